@@ -1,0 +1,88 @@
+"""Every error that Partita raises on purpose.
+
+::
+
+    PartitaError
+    ├── ModelError      the ONNX file, or what is asked of it        exit 2
+    ├── ClusterError    the cluster file, profiles, device names      exit 2
+    ├── InputError      the data given to a run                       exit 2
+    ├── PlanError       a plan that breaks a rule, or fits no model   exit 2
+    │   └── InfeasibleError   no plan satisfies the constraints       exit 3
+    └── RunError        something failed while a plan ran             exit 4
+"""
+
+from __future__ import annotations
+
+
+class PartitaError(Exception):
+    """Root of the family: one line for people, and the subject as an attribute.
+
+    Args:
+        message: One sentence: subject, rule broken, what was got, what is allowed.
+        subject: The file, key, layer, device or step that the message is about.
+    """
+
+    exit_code = 1
+    kind = "error"
+
+    def __init__(self, message: str, *, subject: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.subject = subject
+
+
+class ModelError(PartitaError):
+    """The model cannot be read, or lacks what was asked of it."""
+
+    exit_code = 2
+    kind = "model"
+
+
+class ClusterError(PartitaError):
+    """The cluster description or a profile breaks a rule."""
+
+    exit_code = 2
+    kind = "cluster"
+
+
+class InputError(PartitaError):
+    """Data given to a run has the wrong name, shape or type."""
+
+    exit_code = 2
+    kind = "input"
+
+
+class PlanError(PartitaError):
+    """A plan breaks a rule, or belongs to another model or cluster."""
+
+    exit_code = 2
+    kind = "plan"
+
+
+class InfeasibleError(PlanError):
+    """No plan satisfies the constraints."""
+
+    exit_code = 3
+    kind = "infeasible"
+
+
+class RunError(PartitaError):
+    """A run failed.
+
+    Args:
+        message: One sentence naming device, step and request where known.
+        device: The device that failed or that is missing.
+        step: The step that could not finish.
+        request: The request that got no answer, counted from 0.
+    """
+
+    exit_code = 4
+    kind = "run"
+
+    def __init__(
+        self, message: str, *, device: str = "", step: str = "", request: int | None = None
+    ) -> None:
+        super().__init__(message, subject=device)
+        self.device = device
+        self.step = step
+        self.request = request

@@ -1,0 +1,79 @@
+"""The decision how to divide a network, as plain data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from partita.regions import Region
+
+SCHEMA_VERSION = 1
+
+SplitAxis = Literal[
+    "none", "everywhere", "rows", "tiles", "output_channels", "input_channels", "replica"
+]
+
+
+class Shard(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One device's part of a stage.
+
+    Attributes:
+        device: Name of the device.
+        boxes: For ``rows``, ``tiles`` and ``output_channels``: the owned box of every stage output.
+            For a stage with ``merge``: the box of the core's *input* that this shard sums over.
+            Empty for ``none``, ``everywhere`` and ``replica``, where a shard is the whole stage.
+    """
+
+    device: str
+    boxes: dict[str, Region] = {}
+
+
+class Stage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Layers that run as one step on each of their devices.
+
+    Attributes:
+        layers: Layer names, closed under dependency with the stages before.
+        axis: How the stage is divided.
+        merge: Who adds partial results: shards with owned boxes of the stage output, or with no
+            boxes for the whole output on each named device. A stage with ``merge`` holds one
+            layer whose core is linear in the split input (convolution, matrix product) or a mean,
+            sum or maximum over the split axes.
+    """
+
+    name: str
+    layers: tuple[str, ...]
+    axis: SplitAxis
+    shards: tuple[Shard, ...]
+    merge: tuple[Shard, ...] = ()
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Name for people and hash for machines of a model or cluster."""
+
+    name: str
+    hash: str
+
+
+class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The complete decision.
+
+    Attributes:
+        model: Hash of the normalised graph.
+        cluster: Hash of the cluster's structure (device and link names, not measured values).
+        wires: Wire format of each tensor that does not travel ``raw``.
+        in_flight: Most requests under way at the same time.
+        keep_on: Tensors that must not leave a device: tensor name to device name.
+        schema: Version of this format.
+    """
+
+    model: Identity
+    cluster: Identity
+    stages: tuple[Stage, ...]
+    planner: str
+    objective: str = "latency"
+    seed: int = 0
+    wires: dict[str, str] = {}
+    in_flight: int = 1
+    keep_on: dict[str, str] = {}
+    schema: int = msgspec.field(default=SCHEMA_VERSION)

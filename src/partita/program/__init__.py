@@ -1,0 +1,41 @@
+"""The compiled plan as plain data."""
+
+from partita.program.steps import (
+    DTYPE_BYTES,
+    Buffer,
+    Choice,
+    Compute,
+    Deliver,
+    DeviceProgram,
+    Feed,
+    FragmentInfo,
+    Input,
+    Load,
+    Program,
+    Receive,
+    Send,
+    Step,
+    Stream,
+    TensorSpec,
+    is_active,
+)
+
+__all__ = [
+    "DTYPE_BYTES",
+    "Buffer",
+    "Choice",
+    "Compute",
+    "Deliver",
+    "DeviceProgram",
+    "Feed",
+    "FragmentInfo",
+    "Input",
+    "Load",
+    "Program",
+    "Receive",
+    "Send",
+    "Step",
+    "Stream",
+    "TensorSpec",
+    "is_active",
+]

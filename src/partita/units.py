@@ -1,0 +1,97 @@
+"""Quantities with units: the one place where text such as ``200 Mbit/s`` becomes SI numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Quantity = Literal["bandwidth", "bytes", "time", "rate", "power"]
+
+#: Factor to the SI unit of each quantity: bytes/s, bytes, seconds, multiply-accumulates/s, watts.
+UNITS: dict[Quantity, dict[str, float]] = {
+    "bandwidth": {
+        "bit/s": 1 / 8,
+        "kbit/s": 1e3 / 8,
+        "Mbit/s": 1e6 / 8,
+        "Gbit/s": 1e9 / 8,
+        "B/s": 1.0,
+        "kB/s": 1e3,
+        "MB/s": 1e6,
+        "GB/s": 1e9,
+    },
+    "bytes": {
+        "B": 1.0,
+        "kB": 1e3,
+        "MB": 1e6,
+        "GB": 1e9,
+        "KiB": 2.0**10,
+        "MiB": 2.0**20,
+        "GiB": 2.0**30,
+    },
+    "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0},
+    "rate": {"MAC/s": 1.0, "MMAC/s": 1e6, "GMAC/s": 1e9, "TMAC/s": 1e12},
+    "power": {"W": 1.0, "mW": 1e-3},
+}
+
+_NUMBER = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z/]*)\s*$")
+
+
+def parse_quantity(text: object, quantity: Quantity) -> float:
+    """Return ``text`` in SI units.
+
+    Args:
+        text: A number with its unit, such as ``"200 Mbit/s"`` or ``"2 ms"``.
+        quantity: Which kind of unit is allowed.
+
+    Raises:
+        ValueError: The unit is missing or not one of the quantity's; the message lists those allowed.
+
+    >>> parse_quantity("200 Mbit/s", "bandwidth")
+    25000000.0
+    """
+    allowed = ", ".join(UNITS[quantity])
+    match = _NUMBER.match(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{text!r} is not a number with a unit; allowed units: {allowed}")
+    number, unit = match.groups()
+    if unit not in UNITS[quantity]:
+        what = f"unit {unit!r} is unknown" if unit else f"{text!r} has no unit"
+        raise ValueError(f"{what}; allowed units: {allowed}")
+    return float(number) * UNITS[quantity][unit]
+
+
+def format_seconds(value_s: float) -> str:
+    """Return a duration for people, with three significant digits.
+
+    >>> format_seconds(0.01234)
+    '12.3 ms'
+    """
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if abs(value_s) >= factor:
+            return f"{value_s / factor:.3g} {unit}"
+    return f"{value_s * 1e6:.3g} us"
+
+
+def format_bytes(value_bytes: float) -> str:
+    """Return a size for people, in decimal units.
+
+    >>> format_bytes(1_500_000)
+    '1.5 MB'
+    """
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(value_bytes) >= factor:
+            return f"{value_bytes / factor:.3g} {unit}"
+    return f"{value_bytes:.0f} B"
+
+
+def format_bandwidth(value_bytes_per_s: float) -> str:
+    """Return a link rate for people, in bits per second.
+
+    >>> format_bandwidth(25e6)
+    '200 Mbit/s'
+    """
+    bits = value_bytes_per_s * 8
+    for unit, factor in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
+        if bits >= factor:
+            return f"{bits / factor:.3g} {unit}"
+    return f"{bits:.0f} bit/s"
