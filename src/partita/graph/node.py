@@ -1,0 +1,68 @@
+"""One operator of the graph, with its attributes as plain Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import onnx
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One operator; compared and hashed by identity.
+
+    Attributes:
+        index: Place in the graph's node list.
+        op: Operator name, such as ``Conv``.
+        domain: Operator domain; empty for the standard ONNX operators.
+        name: Name in the file; may be empty.
+        inputs: Tensor names in the operator's own order; an absent optional input is empty.
+        outputs: Tensor names in the operator's own order; an absent optional output is empty.
+        attrs: Attributes that the file gives, as numbers, strings, lists, tensors or subgraphs.
+        proto: The node as ONNX has it. Do not change it.
+    """
+
+    index: int
+    op: str
+    domain: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+    proto: onnx.NodeProto = field(repr=False)
+
+
+def wrap_node(proto: onnx.NodeProto, index: int) -> Node:
+    """Return ``proto`` with its attributes converted once.
+
+    >>> node = wrap_node(onnx.helper.make_node("Concat", ["a", "b"], ["c"], axis=1), 0)
+    >>> node.op, node.inputs, dict(node.attrs)
+    ('Concat', ('a', 'b'), {'axis': 1})
+    """
+    return Node(
+        index=index,
+        op=proto.op_type,
+        domain="" if proto.domain == "ai.onnx" else proto.domain,
+        name=proto.name,
+        inputs=tuple(proto.input),
+        outputs=tuple(proto.output),
+        attrs=MappingProxyType({a.name: _attribute_value(a) for a in proto.attribute}),
+        proto=proto,
+    )
+
+
+def _attribute_value(attribute: onnx.AttributeProto) -> Any:
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, list) and value and isinstance(value[0], bytes):
+        return [item.decode("utf-8", "replace") for item in value]
+    return list(value) if attribute.type in _REPEATED else value
+
+
+_REPEATED = frozenset(
+    (onnx.AttributeProto.FLOATS, onnx.AttributeProto.INTS, onnx.AttributeProto.STRINGS)
+)
