@@ -1,0 +1,67 @@
+"""The seam to whatever computes a fragment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from partita.program import TensorSpec
+
+Array = npt.NDArray[Any]
+Blob = npt.NDArray[np.uint8] | bytes | memoryview
+
+
+class Runner(Protocol):
+    """One fragment, loaded and ready.
+
+    Attributes:
+        inputs: Name, shape and type of each input, in the fragment's order.
+        outputs: The same of each output.
+        providers: Execution providers that compute it, the preferred first.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    providers: tuple[str, ...]
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """Return the outputs for inputs in the fragment's order.
+
+        Args:
+            arrays: C-contiguous, with the shapes and types of ``inputs``; not changed, not kept.
+
+        Raises:
+            RunError: An input does not fit, or the computation failed.
+        """
+
+
+class Engine(Protocol):
+    """Makes runners out of fragments."""
+
+    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> Runner:
+        """Return the fragment ready to run.
+
+        Args:
+            graph: A serialised ONNX model whose large weights are external data, located by the
+                SHA-256 of their bytes in 64 hex digits.
+            blobs: The weights' bytes (uint8) by that hash; they may be dropped after the call.
+
+        Raises:
+            RunError: The graph cannot be read, needs what this engine refuses, or lacks a blob.
+        """
+
+
+def make_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> list[Array]:
+    """Return inputs of the shapes and types of ``specs``: normal floats, small whole numbers."""
+    rng = np.random.default_rng(seed)
+    return [_draw(rng, spec) for spec in specs]
+
+
+def _draw(rng: np.random.Generator, spec: TensorSpec) -> Array:
+    dtype = np.dtype(spec.dtype)
+    if dtype.kind == "f":
+        return rng.standard_normal(spec.shape, np.float32).astype(dtype)
+    return rng.integers(0, 2, spec.shape).astype(dtype)

@@ -1,0 +1,180 @@
+"""The filling that computes: ONNX Runtime sessions fed with weights from memory."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnxruntime as ort
+
+from partita.engine.base import Array, Blob
+from partita.engine.protobuf import GraphFacts, read_facts
+from partita.errors import RunError
+from partita.program import DTYPE_BYTES, TensorSpec
+from partita.units import format_bytes
+
+CPU = "CPUExecutionProvider"
+#: Operator domains that ONNX Runtime ships itself; all others would need foreign code.
+DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"})
+_BLOB_NAME = re.compile(r"^[0-9a-f]{64}$")
+_SILENT = 4
+
+
+@dataclass(frozen=True)
+class OrtOptions:
+    """How sessions are made.
+
+    Attributes:
+        threads: Threads within one operator.
+        providers: Wished execution providers, the preferred first; the CPU is always the last.
+        spinning: Whether idle threads of a pool spin: a little faster alone, much slower beside
+            other sessions.
+        prepack: Whether weights are rearranged at load: 4 times slower to load, double memory,
+            faster in batches.
+        arena: Whether memory is kept between runs.
+        memory_limit_bytes: Most bytes of weights, inputs and outputs of one fragment, or None.
+    """
+
+    threads: int = 1
+    providers: tuple[str, ...] = (CPU,)
+    spinning: bool = False
+    prepack: bool = True
+    arena: bool = True
+    memory_limit_bytes: int | None = None
+
+
+class OrtEngine:
+    """Loads fragments into ONNX Runtime.
+
+    Attributes:
+        providers: The providers that are used.
+        fallback: One sentence when a wished provider is missing here, else empty.
+    """
+
+    def __init__(self, options: OrtOptions = OrtOptions()) -> None:
+        self.options = options
+        available = ort.get_available_providers()
+        wished = [p for p in options.providers if p in available and p != CPU]
+        self.providers = (*wished, CPU)
+        missing = [p for p in options.providers if p not in available]
+        self.fallback = describe_fallback(missing, self.providers, available) if missing else ""
+
+    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> OrtRunner:
+        """Return a session for the fragment; see :meth:`partita.engine.Engine.load`."""
+        facts = check_graph(graph, blobs, self.options.memory_limit_bytes)
+        options = self._session_options()
+        names = sorted(facts.locations)
+        if names:
+            buffers = [blobs[name] for name in names]
+            options.add_external_initializers_from_files_in_memory(
+                names, buffers, [_size(buffer) for buffer in buffers]
+            )
+        try:
+            session = ort.InferenceSession(graph, options, providers=list(self.providers))
+        except Exception as error:  # ONNX Runtime raises a dozen types of its own
+            raise RunError(f"Fragment cannot be loaded: {_first_line(error)}.") from None
+        return OrtRunner(session, facts)
+
+    def _session_options(self) -> Any:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = self.options.threads
+        options.inter_op_num_threads = 1
+        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.enable_cpu_mem_arena = self.options.arena
+        options.log_severity_level = _SILENT
+        entries = {
+            "session.intra_op.allow_spinning": "1" if self.options.spinning else "0",
+            "session.disable_prepacking": "0" if self.options.prepack else "1",
+            "session.load_model_format": "ONNX",
+        }
+        for key, value in entries.items():
+            options.add_session_config_entry(key, value)
+        return options
+
+
+class OrtRunner:
+    """One session; see :class:`partita.engine.Runner`."""
+
+    def __init__(self, session: Any, facts: GraphFacts) -> None:
+        self.inputs: tuple[TensorSpec, ...] = tuple(facts.inputs)
+        self.outputs: tuple[TensorSpec, ...] = tuple(facts.outputs)
+        self.providers: tuple[str, ...] = tuple(session.get_providers())
+        self._session = session
+        self._input_names = [spec.name for spec in facts.inputs]
+        self._output_names = [spec.name for spec in facts.outputs]
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """Return the outputs; see :meth:`partita.engine.Runner.run`."""
+        if len(arrays) != len(self._input_names):
+            raise RunError(
+                f"Fragment takes {len(self._input_names)} inputs: {len(arrays)} were given."
+            )
+        feeds = dict(zip(self._input_names, arrays, strict=True))
+        try:
+            outputs: list[Array] = self._session.run(self._output_names, feeds)
+        except Exception as error:  # ONNX Runtime raises a dozen types of its own
+            raise RunError(f"Fragment failed: {_first_line(error)}.") from None
+        return outputs
+
+
+def check_graph(
+    graph: bytes, blobs: Mapping[str, Blob], memory_limit_bytes: int | None
+) -> GraphFacts:
+    """Return the facts of a fragment that is safe to load.
+
+    Raises:
+        RunError: The bytes are no model, a node needs a custom-operator library, weights lie
+            outside the store or are missing, or the fragment needs more memory than allowed.
+    """
+    try:
+        facts = read_facts(graph)
+    except ValueError as error:
+        raise RunError(f"Fragment of {len(graph)} bytes is not an ONNX model: {error}.") from None
+    foreign = sorted(facts.domains - DOMAINS)
+    if foreign or facts.functions:
+        what = f"operators of domain {foreign[0]!r}" if foreign else "local functions"
+        raise RunError(f"Fragment refused: it has {what}; only ONNX Runtime's own are allowed.")
+    for location in sorted(facts.locations):
+        if _BLOB_NAME.match(location) is None:
+            raise RunError(
+                f"Fragment refused: weights in {location!r}; "
+                "allowed are blobs named by 64 hex digits."
+            )
+        if location not in blobs:
+            raise RunError(f"Fragment cannot be loaded: weight blob {location} is missing here.")
+    needed_bytes = len(graph) + sum(_size(blobs[name]) for name in facts.locations)
+    needed_bytes += sum(_spec_bytes(spec) for spec in (*facts.inputs, *facts.outputs))
+    if memory_limit_bytes is not None and needed_bytes > memory_limit_bytes:
+        raise RunError(
+            f"Fragment refused: it needs {format_bytes(needed_bytes)}, "
+            f"{format_bytes(memory_limit_bytes)} are allowed. Plan smaller stages for this device."
+        )
+    return facts
+
+
+def describe_fallback(missing: Sequence[str], used: Sequence[str], available: Sequence[str]) -> str:
+    """Return the sentence that says which provider computes instead of the missing one.
+
+    >>> describe_fallback(["Fast"], ["CPU"], ["CPU"])
+    'Fast is not available here (available: CPU); CPU computes instead.'
+    """
+    return (
+        f"{', '.join(missing)} is not available here (available: {', '.join(available)}); "
+        f"{used[0]} computes instead."
+    )
+
+
+def _spec_bytes(spec: TensorSpec) -> int:
+    return math.prod(spec.shape) * DTYPE_BYTES[spec.dtype]
+
+
+def _size(blob: Blob) -> int:
+    return len(blob) if isinstance(blob, bytes) else int(blob.nbytes)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,0 +1,118 @@
+"""The filling that emulates a slow device: compute for real, then wait."""
+
+from __future__ import annotations
+
+import statistics
+import weakref
+from collections.abc import Mapping, Sequence
+
+from partita.engine.base import Array, Blob, Engine, Runner, make_inputs
+from partita.program import TensorSpec
+from partita.waiting import Clock, MonotonicClock
+
+
+class Slowdown:
+    """A device's slow-down: stretches work to ``factor`` times what it takes alone.
+
+    The target comes from the time measured alone, not from the time that this very run took: else
+    the noise of a shared machine would be multiplied too.
+
+    Attributes:
+        factor: At least 1.
+        overruns: Pieces of work that took longer than their target already; such a run is no
+            emulation and should be discarded.
+    """
+
+    def __init__(self, factor: float = 1.0, clock: Clock | None = None) -> None:
+        if factor < 1:
+            raise ValueError(f"slow-down is {factor}, at least 1 is needed")
+        self.factor = factor
+        self.overruns = 0
+        self.clock: Clock = clock if clock is not None else MonotonicClock()
+
+    def finish(self, start_s: float, alone_s: float) -> None:
+        """Wait until ``factor`` times ``alone_s`` after ``start_s``, both in seconds.
+
+        Args:
+            start_s: When the work began, on this object's clock.
+            alone_s: What the work takes on the quiet machine.
+        """
+        if self.factor == 1:
+            return
+        deadline_s = start_s + self.factor * alone_s
+        if self.clock.now_s() > deadline_s:
+            self.overruns += 1
+        self.clock.wait_until(deadline_s)
+
+    def stretch(self, seconds: float) -> None:
+        """Wait the extra time of work that just took ``seconds`` and was never calibrated."""
+        self.clock.wait_until(self.clock.now_s() + (self.factor - 1) * seconds)
+
+
+class SlowedEngine:
+    """Wraps an engine so that each run takes ``slow_down`` times the fragment's own latency.
+
+    Args:
+        inner: The engine that computes.
+        slow_down: The device's :class:`Slowdown`, shared with whatever else the device does.
+    """
+
+    def __init__(self, inner: Engine, slow_down: Slowdown) -> None:
+        self.slow_down = slow_down
+        self._inner = inner
+        self._runners: weakref.WeakSet[SlowedRunner] = weakref.WeakSet()
+
+    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> SlowedRunner:
+        """Return a runner that is to be calibrated; see :meth:`partita.engine.Engine.load`."""
+        runner = SlowedRunner(self._inner.load(graph, blobs), self.slow_down)
+        self._runners.add(runner)
+        return runner
+
+    def calibrate(self, count: int = 5) -> None:
+        """Time every loaded fragment alone; the leader lets one device do so at a time.
+
+        Args:
+            count: Runs per fragment; their median counts.
+        """
+        for runner in list(self._runners):
+            runner.calibrate(count)
+
+
+class SlowedRunner:
+    """A runner with a floor under its latency; see :class:`partita.engine.Runner`.
+
+    Attributes:
+        alone_s: Calibrated latency; None until :meth:`calibrate`.
+    """
+
+    def __init__(self, inner: Runner, slow_down: Slowdown) -> None:
+        self.inputs: tuple[TensorSpec, ...] = inner.inputs
+        self.outputs: tuple[TensorSpec, ...] = inner.outputs
+        self.providers: tuple[str, ...] = inner.providers
+        self.alone_s: float | None = None
+        self._inner = inner
+        self._slow_down = slow_down
+
+    def calibrate(self, count: int = 5) -> float:
+        """Return and keep the median latency, in seconds, of ``count`` runs after one warm-up."""
+        arrays = make_inputs(self.inputs)
+        self._inner.run(arrays)
+        times = []
+        for _ in range(count):
+            start_s = self._slow_down.clock.now_s()
+            self._inner.run(arrays)
+            times.append(self._slow_down.clock.now_s() - start_s)
+        self.alone_s = statistics.median(times)
+        return self.alone_s
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """Return the outputs, not before the slowed latency has passed.
+
+        A runner that was never calibrated calibrates itself at its first run.
+        """
+        if self.alone_s is None:
+            self.calibrate()
+        start_s = self._slow_down.clock.now_s()
+        outputs = self._inner.run(arrays)
+        self._slow_down.finish(start_s, self.alone_s or 0.0)
+        return outputs

@@ -1,0 +1,157 @@
+"""The seam between devices: one small interface, three fillings (in-memory, Zenoh, shaped)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from partita.errors import RunError
+
+#: What ``send`` takes: anything that exposes contiguous bytes without a copy.
+Payload = bytes | bytearray | memoryview
+
+DataCallback = Callable[[str, bytes, memoryview], None]
+NoteCallback = Callable[[str, bytes], None]
+WatchCallback = Callable[[str, bool], None]
+CallHandler = Callable[[str, bytes], bytes]
+ErrorCallback = Callable[[RunError], None]
+
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+
+
+class Endpoint(Protocol):
+    """One device's way to all the others: a data plane for pieces, a control plane for the rest.
+
+    Set the callbacks first, then ``announce``: from then on others may send. Every callback runs on
+    a thread of the endpoint, one at a time per kind, and must only hand over (put into a queue,
+    notify a condition); an endpoint that is held up longer than the lease looks dead. An exception
+    in a callback is reported through ``on_error`` and never ends the thread.
+    """
+
+    name: str
+
+    def announce(self, info: bytes) -> None:
+        """Make this endpoint visible to the others' ``watch`` and ``peers``, with facts about it.
+
+        Args:
+            info: A few hundred bytes, returned by the others' ``info``. May be called again.
+        """
+
+    def send(self, target: str, header: bytes, payload: Payload) -> None:
+        """Hand one piece over to the link to ``target``; blocks for as long as the link is full.
+
+        Pieces from one endpoint to one other arrive in the order of their sends, each once, whole,
+        or not at all; then ``on_error`` of the sender says so. The payload must not change until
+        the piece has arrived (the endpoint may keep a view of it to send it again).
+
+        Args:
+            header: What the receiver needs to place the piece; at most 16 KiB.
+            payload: The piece's bytes; 0 to 1 GiB.
+
+        Raises:
+            RunError: The target is unknown or gone, or this endpoint is closed.
+        """
+
+    def on_data(self, callback: DataCallback) -> None:
+        """Call ``callback(source, header, payload)`` for each piece that arrives.
+
+        The payload's memory belongs to the receiver from then on; it is not written again.
+        """
+
+    def call(self, target: str, method: str, body: bytes, timeout_s: float) -> bytes:
+        """Return the answer of ``target``'s handler to one request on the control plane.
+
+        Args:
+            body: At most a few MiB; larger things travel in several calls.
+            timeout_s: Longest wait, including the wait until ``target`` is there.
+
+        Raises:
+            RunError: No such device, no answer in time, or the handler's own error message.
+        """
+
+    def serve(self, handler: CallHandler) -> None:
+        """Answer the others' calls with ``handler(method, body)``.
+
+        The handler may take long and runs on its own threads, several calls at the same time. An
+        error it raises travels to the caller as a ``RunError``.
+        """
+
+    def notify(self, target: str, body: bytes) -> None:
+        """Send one small one-way message on the control plane; lost if the target is not there.
+
+        Messages from one endpoint to one other keep their order. They overtake pieces.
+        """
+
+    def on_notify(self, callback: NoteCallback) -> None:
+        """Call ``callback(source, body)`` for each message of ``notify``."""
+
+    def info(self, target: str, timeout_s: float = 2.0) -> bytes:
+        """Return what ``target`` announced about itself.
+
+        Raises:
+            RunError: ``target`` is not there within the time.
+        """
+
+    def watch(self, callback: WatchCallback) -> None:
+        """Call ``callback(name, alive)`` for each endpoint that appears, closes, dies or hangs.
+
+        Endpoints that are already there are told at once.
+        """
+
+    def peers(self) -> set[str]:
+        """Return the names of the other endpoints that are alive now."""
+
+    def on_error(self, callback: ErrorCallback) -> None:
+        """Call ``callback(error)`` for each rejected frame, lost link and failing callback."""
+
+    def close(self) -> None:
+        """Leave; the others' ``watch`` sees it. Frees all threads and sockets; may be repeated."""
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if an endpoint may have it.
+
+    Raises:
+        RunError: The name holds other characters than letters, digits, dot, dash and underscore.
+
+    >>> check_name("nano-1")
+    'nano-1'
+    """
+    if _NAME.match(name) is None:
+        raise RunError(
+            f"Device name {name!r} cannot be used on the network: allowed are 1 to 64 letters, "
+            "digits, '.', '-' and '_'. Rename the device in the cluster file.",
+            device=name,
+        )
+    return name
+
+
+def unreachable(target: str, peers: set[str]) -> RunError:
+    """Return the error for a target that is not there, with the names of those that are."""
+    there = ", ".join(sorted(peers)) or "none"
+    return RunError(
+        f"Device {target!r} cannot be reached: no worker of that name is alive, alive are: "
+        f"{there}. Start its worker, or correct the name or address.",
+        device=target,
+    )
+
+
+def closed(name: str) -> RunError:
+    """Return the error for the use of an endpoint after ``close``."""
+    return RunError(f"Endpoint {name!r} is closed: nothing can be sent any more.", device=name)
+
+
+def answer_call(handler: CallHandler, method: str, body: bytes) -> tuple[bool, bytes]:
+    """Return ``(True, answer)``, or ``(False, one-line message)`` where the handler raised."""
+    try:
+        return True, bytes(handler(method, body))
+    except RunError as error:
+        return False, error.message.encode()
+    except Exception as error:  # the caller gets a message, whatever went wrong
+        return False, f"{method} failed: {type(error).__name__}: {error}".splitlines()[0].encode()
+
+
+def refusal(target: str, message: bytes) -> RunError:
+    """Return the error for a call that ``target`` answered with an error message."""
+    return RunError(f"Device {target!r}: {message.decode(errors='replace')}", device=target)

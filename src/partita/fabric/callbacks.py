@@ -1,0 +1,54 @@
+"""A thread that runs an endpoint's callbacks in order and survives their errors."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+from partita.errors import RunError
+from partita.fabric.base import ErrorCallback
+
+
+def ignore_error(error: RunError) -> None:
+    """Drop a fault: the default where nobody asked for them."""
+
+
+class CallbackThread:
+    """Runs jobs one at a time, in the order they were put.
+
+    Args:
+        name: Name of the thread, for people who debug.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], None], ErrorCallback] | None] = (
+            queue.SimpleQueue()
+        )
+        self._thread = threading.Thread(target=self._turn, name=f"partita-{name}", daemon=True)
+        self._thread.start()
+
+    def put(self, job: Callable[[], None], on_error: ErrorCallback) -> None:
+        """Queue one job; what it raises goes to ``on_error`` as a ``RunError``."""
+        self._jobs.put((job, on_error))
+
+    def close(self) -> None:
+        """End after the jobs that are queued; waits unless called by a job of its own."""
+        self._jobs.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=5)
+
+    def _turn(self) -> None:
+        while (item := self._jobs.get()) is not None:
+            run_guarded(*item, name=self._thread.name)
+
+
+def run_guarded(job: Callable[[], None], on_error: ErrorCallback, name: str) -> None:
+    """Run ``job``; whatever it raises becomes one call of ``on_error``."""
+    try:
+        job()
+    except RunError as error:
+        on_error(error)
+    except Exception as error:  # a callback's fault must not end the receiving thread
+        message = f"Callback on {name} failed: {type(error).__name__}: {error}".splitlines()[0]
+        on_error(RunError(message))

@@ -1,0 +1,178 @@
+"""The header of a piece, and the gate that lets only well-formed pieces through."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+import msgspec
+
+from partita.errors import RunError
+from partita.fabric.base import DataCallback, ErrorCallback
+from partita.program import Stream
+
+MAX_HEADER_BYTES = 16 * 1024
+_DIGEST_BYTES = 8
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="piece"):
+    """Which piece of which request a payload is.
+
+    Attributes:
+        epoch: Deployment that the piece belongs to; others' pieces are rejected.
+        route: The request's chosen alternative per route group.
+        digest: :func:`digest_stream` of the sender's stream.
+        payload_bytes: Length of the payload, which must fit.
+    """
+
+    epoch: Count
+    request: Count
+    route: tuple[Count, ...]
+    stream: Count
+    digest: bytes
+    payload_bytes: Count
+
+
+class Credit(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="credit"
+):
+    """Note to a sender: one more piece of a stream may come."""
+
+    epoch: Count
+    stream: Count
+
+
+class Failure(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="failure"
+):
+    """Note to the leader: a step could not finish."""
+
+    epoch: Count
+    device: str
+    step: str
+    request: int
+    message: str
+
+
+class Beat(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="beat"):
+    """Note to the leader: the worker's own loop still turns; ``finished`` counts its steps."""
+
+    epoch: Count
+    finished: Count
+
+
+Note = Credit | Failure | Beat
+
+_encoder = msgspec.msgpack.Encoder()
+_piece_decoder = msgspec.msgpack.Decoder(Piece)
+_note_decoder: msgspec.msgpack.Decoder[Note] = msgspec.msgpack.Decoder(Note)
+
+
+def digest_stream(stream: Stream) -> bytes:
+    """Return 8 bytes that change with the stream's tensor, box, type, wire format or ends."""
+    facts = (stream.tensor, stream.box, stream.dtype, stream.wire, stream.wire_bytes)
+    ends = (stream.source, stream.target)
+    return hashlib.blake2b(_encoder.encode((facts, ends)), digest_size=_DIGEST_BYTES).digest()
+
+
+def encode_piece(piece: Piece) -> bytes:
+    """Return the header bytes that carry ``piece``."""
+    return _encoder.encode(piece)
+
+
+def encode_note(note: Note) -> bytes:
+    """Return the bytes of a control note."""
+    return _encoder.encode(note)
+
+
+def decode_note(source: str, body: bytes) -> Note:
+    """Return the control note in ``body``.
+
+    Raises:
+        RunError: The bytes are no note of a known kind.
+    """
+    try:
+        return _note_decoder.decode(body)
+    except msgspec.MsgspecError as error:
+        raise _rejected(source, f"note of {len(body)} bytes: {error}") from None
+
+
+def decode_piece(source: str, header: bytes) -> Piece:
+    """Return the header in ``header``.
+
+    Raises:
+        RunError: The bytes are too many, or no header of a piece.
+    """
+    if len(header) > MAX_HEADER_BYTES:
+        raise _rejected(source, f"header has {len(header)} bytes, at most {MAX_HEADER_BYTES}")
+    try:
+        return _piece_decoder.decode(header)
+    except msgspec.MsgspecError as error:
+        raise _rejected(source, f"header of {len(header)} bytes: {error}") from None
+
+
+def _rejected(source: str, reason: str) -> RunError:
+    return RunError(f"Frame from {source!r} rejected: {reason}.", device=source)
+
+
+class PieceGate:
+    """Checks each arriving frame against the streams of one deployment.
+
+    Args:
+        epoch: The deployment's number.
+        device: The receiving device; streams to others are rejected.
+        streams: All streams of the program.
+    """
+
+    def __init__(self, epoch: int, device: str, streams: Iterable[Stream]) -> None:
+        self._epoch = epoch
+        self._expected = {s.id: (s, digest_stream(s)) for s in streams if s.target == device}
+
+    def check(self, source: str, header: bytes, payload: memoryview) -> Piece:
+        """Return the piece that the frame carries.
+
+        Raises:
+            RunError: The frame is cut short, lies about its length, belongs to another deployment
+                or stream, or is of an unknown kind; the message says which.
+        """
+        piece = decode_piece(source, header)
+        self.check_piece(source, piece, payload)
+        return piece
+
+    def check_piece(self, source: str, piece: Piece, payload: memoryview) -> None:
+        """Check a frame whose header is decoded already; see :meth:`check`."""
+        if piece.epoch != self._epoch:
+            raise _rejected(source, f"epoch {piece.epoch}, this deployment is {self._epoch}")
+        if piece.stream not in self._expected:
+            raise _rejected(source, f"stream {piece.stream} does not end here")
+        self._check_stream(source, piece, payload)
+
+    def _check_stream(self, source: str, piece: Piece, payload: memoryview) -> None:
+        stream, digest = self._expected[piece.stream]
+        if stream.source != source:
+            raise _rejected(source, f"stream {piece.stream} comes from {stream.source!r}")
+        if piece.digest != digest:
+            raise _rejected(source, f"stream {piece.stream} has another shape, type or format")
+        if not len(payload) == piece.payload_bytes == stream.wire_bytes:
+            raise _rejected(
+                source,
+                f"stream {piece.stream} has {len(payload)} payload bytes, header says "
+                f"{piece.payload_bytes}, {stream.wire_bytes} needed",
+            )
+
+    def guard(
+        self, on_piece: Callable[[Piece, memoryview], None], on_error: ErrorCallback
+    ) -> DataCallback:
+        """Return a callback for ``Endpoint.on_data`` that passes good pieces, reports bad ones."""
+
+        def receive(source: str, header: bytes, payload: memoryview) -> None:
+            try:
+                piece = self.check(source, header, payload)
+            except RunError as error:
+                on_error(error)
+                return
+            on_piece(piece, payload)
+
+        return receive
