@@ -1,0 +1,271 @@
+"""Reading the cluster file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+from partita.cluster.catalogue import THIS_MACHINE, catalogue_names, find_entry
+from partita.cluster.fields import (
+    Field,
+    factor,
+    list_of,
+    one_of,
+    quantity,
+    read_table,
+    text,
+    whole,
+)
+from partita.cluster.model import (
+    Cluster,
+    Device,
+    LabSettings,
+    Link,
+    find_faults,
+    raise_faults,
+)
+from partita.cluster.trace import read_trace
+from partita.errors import ClusterError
+
+PRECISIONS = ("float32", "float16", "int8")
+NETWORKS = ("user", "netns")
+PROVIDERS = (
+    "CPUExecutionProvider",
+    "CUDAExecutionProvider",
+    "TensorrtExecutionProvider",
+    "OpenVINOExecutionProvider",
+    "XnnpackExecutionProvider",
+    "ACLExecutionProvider",
+    "ArmNNExecutionProvider",
+    "NnapiExecutionProvider",
+    "QNNExecutionProvider",
+    "CoreMLExecutionProvider",
+    "DmlExecutionProvider",
+    "MIGraphXExecutionProvider",
+    "WebGpuExecutionProvider",
+)
+
+_KINDS = (*catalogue_names(), THIS_MACHINE)
+
+_CLUSTER = {"name": Field(text), "requester": Field(text, required=True)}
+_DEVICE = {
+    "name": Field(text, required=True),
+    "kind": Field(one_of(_KINDS)),
+    "profile": Field(text),
+    "memory": Field(quantity("bytes", above_zero=True)),
+    "threads": Field(whole(1)),
+    "address": Field(text),
+    "provider": Field(one_of(PROVIDERS)),
+    "precisions": Field(list_of(one_of(PRECISIONS))),
+}
+_LINK = {
+    "between": Field(list_of(text, 2)),
+    "from": Field(text),
+    "to": Field(text),
+    "bandwidth": Field(quantity("bandwidth", above_zero=True)),
+    "latency": Field(quantity("time")),
+    "per_message": Field(quantity("time")),
+    "medium": Field(text),
+    "trace": Field(text),
+}
+_SECTIONS = ("cluster", "device", "link", "lab")
+
+
+def _slow_down(value: object) -> dict[str, float]:
+    if isinstance(value, dict):
+        return {str(name): factor(item) for name, item in value.items()}
+    return {"*": factor(value)}
+
+
+_LAB = {
+    "slow_down": Field(_slow_down),
+    "seed": Field(whole(0)),
+    "network": Field(one_of(NETWORKS)),
+}
+
+
+def load_cluster(source: str | Path | bytes | Mapping[str, Any]) -> Cluster:
+    """Return the cluster that a TOML file describes.
+
+    Args:
+        source: Path of the file, its bytes, or its parsed content. Paths inside the file (profiles
+            and traces) are relative to the file's folder, else to the current one.
+
+    Raises:
+        ClusterError: The file cannot be read, or breaks rules; all of them are listed with key.
+
+    >>> load_cluster(b'''
+    ... [cluster]
+    ... requester = "camera"
+    ... [[device]]
+    ... name = "camera"
+    ... kind = "raspberry-pi-4"
+    ... ''').device("camera").threads
+    4
+    """
+    subject, data, folder = _read(source)
+    faults = [
+        f"{key}: unknown section; allowed are {', '.join(_SECTIONS)}"
+        for key in data
+        if key not in _SECTIONS
+    ]
+    head = read_table(data.get("cluster", {}), _CLUSTER, "cluster", faults)
+    lab = read_table(data.get("lab", {}), _LAB, "lab", faults)
+    devices = _read_devices(data.get("device", []), lab.get("slow_down", {}), folder, faults)
+    links = _read_links(
+        data.get("link", []), list(dict.fromkeys(d.name for d in devices)), folder, faults
+    )
+    cluster = Cluster(
+        name=head.get("name", "cluster"),
+        requester=head.get("requester", devices[0].name if devices else ""),
+        devices=devices,
+        links=links,
+        lab=LabSettings(lab.get("seed", 0), lab.get("network", "user")),
+    )
+    faults += find_faults(cluster)
+    raise_faults(subject, faults)
+    return cluster
+
+
+def _read(source: str | Path | bytes | Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Path]:
+    """Return a name for messages, the parsed content, and the folder of relative paths."""
+    if isinstance(source, Mapping):
+        return "Cluster description", source, Path()
+    if isinstance(source, bytes):
+        return "Cluster description", _parse("Cluster description", source), Path()
+    path = Path(source)
+    subject = f"Cluster file {str(path)!r}"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        message = f"{subject} cannot be read: {error.strerror}. Give the path of a TOML file."
+        raise ClusterError(message, subject=str(path)) from error
+    return subject, _parse(subject, content), path.parent
+
+
+def _parse(subject: str, content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ClusterError(f"{subject} is not TOML: {error}.", subject=subject) from error
+
+
+def _tables(value: object, where: str, faults: list[str]) -> list[tuple[str, object]]:
+    """Return each ``[[where]]`` table with its key for messages."""
+    if not isinstance(value, list):
+        faults.append(f"{where}: must be written as [[{where}]]")
+        return []
+    return [(f"{where}[{index}]", table) for index, table in enumerate(value)]
+
+
+def _read_devices(
+    tables: object, slow_down: Mapping[str, float], folder: Path, faults: list[str]
+) -> tuple[Device, ...]:
+    devices = []
+    for where, table in _tables(tables, "device", faults):
+        before = len(faults)
+        values = read_table(table, _DEVICE, where, faults)
+        if len(faults) == before:
+            _check_device(values, where, faults)
+        if "name" in values:
+            values["slow_down"] = slow_down.get(values["name"], slow_down.get("*", 1.0))
+            devices.append(_make_device(values, folder))
+    names = list(dict.fromkeys(device.name for device in devices))
+    faults += [
+        f"lab.slow_down.{name}: {name!r} is not a device; devices are {', '.join(names)}"
+        for name in slow_down
+        if name not in (*names, "*")
+    ]
+    return tuple(devices)
+
+
+def _check_device(values: Mapping[str, Any], where: str, faults: list[str]) -> None:
+    if "kind" not in values and "profile" not in values:
+        faults.append(f"{where}: needs kind or profile; kinds are {', '.join(_KINDS)}")
+    elif values.get("kind", THIS_MACHINE) == THIS_MACHINE and "memory" not in values:
+        faults.append(f"{where}.memory: missing; only kinds of the catalogue have a default")
+
+
+def _make_device(values: Mapping[str, Any], folder: Path) -> Device:
+    kind = values.get("kind", THIS_MACHINE)
+    entry = find_entry(kind) if kind != THIS_MACHINE else None
+    profile = values.get("profile")
+    return Device(
+        name=values["name"],
+        kind=kind,
+        profile=str(folder / profile) if profile else None,
+        memory_bytes=int(values.get("memory", entry.memory_bytes if entry else 1)),
+        threads=values.get("threads", entry.cores if entry else 1),
+        address=values.get("address"),
+        provider=values.get("provider", "CPUExecutionProvider"),
+        precisions=values.get("precisions", entry.precisions if entry else ("float32",)),
+        slow_down=values["slow_down"],
+    )
+
+
+def _read_links(
+    tables: object, names: list[str], folder: Path, faults: list[str]
+) -> tuple[Link, ...]:
+    """Return one link per ordered pair; keys of later tables override those of earlier ones."""
+    merged: dict[tuple[str, str], dict[str, Any]] = {}
+    for where, table in _tables(tables, "link", faults):
+        values = read_table(table, _LINK, where, faults)
+        pairs = _pairs(values, where, names, faults)
+        options = {key: values[key] for key in values if key not in ("between", "from", "to")}
+        if "trace" in options:
+            options["trace"] = _trace(folder / options["trace"], where, faults)
+        for pair in pairs:
+            merged.setdefault(pair, {}).update(options)
+    bare = [pair for pair, options in merged.items() if "bandwidth" not in options]
+    if bare and not any(".bandwidth" in fault for fault in faults):
+        faults += [f"link {a!r} -> {b!r}: bandwidth is missing" for a, b in bare]
+    return tuple(
+        _make_link(pair, merged[pair]) for pair in permutations(names, 2) if pair in merged
+    )
+
+
+def _make_link(pair: tuple[str, str], options: Mapping[str, Any]) -> Link:
+    trace = options.get("trace", ())
+    return Link(
+        source=pair[0],
+        target=pair[1],
+        bandwidth_bytes_per_s=options.get("bandwidth", 1.0),
+        latency_s=options.get("latency", 0.0),
+        per_message_s=options.get("per_message", 0.0),
+        medium=options.get("medium"),
+        trace=trace,
+    )
+
+
+def _trace(path: Path, where: str, faults: list[str]) -> tuple[tuple[float, float], ...]:
+    try:
+        return read_trace(path)
+    except ValueError as error:
+        faults.append(f"{where}.trace: {error}")
+        return ()
+
+
+def _pairs(
+    values: Mapping[str, Any], where: str, names: list[str], faults: list[str]
+) -> list[tuple[str, str]]:
+    """Return the ordered pairs of devices that a link table speaks of."""
+    one_way = "from" in values and "to" in values
+    if ("between" in values) == one_way or ("from" in values) != ("to" in values):
+        if not any(fault.startswith(f"{where}.") for fault in faults):
+            faults.append(f"{where}: needs either between = [a, b], or both from and to")
+        return []
+    ends = (values["from"], values["to"]) if one_way else values["between"]
+    unknown = [end for end in ends if end != "*" and end not in names]
+    known = ", ".join(["*", *names])
+    faults += [f"{where}: {end!r} is not a device; allowed are {known}" for end in unknown]
+    if not unknown and ends[0] == ends[1] != "*":
+        faults.append(f"{where}: {ends[0]!r} is linked to itself")
+    found = _matches(ends[0], ends[1], names)
+    return found if one_way else found + [(b, a) for a, b in found]
+
+
+def _matches(source: str, target: str, names: Iterable[str]) -> list[tuple[str, str]]:
+    return [(a, b) for a, b in permutations(names, 2) if source in ("*", a) and target in ("*", b)]

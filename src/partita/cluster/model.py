@@ -1,0 +1,237 @@
+"""Devices, links and emulation settings as frozen data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import permutations
+
+from partita.errors import ClusterError
+
+TracePoint = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Device:
+    """One machine.
+
+    Attributes:
+        kind: A name of the catalogue, or ``this-machine`` where only its profile is known.
+        profile: Path of a measured profile, or None.
+        memory_bytes: What weights and live pieces together may take.
+        address: Zenoh locator, only where discovery does not reach.
+        provider: ONNX Runtime's execution provider.
+        precisions: Number formats that the device computes in.
+        slow_down: Emulated slowness, at least 1: multiples of this machine's time.
+    """
+
+    name: str
+    kind: str = "this-machine"
+    profile: str | None = None
+    memory_bytes: int = 4_000_000_000
+    threads: int = 1
+    address: str | None = None
+    provider: str = "CPUExecutionProvider"
+    precisions: tuple[str, ...] = ("float32",)
+    slow_down: float = 1.0
+
+
+@dataclass(frozen=True)
+class Link:
+    """One direction between two devices.
+
+    Attributes:
+        per_message_s: Fixed cost of one message beyond latency (input, output and protocol).
+        medium: Links that name the same medium share its airtime; None shares nothing.
+        trace: Bandwidth in time: ``(time_s, bytes_per_s)``, increasing in time; empty for constant.
+    """
+
+    source: str
+    target: str
+    bandwidth_bytes_per_s: float
+    latency_s: float = 0.0
+    per_message_s: float = 0.0
+    medium: str | None = None
+    trace: tuple[TracePoint, ...] = ()
+
+    def bandwidth_at(self, time_s: float) -> float:
+        """Return the bandwidth in bytes/s at ``time_s``: the last trace point not after it."""
+        index = bisect_right(self.trace, (time_s, float("inf")))
+        return self.trace[index - 1][1] if index else self.bandwidth_bytes_per_s
+
+
+@dataclass(frozen=True)
+class LabSettings:
+    """How ``partita lab`` emulates the cluster.
+
+    Attributes:
+        network: ``user`` shapes links inside the processes; ``netns`` uses network namespaces.
+    """
+
+    seed: int = 0
+    network: str = "user"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Devices, the links between them, and where inputs come from.
+
+    Attributes:
+        requester: Device that has the inputs and wants the outputs.
+        links: At most one per ordered pair of devices; a missing pair cannot talk.
+    """
+
+    name: str
+    requester: str
+    devices: tuple[Device, ...]
+    links: tuple[Link, ...]
+    lab: LabSettings = field(default_factory=LabSettings)
+
+    @classmethod
+    def of(
+        cls,
+        devices: Iterable[Device | str],
+        *,
+        requester: str | None = None,
+        links: Iterable[Link] | None = None,
+        bandwidth_bytes_per_s: float = 25e6,
+        latency_s: float = 0.002,
+    ) -> Cluster:
+        """Return a cluster from parts in memory.
+
+        Args:
+            devices: Devices, or names of devices that are this machine.
+            requester: Name of the requester; the first device by default.
+            links: All links; by default every pair has one of the given bandwidth and latency.
+            bandwidth_bytes_per_s: Of the default links.
+            latency_s: Of the default links, one way.
+
+        Raises:
+            ClusterError: A name is doubled or unknown, or a number is out of range.
+
+        >>> Cluster.of(["camera", "box"]).link("camera", "box").latency_s
+        0.002
+        """
+        made = tuple(Device(item) if isinstance(item, str) else item for item in devices)
+        if links is None:
+            pairs = permutations([device.name for device in made], 2)
+            links = [Link(a, b, bandwidth_bytes_per_s, latency_s) for a, b in pairs]
+        first = made[0].name if made else ""
+        cluster = cls("cluster", requester or first, made, tuple(links))
+        raise_faults("Cluster", find_faults(cluster))
+        return cluster
+
+    @cached_property
+    def _devices(self) -> dict[str, Device]:
+        return {device.name: device for device in self.devices}
+
+    @cached_property
+    def _links(self) -> dict[tuple[str, str], Link]:
+        return {(link.source, link.target): link for link in self.links}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Device names in the file's order."""
+        return tuple(device.name for device in self.devices)
+
+    def device(self, name: str) -> Device:
+        """Return the device called ``name``.
+
+        Raises:
+            ClusterError: There is none; the message lists those that exist.
+        """
+        found = self._devices.get(name)
+        if found is None:
+            known = ", ".join(self.names)
+            message = f"Device {name!r} is not in cluster {self.name!r}: known are {known}."
+            raise ClusterError(message, subject=name)
+        return found
+
+    def link(self, source: str, target: str) -> Link | None:
+        """Return the link from ``source`` to ``target``; None for one device or no link."""
+        return self._links.get((source, target))
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the structure: names, kinds, requester, which links exist, and media."""
+        structure = [
+            self.requester,
+            sorted((device.name, device.kind) for device in self.devices),
+            sorted((link.source, link.target, link.medium or "") for link in self.links),
+        ]
+        return hashlib.sha256(json.dumps(structure).encode()).hexdigest()
+
+    def without(self, *names: str) -> Cluster:
+        """Return the cluster without the named devices and their links."""
+        return replace(
+            self,
+            devices=tuple(device for device in self.devices if device.name not in names),
+            links=tuple(
+                link for link in self.links if link.source not in names and link.target not in names
+            ),
+        )
+
+    def with_bandwidth(self, bytes_per_s: Mapping[tuple[str, str], float]) -> Cluster:
+        """Return the cluster with other constant bandwidths for the given ordered pairs."""
+        links = [
+            replace(link, bandwidth_bytes_per_s=bytes_per_s[pair], trace=())
+            if (pair := (link.source, link.target)) in bytes_per_s
+            else link
+            for link in self.links
+        ]
+        return replace(self, links=tuple(links))
+
+
+def find_faults(cluster: Cluster) -> list[str]:
+    """Return every rule that the cluster breaks as a whole, as ``key: what is wrong``."""
+    names = cluster.names
+    known = ", ".join(dict.fromkeys(names))
+    faults = [] if names else ["device: a cluster needs at least one device"]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        faults.append(f"device: name {name!r} is used {names.count(name)} times, allowed once")
+    if names and cluster.requester not in names:
+        faults.append(
+            f"cluster.requester: {cluster.requester!r} is not a device; devices are {known}"
+        )
+    for device in cluster.devices:
+        faults += _device_faults(device)
+    for link in cluster.links:
+        faults += _link_faults(link, names)
+    return faults
+
+
+def _device_faults(device: Device) -> list[str]:
+    where = f"device {device.name!r}"
+    faults = []
+    if device.memory_bytes <= 0:
+        faults.append(f"{where} memory: {device.memory_bytes} B, must be above 0 B")
+    if device.threads < 1:
+        faults.append(f"{where} threads: {device.threads}, must be at least 1")
+    if not device.slow_down >= 1:
+        faults.append(f"{where} slow_down: {device.slow_down:g}, must be at least 1")
+    return faults
+
+
+def _link_faults(link: Link, names: Sequence[str]) -> list[str]:
+    where = f"link {link.source!r} -> {link.target!r}"
+    faults = [
+        f"{where}: {name!r} is not a device; devices are {', '.join(names)}"
+        for name in (link.source, link.target)
+        if name not in names
+    ]
+    if not link.bandwidth_bytes_per_s > 0:
+        faults.append(f"{where} bandwidth: {link.bandwidth_bytes_per_s:g} B/s, must be above 0")
+    if link.latency_s < 0 or link.per_message_s < 0:
+        faults.append(f"{where} latency and per_message: must not be below 0 s")
+    return faults
+
+
+def raise_faults(subject: str, faults: Sequence[str]) -> None:
+    """Raise one ClusterError that lists all ``faults``; do nothing when there are none."""
+    if faults:
+        rules = "1 rule" if len(faults) == 1 else f"{len(faults)} rules"
+        raise ClusterError(f"{subject} breaks {rules}: {'; '.join(faults)}.", subject=subject)

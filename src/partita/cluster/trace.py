@@ -1,0 +1,51 @@
+"""Bandwidth that varies in time, from a CSV file."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from partita.cluster.model import TracePoint
+from partita.units import parse_quantity
+
+COLUMNS = ["time_s", "bandwidth"]
+
+
+def read_trace(path: Path) -> tuple[TracePoint, ...]:
+    """Return the trace in ``path`` as ``(time_s, bytes_per_s)`` points.
+
+    The file has the columns ``time_s`` (seconds from the run's start, increasing) and ``bandwidth``
+    (with its unit, such as ``50 Mbit/s``).
+
+    Raises:
+        ValueError: The file is missing or a line breaks a rule; the message names the line.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.reader(stream, skipinitialspace=True))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"trace {str(path)!r} cannot be read: {error}") from error
+    if not rows or [cell.strip() for cell in rows[0]] != COLUMNS:
+        raise ValueError(f"trace {str(path)!r} line 1 must be {','.join(COLUMNS)}")
+    points: list[TracePoint] = []
+    for line, row in enumerate(rows[1:], start=2):
+        if row:
+            points.append(_read_point(path, line, row, points[-1][0] if points else -1.0))
+    if not points:
+        raise ValueError(f"trace {str(path)!r} has no point")
+    return tuple(points)
+
+
+def _read_point(path: Path, line: int, row: list[str], before_s: float) -> TracePoint:
+    where = f"trace {str(path)!r} line {line}"
+    if len(row) != len(COLUMNS):
+        raise ValueError(f"{where} has {len(row)} cells, {len(COLUMNS)} needed")
+    try:
+        time_s, rate = float(row[0]), parse_quantity(row[1], "bandwidth")
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+    if not before_s < time_s < float("inf") or time_s < 0:
+        raise ValueError(f"{where}: time {row[0].strip()} s must be above the line before")
+    if rate <= 0:
+        raise ValueError(f"{where}: bandwidth must be above 0")
+    return time_s, rate

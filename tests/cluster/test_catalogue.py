@@ -1,0 +1,52 @@
+"""The catalogue of known devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from partita.cluster import catalogue_names, find_entry, load_catalogue
+from partita.errors import ClusterError
+
+
+def test_all_devices_of_the_papers_are_known() -> None:
+    """The kinds that plans are made for exist under these names."""
+    assert set(catalogue_names()) == {
+        "raspberry-pi-3",
+        "raspberry-pi-4",
+        "jetson-nano",
+        "jetson-tx2",
+        "jetson-xavier",
+        "phone",
+        "laptop",
+        "cloud-gpu",
+    }
+
+
+@pytest.mark.parametrize("kind", catalogue_names())
+def test_every_figure_has_a_source_and_a_range(kind: str) -> None:
+    """Rates are positive, shares are shares, and sources are named."""
+    entry = load_catalogue()[kind]
+    assert entry.source
+    assert entry.benchmarks
+    assert all(item.source and item.seconds > 0 for item in entry.benchmarks)
+    assert all(rate > 0 for rate in entry.peak_macs_per_s.values())
+    for share in (entry.efficiency, entry.depthwise_efficiency, entry.bandwidth_efficiency):
+        assert 0 < share <= 1
+    assert 0 < entry.winograd_efficiency <= 2.25
+    assert 0 < entry.watts_idle < entry.watts_busy
+
+
+def test_devices_are_ordered_as_published() -> None:
+    """The papers' order Pi 3 < Pi 4 < Nano < TX2 < Xavier holds for VGG-16."""
+    kinds = ("raspberry-pi-3", "raspberry-pi-4", "jetson-nano", "jetson-tx2", "jetson-xavier")
+    seconds = [
+        next(item.seconds for item in find_entry(kind).benchmarks if item.model == "vgg16")
+        for kind in kinds
+    ]
+    assert seconds == sorted(seconds, reverse=True)
+
+
+def test_unknown_kind_lists_the_known() -> None:
+    """An unknown kind is refused with the names that exist."""
+    with pytest.raises(ClusterError, match=r"'pc' is not in the catalogue: known are raspberry"):
+        find_entry("pc")
