@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+
 import msgspec
+
+from partita.execution.memory import weight_bytes
+from partita.program import Compute, Load, Program, Receive, Send
 
 
 class Span(msgspec.Struct, frozen=True):
     """One thing that one lane of one device did.
 
     Attributes:
-        lane: ``compute``, ``receive``, ``load``, or ``send:<target>``.
+        lane: ``compute``, ``receive``, ``deliver``, ``load``, or ``send:<target>``.
+        request: Number of the request, from 0; -1 for a ``Load``.
         step: The program's step id.
         start_s: Seconds since the run's first input was fed, on the leader's clock.
     """
@@ -65,11 +72,106 @@ class Report(msgspec.Struct, frozen=True):
     def quantile_s(self, fraction: float) -> float:
         """Return the latency that ``fraction`` of the requests do not exceed (nearest rank)."""
         ordered = sorted(self.latencies_s)
-        return ordered[
-            min(len(ordered) - 1, max(0, -(-int(fraction * 1000 * len(ordered)) // 1000) - 1))
-        ]
+        rank = math.ceil(fraction * len(ordered))
+        return ordered[max(rank, 1) - 1]
 
     @property
     def mean_s(self) -> float:
         """Mean latency."""
         return sum(self.latencies_s) / len(self.latencies_s)
+
+
+class ReportBuilder:
+    """Adds up what lanes did, one span at a time, to a :class:`Report`.
+
+    Args:
+        program: What runs; gives each step its lane, label and bytes.
+        planner: Name of the planner that made the plan.
+        seed: Seed of the run.
+        keep_spans: Whether the report lists the spans, or only their sums.
+    """
+
+    def __init__(
+        self, program: Program, *, planner: str = "", seed: int = 0, keep_spans: bool = True
+    ) -> None:
+        self._program = program
+        self._planner = planner
+        self._seed = seed
+        self._keep_spans = keep_spans
+        self._spans: list[Span] = []
+        self._busy_s = {part.device: 0.0 for part in program.devices}
+        self._links: dict[tuple[str, str], list[float]] = {}
+        self._links_of: dict[int, tuple[str, str, int]] = {}
+        self._lanes: dict[int, tuple[str, str, str]] = {}
+        self._note_steps()
+
+    def _note_steps(self) -> None:
+        streams = {stream.id: stream for stream in self._program.streams}
+        for part in self._program.devices:
+            for step in part.steps:
+                lane, label = type(step).__name__.lower(), ""
+                if isinstance(step, Compute):
+                    label = step.label
+                elif isinstance(step, Load):
+                    label = f"fragment {step.fragment}"
+                elif isinstance(step, Send | Receive):
+                    stream = streams[step.stream]
+                    label = stream.tensor
+                    if isinstance(step, Send):
+                        lane = f"send:{stream.target}"
+                        link = (stream.source, stream.target)
+                        self._links_of[step.id] = (*link, stream.wire_bytes)
+                        self._links.setdefault(link, [0, 0.0])
+                self._lanes[step.id] = (part.device, lane, label)
+
+    def record(self, step: int, request: int, start_s: float, end_s: float) -> None:
+        """Add one step that was done; ``request`` is -1 for a ``Load``.
+
+        Args:
+            step: The program's step id.
+            request: Number of the request.
+            start_s: Seconds since the run's first input was fed.
+            end_s: The same, when the lane was free again.
+
+        Raises:
+            KeyError: The program has no such step.
+        """
+        device, lane, label = self._lanes[step]
+        if lane == "compute":
+            self._busy_s[device] += end_s - start_s
+        elif step in self._links_of:
+            source, target, nbytes = self._links_of[step]
+            sums = self._links[source, target]
+            sums[0] += nbytes
+            sums[1] += end_s - start_s
+        if self._keep_spans:
+            self._spans.append(Span(device, lane, step, label, request, start_s, end_s))
+
+    def build(
+        self,
+        latencies_s: Sequence[float],
+        makespan_s: float,
+        peak_buffer_bytes: Mapping[str, int],
+    ) -> Report:
+        """Return the report of all that was recorded.
+
+        Args:
+            latencies_s: Seconds per request, in order.
+            makespan_s: Seconds from the first feed to the last delivery.
+            peak_buffer_bytes: Per device, the most bytes of pieces held at one time; the weights
+                are added here.
+        """
+        devices = tuple(
+            DeviceUse(
+                name, busy_s, weight_bytes(self._program, name) + peak_buffer_bytes.get(name, 0)
+            )
+            for name, busy_s in self._busy_s.items()
+        )
+        links = tuple(
+            LinkUse(source, target, int(nbytes), busy_s)
+            for (source, target), (nbytes, busy_s) in sorted(self._links.items())
+        )
+        spans = tuple(sorted(self._spans, key=lambda s: (s.start_s, s.end_s, s.step, s.request)))
+        return Report(
+            self._planner, self._seed, tuple(latencies_s), makespan_s, devices, links, spans
+        )

@@ -152,12 +152,14 @@ class FragmentInfo(msgspec.Struct, frozen=True):
         blobs: SHA-256 of each weight blob that the graph names.
         graph_bytes: Size of the graph without weights.
         weight_bytes: Size of the weights; blobs shared by fragments count in each.
+        blob_bytes: Size of each blob; empty before the graph is written.
     """
 
     hash: str
     blobs: tuple[str, ...]
     graph_bytes: int
     weight_bytes: int
+    blob_bytes: tuple[int, ...] = ()
 
 
 class DeviceProgram(msgspec.Struct, frozen=True):

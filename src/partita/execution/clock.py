@@ -1,0 +1,120 @@
+"""When a message that is given to a link now will have left, and when it will be there.
+
+One clock for both worlds: the simulation asks it, and the shaped fabric paces real messages by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+#: From a time on (seconds), the link carries so many bytes per second.
+Change = tuple[float, float]
+
+
+class Transfer(NamedTuple):
+    """One message on a link, in seconds on the caller's clock.
+
+    Attributes:
+        start_s: The link takes the message up.
+        end_s: The last byte has left; the link is free again.
+        arrive_s: The last byte is there.
+    """
+
+    start_s: float
+    end_s: float
+    arrive_s: float
+
+
+class SharedMedium:
+    """What several links take turns on, such as one radio channel."""
+
+    def __init__(self) -> None:
+        self.free_at_s = -math.inf
+
+
+class LinkClock:
+    """A directed link that carries one message at a time.
+
+    Args:
+        bandwidth_bytes_per_s: Rate, before the first change of ``trace``; may be infinite.
+        latency_s: From the last byte's leaving to its arrival; does not occupy the link.
+        per_message_s: Fixed cost of a message; occupies the link.
+        trace: Changes of the rate, times increasing; a rate of 0 is an outage.
+        medium: What this link shares with others; None for a medium of its own.
+
+    Raises:
+        ValueError: A rate or time is negative, the trace is out of order, or the link ends at rate 0.
+
+    >>> LinkClock(1000.0, latency_s=0.5).reserve(2.0, 500)
+    Transfer(start_s=2.0, end_s=2.5, arrive_s=3.0)
+    """
+
+    def __init__(
+        self,
+        bandwidth_bytes_per_s: float,
+        latency_s: float = 0.0,
+        per_message_s: float = 0.0,
+        *,
+        trace: Sequence[Change] = (),
+        medium: SharedMedium | None = None,
+    ) -> None:
+        if trace or not bandwidth_bytes_per_s > 0 or latency_s < 0 or per_message_s < 0:
+            _check_link(bandwidth_bytes_per_s, latency_s, per_message_s, trace)
+        self.bandwidth_bytes_per_s = bandwidth_bytes_per_s
+        self.latency_s = latency_s
+        self.per_message_s = per_message_s
+        self.trace = tuple(trace)
+        self.free_at_s = -math.inf
+        self._medium = medium
+
+    def reserve(self, now_s: float, nbytes: int) -> Transfer:
+        """Return when a message given to the link at ``now_s`` goes, and occupy the link for it.
+
+        Messages are served in the order of the calls.
+
+        Args:
+            now_s: Time at which the message is ready, in seconds.
+            nbytes: Payload size in bytes.
+        """
+        start_s = now_s if now_s > self.free_at_s else self.free_at_s
+        medium = self._medium
+        if medium is not None and medium.free_at_s > start_s:
+            start_s = medium.free_at_s
+        if self.trace:
+            end_s = self._end_of(start_s + self.per_message_s, nbytes)
+        else:
+            end_s = start_s + self.per_message_s + nbytes / self.bandwidth_bytes_per_s
+        self.free_at_s = end_s
+        if medium is not None:
+            medium.free_at_s = end_s
+        return Transfer(start_s, end_s, end_s + self.latency_s)
+
+    def _end_of(self, start_s: float, nbytes: float) -> float:
+        """Return when ``nbytes`` that begin at ``start_s`` have left, across changes of the rate."""
+        rate, now_s, left = self.bandwidth_bytes_per_s, start_s, float(nbytes)
+        for change_s, next_rate in self.trace:
+            if change_s > now_s:
+                room = rate * (change_s - now_s)
+                if left <= room:
+                    break
+                left -= room
+                now_s = change_s
+            rate = next_rate
+        return now_s + (left / rate if left else 0.0)
+
+
+def _check_link(
+    bandwidth: float, latency_s: float, per_message_s: float, trace: Sequence[Change]
+) -> None:
+    if not bandwidth > 0 or latency_s < 0 or per_message_s < 0:
+        raise ValueError(
+            f"link has bandwidth {bandwidth} B/s, latency {latency_s} s, message cost "
+            f"{per_message_s} s; the first must be above 0, the others not below"
+        )
+    times = [time_s for time_s, _ in trace]
+    if times != sorted(set(times)) or any(rate < 0 for _, rate in trace):
+        raise ValueError("bandwidth trace must have increasing times and no negative rate")
+    if trace and trace[-1][1] == 0:
+        raise ValueError("bandwidth trace ends with rate 0; the last rate must be above 0")

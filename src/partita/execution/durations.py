@@ -1,0 +1,101 @@
+"""How long each step of a program takes: the cost model writes it, the simulation reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from partita.errors import PlanError
+from partita.execution.clock import Change, LinkClock, SharedMedium
+
+#: (source device, target device)
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class LinkSpec:
+    """One directed link, as :class:`~partita.execution.clock.LinkClock` takes it.
+
+    Attributes:
+        medium: Name of what the link shares with other links; None when it shares nothing.
+        trace: Changes of the rate as (seconds, bytes per second).
+    """
+
+    bandwidth_bytes_per_s: float
+    latency_s: float = 0.0
+    per_message_s: float = 0.0
+    medium: str | None = None
+    trace: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Seconds that each step of one program takes.
+
+    Attributes:
+        compute_s: Per ``Compute`` step id; each must be there.
+        receive_s: Decoding, per ``Receive`` step id; 0 where absent.
+        encode_s: Encoding, per ``Send`` step id; 0 where absent.
+        load_s: Per ``Load`` step id; 0 where absent.
+        deliver_s: Assembling the outputs of one request.
+        feed_s: Preparing the inputs of one request.
+        admit_s: The leader's overhead per request.
+        links: Per (source, target); each that a stream uses must be there.
+    """
+
+    compute_s: Mapping[int, float]
+    receive_s: Mapping[int, float] = field(default_factory=dict)
+    encode_s: Mapping[int, float] = field(default_factory=dict)
+    load_s: Mapping[int, float] = field(default_factory=dict)
+    deliver_s: float = 0.0
+    feed_s: float = 0.0
+    admit_s: float = 0.0
+    links: Mapping[Pair, LinkSpec] = field(default_factory=dict)
+
+
+class LinkClocks:
+    """The clocks of all links of a run, made when first asked for."""
+
+    def __init__(self, links: Mapping[Pair, LinkSpec]) -> None:
+        self._links = links
+        self._clocks: dict[Pair, LinkClock] = {}
+        self._mediums: dict[str, SharedMedium] = {}
+
+    def between(self, source: str, target: str) -> LinkClock:
+        """Return the clock of the link from ``source`` to ``target``.
+
+        Raises:
+            PlanError: There is no such link.
+        """
+        pair = (source, target)
+        clock = self._clocks.get(pair)
+        if clock is None:
+            clock = self._clocks[pair] = self._make(pair)
+        return clock
+
+    def is_shared(self, source: str, target: str) -> bool:
+        """Whether the link takes turns with others on a medium."""
+        return self._spec((source, target)).medium is not None
+
+    def _spec(self, pair: Pair) -> LinkSpec:
+        try:
+            return self._links[pair]
+        except KeyError:
+            raise PlanError(
+                f"The plan sends from {pair[0]!r} to {pair[1]!r}, but the cluster has no such link. "
+                "Add the link, or keep both steps on one device.",
+                subject=f"{pair[0]}->{pair[1]}",
+            ) from None
+
+    def _make(self, pair: Pair) -> LinkClock:
+        spec = self._spec(pair)
+        medium = None
+        if spec.medium is not None:
+            medium = self._mediums.setdefault(spec.medium, SharedMedium())
+        return LinkClock(
+            spec.bandwidth_bytes_per_s,
+            spec.latency_s,
+            spec.per_message_s,
+            trace=spec.trace,
+            medium=medium,
+        )

@@ -1,0 +1,154 @@
+"""A device's program as lists by index, so that the state machine never searches.
+
+Steps and buffers are numbered by their place in the program; ids occur only at the edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from partita.execution.events import Route
+from partita.program import (
+    Compute,
+    Deliver,
+    DeviceProgram,
+    Feed,
+    Load,
+    Receive,
+    Send,
+    Step,
+    Stream,
+    is_active,
+)
+
+COMPUTE_LANE, RECEIVE_LANE, DELIVER_LANE, FIRST_SEND_LANE = 0, 1, 2, 3
+NO_LANE = -1
+
+
+class StepTable:
+    """What every request of a device has in common.
+
+    Args:
+        program: The device's steps and buffers.
+        streams: At least the streams that begin or end on the device.
+    """
+
+    def __init__(self, program: DeviceProgram, streams: Iterable[Stream]) -> None:
+        self.device = program.device
+        self.steps = program.steps
+        self.buffers = program.buffers
+        self.streams = {stream.id: stream for stream in streams}
+        self.index_of = {step.id: index for index, step in enumerate(self.steps)}
+        place = {buffer.id: index for index, buffer in enumerate(self.buffers)}
+        self.reads = [_read_indices(step, place) for step in self.steps]
+        self.writes = [tuple(place[buffer] for buffer in _written(step)) for step in self.steps]
+        self.writer_of = {b: i for i, writes in enumerate(self.writes) for b in writes}
+        self.receive_of: dict[int, int] = {}
+        self.send_of: dict[int, int] = {}
+        self.send_stream: list[int | None] = [None] * len(self.steps)
+        self.credit_back: list[int | None] = [None] * len(self.buffers)
+        self.feeds = [i for i, step in enumerate(self.steps) if isinstance(step, Feed)]
+        self.loads = [step for step in self.steps if isinstance(step, Load)]
+        self.targets: list[str] = []
+        self.lanes = [self._lane_of(step) for step in self.steps]
+        self.fragment_of = [s.fragment if isinstance(s, Compute) else None for s in self.steps]
+        for index, step in enumerate(self.steps):
+            if isinstance(step, Send):
+                self.send_of[step.stream] = index
+                self.send_stream[index] = step.stream
+            elif isinstance(step, Receive):
+                self.receive_of[step.stream] = index
+                self.credit_back[place[step.write]] = step.stream
+        self._routes: dict[Route, RouteTable] = {}
+
+    def _lane_of(self, step: Step) -> int:
+        if isinstance(step, Send):
+            target = self.streams[step.stream].target
+            if target not in self.targets:
+                self.targets.append(target)
+            return FIRST_SEND_LANE + self.targets.index(target)
+        lanes = {Compute: COMPUTE_LANE, Receive: RECEIVE_LANE, Deliver: DELIVER_LANE}
+        return lanes.get(type(step), NO_LANE)
+
+    @property
+    def lane_count(self) -> int:
+        """Number of lanes, loaders not counted."""
+        return FIRST_SEND_LANE + len(self.targets)
+
+    def label_of(self, index: int) -> str:
+        """Return a step's name for people."""
+        step = self.steps[index]
+        if isinstance(step, Compute):
+            return step.label
+        if isinstance(step, Send | Receive):
+            stream = self.streams[step.stream]
+            way = f"to {stream.target}" if isinstance(step, Send) else f"from {stream.source}"
+            return f"{type(step).__name__.lower()} {stream.tensor} {way}"
+        return type(step).__name__.lower()
+
+    def for_route(self, route: Route) -> RouteTable:
+        """Return the table of the requests that take ``route``.
+
+        Raises:
+            ValueError: The route has fewer choices than the steps ask for.
+        """
+        table = self._routes.get(route)
+        if table is None:
+            table = self._routes[route] = RouteTable(self, route)
+        return table
+
+
+class RouteTable:
+    """Which steps and buffers take part in the requests of one route.
+
+    Attributes:
+        active: Per step, whether it takes part.
+        reads: Per step, the buffers that the route fills.
+        readers: Per buffer, the steps that take part and read it.
+        missing: Per step, how many buffers it waits for.
+        uses: Per buffer, how many steps still have to read it.
+        at_once: Steps that wait for no buffer.
+        count: Steps to be done per request.
+    """
+
+    def __init__(self, table: StepTable, route: Route) -> None:
+        try:
+            self.active = [is_active(getattr(step, "when", ()), route) for step in table.steps]
+        except IndexError:
+            raise ValueError(
+                f"route {route} on {table.device!r} has {len(route)} choices, steps ask for more"
+            ) from None
+        filled = [False] * len(table.buffers)
+        for index, writes in enumerate(table.writes):
+            for buffer in writes:
+                filled[buffer] = self.active[index]
+        self.reads = [
+            tuple(b for b in reads if filled[b]) if self.active[index] else ()
+            for index, reads in enumerate(table.reads)
+        ]
+        readers: list[list[int]] = [[] for _ in table.buffers]
+        for index, reads in enumerate(self.reads):
+            for buffer in reads:
+                readers[buffer].append(index)
+        self.readers = [tuple(steps) for steps in readers]
+        self.missing = [len(reads) for reads in self.reads]
+        self.uses = [len(steps) for steps in readers]
+        works = [i for i, s in enumerate(table.steps) if self.active[i] and not isinstance(s, Load)]
+        self.count = len(works)
+        self.at_once = [
+            i for i in works if not self.reads[i] and isinstance(table.steps[i], Compute | Deliver)
+        ]
+
+
+def _read_indices(step: Step, place: dict[int, int]) -> tuple[int, ...]:
+    if isinstance(step, Send):
+        return (place[step.read],)
+    if isinstance(step, Compute | Deliver):
+        return tuple(dict.fromkeys(place[b] for read in step.reads for b in read.buffers))
+    return ()
+
+
+def _written(step: Step) -> tuple[int, ...]:
+    if isinstance(step, Compute):
+        return step.writes
+    return (step.write,) if isinstance(step, Feed | Receive) else ()
