@@ -45,7 +45,7 @@ class LinkClock:
         medium: What this link shares with others; None for a medium of its own.
 
     Raises:
-        ValueError: A rate or time is negative, the trace is out of order, or the link ends at rate 0.
+        ValueError: A rate or time is negative, the trace is out of order or ends at rate 0.
 
     >>> LinkClock(1000.0, latency_s=0.5).reserve(2.0, 500)
     Transfer(start_s=2.0, end_s=2.5, arrive_s=3.0)
@@ -92,7 +92,7 @@ class LinkClock:
         return Transfer(start_s, end_s, end_s + self.latency_s)
 
     def _end_of(self, start_s: float, nbytes: float) -> float:
-        """Return when ``nbytes`` that begin at ``start_s`` have left, across changes of the rate."""
+        """Return when ``nbytes`` begun at ``start_s`` have left, across changes of the rate."""
         rate, now_s, left = self.bandwidth_bytes_per_s, start_s, float(nbytes)
         for change_s, next_rate in self.trace:
             if change_s > now_s:

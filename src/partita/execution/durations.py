@@ -82,8 +82,8 @@ class LinkClocks:
             return self._links[pair]
         except KeyError:
             raise PlanError(
-                f"The plan sends from {pair[0]!r} to {pair[1]!r}, but the cluster has no such link. "
-                "Add the link, or keep both steps on one device.",
+                f"The plan sends from {pair[0]!r} to {pair[1]!r}, but there is no such link. "
+                "Add the link to the cluster, or keep both steps on one device.",
                 subject=f"{pair[0]}->{pair[1]}",
             ) from None
 

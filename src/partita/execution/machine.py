@@ -108,17 +108,16 @@ class Machine:
                 started, a piece that came before, more pieces or credits than the stream has.
         """
         actions: list[Action] = []
-        kind = type(event)
-        if kind is Finished:
-            self._on_finished(event[0], event[1], actions)
-        elif kind is Arrived:
+        if isinstance(event, Finished):
+            self._on_finished(event.step, event.request, actions)
+        elif isinstance(event, Arrived):
             self._on_arrived(event, actions)
-        elif kind is Credited:
-            self._on_credited(event[0])
-        elif kind is Fed:
+        elif isinstance(event, Credited):
+            self._on_credited(event.stream)
+        elif isinstance(event, Fed):
             self._on_fed(event, actions)
-        elif kind is Loaded:
-            self._on_loaded(event[0], actions)
+        elif isinstance(event, Loaded):
+            self._on_loaded(event.step, actions)
         else:
             raise ValueError(f"{event!r} is not an event")
         if self._woken:

@@ -163,17 +163,16 @@ class _Run:
     def _act(self, place: int, actions: list[Action], now_s: float) -> None:
         device = self._devices[place]
         for action in actions:
-            kind = type(action)
-            if kind is Start:
-                self._start(place, action[0], action[1], now_s)
-            elif kind is Free:
-                device.drop(action[0])
-            elif kind is GiveCredit:
-                self._give_credit(action[0], now_s)
-            elif kind is StartLoad:
-                self._load(place, action[0], now_s)
-            elif kind is Delivered:
-                self._note_answer(action[0], now_s)
+            if isinstance(action, Start):
+                self._start(place, action.step, action.request, now_s)
+            elif isinstance(action, Free):
+                device.drop(action.buffer)
+            elif isinstance(action, GiveCredit):
+                self._give_credit(action.stream, now_s)
+            elif isinstance(action, StartLoad):
+                self._load(place, action.step, now_s)
+            elif isinstance(action, Delivered):
+                self._note_answer(action.request, now_s)
 
     def _start(self, place: int, step: int, request: int, now_s: float) -> None:
         device = self._devices[place]
