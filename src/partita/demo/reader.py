@@ -1,0 +1,83 @@
+"""The plate reader: from the photo and a plate's corners to the characters on it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+from PIL import Image
+
+from partita.demo.detector import Detection, Pixels
+from partita.demo.package import ALPHABET, READER, load_resource
+from partita.demo.perspective import Point, Quad, rectangle, warp_image
+
+#: The reader takes strips 32 pixels tall; wide strips keep narrow
+#: characters apart.
+STRIP_SIZE = (200, 32)
+#: The detector's corners lie on the rim; a little more is taken so that no character is cut.
+_MARGIN = 0.03
+
+
+def read_plate(pixels: Pixels, detection: Detection) -> str:
+    """Return the characters on one plate of a photo.
+
+    Args:
+        pixels: The photo, uint8 of height x width x 3 in RGB order.
+        detection: Where the plate is.
+
+    Raises:
+        ModelError: The package with the trained network is missing.
+    """
+    strip = cut_plate(pixels, detection)
+    session = _open_session()
+    bgr = strip[:, :, ::-1].astype(np.float32).transpose(2, 0, 1)[None]
+    (scores,) = session.run(None, {session.get_inputs()[0].name: (bgr / 255 - 0.5) / 0.5})
+    return join_characters(scores[0].argmax(axis=1))
+
+
+def cut_plate(pixels: Pixels, detection: Detection) -> Pixels:
+    """Return the plate as seen from straight ahead, uint8 of 32 x 200 x 3."""
+    image = Image.fromarray(pixels)
+    strip = warp_image(image, _widen(detection.corners), rectangle(*STRIP_SIZE), STRIP_SIZE)
+    return np.asarray(strip)
+
+
+def join_characters(classes: npt.NDArray[np.integer]) -> str:
+    """Return the text of one strip: repeats are one character, class 0 separates.
+
+    Args:
+        classes: The likeliest class at each position; class n > 0 is the alphabet's line n - 1.
+    """
+    alphabet = _load_alphabet()
+    fresh = np.append(True, classes[1:] != classes[:-1])
+    return "".join(alphabet[index - 1] for index in classes[fresh] if index > 0)
+
+
+def _widen(corners: Quad) -> Quad:
+    middle_x = sum(x for x, _ in corners) / 4
+    middle_y = sum(y for _, y in corners) / 4
+
+    def outwards(point: Point) -> Point:
+        x, y = point
+        return x + (x - middle_x) * 2 * _MARGIN, y + (y - middle_y) * 2 * _MARGIN
+
+    a, b, c, d = (outwards(point) for point in corners)
+    return a, b, c, d
+
+
+@lru_cache(maxsize=1)
+def _open_session() -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    # The published file carries initializers that the runtime warns about and removes.
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(
+        load_resource(READER), options, providers=["CPUExecutionProvider"]
+    )
+
+
+@lru_cache(maxsize=1)
+def _load_alphabet() -> tuple[str, ...]:
+    return tuple(load_resource(ALPHABET).decode("utf-8").split())
