@@ -44,7 +44,7 @@ def parse_quantity(text: object, quantity: Quantity) -> float:
         quantity: Which kind of unit is allowed.
 
     Raises:
-        ValueError: The unit is missing or not one of the quantity's; the message lists those allowed.
+        ValueError: The unit is missing or unknown; the message lists those allowed.
 
     >>> parse_quantity("200 Mbit/s", "bandwidth")
     25000000.0

@@ -1,1 +1,18 @@
-"""Part of Partita."""
+"""Compiling: a plan checked against its graph, laid out on devices, and written as fragments."""
+
+from partita.compile.emit import Compiled, compile_plan, write_fragments, write_work
+from partita.compile.layout import Layout, build_layout, work_builder
+from partita.compile.work import FragmentWork, LayerBox, WorkBuilder
+
+__all__ = [
+    "Compiled",
+    "FragmentWork",
+    "LayerBox",
+    "Layout",
+    "WorkBuilder",
+    "build_layout",
+    "compile_plan",
+    "work_builder",
+    "write_fragments",
+    "write_work",
+]

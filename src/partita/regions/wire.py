@@ -1,8 +1,8 @@
 """Wire formats: how a piece of a tensor travels.
 
 ``raw`` keeps the tensor's own bytes and is exact. The others are lossy and are named in the plan:
-``float16`` casts; ``uint8`` and the packed ``uint6``/``uint4``/``uint2`` quantise affinely, with one
-float32 scale and one float32 offset per piece in front of the payload.
+``float16`` casts; ``uint8`` and the packed ``uint6``/``uint4``/``uint2`` quantise affinely, with
+one float32 scale and one float32 offset per piece in front of the payload.
 """
 
 from __future__ import annotations

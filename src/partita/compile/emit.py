@@ -1,0 +1,118 @@
+"""Writing the fragments of a layout as ONNX graphs and weight blobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from partita.cluster import Cluster
+from partita.compile.layout import Layout, build_layout, work_builder
+from partita.compile.work import FragmentWork, WorkBuilder
+from partita.errors import PlanError
+from partita.graph import Graph
+from partita.graph.fragment import BlobStore, Fragment, FragmentWriter, Held
+from partita.plan import Plan
+from partita.program import FragmentInfo, Program
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A plan, ready to deploy.
+
+    Attributes:
+        program: Steps and streams; fragments named by content hash.
+        graphs: Fragment hash to serialised ONNX graph.
+        blobs: Blob hash to weight bytes.
+    """
+
+    program: Program
+    graphs: dict[str, bytes]
+    blobs: dict[str, np.ndarray[Any, np.dtype[np.uint8]]]
+
+
+def compile_plan(graph: Graph, plan: Plan, cluster: Cluster) -> Compiled:
+    """Return the plan compiled for the cluster, fragments written.
+
+    Raises:
+        PlanError: As :func:`partita.compile.build_layout`.
+    """
+    return write_fragments(graph, build_layout(graph, plan, cluster))
+
+
+def write_fragments(graph: Graph, layout: Layout) -> Compiled:
+    """Return the layout with its fragments written and hashed."""
+    store = BlobStore(graph.constants)
+    builder = work_builder(graph)
+    fragments = [write_work(builder, work, store) for work in layout.works]
+    infos = tuple(
+        FragmentInfo(one.hash, one.blobs, len(one.graph), one.weight_bytes) for one in fragments
+    )
+    program = msgspec.structs.replace(layout.program, fragments=infos)
+    return Compiled(program, {one.hash: one.graph for one in fragments}, store.blobs)
+
+
+def write_work(builder: WorkBuilder, work: FragmentWork, store: BlobStore) -> Fragment:
+    """Return one work as a fragment."""
+    writer = FragmentWriter(builder.graph, builder.regions, store)
+    held: Held = {tensor: (f"i{k}", box) for k, (tensor, box) in enumerate(work.inputs)}
+    if work.kind == "stage":
+        for one in work.layers:
+            writer.layer(one.layer, dict(one.boxes), held)
+    elif work.kind == "partial":
+        _write_partial(builder, work, writer, held)
+    else:
+        _write_merge(builder, work, writer, held)
+    names = [writer.crop(*held[tensor], box) for tensor, box in work.outputs]
+    values = [
+        [(_dtype(builder, work, tensor), box) for tensor, box in pieces]
+        for pieces in (work.inputs, work.outputs)
+    ]
+    return writer.finish(values[0], values[1], names)
+
+
+def _dtype(builder: WorkBuilder, work: FragmentWork, tensor: str) -> str:
+    specs = builder.graph.tensors
+    if tensor in specs:
+        return specs[tensor].dtype
+    core = builder.core_output(builder.graph.layer(work.layers[0].layer))
+    return specs[core].dtype
+
+
+def _write_partial(
+    builder: WorkBuilder, work: FragmentWork, writer: FragmentWriter, held: Held
+) -> None:
+    layer = builder.graph.layer(work.layers[0].layer)
+    node = builder.graph.nodes[layer.nodes[0]]
+    found = builder.regions.partial_form(layer)
+    if found is None:
+        raise PlanError(
+            f"Layer '{layer.name}' ({layer.kind}) cannot be computed in partial sums.",
+            subject=layer.name,
+        )
+    form, view, part = found[0], builder.regions.view(node), work.inputs[0][1]
+    args = writer.arguments(node, form.needs(view, part), held)
+    name, box = work.outputs[0]
+    held[name] = (form.emit_partial(view, part, args, writer), box)
+
+
+def _write_merge(
+    builder: WorkBuilder, work: FragmentWork, writer: FragmentWriter, held: Held
+) -> None:
+    layer = builder.graph.layer(work.layers[0].layer)
+    node = builder.graph.nodes[layer.nodes[0]]
+    found = builder.regions.partial_form(layer)
+    if found is None:
+        raise PlanError(f"Layer '{layer.name}' cannot be merged from partial sums.")
+    form, view = found[0], builder.regions.view(node)
+    boxes = dict(work.layers[0].boxes)
+    core_box = builder.core_box(layer, boxes)
+    consts = {
+        index: writer.weight(node.inputs[index], box)
+        for index, box in form.merge_needs(view, core_box).items()
+    }
+    parts = [f"i{number}" for number in range(work.parts)]
+    held[node.outputs[0]] = (form.emit_merge(view, parts, consts, writer), core_box)
+    writer.followers(layer.name, boxes, held)

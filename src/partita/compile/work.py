@@ -1,0 +1,174 @@
+"""What one device computes in one step: layers, each for a box of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from partita.graph import Graph
+from partita.graph.layer import Layer
+from partita.graph.regions import RegionMap
+from partita.regions import Region
+
+Piece = tuple[str, Region]
+WorkKind = Literal["stage", "partial", "merge"]
+
+_CHANNEL_AXIS = {"Conv": 1, "ConvTranspose": 1, "Gemm": -1, "MatMul": -1}
+
+
+@dataclass(frozen=True)
+class LayerBox:
+    """One layer and the boxes of its outputs that are computed (hulls, halo included)."""
+
+    layer: str
+    boxes: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class FragmentWork:
+    """One fragment before it is written.
+
+    Attributes:
+        kind: ``stage`` for whole layers, ``partial`` for a core over part of its input,
+            ``merge`` for adding partials and what follows them.
+        layers: In topological order. For ``partial`` and ``merge`` exactly one.
+        inputs: Tensors and boxes that come in; for ``merge`` the partials first.
+        outputs: Tensors and boxes that go out.
+        parts: Number of partials that a ``merge`` adds.
+        share: Part of the layer's input that a ``partial`` reads, from 0 to 1.
+        weight_bytes: Weights that the fragment holds.
+    """
+
+    kind: WorkKind
+    layers: tuple[LayerBox, ...]
+    inputs: tuple[Piece, ...]
+    outputs: tuple[Piece, ...]
+    weight_bytes: int
+    parts: int = 0
+    share: float = 1.0
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two works the same fragment."""
+        inputs = self.inputs if self.kind == "partial" else self.parts
+        return (self.kind, self.layers, self.outputs, inputs)
+
+
+class WorkBuilder:
+    """Builds works of one graph and remembers them; planners ask for the same ones again and again.
+
+    Args:
+        graph: The graph that all plans are for.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.regions = RegionMap(graph)
+        self._stages: dict[tuple[object, ...], FragmentWork] = {}
+        self._outputs: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def stage_outputs(self, layers: Sequence[str]) -> tuple[str, ...]:
+        """Return the tensors of these layers that others, or the model's outputs, read."""
+        key = tuple(layers)
+        found = self._outputs.get(key)
+        if found is None:
+            inside = set(layers)
+            final = set(self.graph.outputs)
+            found = self._outputs[key] = tuple(
+                tensor
+                for layer in self.ordered(layers)
+                for tensor in layer.outputs
+                if tensor in final
+                or any(reader.name not in inside for reader in self.graph.readers(tensor))
+            )
+        return found
+
+    def ordered(self, layers: Sequence[str]) -> list[Layer]:
+        """Return layers in topological order."""
+        indices = sorted(self.graph.layer_index(name) for name in layers)
+        return [self.graph.layers[index] for index in indices]
+
+    def stage(self, layers: tuple[str, ...], boxes: dict[str, Region]) -> FragmentWork:
+        """Return the work that makes ``boxes`` of the stage's outputs, halo recomputed."""
+        key = (layers, tuple(boxes.items()))
+        found = self._stages.get(key)
+        if found is None:
+            found = self._stages[key] = self._stage(layers, boxes)
+        return found
+
+    def _stage(self, layers: tuple[str, ...], boxes: dict[str, Region]) -> FragmentWork:
+        wanted = {tensor: box for tensor, box in boxes.items() if not box.is_empty}
+        computed: list[LayerBox] = []
+        weight_bytes = 0
+        for layer in reversed(self.ordered(layers)):
+            outs = {tensor: wanted[tensor] for tensor in layer.outputs if tensor in wanted}
+            if not outs:
+                continue
+            computed.append(LayerBox(layer.name, tuple(outs.items())))
+            weight_bytes += int(layer.weight_bytes * channel_share(self.graph, layer, outs))
+            for tensor, box in self.regions.walk(layer, outs).needs.items():
+                wanted[tensor] = wanted[tensor].hull(box) if tensor in wanted else box
+        made = {tensor for layer in self.ordered(layers) for tensor in layer.outputs}
+        return FragmentWork(
+            "stage",
+            tuple(reversed(computed)),
+            tuple((tensor, box) for tensor, box in wanted.items() if tensor not in made),
+            tuple((tensor, wanted[tensor]) for tensor in boxes if tensor in wanted),
+            weight_bytes,
+        )
+
+    def core_output(self, layer: Layer) -> str:
+        """Return the tensor that the layer's core writes, before the fused followers."""
+        return self.graph.nodes[layer.nodes[0]].outputs[0]
+
+    def partial(self, layer: Layer, part: Region, name: str) -> FragmentWork:
+        """Return the work that sums the layer's core over ``part`` of its first input."""
+        source = self.graph.nodes[layer.nodes[0]].inputs[0]
+        whole = self.regions.whole(source)
+        core = self.core_output(layer)
+        made = self.regions.whole(core)
+        share = part.size / max(1, whole.size)
+        return FragmentWork(
+            "partial",
+            (LayerBox(layer.name, ((core, made),)),),
+            ((source, part),),
+            ((name, made),),
+            int(layer.weight_bytes * share),
+            share=share,
+        )
+
+    def merge(
+        self, layer: Layer, boxes: dict[str, Region], partials: Sequence[str]
+    ) -> FragmentWork:
+        """Return the work that adds ``partials`` and applies bias and followers for ``boxes``."""
+        needs = dict(self.regions.merge_walk(layer, boxes).needs)
+        core = self.core_output(layer)
+        core_box = boxes[core] if core in boxes else self.core_box(layer, boxes)
+        needs.pop(core, None)
+        return FragmentWork(
+            "merge",
+            (LayerBox(layer.name, tuple(boxes.items())),),
+            (*((name, core_box) for name in partials), *needs.items()),
+            tuple(boxes.items()),
+            0,
+            parts=len(partials),
+        )
+
+    def core_box(self, layer: Layer, boxes: dict[str, Region]) -> Region:
+        """Return the box of the core's output that ``boxes`` of the layer's outputs need."""
+        box = self.regions.merge_walk(layer, boxes).outs[0][0]
+        return self.regions.whole(self.core_output(layer)) if box is None else box
+
+
+def channel_share(graph: Graph, layer: Layer, boxes: dict[str, Region]) -> float:
+    """Return the part of the layer's weights that the boxes' channels need, from 0 to 1."""
+    axis = _CHANNEL_AXIS.get(layer.kind)
+    if axis is None or not boxes:
+        return 1.0
+    tensor, box = next(iter(boxes.items()))
+    rank = len(box.bounds)
+    if rank < 2:
+        return 1.0
+    extent = graph.tensors[tensor].shape[axis]
+    return box.shape[axis % rank] / max(1, extent)

@@ -1,0 +1,145 @@
+"""How a region of a layer's output maps to regions of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx
+
+from partita.graph.layer import Layer
+from partita.graph.node import Node
+from partita.graph.rules import PARTIAL_FORMS, NodeView, PartialForm, rule_of
+from partita.regions import Region
+
+if TYPE_CHECKING:
+    from partita.graph.graph import Graph
+
+TensorBoxes = Mapping[str, Region]
+
+
+@dataclass(frozen=True)
+class LayerWalk:
+    """One layer computed for some boxes of its outputs.
+
+    Attributes:
+        outs: Per node of the layer, in order: the box of each output, None where not needed.
+        needs: Tensors from outside the layer, with the hull of what its nodes read.
+    """
+
+    outs: tuple[tuple[Region | None, ...], ...]
+    needs: dict[str, Region]
+
+
+def captured_names(node: Node) -> list[str]:
+    """Return the outer tensors that the node's subgraphs (``If``, ``Loop``, ``Scan``) read."""
+    graphs = [a.g for a in node.proto.attribute if a.type == onnx.AttributeProto.GRAPH]
+    return list(dict.fromkeys(name for graph in graphs for name in _free_names(graph)))
+
+
+def _free_names(graph: onnx.GraphProto) -> list[str]:
+    known = {value.name for value in graph.input} | {init.name for init in graph.initializer}
+    free: list[str] = []
+    for node in graph.node:
+        inner = [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+        names = [*node.input, *(name for one in inner for name in _free_names(one))]
+        free += [name for name in names if name and name not in known]
+        known.update(node.output)
+    return free + [value.name for value in graph.output if value.name not in known]
+
+
+class RegionMap:
+    """Region queries on one graph, remembered.
+
+    Args:
+        graph: The graph whose layers are asked for.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._views: dict[int, NodeView] = {}
+        self._walks: dict[tuple[str, tuple[tuple[str, Region], ...]], LayerWalk] = {}
+
+    def view(self, node: Node) -> NodeView:
+        """Return a node with shapes and constants, for its rule."""
+        found = self._views.get(node.index)
+        if found is None:
+            found = self._views[node.index] = self._make_view(node)
+        return found
+
+    def _make_view(self, node: Node) -> NodeView:
+        graph = self._graph
+        constants = tuple(graph.constants.get(name) if name else None for name in node.inputs)
+        shapes = tuple(
+            None if not name else (graph.tensors[name].shape if value is None else value.shape)
+            for name, value in zip(node.inputs, constants, strict=True)
+        )
+        made = tuple(graph.tensors[name].shape if name else () for name in node.outputs)
+        dtype = "float32"
+        if node.inputs and node.inputs[0]:
+            first = constants[0]
+            dtype = graph.tensors[node.inputs[0]].dtype if first is None else str(first.dtype)
+        return NodeView(node, shapes, made, constants, dtype, graph.opset)
+
+    def walk(self, layer: Layer, boxes: TensorBoxes) -> LayerWalk:
+        """Return what each node of ``layer`` computes so that ``boxes`` of its outputs come out."""
+        key = (layer.name, tuple(sorted(boxes.items(), key=lambda item: item[0])))
+        found = self._walks.get(key)
+        if found is None:
+            found = self._walks[key] = self._walk(layer, boxes)
+        return found
+
+    def _walk(self, layer: Layer, boxes: TensorBoxes, *, stop_at_core: bool = False) -> LayerWalk:
+        wanted = dict(boxes)
+        nodes = [self._graph.nodes[index] for index in layer.nodes]
+        outs: list[tuple[Region | None, ...]] = []
+        for position in range(len(nodes) - 1, -1, -1):
+            node = nodes[position]
+            made = tuple(wanted.get(name) if name else None for name in node.outputs)
+            outs.append(made)
+            if any(box is not None for box in made) and not (stop_at_core and position == 0):
+                self._add_needs(node, made, wanted)
+        inside = {name for node in nodes for name in node.outputs}
+        kept = {
+            name: box
+            for name, box in wanted.items()
+            if name not in inside and name not in self._graph.constants
+        }
+        return LayerWalk(tuple(reversed(outs)), kept)
+
+    def _add_needs(
+        self, node: Node, made: tuple[Region | None, ...], wanted: dict[str, Region]
+    ) -> None:
+        needs = rule_of(node).needs(self.view(node), made)
+        pairs: Iterable[tuple[str, Region | None]] = zip(node.inputs, needs, strict=True)
+        outer = [(n, self.whole(n)) for n in captured_names(node) if n in self._graph.tensors]
+        for name, box in (*pairs, *outer):
+            if box is not None and name not in self._graph.constants:
+                before = wanted.get(name)
+                wanted[name] = box if before is None else before.hull(box)
+
+    def whole(self, tensor: str) -> Region:
+        """Return the box of a whole tensor."""
+        return Region.full(self._graph.tensors[tensor].shape)
+
+    def partial_form(self, layer: Layer) -> tuple[PartialForm, tuple[int, ...]] | None:
+        """Return how the layer's core can be summed over parts of its first input, and which axes.
+
+        None when it cannot: the core is no such operator, or its further inputs are not constant.
+        """
+        node = self._graph.nodes[layer.nodes[0]]
+        form = None if node.domain else PARTIAL_FORMS.get(node.op)
+        if form is None or node.inputs[0] in self._graph.constants:
+            return None
+        if any(name and name not in self._graph.constants for name in node.inputs[1:]):
+            return None
+        axes = form.split_axes(self.view(node))
+        return (form, axes) if axes else None
+
+    def merge_walk(self, layer: Layer, boxes: TensorBoxes) -> LayerWalk:
+        """Return the walk of a layer's followers alone, down to the core's output.
+
+        The first entry of ``outs`` is the box of the core's output that partials must hold.
+        """
+        return self._walk(layer, boxes, stop_at_core=True)

@@ -1,0 +1,224 @@
+"""Rules of resizing: where each output position looks in the input, for any coordinate mode.
+
+A box is computed with the position-independent form where one exists (whole-number scales), and
+otherwise by gathering the rows that each output row looks at and blending them with its weights;
+positions and weights are those that ONNX Runtime computes for the whole tensor, in single precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from partita.graph.rules.base import (
+    Array,
+    Boxes,
+    Emitter,
+    NodeView,
+    Rule,
+    copy_node,
+    int64,
+    wanted,
+)
+from partita.regions import Interval, Region
+
+
+@dataclass(frozen=True)
+class AxisMap:
+    """For each output position of one axis: two input positions and the weight of the second."""
+
+    low: Array
+    high: Array
+    weight: Array
+    extent: int
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the axis is not resized."""
+        same = len(self.low) == self.extent and bool((self.low == np.arange(self.extent)).all())
+        return same and not self.weight.any()
+
+    def local(self, origin: int, span: Interval) -> AxisMap:
+        """Return the map of output positions ``span`` into a piece that begins at ``origin``."""
+        part = slice(*span)
+        low, high = self.low[part] - origin, self.high[part] - origin
+        return AxisMap(low, high, self.weight[part], self.extent)
+
+
+def _positions(out_extent: int, extent: int, scale: np.float32, mode: str) -> Array:
+    x = np.arange(out_extent, dtype=np.float32)
+    half = np.float32(0.5)
+    if mode == "align_corners":
+        if out_extent == 1:
+            return np.zeros(1, np.float32)
+        return x * np.float32(extent - 1) / np.float32(out_extent - 1)
+    if mode == "asymmetric":
+        return x / scale
+    if mode == "pytorch_half_pixel" and out_extent <= 1:
+        return np.zeros(out_extent, np.float32)
+    if mode == "half_pixel_symmetric":
+        adjust = np.float32(out_extent) / (scale * np.float32(extent))
+        center = np.float32(extent) / 2
+        return center * (1 - adjust) + (x + half) / scale - half
+    return (x + half) / scale - half
+
+
+def _nearest(x: Array, mode: str) -> Array:
+    if mode == "floor":
+        return np.floor(x)
+    if mode == "ceil":
+        return np.ceil(x)
+    if mode == "round_prefer_ceil":
+        return np.floor(x + np.float32(0.5))
+    return np.ceil(x - np.float32(0.5))
+
+
+def axis_map(view: NodeView, axis: int, scale: np.float32) -> AxisMap:
+    """Return where the outputs of one axis look."""
+    extent, out_extent = view.shape()[axis], view.output_shapes[0][axis]
+    legacy = view.node.op == "Upsample"
+    mode = "asymmetric" if legacy else view.attr("coordinate_transformation_mode", "half_pixel")
+    x = _positions(out_extent, extent, scale, mode)
+    if view.attr("mode", "nearest") == "nearest":
+        rounding = "floor" if legacy else view.attr("nearest_mode", "round_prefer_floor")
+        index = np.clip(_nearest(x, rounding), 0, extent - 1).astype(np.int64)
+        return AxisMap(index, index, np.zeros(out_extent, np.float32), extent)
+    x = np.clip(x, 0, extent - 1)
+    low = np.minimum(x.astype(np.int64), extent - 1)
+    high = np.minimum(low + 1, extent - 1)
+    weight = np.where(low == high, np.float32(0), x - low.astype(np.float32))
+    return AxisMap(low, high, weight.astype(np.float32), extent)
+
+
+class Resize(Rule):
+    """Nearest and linear resizing; other modes need the resized axes whole."""
+
+    @staticmethod
+    def _scales(view: NodeView) -> list[np.float32]:
+        index = 1 if view.node.op == "Upsample" else 2
+        given = view.constant(index)
+        rank = len(view.shape())
+        axes = [axis % rank for axis in view.attr("axes", list(range(rank)))]
+        ratios = [
+            np.float32(o) / np.float32(i)
+            for o, i in zip(view.output_shapes[0], view.shape(), strict=True)
+        ]
+        if given is None or not given.size:
+            return ratios
+        for axis, scale in zip(axes, given.reshape(-1), strict=True):
+            ratios[axis] = np.float32(scale)
+        return ratios
+
+    def _maps(self, view: NodeView) -> list[AxisMap] | None:
+        modes = ("nearest", "linear")
+        crop = view.attr("coordinate_transformation_mode", "") == "tf_crop_and_resize"
+        scales = self._scales(view)
+        dynamic = any(
+            view.has_input(i) and view.constant(i) is None for i in range(1, len(view.input_shapes))
+        )
+        if view.attr("mode", "nearest") not in modes or crop or dynamic:
+            return None
+        if view.attr("antialias", 0) or view.attr("exclude_outside", 0):
+            return None
+        return [axis_map(view, axis, scale) for axis, scale in enumerate(scales)]
+
+    def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
+        """Return the positions that the box looks at."""
+        maps = self._maps(view)
+        padding: list[Region | None] = [None] * (len(view.input_shapes) - 1)
+        if maps is None:
+            return [self._identity_axes(view, wanted(outs)), *padding]
+        spans: list[Interval] = []
+        for one, (start, stop) in zip(maps, wanted(outs).bounds, strict=True):
+            spans.append((int(one.low[start:stop].min()), int(one.high[start:stop].max()) + 1))
+        return [Region(tuple(spans)), *padding]
+
+    @staticmethod
+    def _identity_axes(view: NodeView, box: Region) -> Region:
+        pairs = zip(box.bounds, view.shape(), view.output_shapes[0], strict=True)
+        return Region(tuple(span if i == o else (0, i) for span, i, o in pairs))
+
+    def emit(self, view: NodeView, outs: Boxes, args: Sequence[str], out: Emitter) -> list[str]:
+        """Write the node on whole axes, a local upscale by a whole number, or gathers with weights."""
+        box = wanted(outs)
+        maps = self._maps(view)
+        if maps is None:
+            return self._emit_whole(view, box, args, out)
+        spans = self.needs(view, outs)[0]
+        resized = [axis for axis, one in enumerate(maps) if not one.is_identity]
+        if spans is None or not resized:
+            return [args[0]]
+        if all(box.bounds[axis] == (0, len(maps[axis].low)) for axis in resized):
+            return self._emit_whole(view, box, args, out)
+        name = args[0]
+        if self._is_repeat(view, maps, box, resized):
+            return [self._emit_repeat(view, spans, box, name, out)]
+        for axis in resized:
+            local = maps[axis].local(spans.bounds[axis][0], box.bounds[axis])
+            name = self._emit_axis(view, local, axis, name, out)
+        return [name]
+
+    def _emit_whole(
+        self, view: NodeView, box: Region, args: Sequence[str], out: Emitter
+    ) -> list[str]:
+        """Write the node over whole resized axes and crop them."""
+        pairs = list(zip(box.bounds, view.shape(), view.output_shapes[0], strict=True))
+        made = Region(tuple(span if i == o else (0, o) for span, i, o in pairs))
+        scales = np.asarray(self._scales(view), np.float32)
+        if view.node.op == "Upsample":
+            (name,) = copy_node(view, [args[0], out.constant(scales)], out)
+        elif view.has_input(3):
+            sizes = out.constant(int64(made.shape))
+            (name,) = copy_node(view, [args[0], "", "", sizes], out, axes=None)
+        else:
+            (name,) = copy_node(view, [args[0], "", out.constant(scales)], out, axes=None)
+        return [out.crop(name, made, box)]
+
+    @staticmethod
+    def _is_repeat(view: NodeView, maps: list[AxisMap], box: Region, resized: list[int]) -> bool:
+        """Whether nearest upscaling just repeats each position a whole number of times."""
+        if view.attr("mode", "nearest") != "nearest":
+            return False
+        for axis in resized:
+            one, (start, stop) = maps[axis], box.bounds[axis]
+            times, rest = divmod(len(one.low), one.extent)
+            if rest or times < 1 or start % times or stop % times:
+                return False
+            if not bool((one.low == np.arange(len(one.low)) // times).all()):
+                return False
+        return True
+
+    @staticmethod
+    def _emit_repeat(view: NodeView, spans: Region, box: Region, name: str, out: Emitter) -> str:
+        scales = np.asarray(
+            [o / i for o, i in zip(box.shape, spans.shape, strict=True)], np.float32
+        )
+        attrs = {"mode": "nearest"}
+        if view.opset < 10:
+            return out.node("Upsample", [name, out.constant(scales)], attrs)[0]
+        attrs |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        return out.node("Resize", [name, "", out.constant(scales)], attrs)[0]
+
+    @staticmethod
+    def _emit_axis(view: NodeView, one: AxisMap, axis: int, name: str, out: Emitter) -> str:
+        (first,) = out.node("Gather", [name, out.constant(one.low)], {"axis": axis})
+        if not one.weight.any():
+            return first
+        (second,) = out.node("Gather", [name, out.constant(one.high)], {"axis": axis})
+        return _emit_blend((first, second), one.weight, axis, view, out)
+
+
+def _emit_blend(
+    names: tuple[str, str], weight: Array, axis: int, view: NodeView, out: Emitter
+) -> str:
+    """Write ``first * (1 - weight) + second * weight`` with weights along ``axis``."""
+    shape = [1] * len(view.shape())
+    shape[axis] = len(weight)
+    factors = ((np.float32(1) - weight), weight)
+    parts = [
+        out.node("Mul", [name, out.constant(factor.reshape(shape).astype(view.dtype))], {})[0]
+        for name, factor in zip(names, factors, strict=True)
+    ]
+    return out.node("Add", parts, {})[0]
