@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -21,8 +21,9 @@ class Node:
         name: Name in the file; may be empty.
         inputs: Tensor names in the operator's own order; an absent optional input is empty.
         outputs: Tensor names in the operator's own order; an absent optional output is empty.
-        attrs: Attributes that the file gives, as numbers, strings, lists, tensors or subgraphs.
+        attrs: Attributes that the node has, as numbers, strings, lists, tensors or subgraphs.
         proto: The node as ONNX has it. Do not change it.
+        captured: Tensors of the graph that subgraphs of ``If``, ``Loop`` or ``Scan`` read.
     """
 
     index: int
@@ -33,6 +34,12 @@ class Node:
     outputs: tuple[str, ...]
     attrs: Mapping[str, Any]
     proto: onnx.NodeProto = field(repr=False)
+    captured: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """All tensors and constants that the node needs, each once."""
+        return tuple(dict.fromkeys(n for n in (*self.inputs, *self.captured) if n))
 
 
 def wrap_node(proto: onnx.NodeProto, index: int) -> Node:
@@ -51,18 +58,41 @@ def wrap_node(proto: onnx.NodeProto, index: int) -> Node:
         outputs=tuple(proto.output),
         attrs=MappingProxyType({a.name: _attribute_value(a) for a in proto.attribute}),
         proto=proto,
+        captured=captured_names(proto),
     )
+
+
+def captured_names(proto: onnx.NodeProto) -> tuple[str, ...]:
+    """Return names that the node's subgraphs take from outside themselves, in order."""
+    found: dict[str, None] = {}
+    for graph in subgraphs(proto):
+        known = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+        known |= {t.values.name for t in graph.sparse_initializer}
+        for inner in graph.node:
+            for name in (*inner.input, *captured_names(inner)):
+                if name and name not in known:
+                    found[name] = None
+            known.update(inner.output)
+        found.update({o.name: None for o in graph.output if o.name not in known})
+    return tuple(found)
+
+
+def subgraphs(proto: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Yield the bodies that the node's attributes hold."""
+    for attribute in proto.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == onnx.AttributeProto.GRAPHS:
+            yield from attribute.graphs
 
 
 def _attribute_value(attribute: onnx.AttributeProto) -> Any:
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    if isinstance(value, list) and value and isinstance(value[0], bytes):
+    if attribute.type == onnx.AttributeProto.STRINGS:
         return [item.decode("utf-8", "replace") for item in value]
     return list(value) if attribute.type in _REPEATED else value
 
 
-_REPEATED = frozenset(
-    (onnx.AttributeProto.FLOATS, onnx.AttributeProto.INTS, onnx.AttributeProto.STRINGS)
-)
+_REPEATED = frozenset((onnx.AttributeProto.FLOATS, onnx.AttributeProto.INTS))

@@ -1,0 +1,180 @@
+"""Fold what does not depend on the model's inputs, and drop nodes that do nothing."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from partita.graph.draft import Array, Draft, node_reads
+from partita.graph.evaluate import evaluate_nodes
+from partita.graph.node import captured_names, subgraphs
+
+#: Operators that give another answer each time.
+RANDOM = frozenset(
+    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+     "RandomUniformLike")
+)  # fmt: skip
+
+
+def lift_constants(draft: Draft) -> None:
+    """Turn ``Constant`` nodes into constants of the graph."""
+    kept = []
+    for node in draft.nodes:
+        value = _constant_value(node) if node.op_type == "Constant" else None
+        if value is None or node.output[0] in draft.outputs:
+            kept.append(node)
+        else:
+            draft.constants[node.output[0]] = value
+    draft.nodes = kept
+
+
+def _constant_value(node: onnx.NodeProto) -> Array | None:
+    attribute = node.attribute[0]
+    value = helper.get_attribute_value(attribute)
+    match attribute.name:
+        case "value":
+            return numpy_helper.to_array(value)
+        case "value_float" | "value_floats":
+            return np.asarray(value, np.float32)
+        case "value_int" | "value_ints":
+            return np.asarray(value, np.int64)
+    return None
+
+
+def fold_shapes(draft: Draft) -> bool:
+    """Turn ``Shape`` and ``Size`` of static tensors into constants; return whether any was."""
+    kept = []
+    for node in draft.nodes:
+        shape = draft.shape(node.input[0]) if node.op_type in ("Shape", "Size") else None
+        if shape is None or node.domain or node.output[0] in draft.outputs:
+            kept.append(node)
+        elif node.op_type == "Size":
+            draft.constants[node.output[0]] = np.asarray(prod(shape), np.int64)
+        else:
+            cut = {a.name: a.i for a in node.attribute}
+            part = shape[slice(cut.get("start"), cut.get("end"))]
+            draft.constants[node.output[0]] = np.asarray(part, np.int64)
+    changed = len(kept) < len(draft.nodes)
+    draft.nodes = kept
+    return changed
+
+
+def fold_constants(draft: Draft) -> bool:
+    """Replace nodes that read constants alone by their values; return whether any was."""
+    known = set(draft.constants)
+    foldable = []
+    for node in draft.nodes:
+        if _is_foldable(node, draft) and known.issuperset(i for i in node.input if i):
+            foldable.append(node)
+            known.update(n for n in node.output if n)
+    if not foldable:
+        return False
+    folded = {id(node) for node in foldable}
+    outside = {n for node in draft.nodes if id(node) not in folded for n in node_reads(node)}
+    names = [n for node in foldable for n in node.output if n in outside]
+    values = evaluate_nodes(draft, foldable, names)
+    draft.constants.update(values)
+    missing = {name for name in names if name not in values}
+    before = len(draft.nodes)
+    _remove_folded(draft, folded, missing)
+    return len(draft.nodes) < before
+
+
+def _remove_folded(draft: Draft, folded: set[int], missing: set[str]) -> None:
+    kept = []
+    for node in reversed(draft.nodes):
+        if id(node) in folded and missing.isdisjoint(node.output):
+            continue
+        if id(node) in folded:
+            missing.update(node.input)
+        kept.append(node)
+    draft.nodes = kept[::-1]
+
+
+def _is_foldable(node: onnx.NodeProto, draft: Draft) -> bool:
+    if node.op_type in RANDOM or any(subgraphs(node)):
+        return False
+    if not draft.outputs.keys().isdisjoint(node.output):
+        return False
+    return not (node.op_type == "Dropout" and _is_training(node, draft))
+
+
+def drop_idle(draft: Draft) -> bool:
+    """Remove nodes whose output is their first input; return whether any was."""
+    captured = {name for node in draft.nodes for name in captured_names(node)}
+    rename: dict[str, str] = {}
+    kept = []
+    for node in draft.nodes:
+        for place, name in enumerate(node.input):
+            if name in rename:
+                node.input[place] = rename[name]
+        output = node.output[0]
+        if _is_idle(node, draft) and output not in draft.outputs and output not in captured:
+            rename[output] = node.input[0]
+        else:
+            kept.append(node)
+    draft.nodes = kept
+    return _drop_idle_outputs(draft, captured) or bool(rename)
+
+
+def _drop_idle_outputs(draft: Draft, captured: set[str]) -> bool:
+    """Remove idle nodes that write a graph output: their producer takes over the output's name."""
+    changed = False
+    for node in list(draft.nodes):
+        if not (node.output[0] in draft.outputs and _is_idle(node, draft)):
+            continue
+        old, new = node.input[0], node.output[0]
+        producer = draft.producers().get(old)
+        if producer is None or old in draft.outputs or old in captured:
+            continue
+        draft.nodes = [other for other in draft.nodes if other is not node]
+        for other in draft.nodes:
+            _rename(other, old, new)
+        draft.infos[new] = draft.infos.get(old, draft.infos[new])
+        changed = True
+    return changed
+
+
+def _rename(node: onnx.NodeProto, old: str, new: str) -> None:
+    for names in (node.input, node.output):
+        for place, name in enumerate(names):
+            if name == old:
+                names[place] = new
+
+
+def _is_idle(node: onnx.NodeProto, draft: Draft) -> bool:
+    if node.domain:
+        return False
+    attrs = {a.name: a for a in node.attribute}
+    same = _keeps_shape(node, draft)
+    match node.op_type:
+        case "Identity":
+            return True
+        case "Dropout":
+            return not _is_training(node, draft) and not any(node.output[1:])
+        case "Cast":
+            info = draft.infos.get(node.input[0])
+            return info is not None and info.elem_type == attrs["to"].i != TensorProto.UNDEFINED
+        case "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Expand" | "Tile":
+            return same
+        case "Concat" | "Sum" | "Mean" | "Max" | "Min":
+            return len(node.input) == 1
+        case "Transpose":
+            rank = len(draft.shape(node.input[0]) or ())
+            return "perm" in attrs and list(attrs["perm"].ints) == list(range(rank))
+    return False
+
+
+def _is_training(node: onnx.NodeProto, draft: Draft) -> bool:
+    if len(node.input) < 3 or not node.input[2]:
+        return False
+    mode = draft.constants.get(node.input[2])
+    return mode is None or bool(mode)
+
+
+def _keeps_shape(node: onnx.NodeProto, draft: Draft) -> bool:
+    before, after = draft.shape(node.input[0]), draft.shape(node.output[0])
+    return before is not None and before == after

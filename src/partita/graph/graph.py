@@ -1,0 +1,198 @@
+"""The normalised network: layers, tensors, weights and the places where it can be cut."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+from partita.errors import ModelError
+from partita.graph.draft import Array, make_opsets
+from partita.graph.layer import Cut, Layer
+from partita.graph.node import Node
+from partita.graph.normalise import NORMALISER_VERSION
+from partita.program import DTYPE_BYTES, TensorSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A network as Partita sees it; compared and hashed by identity. Do not change what it holds.
+
+    Attributes:
+        name: For people.
+        nodes: Normalised operators in topological order, those of one layer side by side.
+        constants: Weights and other fixed values by name.
+        tensors: Every activation; a shape with -1 depends on the data (only in a tail layer).
+        inputs: Names of the tensors that a request feeds.
+        outputs: Names of the tensors that a request gets back.
+        layers: In topological order.
+        opset_imports: Version of each operator domain; the standard one is the empty name.
+        ir_version: Version of the ONNX format for models made from this graph.
+        parameters: Trained elements (weights, biases, scales, shifts) before folding.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    constants: dict[str, Array]
+    tensors: dict[str, TensorSpec]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    layers: tuple[Layer, ...]
+    opset_imports: dict[str, int]
+    ir_version: int
+    parameters: int
+
+    @property
+    def opset(self) -> int:
+        """Version of the standard operators."""
+        return self.opset_imports.get("", 1)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one request."""
+        return sum(layer.macs for layer in self.layers)
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Size of all constants, each once."""
+        return sum(array.nbytes for array in self.constants.values())
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 over structure, types, weights and the normaliser's version."""
+        digest = hashlib.sha256(f"partita-graph-{NORMALISER_VERSION}".encode())
+        for node in self.nodes:
+            digest.update(_frame(node.proto.SerializeToString(deterministic=True)))
+        for names in (self.inputs, self.outputs):
+            for spec in (self.tensors[name] for name in names):
+                digest.update(_frame(repr((spec.name, spec.shape, spec.dtype)).encode()))
+        for imports in sorted(self.opset_imports.items()):
+            digest.update(_frame(repr(imports).encode()))
+        for name in sorted(self.constants):
+            array = self.constants[name]
+            text = repr((name, array.shape, array.dtype.name, self.constant_hash(name)))
+            digest.update(_frame(text.encode()))
+        return digest.hexdigest()
+
+    def constant_hash(self, name: str) -> str:
+        """Return the SHA-256 of a constant's little-endian bytes; computed once.
+
+        Raises:
+            ModelError: The graph has no such constant.
+        """
+        if name not in self._constant_hashes:
+            if name not in self.constants:
+                raise ModelError(f"Graph '{self.name}' has no constant '{name}'.", subject=name)
+            array = np.ascontiguousarray(self.constants[name])
+            is_text = array.dtype == object
+            data = repr(array.tolist()).encode() if is_text else memoryview(_as_bytes(array))
+            self._constant_hashes[name] = hashlib.sha256(data).hexdigest()
+        return self._constant_hashes[name]
+
+    @cached_property
+    def _constant_hashes(self) -> dict[str, str]:
+        return {}
+
+    @cached_property
+    def _layer_indices(self) -> dict[str, int]:
+        return {layer.name: index for index, layer in enumerate(self.layers)}
+
+    @cached_property
+    def _producers(self) -> dict[str, Layer]:
+        return {name: layer for layer in self.layers for name in layer.outputs}
+
+    @cached_property
+    def _readers(self) -> dict[str, tuple[Layer, ...]]:
+        found: dict[str, list[Layer]] = {}
+        for layer in self.layers:
+            for name in layer.inputs:
+                found.setdefault(name, []).append(layer)
+        return {name: tuple(layers) for name, layers in found.items()}
+
+    def layer(self, name: str) -> Layer:
+        """Return the layer called ``name``.
+
+        Raises:
+            ModelError: The graph has no such layer.
+        """
+        return self.layers[self.layer_index(name)]
+
+    def layer_index(self, name: str) -> int:
+        """Return the place of layer ``name`` in ``layers``.
+
+        Raises:
+            ModelError: The graph has no such layer.
+        """
+        if name not in self._layer_indices:
+            raise ModelError(f"Graph '{self.name}' has no layer '{name}'.", subject=name)
+        return self._layer_indices[name]
+
+    def producer(self, tensor: str) -> Layer | None:
+        """Return the layer that computes ``tensor``, None for inputs and tensors inside a layer."""
+        return self._producers.get(tensor)
+
+    def readers(self, tensor: str) -> tuple[Layer, ...]:
+        """Return the layers that read ``tensor``, in order."""
+        return self._readers.get(tensor, ())
+
+    def size_bytes(self, tensor: str) -> int:
+        """Return the size of a whole activation; 0 where its shape depends on the data."""
+        spec = self.tensors[tensor]
+        size = 1
+        for extent in spec.shape:
+            size *= max(0, extent)
+        return size * DTYPE_BYTES.get(spec.dtype, np.dtype(spec.dtype).itemsize)
+
+    def cuts(self) -> tuple[Cut, ...]:
+        """Return every place where layers can be divided in two, from all after to all before.
+
+        At position 0 the inputs cross, at the last position the outputs.
+        """
+        return self._cuts
+
+    @cached_property
+    def _cuts(self) -> tuple[Cut, ...]:
+        last = {name: self.layer_index(layers[-1].name) for name, layers in self._readers.items()}
+        last |= dict.fromkeys(self.outputs, len(self.layers))
+        live = dict.fromkeys(self.inputs)
+        cuts = [self._make_cut(0, tuple(live))]
+        for position, layer in enumerate(self.layers, start=1):
+            live |= dict.fromkeys(layer.outputs)
+            live = {name: None for name in live if last.get(name, -1) >= position}
+            cuts.append(self._make_cut(position, tuple(live)))
+        return tuple(cuts)
+
+    def _make_cut(self, position: int, tensors: tuple[str, ...]) -> Cut:
+        return Cut(position, tensors, sum(self.size_bytes(name) for name in tensors))
+
+    def to_model(self) -> onnx.ModelProto:
+        """Return the normalised network as one ONNX model that holds its weights."""
+        inputs, outputs = (
+            [self._value_info(name) for name in names] for names in (self.inputs, self.outputs)
+        )
+        graph = helper.make_graph([n.proto for n in self.nodes], self.name, inputs, outputs)
+        for name, array in self.constants.items():
+            graph.initializer.append(numpy_helper.from_array(array, name))
+        return helper.make_model(
+            graph, ir_version=self.ir_version, opset_imports=make_opsets(self.opset_imports)
+        )
+
+    def _value_info(self, name: str) -> onnx.ValueInfoProto:
+        spec = self.tensors[name]
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(spec.dtype))
+        shape = [None if extent < 0 else extent for extent in spec.shape]
+        return helper.make_tensor_value_info(name, kind, shape if spec.shape else [])
+
+
+def _as_bytes(array: Array) -> npt.NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _frame(data: bytes) -> bytes:
+    """Return ``data`` with its length before it, so that parts cannot run into each other."""
+    return len(data).to_bytes(8, "little") + data

@@ -1,0 +1,128 @@
+"""Find type and static shape of every activation."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import helper
+
+from partita.errors import ModelError
+from partita.graph.draft import Array, Draft, Info, node_reads, value_info
+from partita.graph.evaluate import make_session
+from partita.graph.read import first_line
+
+#: Operators whose output shape follows from the values of their inputs.
+VALUE_SHAPED = frozenset(
+    ("Compress", "If", "Loop", "NonMaxSuppression", "NonZero", "Scan", "StringSplit", "Unique")
+)
+#: Operators whose output shape follows from values, with the places of those inputs.
+SHAPE_OPERANDS = {
+    "CenterCropPad": (1,), "Col2Im": (1,), "ConstantOfShape": (0,), "Expand": (1,),
+    "MaxUnpool": (2,), "OneHot": (1,), "Pad": (1,), "Range": (0, 1, 2), "Reshape": (1,),
+    "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Tile": (1,), "TopK": (1,),
+    "Upsample": (1,),
+}  # fmt: skip
+
+
+def infer_shapes(draft: Draft) -> str:
+    """Set ``draft.infos`` from the operators' rules; return what was wrong, empty if nothing."""
+    model = draft.to_stripped_model()
+    fault = ""
+    try:
+        model = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    except Exception as error:
+        fault = first_line(error)
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    draft.infos = dict(draft.inputs)
+    for value in (*model.graph.value_info, *model.graph.output):
+        draft.infos[value.name] = value_info(value)
+    return fault
+
+
+def fill_holes(draft: Draft, fault: str) -> frozenset[str]:
+    """Find what the operators' rules left open by running the graph once on zeros.
+
+    Returns:
+        Tensors whose shape depends on the data, or that are no tensors (sequences), and all that is
+        computed from them.
+
+    Raises:
+        ModelError: The graph cannot run with these input shapes.
+    """
+    moving = moving_tensors(draft)
+    holes = [
+        name
+        for node in draft.nodes
+        for name in node.output
+        if name and name not in moving and not _is_static(draft, name)
+    ]
+    if holes:
+        for name, array in _run_on_zeros(draft, holes, fault).items():
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            draft.infos[name] = Info(kind, tuple(array.shape))
+    return moving
+
+
+def moving_tensors(draft: Draft) -> frozenset[str]:
+    """Return tensors without a fixed shape, and all tensors that are computed from them."""
+    found: set[str] = set()
+    for node in draft.nodes:
+        names = {name for name in node.output if name}
+        follows = not found.isdisjoint(node_reads(node))
+        if (
+            follows
+            or (_shape_depends_on_values(node, draft) and not _all_static(draft, names))
+            or (
+                any(not draft.infos.get(n, _NO_TENSOR).elem_type for n in names)
+                and _is_sequence(node)
+            )
+        ):
+            found |= names
+    return frozenset(found)
+
+
+_NO_TENSOR = Info(0, None)
+
+
+def _is_sequence(node: onnx.NodeProto) -> bool:
+    return "Sequence" in node.op_type or "Optional" in node.op_type
+
+
+def _shape_depends_on_values(node: onnx.NodeProto, draft: Draft) -> bool:
+    if node.op_type in VALUE_SHAPED:
+        return True
+    places = SHAPE_OPERANDS.get(node.op_type, ())
+    return any(
+        place < len(node.input) and node.input[place] and node.input[place] not in draft.constants
+        for place in places
+    )
+
+
+def _is_static(draft: Draft, name: str) -> bool:
+    return draft.infos.get(name, _NO_TENSOR).is_static
+
+
+def _all_static(draft: Draft, names: set[str]) -> bool:
+    return all(_is_static(draft, name) for name in names)
+
+
+def _run_on_zeros(draft: Draft, names: list[str], fault: str) -> dict[str, Array]:
+    outputs = [name for name in names if name not in draft.outputs]
+    model = draft.to_stripped_model(outputs)
+    feeds = {name: zeros(info) for name, info in draft.inputs.items()}
+    feeds |= {v.name: draft.constants[v.name] for v in model.graph.input if v.name not in feeds}
+    try:
+        session = make_session(model)
+        return dict(zip(names, session.run(names, feeds), strict=True))
+    except (ort.capi.onnxruntime_pybind11_state.Fail, Exception) as error:
+        reason = fault or first_line(error)
+        raise ModelError(
+            f"Model '{draft.name}' cannot run with these input shapes: {reason}.",
+            subject=draft.name,
+        ) from None
+
+
+def zeros(info: Info) -> Array:
+    """Return an array of zeros for an input."""
+    return np.zeros(info.shape or (), helper.tensor_dtype_to_np_dtype(info.elem_type))

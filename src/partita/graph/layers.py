@@ -1,0 +1,72 @@
+"""Make layers out of groups of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from math import prod
+
+from partita.graph.draft import Array
+from partita.graph.fuse import Wiring
+from partita.graph.layer import Layer
+from partita.graph.node import Node
+from partita.graph.window import read_window
+from partita.graph.work import count_macs
+from partita.program import DTYPE_BYTES, TensorSpec
+
+
+def make_layers(
+    wiring: Wiring,
+    groups: Iterable[tuple[int, ...]],
+    constants: dict[str, Array],
+    tensors: dict[str, TensorSpec],
+) -> tuple[Layer, ...]:
+    """Return the layers that ``groups`` (places in ``wiring.nodes``) make, in their order."""
+    used: set[str] = set()
+    layers = []
+    for group in groups:
+        nodes = [wiring.nodes[place] for place in group]
+        made = {name for node in nodes for name in node.outputs if name}
+        reads = dict.fromkeys(name for node in nodes for name in node.reads)
+        inputs = tuple(n for n in reads if n not in made and n not in constants)
+        outputs = _outputs(wiring, group)
+        moves = any(min(tensors[name].shape, default=0) < 0 for name in made)
+        layers.append(
+            Layer(
+                name=_unique_name(nodes[0], used),
+                kind=nodes[0].op,
+                nodes=group,
+                inputs=inputs,
+                outputs=outputs,
+                macs=sum(count_macs(node, wiring.shape_of) for node in nodes),
+                weight_bytes=sum(constants[n].nbytes for n in reads if n in constants),
+                output_bytes=sum(_size_bytes(tensors[name]) for name in outputs),
+                window=read_window(nodes[0]),
+                barrier=moves or not inputs,
+            )
+        )
+    return tuple(layers)
+
+
+def _outputs(wiring: Wiring, group: Sequence[int]) -> tuple[str, ...]:
+    inside: Collection[int] = set(group)
+    return tuple(
+        name
+        for place in group
+        for name in wiring.nodes[place].outputs
+        if name
+        and (name in wiring.outputs or any(r not in inside for r in wiring.readers.get(name, ())))
+    )
+
+
+def _unique_name(core: Node, used: set[str]) -> str:
+    first = core.name or next(name for name in core.outputs if name)
+    name, count = first, 1
+    while name in used:
+        count += 1
+        name = f"{first}#{count}"
+    used.add(name)
+    return name
+
+
+def _size_bytes(spec: TensorSpec) -> int:
+    return prod(max(0, extent) for extent in spec.shape) * DTYPE_BYTES.get(spec.dtype, 4)

@@ -1,0 +1,88 @@
+"""From an ONNX file to a ``Graph``."""
+
+from __future__ import annotations
+
+from onnx import helper
+
+from partita.graph.draft import Draft, Info
+from partita.graph.fuse import Wiring, group_nodes
+from partita.graph.graph import Graph
+from partita.graph.layers import make_layers
+from partita.graph.node import wrap_node
+from partita.graph.normalise import normalise
+from partita.graph.read import Shapes, Source, read_draft
+from partita.program import TensorSpec
+
+
+def load_graph(source: Source, *, shapes: Shapes | None = None, name: str | None = None) -> Graph:
+    """Return the normalised graph of an ONNX model.
+
+    Constants and batch normalisation are folded, idle nodes dropped, pads written out, and
+    pointwise nodes fused to the layer before them. Its answers are the file's, to rounding. What is
+    computed from a tensor whose shape depends on the data becomes one last layer that runs whole.
+
+    Args:
+        source: Path of a file, its bytes, or a model in memory (which is not changed).
+        shapes: Shape in elements of each input that has free dimensions.
+        name: For people; the file's name if not given.
+
+    Raises:
+        ModelError: The model cannot be read, is not supported, or its shapes are not fixed.
+    """
+    draft = read_draft(source, name, shapes)
+    parameters, moving = normalise(draft)
+    tail = frozenset(p for p, node in enumerate(draft.nodes) if not moving.isdisjoint(node.output))
+    groups = group_nodes(_wire(draft), tail)
+    draft.nodes = [draft.nodes[place] for group in groups for place in group]
+    wiring = _wire(draft)
+    tensors = _describe_tensors(draft)
+    layers = make_layers(wiring, _side_by_side(groups), draft.constants, tensors)
+    return Graph(
+        name=draft.name,
+        nodes=wiring.nodes,
+        constants=draft.constants,
+        tensors=tensors,
+        inputs=tuple(draft.inputs),
+        outputs=tuple(draft.outputs),
+        layers=layers,
+        opset_imports=draft.opset_imports,
+        ir_version=draft.ir_version,
+        parameters=parameters,
+    )
+
+
+def _wire(draft: Draft) -> Wiring:
+    nodes = tuple(wrap_node(node, place) for place, node in enumerate(draft.nodes))
+    readers: dict[str, list[int]] = {}
+    for node in nodes:
+        for name in node.reads:
+            readers.setdefault(name, []).append(node.index)
+    return Wiring(
+        nodes=nodes,
+        readers={name: tuple(places) for name, places in readers.items()},
+        outputs=frozenset(draft.outputs),
+        inputs=frozenset(draft.inputs),
+        constants={name: array.size for name, array in draft.constants.items()},
+        shape_of=lambda name: draft.shape(name) or (draft.infos[name].shape or ()),
+    )
+
+
+def _side_by_side(groups: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return the groups' places once nodes of one group lie side by side."""
+    start, result = 0, []
+    for group in groups:
+        result.append(tuple(range(start, start + len(group))))
+        start += len(group)
+    return result
+
+
+def _describe_tensors(draft: Draft) -> dict[str, TensorSpec]:
+    names = [*draft.inputs, *(n for node in draft.nodes for n in node.output if n)]
+    return {n: _describe_tensor(n, draft.infos.get(n)) for n in names}
+
+
+def _describe_tensor(name: str, info: Info | None) -> TensorSpec:
+    kind = info.elem_type if info is not None else 0
+    shape = info.shape if info is not None and info.shape is not None else (-1,)
+    dtype = helper.tensor_dtype_to_np_dtype(kind).name if kind else "object"
+    return TensorSpec(name, shape, dtype)

@@ -1,0 +1,54 @@
+"""Bring a graph to the one form that the rest of Partita reads."""
+
+from __future__ import annotations
+
+from partita.errors import ModelError
+from partita.graph.affine import fold_affine
+from partita.graph.constants import drop_idle, fold_constants, fold_shapes, lift_constants
+from partita.graph.draft import Draft
+from partita.graph.infer import fill_holes, infer_shapes
+from partita.graph.opset import raise_opset
+from partita.graph.parameters import count_parameters
+from partita.graph.window import make_windows_explicit
+
+#: Goes into every graph's hash; raise it when the same file gives another graph.
+NORMALISER_VERSION = 1
+_MOST_ROUNDS = 16
+
+
+def normalise(draft: Draft) -> tuple[int, frozenset[str]]:
+    """Normalise ``draft`` in place.
+
+    Returns:
+        The number of trained parameters before anything is folded into anything else, and the
+        tensors without a static shape (see ``fill_holes``).
+
+    Raises:
+        ModelError: The graph cannot run with its input shapes.
+    """
+    lift_constants(draft)
+    raise_opset(draft)
+    lift_constants(draft)
+    fault = _fold(draft)
+    moving = fill_holes(draft, fault)
+    draft.drop_unused()
+    if not draft.nodes:
+        raise ModelError(f"Model '{draft.name}' computes nothing.", subject=draft.name)
+    parameters = count_parameters(draft)
+    make_windows_explicit(draft)
+    fold_affine(draft)
+    draft.drop_unused()
+    return parameters, moving
+
+
+def _fold(draft: Draft) -> str:
+    fault = ""
+    for _ in range(_MOST_ROUNDS):
+        fault = infer_shapes(draft)
+        changed = fold_shapes(draft)
+        changed |= fold_constants(draft)
+        changed |= drop_idle(draft)
+        draft.drop_unused()
+        if not changed:
+            break
+    return fault

@@ -1,0 +1,34 @@
+"""Count what was trained, as papers count it."""
+
+from __future__ import annotations
+
+import onnx
+
+from partita.graph.draft import Draft
+
+#: Operators whose constant operands are trained, with the place of the first.
+_TRAINED = {
+    "BatchNormalization": 1, "Conv": 1, "ConvTranspose": 1, "DeformConv": 1, "Einsum": 0, "GRU": 1,
+    "Gather": 0, "Gemm": 0, "GroupNormalization": 1, "InstanceNormalization": 1, "LSTM": 1,
+    "LayerNormalization": 1, "MatMul": 0, "PRelu": 1, "RMSNormalization": 1, "RNN": 1,
+}  # fmt: skip
+
+
+def count_parameters(draft: Draft) -> int:
+    """Return the number of trained elements, each constant once.
+
+    Weights, biases, scales and shifts count, a batch normalisation's mean and variance do not; of
+    other operators' constants only floating-point ones with more than one element.
+    """
+    found: set[str] = set()
+    for node in draft.nodes:
+        found.update(_trained_names(node, draft))
+    return sum(draft.constants[name].size for name in found)
+
+
+def _trained_names(node: onnx.NodeProto, draft: Draft) -> list[str]:
+    first = _TRAINED.get(node.op_type)
+    last = 3 if node.op_type == "BatchNormalization" else len(node.input)
+    names = node.input if first is None else list(node.input)[first:last]
+    arrays = ((name, draft.constants[name]) for name in names if name in draft.constants)
+    return [n for n, a in arrays if a.dtype.kind in "fV" and (first is not None or a.size > 1)]

@@ -1,0 +1,240 @@
+"""Read an ONNX file, or say in one line why it cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import onnx
+import onnx.inliner
+from onnx import numpy_helper
+from onnx.external_data_helper import uses_external_data
+
+from partita.errors import ModelError
+from partita.graph.draft import Array, Draft, Info, value_info
+
+Source = str | Path | bytes | onnx.ModelProto
+Shapes = Mapping[str, Sequence[int]]
+
+#: Oldest version of the standard operators that is understood.
+OLDEST_OPSET = 7
+#: Operator domains that ONNX Runtime brings with it.
+KNOWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "com.microsoft"))
+
+
+def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> Draft:
+    """Return the graph of ``source`` with weights taken out and input shapes fixed.
+
+    Raises:
+        ModelError: The file is missing, damaged, too old, or uses what is not supported; an input
+            has free dimensions that ``shapes`` does not fix, or ``shapes`` does not fit.
+    """
+    label = name or (Path(source).stem if isinstance(source, str | Path) else "")
+    model = _read_model(source)
+    label = label or model.graph.name or "model"
+    folder = Path(source).parent if isinstance(source, str | Path) else None
+    _check_header(model, label)
+    if model.functions:
+        model = _inline(model, label)
+    constants = _read_constants(model, folder, label)
+    inputs = {v.name: value_info(v) for v in model.graph.input if v.name not in constants}
+    draft = Draft(
+        name=label,
+        nodes=[_copy(node) for node in model.graph.node],
+        constants=constants,
+        inputs=_fix_shapes(inputs, model, shapes or {}, label),
+        outputs={v.name: _output_type(v) for v in model.graph.output},
+        opset_imports=_opsets(model),
+        # IR 3 wants every initializer among the inputs; from 4 on they may stand apart.
+        ir_version=max(model.ir_version, 8),
+    )
+    _check_structure(draft)
+    return draft
+
+
+def _read_model(source: Source) -> onnx.ModelProto:
+    if isinstance(source, onnx.ModelProto):
+        return source
+    where = "bytes" if isinstance(source, bytes) else str(source)
+    try:
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelError(f"Model file '{where}' cannot be read: {reason}.", subject=where) from None
+    model = onnx.ModelProto()
+    with suppress(
+        Exception
+    ):  # What protobuf raises depends on its version; an empty model says all.
+        model.ParseFromString(data)
+    if not model.graph.node or not model.graph.output:
+        why = f"is not a complete ONNX model: {len(data)} bytes without a readable graph"
+        raise ModelError(f"'{where}' {why}. Export or copy it again.", subject=where)
+    return model
+
+
+def _opsets(model: onnx.ModelProto) -> dict[str, int]:
+    return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+
+
+def _check_header(model: onnx.ModelProto, label: str) -> None:
+    if not model.graph.node or not model.graph.output:
+        raise ModelError(f"Model '{label}' has no nodes or no outputs.", subject=label)
+    own = {f.domain for f in model.functions}
+    used = {node.domain for node in model.graph.node}
+    for domain in sorted(used - KNOWN_DOMAINS - own):
+        ops = sorted({n.op_type for n in model.graph.node if n.domain == domain})
+        raise ModelError(
+            f"Model '{label}' uses operator domain '{domain}' ({', '.join(ops)}), which ONNX "
+            f"Runtime does not know: allowed are ai.onnx, ai.onnx.ml and com.microsoft. "
+            "Export the model without custom operators.",
+            subject=domain,
+        )
+    opset = _opsets(model).get("", 0)
+    if opset < OLDEST_OPSET and not used <= {"ai.onnx.ml", "com.microsoft"}:
+        raise ModelError(
+            f"Model '{label}' has opset {opset}: allowed are {OLDEST_OPSET} and newer. "
+            "Export it again with a newer opset.",
+            subject=label,
+        )
+
+
+def _inline(model: onnx.ModelProto, label: str) -> onnx.ModelProto:
+    try:
+        result: onnx.ModelProto = onnx.inliner.inline_local_functions(model)
+        return result
+    except Exception as error:
+        raise ModelError(
+            f"Model '{label}' has functions that cannot be inlined: {first_line(error)}.",
+            subject=label,
+        ) from None
+
+
+def _read_constants(model: onnx.ModelProto, folder: Path | None, label: str) -> dict[str, Array]:
+    if model.graph.sparse_initializer:
+        raise ModelError(f"Model '{label}' has sparse initializers: not supported.", subject=label)
+    return {t.name: _read_tensor(t, folder, label) for t in model.graph.initializer}
+
+
+def _read_tensor(tensor: onnx.TensorProto, folder: Path | None, label: str) -> Array:
+    location = ""
+    if uses_external_data(tensor):
+        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
+        if folder is None:
+            raise ModelError(
+                f"Weight '{tensor.name}' of model '{label}' lies in file '{location}': a model "
+                "given as bytes must hold its weights. Give the path of the model.",
+                subject=location,
+            )
+        if not (folder / location).is_file():
+            raise ModelError(
+                f"Weight '{tensor.name}' of model '{label}' lies in file '{folder / location}', "
+                "which is missing. Copy it beside the model.",
+                subject=location,
+            )
+    try:
+        return numpy_helper.to_array(tensor, str(folder) if folder is not None else "")
+    except Exception as error:
+        where = f" in file '{location}'" if location else ""
+        raise ModelError(
+            f"Weight '{tensor.name}' of model '{label}' is damaged{where}: {first_line(error)}.",
+            subject=location or tensor.name,
+        ) from None
+
+
+def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    return copy
+
+
+def _fix_shapes(
+    inputs: dict[str, Info], model: onnx.ModelProto, shapes: Shapes, label: str
+) -> dict[str, Info]:
+    for name in shapes:
+        if name not in inputs:
+            raise ModelError(
+                f"Model '{label}' has no input '{name}': its inputs are {', '.join(inputs)}.",
+                subject=name,
+            )
+    declared = {value.name: value for value in model.graph.input}
+    return {name: _fix_shape(declared[name], info, shapes) for name, info in inputs.items()}
+
+
+def _fix_shape(value: onnx.ValueInfoProto, info: Info, shapes: Shapes) -> Info:
+    name = value.name
+    if not info.elem_type:
+        raise ModelError(f"Input '{name}' is not a tensor: not supported.", subject=name)
+    given = tuple(int(extent) for extent in shapes[name]) if name in shapes else None
+    if info.shape is None:
+        if given is None:
+            raise ModelError(
+                f"Input '{name}' has no shape; give --shape {name}=1x3x224x224.", subject=name
+            )
+        return Info(info.elem_type, given)
+    if given is None:
+        _refuse_free(value, info.shape)
+        return info
+    fits = len(given) == len(info.shape) and all(
+        g > 0 and d in (-1, g) for g, d in zip(given, info.shape, strict=True)
+    )
+    if not fits:
+        raise ModelError(
+            f"Input '{name}' cannot have shape {_show(given)}: the model says "
+            f"{'x'.join(_dimension_names(value))}.",
+            subject=name,
+        )
+    return Info(info.elem_type, given)
+
+
+def _refuse_free(value: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
+    names = _dimension_names(value)
+    free = [names[axis] for axis, extent in enumerate(shape) if extent < 0]
+    if not free:
+        return
+    rest = iter((1, 3, 224, 224, 224) if len(shape) >= 3 else (1,) * len(shape))
+    example = _show(tuple(e if (r := next(rest, 1)) and e >= 0 else r for e in shape))
+    raise ModelError(
+        f"input '{value.name}' has free dimensions: {', '.join(free)}; "
+        f"give --shape {value.name}={example}",
+        subject=value.name,
+    )
+
+
+def _output_type(value: onnx.ValueInfoProto) -> int:
+    kind = value_info(value).elem_type
+    if not kind:
+        raise ModelError(
+            f"Output '{value.name}' is not a tensor: not supported.", subject=value.name
+        )
+    return kind
+
+
+def _dimension_names(value: onnx.ValueInfoProto) -> list[str]:
+    dims = value.type.tensor_type.shape.dim
+    return [
+        str(d.dim_value)
+        if d.HasField("dim_value") and d.dim_value >= 0
+        else d.dim_param or f"dim{i}"
+        for i, d in enumerate(dims)
+    ]
+
+
+def _show(shape: tuple[int, ...]) -> str:
+    return "x".join(str(extent) for extent in shape)
+
+
+def _check_structure(draft: Draft) -> None:
+    try:
+        # The checker wants some shape declared for each output, and does not compare it.
+        onnx.checker.check_model(draft.to_stripped_model(output_shape=()))
+    except onnx.checker.ValidationError as error:
+        raise ModelError(
+            f"Model '{draft.name}' breaks the ONNX rules: {first_line(error)}.", subject=draft.name
+        ) from None
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, without a full stop."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].rstrip(". ")
