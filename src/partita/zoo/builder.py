@@ -20,7 +20,7 @@ IR_VERSION = 8
 #: Mean square after an operator over the one before it, for inputs near the normal distribution.
 #: Convolutions divide by it, so that the variance of every convolution's outputs is near one and
 #: deep networks neither explode nor fade. For ReLU this is He et al. 2015 (variance 2/fan-in).
-_MOMENT = {"Clip": 0.5, "Swish": 0.45, "MaxPool": 2.0, "Mean": 0.6, "Gate": 0.36}
+_MOMENT = {"Clip": 0.5, "Swish": 0.4, "MaxPool": 2.0, "Mean": 1.0, "Gate": 0.33}
 
 
 class Builder:
