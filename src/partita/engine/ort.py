@@ -28,8 +28,6 @@ class OrtOptions:
     """How sessions are made.
 
     Attributes:
-        threads: Threads within one operator.
-        providers: Wished execution providers, the preferred first; the CPU is always the last.
         spinning: Whether idle threads of a pool spin: a little faster alone, much slower beside
             other sessions.
         prepack: Whether weights are rearranged at load: 4 times slower to load, double memory,
@@ -38,8 +36,6 @@ class OrtOptions:
         memory_limit_bytes: Most bytes of weights, inputs and outputs of one fragment, or None.
     """
 
-    threads: int = 1
-    providers: tuple[str, ...] = (CPU,)
     spinning: bool = False
     prepack: bool = True
     arena: bool = True
@@ -49,17 +45,29 @@ class OrtOptions:
 class OrtEngine:
     """Loads fragments into ONNX Runtime.
 
+    Args:
+        threads: Threads within one operator.
+        providers: Wished execution providers, the preferred first; the CPU is always the last.
+        options: The rest of how sessions are made.
+
     Attributes:
         providers: The providers that are used.
         fallback: One sentence when a wished provider is missing here, else empty.
     """
 
-    def __init__(self, options: OrtOptions = OrtOptions()) -> None:
+    def __init__(
+        self,
+        threads: int = 1,
+        providers: Sequence[str] = (CPU,),
+        *,
+        options: OrtOptions = OrtOptions(),
+    ) -> None:
+        self.threads = threads
         self.options = options
         available = ort.get_available_providers()
-        wished = [p for p in options.providers if p in available and p != CPU]
+        wished = [p for p in providers if p in available and p != CPU]
         self.providers = (*wished, CPU)
-        missing = [p for p in options.providers if p not in available]
+        missing = [p for p in providers if p not in available]
         self.fallback = describe_fallback(missing, self.providers, available) if missing else ""
 
     def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> OrtRunner:
@@ -80,7 +88,7 @@ class OrtEngine:
 
     def _session_options(self) -> Any:
         options = ort.SessionOptions()
-        options.intra_op_num_threads = self.options.threads
+        options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
         options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL

@@ -9,27 +9,42 @@ from partita.fabric.frames import (
     Piece,
     PieceGate,
     decode_note,
-    decode_piece,
     digest_stream,
     encode_note,
     encode_piece,
 )
 from partita.fabric.memory import MemoryEndpoint, MemoryFabric
+from partita.fabric.shaped import LinkShape, ShapedEndpoint
+from partita.fabric.zenoh_endpoint import ZenohEndpoint
+from partita.fabric.zenoh_options import (
+    WORKER_ENV,
+    TlsOptions,
+    ZenohOptions,
+    check_exposure,
+    control_address,
+)
 
 __all__ = [
+    "WORKER_ENV",
     "Beat",
     "Credit",
     "Endpoint",
     "Failure",
+    "LinkShape",
     "MemoryEndpoint",
     "MemoryFabric",
     "Note",
     "Payload",
     "Piece",
     "PieceGate",
+    "ShapedEndpoint",
+    "TlsOptions",
+    "ZenohEndpoint",
+    "ZenohOptions",
+    "check_exposure",
     "check_name",
+    "control_address",
     "decode_note",
-    "decode_piece",
     "digest_stream",
     "encode_note",
     "encode_piece",

@@ -137,6 +137,15 @@ def unreachable(target: str, peers: set[str]) -> RunError:
     )
 
 
+def no_answer(target: str, method: str, timeout_s: float) -> RunError:
+    """Return the error for a call that took too long."""
+    return RunError(
+        f"Device {target!r} did not answer {method!r} within {timeout_s:g} s. "
+        "Look at its worker's log, or raise the timeout.",
+        device=target,
+    )
+
+
 def closed(name: str) -> RunError:
     """Return the error for the use of an endpoint after ``close``."""
     return RunError(f"Endpoint {name!r} is closed: nothing can be sent any more.", device=name)

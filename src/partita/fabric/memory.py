@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 
 from partita.errors import RunError
@@ -19,6 +19,7 @@ from partita.fabric.base import (
     answer_call,
     check_name,
     closed,
+    no_answer,
     refusal,
     unreachable,
 )
@@ -123,7 +124,7 @@ class MemoryEndpoint:
         peer = self._peer(target)
         handler = peer._handler
         if handler is None or (self.name, target) in self._fabric.cut:
-            raise _no_answer(target, method, timeout_s)
+            raise no_answer(target, method, timeout_s)
         if peer._calls is None:
             good, answer = answer_call(handler, method, body)
         else:
@@ -133,7 +134,9 @@ class MemoryEndpoint:
             try:
                 good, answer = future.result(timeout_s)
             except FutureTimeout:
-                raise _no_answer(target, method, timeout_s) from None
+                raise no_answer(target, method, timeout_s) from None
+            except CancelledError:
+                raise unreachable(target, self.peers()) from None
         if not good:
             raise refusal(target, answer)
         return answer
@@ -212,11 +215,3 @@ class MemoryEndpoint:
         if peer is None:
             raise unreachable(target, self.peers())
         return peer
-
-
-def _no_answer(target: str, method: str, timeout_s: float) -> RunError:
-    return RunError(
-        f"Device {target!r} did not answer {method!r} within {timeout_s:g} s. "
-        "Look at its worker's log, or raise the timeout.",
-        device=target,
-    )

@@ -1,0 +1,199 @@
+"""Numbered, acknowledged messages over a transport that may lose them: no I/O, only decisions.
+
+A **flow** is all that one endpoint sends to one other. The receiver takes messages in order only;
+after a gap it asks for the rest again, so nothing is reordered, doubled or kept out of order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import msgspec
+
+from partita.fabric.base import Payload
+
+MAX_PIECE_BYTES = 2**30
+Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+
+
+class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What travels beside each chunk.
+
+    Attributes:
+        flow: Number of the flow; a later one replaces an earlier one of the same source.
+        sequence: Number of the message in the flow.
+        size_bytes: Payload of the whole message.
+        header: The piece's header, with the first chunk only.
+    """
+
+    source: str
+    flow: Number
+    sequence: Number
+    chunk: Number
+    chunks: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+    size_bytes: Annotated[int, msgspec.Meta(ge=0, le=MAX_PIECE_BYTES)]
+    header: bytes
+
+
+class Ack(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="ack"):
+    """What a receiver has: all messages below ``expected``, and ``chunks`` chunks in all."""
+
+    flow: Number
+    expected: Number
+    chunks: Number
+    has_gap: bool
+
+
+class Probe(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="probe"):
+    """A sender's question what the receiver has."""
+
+    flow: Number
+
+
+class Ping(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="ping"):
+    """A watcher's question whether the other's loop turns."""
+
+
+class Pong(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="pong"):
+    """The answer to a ping."""
+
+
+Signal = Ack | Probe | Ping | Pong
+
+
+@dataclass
+class Sent:
+    """A message that may have to be sent again."""
+
+    sequence: int
+    header: bytes
+    payload: Payload
+
+
+@dataclass
+class Outflow:
+    """The sender's side of a flow; times in seconds on the caller's clock."""
+
+    flow: int
+    next_sequence: int = 0
+    unacked: deque[Sent] = field(default_factory=deque)
+    progress: tuple[int, int] = (0, 0)
+    progress_s: float = 0.0
+    resends: int = 0
+
+    def stage(self, header: bytes, payload: Payload, now_s: float) -> Sent:
+        """Return the next message, kept until it is acknowledged."""
+        if not self.unacked:
+            self.progress_s = now_s
+        sent = Sent(self.next_sequence, header, payload)
+        self.next_sequence += 1
+        self.unacked.append(sent)
+        return sent
+
+    def acknowledge(self, ack: Ack, now_s: float) -> bool:
+        """Drop what has arrived; return whether the rest must be sent again at once."""
+        if ack.flow != self.flow:
+            return False
+        while self.unacked and self.unacked[0].sequence < ack.expected:
+            self.unacked.popleft()
+        if (ack.expected, ack.chunks) > self.progress:
+            self.progress = (ack.expected, ack.chunks)
+            self.progress_s = now_s
+            self.resends = 0
+        return ack.has_gap and bool(self.unacked)
+
+    def stalled_s(self, now_s: float) -> float:
+        """Return for how long something has been unacknowledged without any progress."""
+        return now_s - self.progress_s if self.unacked else 0.0
+
+
+def cut_chunks(source: str, flow: int, sent: Sent, chunk_bytes: int) -> Iterator[tuple[bytes, int]]:
+    """Yield each chunk of a message: its envelope's bytes and where its payload begins."""
+    size = len(sent.payload)
+    chunks = max(1, -(-size // chunk_bytes))
+    for chunk in range(chunks):
+        header = sent.header if chunk == 0 else b""
+        envelope = Envelope(source, flow, sent.sequence, chunk, chunks, size, header)
+        yield _encoder.encode(envelope), chunk * chunk_bytes
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Envelope)
+
+
+def read_envelope(attachment: bytes) -> Envelope:
+    """Return the envelope in ``attachment``.
+
+    Raises:
+        ValueError: The bytes are no envelope.
+    """
+    return _decoder.decode(attachment)
+
+
+@dataclass
+class Inflow:
+    """The receiver's side of a flow."""
+
+    flow: int
+    expected: int = 0
+    chunks: int = 0
+    has_gap: bool = False
+    parts: list[bytes] = field(default_factory=list)
+    part_bytes: int = 0
+    header: bytes = b""
+
+    def take(self, envelope: Envelope, data: bytes) -> tuple[bytes, memoryview] | None:
+        """Return header and payload when ``envelope`` completes the message that is due.
+
+        Raises:
+            ValueError: The chunk contradicts its message; it is dropped.
+        """
+        if envelope.sequence < self.expected:
+            return None
+        if envelope.sequence > self.expected or envelope.chunk > len(self.parts):
+            self.has_gap = True
+            return None
+        if envelope.chunk < len(self.parts):
+            if envelope.chunk > 0:
+                return None
+            self._restart()
+        self._check(envelope, data)
+        return self._add(envelope, data)
+
+    def _check(self, envelope: Envelope, data: bytes) -> None:
+        total = self.part_bytes + len(data)
+        is_last = envelope.chunk == envelope.chunks - 1
+        if total > envelope.size_bytes or (is_last and total != envelope.size_bytes):
+            self._restart()
+            raise ValueError(
+                f"message {envelope.sequence} has {total} bytes, its header says "
+                f"{envelope.size_bytes}"
+            )
+        if envelope.chunk >= envelope.chunks:
+            raise ValueError(f"chunk {envelope.chunk} of {envelope.chunks}")
+
+    def _add(self, envelope: Envelope, data: bytes) -> tuple[bytes, memoryview] | None:
+        if envelope.chunk == 0:
+            self.header = envelope.header
+        self.has_gap = False
+        self.chunks += 1
+        self.parts.append(data)
+        self.part_bytes += len(data)
+        if len(self.parts) < envelope.chunks:
+            return None
+        whole = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
+        header = self.header
+        self.expected += 1
+        self._restart()
+        return header, memoryview(whole)
+
+    def _restart(self) -> None:
+        self.parts = []
+        self.part_bytes = 0
+
+    def report(self) -> Ack:
+        """Return what this side has, for the sender."""
+        return Ack(self.flow, self.expected, self.chunks, self.has_gap)

@@ -1,0 +1,231 @@
+"""The control plane of a Zenoh endpoint, a session of its own: calls, notes, who is alive."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+import zenoh
+
+from partita.errors import RunError
+from partita.fabric.base import CallHandler, answer_call, no_answer, refusal, unreachable
+from partita.fabric.zenoh_options import ZenohOptions, session_config
+
+_CALL_THREADS = 4
+_RETRY_S = 0.05
+_GOOD, _BAD = b"\x01", b"\x00"
+
+
+class CallHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What travels beside a call's body."""
+
+    source: str
+    method: str
+
+
+class NoteHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What travels beside a note's body; signals are the fabric's own notes."""
+
+    source: str
+    is_signal: bool
+
+
+_call_head = msgspec.msgpack.Decoder(CallHead)
+_note_head = msgspec.msgpack.Decoder(NoteHead)
+NoteSink = Callable[[str, bool, bytes], None]
+PresenceSink = Callable[[str, bool], None]
+Reject = Callable[[str], None]
+
+
+class ControlPlane:
+    """Calls, notes and liveliness tokens.
+
+    Args:
+        options: The endpoint's options.
+        on_note: Called with source, whether it is the fabric's own signal, and body.
+        on_presence: Called with name and whether it is there; a restart is both.
+        reject: Called with the reason when a frame is malformed.
+    """
+
+    def __init__(
+        self,
+        options: ZenohOptions,
+        on_note: NoteSink,
+        on_presence: PresenceSink,
+        reject: Reject,
+    ) -> None:
+        self._name = options.name
+        self._prefix = f"partita/{options.cluster}"
+        self._session: Any = zenoh.open(session_config(options, control=True))
+        self._on_note, self._on_presence, self._reject = on_note, on_presence, reject
+        self._handlers: dict[str, CallHandler] = {}
+        self._pool = ThreadPoolExecutor(_CALL_THREADS, f"partita-{options.name}-call")
+        self._lock = threading.Lock()
+        self._publishers: dict[str, Any] = {}
+        self._token: Any = None
+        self._tokens: dict[str, set[str]] = {}
+        self._pending: dict[str, set[Any]] = {}
+        self._declared: list[Any] = [
+            self._session.declare_subscriber(f"{self._prefix}/note/{self._name}", self._take_note),
+            self._session.declare_queryable(f"{self._prefix}/call/{self._name}", self._take_call),
+            self._session.liveliness().declare_subscriber(
+                f"{self._prefix}/alive/*/*", self._take_presence, history=True
+            ),
+        ]
+
+    def appear(self, incarnation: str) -> None:
+        """Declare the token by which others see this endpoint."""
+        if self._token is None:
+            key = f"{self._prefix}/alive/{self._name}/{incarnation}"
+            self._token = self._session.liveliness().declare_token(key)
+
+    def serve(self, handler: CallHandler, *methods: str) -> None:
+        """Answer the given methods, or all others where none is named."""
+        for method in methods or ("",):
+            self._handlers[method] = handler
+
+    def call(self, target: str, method: str, body: bytes, timeout_s: float) -> bytes:
+        """Return ``target``'s answer; see :meth:`partita.fabric.Endpoint.call`."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            left_s = deadline_s - time.monotonic()
+            cancel = zenoh.CancellationToken()
+            self._pending.setdefault(target, set()).add(cancel)
+            try:
+                replies = list(self._ask(target, method, body, (max(left_s, 0.001), cancel)))
+            finally:
+                self._pending[target].discard(cancel)
+            for reply in replies:
+                if reply.ok is not None:
+                    return self._read_answer(target, reply.ok)
+            if cancel.is_cancelled:
+                raise _died(target, method)
+            if replies:
+                raise no_answer(target, method, timeout_s)
+            if time.monotonic() + _RETRY_S >= deadline_s:
+                raise unreachable(target, self.names())
+            time.sleep(_RETRY_S)  # nobody answers to that name yet
+
+    def _ask(self, target: str, method: str, body: bytes, limits: tuple[float, Any]) -> Any:
+        timeout_s, cancel = limits
+        try:
+            return self._session.get(
+                f"{self._prefix}/call/{target}",
+                payload=body,
+                attachment=msgspec.msgpack.encode(CallHead(self._name, method)),
+                timeout=timeout_s,
+                consolidation=zenoh.ConsolidationMode.NONE,
+                congestion_control=zenoh.CongestionControl.BLOCK,
+                express=True,
+                cancellation_token=cancel,
+            )
+        except zenoh.ZError as error:
+            raise RunError(f"Call failed: {error}.", device=self._name) from None
+
+    def abandon_calls(self, target: str) -> None:
+        """End the calls that wait for an answer of ``target``: it is gone."""
+        for cancel in list(self._pending.get(target, ())):
+            cancel.cancel()
+
+    def names(self) -> set[str]:
+        """Return the names whose tokens are there."""
+        return {name for name, there in list(self._tokens.items()) if there}
+
+    @staticmethod
+    def _read_answer(target: str, sample: Any) -> bytes:
+        status = sample.attachment.to_bytes() if sample.attachment is not None else _BAD
+        answer: bytes = sample.payload.to_bytes()
+        if status != _GOOD:
+            raise refusal(target, answer)
+        return answer
+
+    def notify(self, target: str, body: bytes, *, is_signal: bool = False) -> None:
+        """Send one note, ahead of everything else on the control session."""
+        with self._lock:
+            publisher = self._publishers.get(target)
+            if publisher is None:
+                publisher = self._publishers[target] = self._session.declare_publisher(
+                    f"{self._prefix}/note/{target}",
+                    congestion_control=zenoh.CongestionControl.BLOCK,
+                    priority=zenoh.Priority.REAL_TIME,
+                    express=True,
+                )
+        publisher.put(body, attachment=msgspec.msgpack.encode(NoteHead(self._name, is_signal)))
+
+    def close(self) -> None:
+        """Leave: undeclare everything and close the session."""
+        if self._token is not None:
+            self._token.undeclare()
+        for declared in self._declared:
+            declared.undeclare()
+        self._session.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _take_note(self, sample: Any) -> None:
+        try:
+            head = _note_head.decode(_attachment(sample))
+        except msgspec.MsgspecError as error:
+            self._reject(f"note without a readable head: {error}")
+            return
+        self._on_note(head.source, head.is_signal, sample.payload.to_bytes())
+
+    def _take_call(self, query: Any) -> None:
+        try:
+            head = _call_head.decode(_attachment(query))
+        except msgspec.MsgspecError as error:
+            self._reject(f"call without a readable head: {error}")
+            query.drop()
+            return
+        try:
+            self._pool.submit(self._answer, query, head.method)
+        except RuntimeError:  # the pool is shut down: this endpoint is closing
+            query.drop()
+
+    def _answer(self, query: Any, method: str) -> None:
+        body = query.payload.to_bytes() if query.payload is not None else b""
+        handler = self._handlers.get(method) or self._handlers.get("")
+        if handler is None:
+            good, answer = False, f"no handler for {method!r}".encode()
+        else:
+            good, answer = answer_call(handler, method, body)
+        try:
+            query.reply(query.key_expr, answer, attachment=_GOOD if good else _BAD)
+        except zenoh.ZError as error:
+            self._reject(f"answer to {method!r} could not be sent: {error}")
+        finally:
+            query.drop()
+
+    def _take_presence(self, sample: Any) -> None:
+        name, incarnation = str(sample.key_expr).split("/")[-2:]
+        if name == self._name:
+            return
+        there = self._tokens.setdefault(name, set())
+        if sample.kind == zenoh.SampleKind.PUT:
+            is_restart = bool(there)
+            there.add(incarnation)
+            if is_restart:
+                self._lose(name)
+            self._on_presence(name, True)
+        else:
+            there.discard(incarnation)
+            if not there:
+                self._lose(name)
+
+    def _lose(self, name: str) -> None:
+        self._on_presence(name, False)
+        self.abandon_calls(name)
+
+
+def _died(target: str, method: str) -> RunError:
+    return RunError(
+        f"Device {target!r} was lost while it answered {method!r}. Look at its worker's log.",
+        device=target,
+    )
+
+
+def _attachment(message: Any) -> bytes:
+    return message.attachment.to_bytes() if message.attachment is not None else b""

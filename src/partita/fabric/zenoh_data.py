@@ -1,0 +1,247 @@
+"""The data plane of a Zenoh endpoint: numbered chunks out, whole pieces in."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import zenoh
+
+from partita.errors import RunError
+from partita.fabric.base import DataCallback, Payload, unreachable
+from partita.fabric.flows import (
+    MAX_PIECE_BYTES,
+    Ack,
+    Inflow,
+    Outflow,
+    Probe,
+    Sent,
+    Signal,
+    cut_chunks,
+    read_envelope,
+)
+from partita.fabric.zenoh_options import ZenohOptions, session_config
+
+#: Chunk over a network: short enough that a slow link never blocks a put for seconds.
+NETWORK_CHUNK_BYTES = 256 * 1024
+#: Chunk through shared memory, where only its address travels.
+SHARED_CHUNK_BYTES = 32 * 2**20
+_POLL_S = 0.002
+_PROBE_S = 0.5
+_RESEND_S = 1.5
+_MAX_RESENDS = 4
+_GAP_PAUSE_S = 0.2
+
+
+@dataclass
+class Lane:
+    """All that is sent to one target; ``lock`` keeps its messages in order."""
+
+    target: str
+    publisher: Any
+    chunk_bytes: int
+    flow: Outflow
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    is_ready: bool = False
+    is_resending: bool = False
+    resent_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class DataHooks:
+    """What the data plane asks of its endpoint.
+
+    Attributes:
+        deliver: Gets each whole piece.
+        fail: Gets each fault.
+        signal: Sends a signal to a peer on the control plane.
+        is_near: Whether a peer shares this host's memory.
+        wake: Asks for a :meth:`DataPlane.tick` soon.
+    """
+
+    deliver: DataCallback
+    fail: Callable[[RunError], None]
+    signal: Callable[[str, Signal], None]
+    is_near: Callable[[str], bool]
+    wake: Callable[[], None]
+
+
+class DataPlane:
+    """Sends and receives pieces in a Zenoh session of its own.
+
+    Args:
+        options: The endpoint's options.
+        hooks: The endpoint's side.
+    """
+
+    def __init__(self, options: ZenohOptions, hooks: DataHooks) -> None:
+        self._options = options
+        self._hooks = hooks
+        self._prefix = f"partita/{options.cluster}/data"
+        self._session: Any = zenoh.open(session_config(options, control=False))
+        self._lanes: dict[str, Lane] = {}
+        self._lanes_lock = threading.Lock()
+        self._inflows: dict[str, Inflow] = {}
+        self._unreported: set[str] = set()
+        self._subscriber: Any = None
+        self._is_closed = False
+
+    def listen(self) -> None:
+        """Take pieces from now on; senders wait until then."""
+        if self._subscriber is None:
+            key = f"{self._prefix}/{self._options.name}"
+            self._subscriber = self._session.declare_subscriber(key, self._take)
+
+    def send(self, target: str, header: bytes, payload: Payload) -> None:
+        """Send one piece; see :meth:`partita.fabric.Endpoint.send`."""
+        view = memoryview(payload).cast("B") if not isinstance(payload, bytes) else payload
+        if len(view) > MAX_PIECE_BYTES:
+            raise RunError(
+                f"Piece for {target!r} has {len(view)} bytes, at most {MAX_PIECE_BYTES}.",
+                device=target,
+            )
+        lane = self._lane(target)
+        with lane.lock:
+            if not lane.is_ready:
+                self._await_target(lane)
+            sent = lane.flow.stage(header, view, time.monotonic())
+            self._put(lane, sent)
+        self._hooks.wake()
+
+    def _lane(self, target: str) -> Lane:
+        with self._lanes_lock:
+            lane = self._lanes.get(target)
+            if lane is None:
+                publisher = self._session.declare_publisher(
+                    f"{self._prefix}/{target}",
+                    congestion_control=zenoh.CongestionControl.BLOCK,
+                    reliability=zenoh.Reliability.RELIABLE,
+                    express=True,
+                )
+                lane = Lane(target, publisher, NETWORK_CHUNK_BYTES, Outflow(time.time_ns()))
+                self._lanes[target] = lane
+            return lane
+
+    def _await_target(self, lane: Lane) -> None:
+        deadline_s = time.monotonic() + self._options.patience_s
+        while not lane.publisher.matching_status.matching:
+            if self._is_closed or time.monotonic() > deadline_s:
+                raise unreachable(lane.target, set())
+            time.sleep(_POLL_S)
+        near = self._options.shared_memory and self._hooks.is_near(lane.target)
+        lane.chunk_bytes = SHARED_CHUNK_BYTES if near else NETWORK_CHUNK_BYTES
+        lane.is_ready = True
+
+    def _put(self, lane: Lane, sent: Sent) -> None:
+        whole, size = sent.payload, lane.chunk_bytes
+        try:
+            for envelope, start in cut_chunks(self._options.name, lane.flow.flow, sent, size):
+                is_whole = start == 0 and len(whole) <= size
+                data = whole if is_whole else whole[start : start + size]
+                # Zenoh takes bytes only; those that are bytes already are not copied here.
+                lane.publisher.put(bytes(data), attachment=envelope)
+        except zenoh.ZError as error:
+            raise RunError(
+                f"Piece for {lane.target!r} not sent: {error}.", device=lane.target
+            ) from (None)
+
+    def _take(self, sample: Any) -> None:
+        try:
+            envelope = read_envelope(sample.attachment.to_bytes() if sample.attachment else b"")
+        except ValueError as error:
+            self._hooks.fail(RunError(f"Frame rejected: no readable envelope: {error}."))
+            return
+        source = envelope.source
+        inflow = self._inflows.get(source)
+        if inflow is None or envelope.flow > inflow.flow:
+            inflow = self._inflows[source] = Inflow(envelope.flow)
+        if envelope.flow < inflow.flow:
+            return
+        try:
+            whole = inflow.take(envelope, sample.payload.to_bytes())
+        except ValueError as error:
+            reason = f"Frame from {source!r} rejected: {error}."
+            self._hooks.fail(RunError(reason, device=source))
+            return
+        if whole is not None:
+            self._hooks.deliver(source, *whole)
+        self._unreported.add(source)
+        self._hooks.wake()
+
+    def take_signal(self, source: str, signal: Ack | Probe) -> None:
+        """Act on a peer's acknowledgement or question."""
+        if isinstance(signal, Probe):
+            inflow = self._inflows.get(source)
+            known = inflow is not None and inflow.flow == signal.flow
+            report = inflow.report() if inflow and known else Ack(signal.flow, 0, 0, False)
+            self._hooks.signal(source, report)
+            return
+        lane = self._lanes.get(source)
+        now_s = time.monotonic()
+        if lane is not None and lane.flow.acknowledge(signal, now_s):
+            self._resend(lane, now_s)
+
+    def tick(self, now_s: float) -> bool:
+        """Acknowledge, ask and send again what is due; return whether anything is outstanding."""
+        while self._unreported:
+            source = self._unreported.pop()
+            self._hooks.signal(source, self._inflows[source].report())
+        busy = False
+        for lane in list(self._lanes.values()):
+            busy = busy or bool(lane.flow.unacked)
+            stalled_s = lane.flow.stalled_s(now_s)
+            if stalled_s > self._options.patience_s or lane.flow.resends > _MAX_RESENDS:
+                self.drop(lane.target)
+            elif stalled_s > _RESEND_S * 2**lane.flow.resends:
+                lane.flow.resends += 1
+                self._resend(lane, now_s)
+            elif stalled_s > _PROBE_S:
+                self._hooks.signal(lane.target, Probe(lane.flow.flow))
+        return busy
+
+    def _resend(self, lane: Lane, now_s: float) -> None:
+        if lane.is_resending or now_s - lane.resent_s < _GAP_PAUSE_S:
+            return
+        lane.is_resending, lane.resent_s = True, now_s
+        # On a thread of its own: a put may block on a full link, acknowledgements must not.
+        threading.Thread(target=self._send_again, args=(lane,), daemon=True).start()
+
+    def _send_again(self, lane: Lane) -> None:
+        try:
+            with lane.lock:
+                for sent in list(lane.flow.unacked):
+                    self._put(lane, sent)
+        except RunError as error:
+            self._hooks.fail(error)
+        finally:
+            lane.is_resending = False
+
+    def drop(self, target: str) -> None:
+        """Give up what ``target`` has not acknowledged, report it, and begin a new flow."""
+        lane = self._lanes.get(target)
+        if lane is None:
+            return
+        lost, lane.flow = len(lane.flow.unacked), Outflow(time.time_ns())
+        lane.is_ready = False
+        if lost:
+            message = (
+                f"Link from {self._options.name!r} to {target!r} lost {lost} pieces: "
+                "they were not acknowledged. Look at the link and at the device."
+            )
+            self._hooks.fail(RunError(message, device=target))
+
+    def forget(self, source: str) -> None:
+        """Drop the half-received message of a peer that is gone."""
+        inflow = self._inflows.get(source)
+        if inflow is not None:
+            inflow.parts = []
+
+    def close(self) -> None:
+        """Stop receiving and close the session."""
+        self._is_closed = True
+        if self._subscriber is not None:
+            self._subscriber.undeclare()
+        self._session.close()

@@ -1,0 +1,236 @@
+"""The filling for real networks: Eclipse Zenoh, peer to peer."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from functools import partial
+
+import msgspec
+
+from partita.errors import RunError
+from partita.fabric.base import (
+    CallHandler,
+    DataCallback,
+    ErrorCallback,
+    NoteCallback,
+    Payload,
+    WatchCallback,
+    check_name,
+    closed,
+)
+from partita.fabric.callbacks import ignore_error, run_guarded
+from partita.fabric.flows import Ack, Ping, Pong, Probe, Signal
+from partita.fabric.presence import Presence
+from partita.fabric.zenoh_control import ControlPlane
+from partita.fabric.zenoh_data import DataHooks, DataPlane
+from partita.fabric.zenoh_options import ZenohOptions, check_exposure
+
+_TICK_S = 0.05
+_INFO, _HOST = "partita.info", "partita.host"
+_HOST_TIMEOUT_S = 2.0
+_signals: msgspec.msgpack.Decoder[Signal] = msgspec.msgpack.Decoder(Signal)
+
+
+class ZenohEndpoint:
+    """One device on a Zenoh network; see :class:`partita.fabric.Endpoint`.
+
+    Pieces and control travel in two sessions with connections of their own, so that a call answers
+    in milliseconds while tensors fill the link.
+
+    Args:
+        options: Name, addresses and safety.
+
+    Raises:
+        ClusterError: The addresses are malformed or exposed without credentials.
+        RunError: The session cannot be opened, for instance because the port is taken.
+    """
+
+    def __init__(self, options: ZenohOptions) -> None:
+        check_name(options.name)
+        check_name(options.cluster)
+        check_exposure(options)
+        self.name = options.name
+        self._options = options
+        self._incarnation = uuid.uuid4().hex
+        self._info = b""
+        self._data: DataCallback | None = None
+        self._note: NoteCallback | None = None
+        self._error: ErrorCallback = ignore_error
+        self._is_closed = False
+        self._close_lock = threading.Lock()
+        self._wake = threading.Event()
+        self._presence = Presence(4 * options.heartbeat_s)
+        self._open()
+        self._keeper = threading.Thread(
+            target=self._keep, name=f"partita-{self.name}-keeper", daemon=True
+        )
+        self._keeper.start()
+
+    def _open(self) -> None:
+        hooks = DataHooks(self._deliver, self._fail, self._signal, self._is_near, self._wake.set)
+        try:
+            self._plane = DataPlane(self._options, hooks)
+            self._control = ControlPlane(
+                self._options, self._take_note, self._take_presence, self._reject
+            )
+        except Exception as error:  # Zenoh's own error type covers configuration and sockets
+            reason = str(error).splitlines()[0]
+            raise RunError(
+                f"Device {self.name!r} cannot join the network: {reason}. "
+                "Is the port free, and are the addresses right?",
+                device=self.name,
+            ) from None
+        self._control.serve(lambda method, body: self._info, _INFO)
+        self._control.serve(lambda method, body: host_identity(), _HOST)
+
+    def announce(self, info: bytes) -> None:
+        """Make this endpoint visible; see :meth:`partita.fabric.Endpoint.announce`."""
+        self._check_open()
+        self._info = info
+        self._control.appear(self._incarnation)
+
+    def send(self, target: str, header: bytes, payload: Payload) -> None:
+        """Send one piece; see :meth:`partita.fabric.Endpoint.send`."""
+        self._check_open()
+        self._plane.send(target, header, payload)
+
+    def on_data(self, callback: DataCallback) -> None:
+        """Set the callback for pieces; senders wait until it is set."""
+        self._data = callback
+        self._plane.listen()
+
+    def call(self, target: str, method: str, body: bytes, timeout_s: float) -> bytes:
+        """Return ``target``'s answer; see :meth:`partita.fabric.Endpoint.call`."""
+        self._check_open()
+        return self._control.call(target, method, body, timeout_s)
+
+    def serve(self, handler: CallHandler) -> None:
+        """Answer calls with ``handler``; see :meth:`partita.fabric.Endpoint.serve`."""
+        self._control.serve(handler)
+
+    def notify(self, target: str, body: bytes) -> None:
+        """Send one note; see :meth:`partita.fabric.Endpoint.notify`."""
+        self._check_open()
+        self._control.notify(target, body)
+
+    def on_notify(self, callback: NoteCallback) -> None:
+        """Set the callback for notes."""
+        self._note = callback
+
+    def info(self, target: str, timeout_s: float = 2.0) -> bytes:
+        """Return what ``target`` announced; see :meth:`partita.fabric.Endpoint.info`."""
+        return self.call(target, _INFO, b"", timeout_s)
+
+    def watch(self, callback: WatchCallback) -> None:
+        """Report comings and goings; see :meth:`partita.fabric.Endpoint.watch`."""
+        self._presence.watch(callback, time.monotonic())
+        self._wake.set()
+
+    def peers(self) -> set[str]:
+        """Return the names of the other endpoints that are alive now."""
+        return self._presence.alive()
+
+    def on_error(self, callback: ErrorCallback) -> None:
+        """Set the callback for faults."""
+        self._error = callback
+
+    def close(self) -> None:
+        """Leave the network; see :meth:`partita.fabric.Endpoint.close`."""
+        with self._close_lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self._wake.set()
+        self._keeper.join(timeout=5)
+        self._control.close()
+        self._plane.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise closed(self.name)
+
+    def _deliver(self, source: str, header: bytes, payload: memoryview) -> None:
+        callback = self._data
+        if callback is not None:
+            run_guarded(lambda: callback(source, header, payload), self._error, self.name)
+
+    def _fail(self, error: RunError) -> None:
+        self._error(error)
+
+    def _reject(self, reason: str) -> None:
+        self._error(RunError(f"Frame to {self.name!r} rejected: {reason}.", device=self.name))
+
+    def _signal(self, target: str, signal: Signal) -> None:
+        try:
+            self._control.notify(target, msgspec.msgpack.encode(signal), is_signal=True)
+        except Exception as error:  # the session is closing, or the network is gone
+            if not self._is_closed:
+                self._reject(f"signal to {target!r} not sent: {error}")
+
+    def _is_near(self, target: str) -> bool:
+        try:
+            return self.call(target, _HOST, b"", _HOST_TIMEOUT_S) == host_identity()
+        except RunError:
+            return False
+
+    def _take_note(self, source: str, is_signal: bool, body: bytes) -> None:
+        if not is_signal:
+            note = self._note
+            if note is not None:
+                run_guarded(lambda: note(source, body), self._error, self.name)
+            return
+        try:
+            signal = _signals.decode(body)
+        except msgspec.MsgspecError as error:
+            self._reject(f"signal of {source!r}: {error}")
+            return
+        if isinstance(signal, Ack | Probe):
+            self._plane.take_signal(source, signal)
+        elif isinstance(signal, Ping):
+            self._signal(source, Pong())
+        else:
+            self._tell(self._presence.heard(source, time.monotonic()))
+
+    def _take_presence(self, name: str, is_there: bool) -> None:
+        if not is_there:
+            self._plane.drop(name)
+            self._plane.forget(name)
+        self._tell(self._presence.seen(name, is_there, time.monotonic()))
+
+    def _tell(self, jobs: list[tuple[WatchCallback, str, bool]]) -> None:
+        for watch, name, is_alive in jobs:
+            run_guarded(partial(watch, name, is_alive), self._error, self.name)
+
+    def _keep(self) -> None:
+        """Acknowledge, resend and ask after the peers until the endpoint closes."""
+        ping_s = 0.0
+        busy = False
+        while not self._is_closed:
+            watching = self._presence.is_watched
+            wait_s = _TICK_S if busy else self._options.heartbeat_s if watching else None
+            if self._wake.wait(wait_s) and not self._is_closed:
+                time.sleep(_TICK_S)  # gather: one acknowledgement for all pieces of a tick
+            self._wake.clear()
+            now_s = time.monotonic()
+            busy = self._plane.tick(now_s)
+            if self._presence.is_watched and now_s - ping_s >= self._options.heartbeat_s:
+                if now_s - ping_s > 2 * self._options.heartbeat_s:
+                    self._presence.excuse(now_s)  # this process slept, not the others
+                ping_s = now_s
+                for name in self._presence.to_ask():
+                    self._signal(name, Ping())
+                self._tell(self._presence.find_hung(now_s))
+
+
+def host_identity() -> bytes:
+    """Return what two processes have in common exactly if they share memory."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            boot = file.read().strip()
+        status = os.stat("/dev/shm")
+        return b"%s/%d/%d" % (boot, status.st_dev, status.st_ino)
+    except OSError:
+        return uuid.uuid4().bytes  # cannot tell: near nobody

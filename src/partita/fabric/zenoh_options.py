@@ -1,0 +1,194 @@
+"""How a Zenoh endpoint reaches the network, and what it refuses for safety."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import zenoh
+
+from partita.errors import ClusterError
+
+#: Environment for processes that move tensors: without it each large message pays page faults.
+WORKER_ENV = {
+    "MALLOC_MMAP_THRESHOLD_": "33554432",
+    "MALLOC_TRIM_THRESHOLD_": "1073741824",
+    "MALLOC_TOP_PAD_": "67108864",
+}
+
+_ENDPOINT = re.compile(r"^(?P<protocol>[a-z-]+)/(?P<host>.+):(?P<port>\d+)(?P<rest>[?#].*)?$")
+_SECURE = frozenset({"tls", "quic"})
+_GROUP = "224.0.0.224"
+_GROUP_PORT = 7446
+_SHM_POOL_BYTES = 256 * 2**20
+_SHM_THRESHOLD_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True)
+class TlsOptions:
+    """Certificate files for mutual TLS, in PEM format.
+
+    Attributes:
+        authority: Certificate of the authority that signed all workers.
+        certificate: This device's certificate.
+        key: Its private key.
+        verify_name: Whether the certificate's name must be the address's host.
+    """
+
+    authority: str
+    certificate: str
+    key: str
+    verify_name: bool = True
+
+
+@dataclass(frozen=True)
+class ZenohOptions:
+    """How one endpoint joins the fabric.
+
+    Attributes:
+        name: The device's name.
+        cluster: Clusters of different names do not see each other.
+        listen: Addresses such as ``tcp/127.0.0.1:7447`` for data; control takes the port above.
+        connect: Addresses of others, in the same form.
+        multicast: Whether to find others by multicast.
+        shared_memory: Whether large pieces to the same host go through shared memory. Must be off
+            where links are emulated by network namespaces: shared memory goes around them.
+        lease_s: A peer that is silent for this long is gone.
+        heartbeat_s: Interval at which watched peers are asked; they answer from their own loop.
+        patience_s: How long a send waits for its target to appear, and a stuck link to move.
+        tls: Credentials; needed outside loopback.
+        insecure: Allow addresses outside loopback without credentials.
+    """
+
+    name: str
+    cluster: str = "default"
+    listen: tuple[str, ...] = ()
+    connect: tuple[str, ...] = ()
+    multicast: bool = False
+    shared_memory: bool = True
+    lease_s: float = 2.0
+    heartbeat_s: float = 0.5
+    patience_s: float = 10.0
+    tls: TlsOptions | None = None
+    insecure: bool = False
+
+
+def check_exposure(options: ZenohOptions) -> None:
+    """Refuse an endpoint that others on the network could use without credentials.
+
+    Raises:
+        ClusterError: An address is malformed, or lies outside loopback without mutual TLS and
+            ``insecure`` is off.
+    """
+    for address in (*options.listen, *options.connect):
+        protocol, host, _ = split_address(address)
+        if is_loopback(host) or options.insecure:
+            continue
+        if options.tls is None or protocol not in _SECURE:
+            raise ClusterError(
+                f"Address {address!r} is outside this machine and without credentials: allowed are "
+                "loopback addresses, or tls/HOST:PORT with a certificate. Give one, or say "
+                "--insecure on a network where you trust everybody.",
+                subject=address,
+            )
+    if options.multicast and not options.insecure and options.tls is None:
+        raise ClusterError(
+            f"Device {options.name!r} would be found by multicast and used without credentials. "
+            "Give a certificate, or say --insecure on a network where you trust everybody.",
+            subject=options.name,
+        )
+
+
+def split_address(address: str) -> tuple[str, str, int]:
+    """Return protocol, host and port of an address.
+
+    >>> split_address("tcp/192.0.2.7:7447")
+    ('tcp', '192.0.2.7', 7447)
+    """
+    match = _ENDPOINT.match(address)
+    if match is None or not 0 < int(match["port"]) < 65535:
+        raise ClusterError(
+            f"Address {address!r} is malformed: allowed is PROTOCOL/HOST:PORT with a port from 1 "
+            "to 65534, such as 'tcp/192.0.2.7:7447'.",
+            subject=address,
+        )
+    return match["protocol"], match["host"].strip("[]"), int(match["port"])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def control_address(address: str) -> str:
+    """Return the control session's address beside a data address: the port above.
+
+    >>> control_address("tcp/[::1]:7447#iface=lo")
+    'tcp/[::1]:7448#iface=lo'
+    """
+    port = split_address(address)[2] + 1
+    return _ENDPOINT.sub(lambda m: f"{m['protocol']}/{m['host']}:{port}{m['rest'] or ''}", address)
+
+
+def session_config(options: ZenohOptions, *, control: bool) -> Any:
+    """Return the Zenoh configuration of an endpoint's data or control session."""
+    listen, connect = list(options.listen), list(options.connect)
+    if options.multicast and not listen:
+        listen = ["tls/[::]:0" if options.tls else "tcp/[::]:0"]
+    elif control:
+        listen, connect = (list(map(control_address, part)) for part in (listen, connect))
+    config = zenoh.Config()
+    for key, value in _settings(options, control=control).items():
+        config.insert_json5(key, json.dumps(value))
+    config.insert_json5("listen/endpoints", json.dumps(listen))
+    config.insert_json5("connect/endpoints", json.dumps(connect))
+    return config
+
+
+def _settings(options: ZenohOptions, *, control: bool) -> dict[str, object]:
+    settings: dict[str, object] = {
+        "mode": "peer",
+        "scouting/multicast/enabled": options.multicast,
+        "scouting/multicast/address": f"{_GROUP}:{_GROUP_PORT + (1 if control else 0)}",
+        "scouting/gossip/enabled": True,
+        "connect/timeout_ms": -1,
+        "connect/exit_on_failure": False,
+        "connect/retry": {
+            "period_init_ms": 100,
+            "period_max_ms": 1000,
+            "period_increase_factor": 2,
+        },
+        "transport/link/tx/lease": int(options.lease_s * 1000),
+        "transport/link/tx/queue/size/data": 16,
+        # The lease finds dead peers; a merely slow link must not lose its transport after 5 s.
+        "transport/link/tx/queue/congestion_control/block/wait_before_close": 60_000_000,
+        "transport/shared_memory/enabled": options.shared_memory and not control,
+    }
+    if options.shared_memory and not control:
+        optimisation = "transport/shared_memory/transport_optimization"
+        settings[f"{optimisation}/pool_size"] = _SHM_POOL_BYTES
+        settings[f"{optimisation}/message_size_threshold"] = _SHM_THRESHOLD_BYTES
+    return settings | _tls_settings(options.tls)
+
+
+def _tls_settings(tls: TlsOptions | None) -> dict[str, object]:
+    if tls is None:
+        return {}
+    prefix = "transport/link/tls"
+    return {
+        f"{prefix}/root_ca_certificate": tls.authority,
+        f"{prefix}/listen_certificate": tls.certificate,
+        f"{prefix}/listen_private_key": tls.key,
+        f"{prefix}/connect_certificate": tls.certificate,
+        f"{prefix}/connect_private_key": tls.key,
+        f"{prefix}/enable_mtls": True,
+        f"{prefix}/verify_name_on_connect": tls.verify_name,
+    }
