@@ -1,1 +1,14 @@
-"""Part of Partita."""
+"""Deploys a plan on workers, feeds inputs, collects outputs, and looks after the workers."""
+
+from partita.leader.clocks import estimate_offset
+from partita.leader.deployment import Deployable, DeployOptions
+from partita.leader.session import Session
+from partita.leader.start import deploy
+
+__all__ = [
+    "DeployOptions",
+    "Deployable",
+    "Session",
+    "deploy",
+    "estimate_offset",
+]

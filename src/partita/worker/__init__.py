@@ -1,1 +1,11 @@
-"""Part of Partita."""
+"""A device: takes content and programs from a leader and runs them."""
+
+from partita.worker.control import Worker, WorkerParts
+from partita.worker.store import Store, default_store_dir
+
+__all__ = [
+    "Store",
+    "Worker",
+    "WorkerParts",
+    "default_store_dir",
+]

@@ -1,0 +1,66 @@
+"""All devices in one process: for tests and quick trials."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from partita.cluster import Device
+from partita.engine import Engine, OrtEngine, Slowdown, SlowedEngine
+from partita.fabric import Endpoint, MemoryFabric
+from partita.worker import Store, Worker, WorkerParts
+
+
+@dataclass
+class MemoryLab:
+    """Workers as threads on one fabric.
+
+    Attributes:
+        endpoint: A leader's endpoint.
+        workers: Per device, its worker.
+    """
+
+    fabric: MemoryFabric
+    endpoint: Endpoint
+    workers: dict[str, Worker] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def memory_lab(
+    devices: Iterable[Device], *, store: Path | None = None, engine: Engine | None = None
+) -> Iterator[MemoryLab]:
+    """Run a worker per device in threads of this process, unshaped.
+
+    Args:
+        devices: Their slow-downs count, their links do not.
+        store: Directory of content; a temporary one by default.
+        engine: What computes; ONNX Runtime with the device's threads by default.
+    """
+    fabric = MemoryFabric()
+    with contextlib.ExitStack() as stack:
+        root = store or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        lab = MemoryLab(fabric, fabric.endpoint("leader"))
+        stack.callback(lab.endpoint.close)
+        for device in devices:
+            endpoint = fabric.endpoint(device.name)
+            stack.callback(endpoint.close)
+            worker = Worker(endpoint, _parts(device, root, engine))
+            stack.callback(worker.close)
+            worker.start()
+            lab.workers[device.name] = worker
+        yield lab
+
+
+def _parts(device: Device, root: Path, engine: Engine | None) -> WorkerParts:
+    slow_down = Slowdown(device.slow_down)
+    inner = engine or OrtEngine(device.threads)
+    return WorkerParts(
+        engine=SlowedEngine(inner, slow_down) if device.slow_down > 1 else inner,
+        store=Store(root, owner=device.name),
+        slow_down=slow_down,
+        memory_limit_bytes=device.memory_bytes,
+        threads=device.threads,
+    )

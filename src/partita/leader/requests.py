@@ -1,0 +1,73 @@
+"""Requests under way: what was asked, what has come back, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partita.errors import InputError
+from partita.program import TensorSpec
+
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+
+
+@dataclass(eq=False)
+class Asked:
+    """One request of the session.
+
+    Attributes:
+        index: Its number in the session, counted from 0; it survives a change of epoch.
+        inputs: Kept until the answer is there.
+        start_s: When it was first fed, on the leader's clock.
+        end_s: When its last output was there; 0 before.
+        number: Its number under ``epoch``; -1 while it is not admitted.
+        times_fed: How often it was fed.
+    """
+
+    index: int
+    inputs: tuple[Array, ...]
+    future: Future[Arrays]
+    start_s: float = 0.0
+    end_s: float = 0.0
+    epoch: int = 0
+    number: int = -1
+    times_fed: int = 0
+    outputs: dict[int, Array] = field(default_factory=dict)
+
+
+def check_inputs(specs: Sequence[TensorSpec], given: Mapping[str, Any]) -> tuple[Array, ...]:
+    """Return the arrays in the model's order, contiguous.
+
+    Args:
+        specs: The model's inputs.
+        given: Arrays by input name.
+
+    Raises:
+        InputError: A name is missing or unknown, or shape or type differ.
+    """
+    names = [spec.name for spec in specs]
+    unknown = [name for name in given if name not in names]
+    missing = [name for name in names if name not in given]
+    if unknown or missing:
+        got = ", ".join(repr(name) for name in given) or "none"
+        raise InputError(
+            f"Inputs {got} do not fit the model: it takes {', '.join(map(repr, names))}.",
+            subject=(unknown or missing)[0],
+        )
+    return tuple(_check_input(spec, np.asarray(given[spec.name])) for spec in specs)
+
+
+def _check_input(spec: TensorSpec, array: Array) -> Array:
+    if array.shape != spec.shape or array.dtype.name != spec.dtype:
+        raise InputError(
+            f"Input {spec.name!r} is {array.dtype.name}{list(array.shape)}, "
+            f"the model takes {spec.dtype}{list(spec.shape)}.",
+            subject=spec.name,
+        )
+    return np.ascontiguousarray(array).reshape(spec.shape)

@@ -1,0 +1,41 @@
+"""From a compiled plan to a session."""
+
+from __future__ import annotations
+
+from partita.fabric import Endpoint
+from partita.leader.crew import Crew
+from partita.leader.deployment import Deployable, Deployment, DeployOptions
+from partita.leader.session import Replan, Session
+
+_DEFAULT = DeployOptions()
+
+
+def deploy(
+    compiled: Deployable,
+    endpoint: Endpoint,
+    options: DeployOptions = _DEFAULT,
+    *,
+    replan: Replan | None = None,
+) -> Session:
+    """Return a session that runs ``compiled`` on the workers that ``endpoint`` reaches.
+
+    Waits for the workers, checks their versions, pushes the content that they lack, has it loaded
+    and timed (emulated devices one after another), and activates it.
+
+    Args:
+        compiled: A program and the content that it names by hash.
+        endpoint: The leader's own; its callbacks are taken over. The session does not close it
+            unless :meth:`Session.at_close` says so.
+        options: Patience, tracing, and who made the plan.
+        replan: Called with the name of a lost device; returns what the rest can run. None ends the
+            run with an error on a loss.
+
+    Raises:
+        RunError: A worker is missing, of another version, refuses or fails; nothing stays active.
+    """
+    crew = Crew(endpoint, [part.device for part in compiled.program.devices])
+    crew.wait(options.wait_s)
+    infos = crew.greet()
+    deployment = Deployment(compiled, crew, options)
+    deployment.prepare(infos)
+    return Session(crew, deployment, infos, options, replan)

@@ -1,0 +1,244 @@
+"""What leader and workers say to each other, apart from the pieces themselves. Never pickle."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from partita.errors import RunError
+from partita.program import Program, Stream, TensorSpec
+from partita.regions import Region, wire_bytes
+
+#: Raised whenever a message below, a step or the wire changes its meaning.
+PROTOCOL_VERSION = 1
+
+#: Content travels in chunks of this size, so that control stays responsive.
+CHUNK_BYTES = 2**20
+
+#: Stream ids of inputs and outputs between leader and requester: beyond those of any program.
+FIRST_FEED, FIRST_ANSWER = 2**40, 2**41
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """Greeting of a leader."""
+
+    version: str
+    protocol: int
+
+
+class Info(msgspec.Struct, frozen=True):
+    """Answer to :class:`Hello`: what a worker is and can do.
+
+    Attributes:
+        memory_limit_bytes: Most that weights and pieces of one epoch may take.
+        slow_down: Factor by which the worker pretends to be slower; 1 on a real device.
+    """
+
+    name: str
+    version: str
+    protocol: int
+    cpus: int
+    memory_bytes: int
+    memory_limit_bytes: int
+    threads: int
+    providers: tuple[str, ...]
+    slow_down: float
+
+
+class Have(msgspec.Struct, frozen=True):
+    """Which of ``hashes`` are missing? They stay in the store for ``epoch``."""
+
+    epoch: int
+    hashes: tuple[str, ...]
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """Answer to :class:`Have`."""
+
+    hashes: tuple[str, ...]
+
+
+class Put(msgspec.Struct, frozen=True):
+    """One chunk of a fragment or of weights."""
+
+    hash: str
+    offset: int
+    size_bytes: int
+    data: bytes
+
+
+class Prepare(msgspec.Struct, frozen=True):
+    """Begin to load the device's part of a program under an epoch.
+
+    Attributes:
+        program: The program with only this device's steps in it.
+        leader: Endpoint that gets answers and failures.
+        trace: Whether to keep what each lane did when.
+    """
+
+    epoch: int
+    program: Program
+    leader: str
+    trace: bool = True
+
+
+class OfEpoch(msgspec.Struct, frozen=True):
+    """Anything that is said about one epoch and needs no more."""
+
+    epoch: int
+
+
+class Calibrate(msgspec.Struct, frozen=True):
+    """Time every step of an epoch alone, ``repeats`` times."""
+
+    epoch: int
+    repeats: int
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a worker is with what it was asked to do for an epoch.
+
+    Attributes:
+        busy: Whether a job is under way.
+        done: Steps loaded or timed so far, out of ``total``.
+        error: Why the job failed; empty while it did not.
+    """
+
+    busy: bool
+    done: int
+    total: int
+    error: str = ""
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """A span on the worker's own monotonic clock."""
+
+    lane: str
+    step: int
+    request: int
+    start_s: float
+    end_s: float
+
+
+class SpansFrom(msgspec.Struct, frozen=True):
+    """Which spans of an epoch to send: from index ``first`` on, at most ``count``."""
+
+    epoch: int
+    first: int
+    count: int
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """Answer to :class:`SpansFrom`; empty when there are no more."""
+
+    marks: tuple[Mark, ...]
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """Payload bytes and busy seconds of one sending lane."""
+
+    target: str
+    bytes: int
+    busy_s: float
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A step that is not done, and why."""
+
+    step: int
+    request: int
+    label: str
+    reason: str
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """What an epoch has done on a device so far.
+
+    Attributes:
+        busy_s: Busy seconds of the compute lane.
+        peak_piece_bytes: Most bytes of pieces at one time, weights not counted.
+        dropped: Frames that came twice or for an epoch that is over.
+        overruns: Work that took longer than its emulated time; then the emulation is not true.
+    """
+
+    busy_s: float
+    weight_bytes: int
+    piece_bytes: int
+    peak_piece_bytes: int
+    sent: tuple[Sent, ...]
+    dropped: int
+    overruns: int
+    waiting: tuple[Waiting, ...]
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """A worker's monotonic clock, for estimating its offset."""
+
+    now_s: float
+
+
+_encode = msgspec.msgpack.Encoder().encode
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def encode_message(message: msgspec.Struct) -> bytes:
+    """Return ``message`` as MessagePack."""
+    return _encode(message)
+
+
+def decode_message(body: bytes, kind: type[T]) -> T:
+    """Return the message of type ``kind`` in ``body``.
+
+    Raises:
+        RunError: It is none.
+    """
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise RunError(
+            f"Message {kind.__name__} of {len(body)} bytes is malformed: {error}. "
+            "Install the same version on leader and worker."
+        ) from None
+
+
+def feed_streams(program: Program, leader: str) -> tuple[Stream, ...]:
+    """Return the streams on which ``leader`` hands the model's inputs to the requester."""
+    return tuple(
+        _edge_stream(FIRST_FEED + index, tensor, leader, program.requester)
+        for index, tensor in enumerate(program.inputs)
+    )
+
+
+def answer_streams(program: Program, leader: str) -> tuple[Stream, ...]:
+    """Return the streams on which the requester hands the model's outputs to ``leader``."""
+    return tuple(
+        _edge_stream(FIRST_ANSWER + index, tensor, program.requester, leader)
+        for index, tensor in enumerate(program.outputs)
+    )
+
+
+def _edge_stream(number: int, tensor: TensorSpec, source: str, target: str) -> Stream:
+    box = Region.full(tensor.shape)
+    nbytes = wire_bytes(tensor.shape, tensor.dtype, "raw")
+    return Stream(number, tensor.name, box, tensor.dtype, source, target, "raw", nbytes, 1)
+
+
+def check_version(mine: tuple[str, int], theirs: tuple[str, int], worker: str) -> None:
+    """Compare versions of the leader and of a worker.
+
+    Args:
+        mine: Package and protocol version of the leader.
+        theirs: The same of the worker.
+        worker: The worker's name.
+
+    Raises:
+        RunError: They differ.
+    """
+    if mine != theirs:
+        raise RunError(
+            f"Worker {worker!r} is of another version than the leader: it runs partita "
+            f"{theirs[0]} (protocol {theirs[1]}), the leader {mine[0]} (protocol {mine[1]}). "
+            "Install the same version on both.",
+            device=worker,
+        )

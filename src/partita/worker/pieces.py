@@ -1,0 +1,121 @@
+"""How arrays become arguments and payloads: worked out once per program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from partita.program import Buffer, DeviceProgram, Input, Stream, TensorSpec
+from partita.regions import Region, decode_array, encode_array
+
+Array = npt.NDArray[Any]
+Slices = tuple[slice, ...]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What one buffer gives to an argument; None means the whole of it."""
+
+    buffer: int
+    source: Slices | None
+    target: Slices | None
+
+
+class Gather(msgspec.Struct, frozen=True):
+    """How one argument is assembled; later parts win where parts overlap."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    parts: tuple[Part, ...]
+
+    def collect(self, held: Mapping[int, Array]) -> Array:
+        """Return the argument, contiguous; a buffer that is exactly the argument is not copied.
+
+        Args:
+            held: The request's arrays by buffer id. Buffers that the request's route leaves out
+                are missing from it.
+        """
+        parts = [part for part in self.parts if part.buffer in held]
+        if len(parts) == 1 and parts[0].target is None:
+            array = held[parts[0].buffer]
+            if parts[0].source is not None:
+                array = array[parts[0].source]
+            return as_argument(array)
+        whole = np.empty(self.shape, self.dtype)
+        for part in parts:
+            array = held[part.buffer]
+            whole[part.target or ...] = array if part.source is None else array[part.source]
+        return whole
+
+
+def as_argument(array: Array) -> Array:
+    """Return ``array`` contiguous and aligned, copied only where it is not."""
+    if array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.require(array, requirements=["C", "A"])
+
+
+def plan_gather(argument: Input, buffers: Mapping[int, Buffer]) -> Gather:
+    """Return how ``argument`` is assembled from the device's ``buffers``."""
+    parts = []
+    # Reversed, because of overlapping buffers the first one counts.
+    for number in reversed(argument.buffers):
+        box = buffers[number].box
+        common = box.intersect(argument.box)
+        if common.is_empty and not argument.box.is_empty:
+            continue
+        source = None if common == box else common.relative_to(box).slices()
+        whole = common == argument.box
+        target = None if whole else common.relative_to(argument.box).slices()
+        parts.append(Part(number, source, target))
+    first = buffers[argument.buffers[0]] if argument.buffers else None
+    dtype = first.dtype if first is not None else "float32"
+    return Gather(argument.box.shape, dtype, tuple(parts))
+
+
+def index_buffers(program: DeviceProgram) -> dict[int, Buffer]:
+    """Return the device's buffers by id."""
+    return {buffer.id: buffer for buffer in program.buffers}
+
+
+class Codec(msgspec.Struct, frozen=True):
+    """How pieces of one stream travel."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    wire: str
+    source: Slices | None
+
+    def encode(self, array: Array) -> bytes | memoryview:
+        """Return the payload for the piece that lies in ``array``, the buffer read."""
+        piece = array if self.source is None else array[self.source]
+        return encode_array(piece, self.wire)
+
+    def decode(self, payload: bytes | bytearray | memoryview) -> Array:
+        """Return the piece in ``payload``, viewed where the format allows.
+
+        Raises:
+            ValueError: The length does not fit.
+        """
+        return decode_array(payload, self.shape, self.dtype, self.wire)
+
+
+def plan_codec(stream: Stream, held: Region | None = None) -> Codec:
+    """Return how pieces of ``stream`` travel.
+
+    Args:
+        stream: The stream.
+        held: On the sending side, the box of the buffer that is read.
+    """
+    source = None
+    if held is not None and held != stream.box:
+        source = stream.box.relative_to(held).slices()
+    return Codec(stream.box.shape, stream.dtype, stream.wire, source)
+
+
+def decode_feed(payload: memoryview, tensor: TensorSpec) -> Array:
+    """Return a model input as the leader sent it."""
+    return decode_array(payload, tensor.shape, tensor.dtype, "raw")

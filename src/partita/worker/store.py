@@ -1,0 +1,232 @@
+"""Fragments and weights on disk by content hash: verified, bounded, shared by processes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import threading
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import psutil
+
+from partita.errors import RunError
+from partita.units import format_bytes
+
+DEFAULT_QUOTA_BYTES = 8 * 2**30
+
+_HASH = re.compile(r"^[0-9a-f]{64}$")
+_CHUNK_BYTES = 2**22
+_PART_SUFFIX = ".part"
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def default_store_dir() -> Path:
+    """Return the user's cache directory for Partita's store."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "partita" / "store"
+
+
+@dataclass
+class _Upload:
+    path: Path
+    size_bytes: int
+    done_bytes: int = 0
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+
+
+class Store:
+    """A directory of files named by their SHA-256, kept under a quota.
+
+    What an epoch uses is pinned and never evicted; the rest goes least recently used first. Several
+    processes may share one directory: files appear whole or not at all.
+
+    Args:
+        root: The directory; made when missing.
+        quota_bytes: Most bytes that the directory may hold.
+        owner: Worker named in errors.
+    """
+
+    def __init__(
+        self, root: Path, quota_bytes: int = DEFAULT_QUOTA_BYTES, *, owner: str = ""
+    ) -> None:
+        self.root = root
+        self.quota_bytes = quota_bytes
+        self._owner = owner
+        self._lock = threading.RLock()
+        self._uploads: dict[str, _Upload] = {}
+        self._pins: dict[int, frozenset[str]] = {}
+        self._verified: set[tuple[str, int, int]] = set()
+        root.mkdir(parents=True, exist_ok=True)
+        self._sweep()
+
+    def missing(self, hashes: Iterable[str]) -> tuple[str, ...]:
+        """Return those of ``hashes`` that the store lacks, without duplicates, in order."""
+        return tuple(h for h in dict.fromkeys(hashes) if not self._path(h).is_file())
+
+    def pin(self, epoch: int, hashes: Iterable[str]) -> None:
+        """Keep ``hashes`` from eviction until :meth:`unpin` of the same epoch."""
+        with self._lock:
+            self._pins[epoch] = frozenset(hashes)
+
+    def unpin(self, epoch: int) -> None:
+        """Let go of what ``epoch`` pinned."""
+        with self._lock:
+            self._pins.pop(epoch, None)
+
+    def put(self, content_hash: str, data: bytes | memoryview) -> None:
+        """Store ``data`` whole; see :meth:`put_chunk`."""
+        self.put_chunk(content_hash, 0, len(data), data)
+
+    def put_chunk(
+        self, content_hash: str, offset: int, size_bytes: int, data: bytes | memoryview
+    ) -> bool:
+        """Append one chunk of an upload; return whether the file is complete.
+
+        Args:
+            content_hash: SHA-256 of the whole content, in hexadecimal.
+            offset: Position of the chunk in bytes; 0 begins the upload anew.
+            size_bytes: Size of the whole content.
+            data: The chunk.
+
+        Raises:
+            RunError: The quota is full, the chunk does not follow the last one, or the content is
+                not what the hash says. Nothing stays on disk then.
+        """
+        path = self._path(content_hash)
+        with self._lock:
+            if offset == 0:
+                self._begin(content_hash, size_bytes)
+            upload = self._uploads.get(content_hash)
+            if upload is None or upload.size_bytes != size_bytes or upload.done_bytes != offset:
+                self._drop(content_hash)
+                raise self._error(
+                    f"{content_hash[:12]}… got a chunk at byte {offset} that does not follow the "
+                    "last one; begin the upload again."
+                )
+            with upload.path.open("ab") as file:
+                file.write(data)
+            upload.digest.update(data)
+            upload.done_bytes += len(data)
+            if upload.done_bytes < size_bytes:
+                return False
+            self._finish(content_hash, upload, path)
+            return True
+
+    def open(self, content_hash: str) -> Bytes:
+        """Return the content memory-mapped, read-only.
+
+        Raises:
+            RunError: The content is missing, or damaged; a damaged file is deleted.
+        """
+        path = self._path(content_hash)
+        try:
+            facts = path.stat()
+            if facts.st_size == 0:
+                return np.empty(0, np.uint8)
+            mapped: Bytes = np.memmap(path, np.uint8, "r")
+        except OSError:
+            raise self._error(
+                f"{content_hash[:12]}… is not there; deploy the plan again."
+            ) from None
+        key = (content_hash, facts.st_size, facts.st_mtime_ns)
+        if key not in self._verified:
+            self._verify(content_hash, mapped, path)
+        with contextlib.suppress(OSError):
+            os.utime(path)
+            self._verified.add((content_hash, facts.st_size, path.stat().st_mtime_ns))
+        return mapped
+
+    def used_bytes(self) -> int:
+        """Return the bytes on disk, unfinished uploads of this process included."""
+        return sum(size for _, size, _ in self._files()) + sum(
+            upload.done_bytes for upload in self._uploads.values()
+        )
+
+    def close(self) -> None:
+        """Delete unfinished uploads."""
+        with self._lock:
+            for content_hash in list(self._uploads):
+                self._drop(content_hash)
+
+    def _path(self, content_hash: str) -> Path:
+        if not _HASH.match(content_hash):
+            raise self._error(f"{content_hash[:80]!r} is not a SHA-256 in hexadecimal.")
+        return self.root / content_hash
+
+    def _sweep(self) -> None:
+        """Delete what processes that no longer live left half-written."""
+        for path in self.root.glob(f".*{_PART_SUFFIX}"):
+            fields = path.name.split("-")
+            pid = int(fields[1]) if len(fields) == 3 and fields[1].isdigit() else 0
+            if pid and not psutil.pid_exists(pid):
+                path.unlink(missing_ok=True)
+
+    def _error(self, what: str) -> RunError:
+        return RunError(f"Store of worker {self._owner!r}: {what}", device=self._owner)
+
+    def _files(self) -> list[tuple[float, int, Path]]:
+        found = []
+        for path in self.root.iterdir():
+            if _HASH.match(path.name):
+                with contextlib.suppress(OSError):
+                    facts = path.stat()
+                    found.append((facts.st_mtime, facts.st_size, path))
+        return sorted(found)
+
+    def _begin(self, content_hash: str, size_bytes: int) -> None:
+        self._drop(content_hash)
+        self._make_room(size_bytes)
+        name = f".{content_hash[:16]}-{os.getpid()}-{uuid.uuid4().hex[:8]}{_PART_SUFFIX}"
+        self._uploads[content_hash] = _Upload(self.root / name, size_bytes)
+
+    def _make_room(self, size_bytes: int) -> None:
+        pinned = frozenset[str]().union(*self._pins.values())
+        files = self._files()
+        open_bytes = sum(upload.size_bytes for upload in self._uploads.values())
+        used = sum(size for _, size, _ in files) + open_bytes
+        for _, size, path in files:
+            if used + size_bytes <= self.quota_bytes:
+                return
+            if path.name not in pinned:
+                path.unlink(missing_ok=True)
+                used -= size
+        if used + size_bytes > self.quota_bytes:
+            raise self._error(
+                f"no room for {format_bytes(size_bytes)}: quota {format_bytes(self.quota_bytes)}, "
+                f"{format_bytes(used)} in use by plans. Raise --store-quota."
+            )
+
+    def _finish(self, content_hash: str, upload: _Upload, path: Path) -> None:
+        got = upload.digest.hexdigest()
+        if got != content_hash or upload.done_bytes != upload.size_bytes:
+            self._drop(content_hash)
+            raise self._error(
+                f"content named {content_hash[:12]}… has hash {got[:12]}… and "
+                f"{upload.done_bytes} of {upload.size_bytes} bytes; it was damaged on the way."
+            )
+        upload.path.touch()
+        upload.path.replace(path)
+        del self._uploads[content_hash]
+
+    def _drop(self, content_hash: str) -> None:
+        upload = self._uploads.pop(content_hash, None)
+        if upload is not None:
+            upload.path.unlink(missing_ok=True)
+
+    def _verify(self, content_hash: str, content: Bytes, path: Path) -> None:
+        digest = hashlib.sha256()
+        for start in range(0, content.size, _CHUNK_BYTES):
+            digest.update(content[start : start + _CHUNK_BYTES].data)
+        if digest.hexdigest() != content_hash:
+            path.unlink(missing_ok=True)
+            raise self._error(
+                f"{content_hash[:12]}… was damaged on disk and is deleted; deploy the plan again."
+            )

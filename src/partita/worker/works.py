@@ -1,0 +1,197 @@
+"""What each kind of step does with the pieces in memory. Decides nothing: the machine does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from partita.engine import Array, Runner, Slowdown
+from partita.fabric import Endpoint, Piece, digest_stream, encode_piece
+from partita.program import Buffer, Compute, Deliver, Receive, Send, Step, Stream
+from partita.worker.books import Book, Pieces, Written
+from partita.worker.pieces import Codec, Gather, plan_codec, plan_gather
+
+Route = tuple[int, ...]
+
+
+class Work(Protocol):
+    """One step of a program, ready to be done for any request.
+
+    Attributes:
+        step: The step's id.
+        lane: Where it runs.
+        label: For people.
+    """
+
+    step: int
+    lane: str
+    label: str
+
+    def do(self, request: int, route: Route) -> tuple[Written, ...]:
+        """Do the step for a request and return what it wrote."""
+
+
+@dataclass
+class Stretch:
+    """Makes encoding and decoding take as long as on the emulated device.
+
+    Attributes:
+        slow_down: The device's slow-down, shared with its engine.
+        alone_s: Seconds per step, as timed alone; steps that are absent are not stretched.
+    """
+
+    slow_down: Slowdown = field(default_factory=Slowdown)
+    alone_s: dict[int, float] = field(default_factory=dict)
+
+    def finish(self, step: int, start_s: float) -> None:
+        """Wait until a step that began at ``start_s`` has taken its emulated time."""
+        alone_s = self.alone_s.get(step)
+        if alone_s is not None:
+            self.slow_down.finish(start_s, alone_s)
+
+
+@dataclass(frozen=True)
+class Site:
+    """What the steps of one epoch work with.
+
+    Attributes:
+        streams: All streams of the device, by id.
+        answers: Streams of the model's outputs to the leader, in order.
+    """
+
+    epoch: int
+    endpoint: Endpoint
+    pieces: Pieces
+    book: Book
+    stretch: Stretch
+    buffers: Mapping[int, Buffer]
+    streams: Mapping[int, Stream]
+    answers: tuple[Stream, ...]
+    runners: dict[int, Runner]
+
+
+class ComputeWork:
+    """Assembles the arguments, runs the fragment, checks what came out."""
+
+    lane = "compute"
+
+    def __init__(self, step: Compute, site: Site) -> None:
+        self.step = step.id
+        self.label = step.label
+        self.fragment = step.fragment
+        self.gathers = tuple(plan_gather(read, site.buffers) for read in step.reads)
+        self.writes = tuple(site.buffers[number] for number in step.writes)
+        self._site = site
+
+    def do(self, request: int, route: Route) -> tuple[Written, ...]:
+        """Run the fragment for a request."""
+        held = self._site.pieces.of(request) if self.gathers else {}
+        arguments = [gather.collect(held) for gather in self.gathers]
+        outputs = self._site.runners[self.fragment].run(arguments)
+        return tuple(_checked(b, o) for b, o in zip(self.writes, outputs, strict=True))
+
+
+def _checked(buffer: Buffer, array: Array) -> Written:
+    if array.shape != buffer.box.shape or array.dtype.name != buffer.dtype:
+        raise ValueError(
+            f"{buffer.tensor} came out as {array.dtype.name}{list(array.shape)}, "
+            f"the program says {buffer.dtype}{list(buffer.box.shape)}"
+        )
+    return buffer.id, array
+
+
+class ReceiveWork:
+    """Decodes a payload that has arrived."""
+
+    lane = "receive"
+
+    def __init__(self, step: Receive, site: Site) -> None:
+        stream = site.streams[step.stream]
+        self.step = step.id
+        self.label = f"receive {stream.tensor} from {stream.source}"
+        self.codec = plan_codec(stream)
+        self.wire_bytes = stream.wire_bytes
+        self._write = step.write
+        self._stream = step.stream
+        self._site = site
+
+    def do(self, request: int, route: Route) -> tuple[Written, ...]:
+        """Decode the request's piece."""
+        start_s = time.monotonic()
+        array = self.codec.decode(self._site.pieces.take(self._stream, request))
+        self._site.stretch.finish(self.step, start_s)
+        return ((self._write, array),)
+
+
+class SendWork:
+    """Encodes a piece and hands it to the link."""
+
+    def __init__(self, step: Send, site: Site) -> None:
+        stream = site.streams[step.stream]
+        self.step = step.id
+        self.lane = f"send:{stream.target}"
+        self.label = f"send {stream.tensor} to {stream.target}"
+        self.codec = plan_codec(stream, site.buffers[step.read].box)
+        self.read = step.read
+        self._out = _Outlet(stream, site)
+        self._site = site
+
+    def do(self, request: int, route: Route) -> tuple[Written, ...]:
+        """Send the request's piece."""
+        start_s = time.monotonic()
+        payload = self.codec.encode(self._site.pieces.of(request)[self.read])
+        self._site.stretch.finish(self.step, start_s)
+        self._out.send(request, route, payload)
+        return ()
+
+
+class DeliverWork:
+    """Assembles the model's outputs and hands them to the leader."""
+
+    lane = "deliver"
+    label = "deliver the outputs"
+
+    def __init__(self, step: Deliver, site: Site) -> None:
+        self.step = step.id
+        self._gathers: tuple[Gather, ...] = tuple(
+            plan_gather(read, site.buffers) for read in step.reads
+        )
+        self._codecs: tuple[Codec, ...] = tuple(plan_codec(stream) for stream in site.answers)
+        self._outs = tuple(_Outlet(stream, site) for stream in site.answers)
+        self._site = site
+
+    def do(self, request: int, route: Route) -> tuple[Written, ...]:
+        """Answer the request."""
+        held = self._site.pieces.of(request)
+        for gather, codec, out in zip(self._gathers, self._codecs, self._outs, strict=True):
+            out.send(request, route, codec.encode(gather.collect(held)))
+        return ()
+
+
+class _Outlet:
+    """Puts headers on the payloads of one stream."""
+
+    def __init__(self, stream: Stream, site: Site) -> None:
+        self._stream = stream
+        self._digest = digest_stream(stream)
+        self._site = site
+
+    def send(self, request: int, route: Route, payload: bytes | memoryview) -> None:
+        stream, site = self._stream, self._site
+        nbytes = len(payload)
+        piece = Piece(site.epoch, request, route, stream.id, self._digest, nbytes)
+        site.endpoint.send(stream.target, encode_piece(piece), payload)
+        site.book.sent_bytes[stream.target] += nbytes
+
+
+def make_work(step: Step, site: Site) -> Work | None:
+    """Return how ``step`` is done, or None for steps that are events only (loads and feeds)."""
+    if isinstance(step, Compute):
+        return ComputeWork(step, site)
+    if isinstance(step, Receive):
+        return ReceiveWork(step, site)
+    if isinstance(step, Send):
+        return SendWork(step, site)
+    return DeliverWork(step, site) if isinstance(step, Deliver) else None

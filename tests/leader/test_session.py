@@ -1,0 +1,170 @@
+"""A session over in-memory workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from partita.cluster import Device
+from partita.errors import InputError, RunError
+from partita.lab.memory import MemoryLab, memory_lab
+from partita.leader import DeployOptions, Session, deploy
+from tests.worker.tiny import (
+    Tiny,
+    expected_chain,
+    random_inputs,
+    tiny_chain,
+    tiny_halo,
+    tiny_replicas,
+    weight_of,
+)
+
+Deploy = Callable[..., Session]
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Contexts that end with the test."""
+    with ExitStack() as entered:
+        yield entered
+
+
+def start(stack: ExitStack, tiny: Tiny, **options: object) -> tuple[MemoryLab, Session]:
+    """Deploy ``tiny`` on a worker per device."""
+    names = [part.device for part in tiny.program.devices]
+    lab = stack.enter_context(memory_lab([Device(name) for name in names]))
+    session = deploy(tiny, lab.endpoint, DeployOptions(**options))  # type: ignore[arg-type]
+    return lab, stack.enter_context(session)
+
+
+def test_a_chain_over_three_devices_gives_the_exact_product(stack: ExitStack) -> None:
+    """A chain over three devices answers each request, in order."""
+    tiny = tiny_chain()
+    _, session = start(stack, tiny)
+    inputs = random_inputs(tiny.program, 5)
+    outputs = session.run(inputs)
+    for given, got in zip(inputs, outputs, strict=True):
+        np.testing.assert_array_equal(got["t2"], expected_chain(tiny.program, given["input"]))
+
+
+def test_pieces_are_assembled_from_two_devices(stack: ExitStack) -> None:
+    """An argument whose rows come from two devices is put together in the right order."""
+    tiny = tiny_halo()
+    _, session = start(stack, tiny)
+    given = random_inputs(tiny.program)[0]
+    weights = [
+        step.id + 2
+        for part in tiny.program.devices
+        for step in part.steps
+        if getattr(step, "label", "").startswith("make")
+    ]
+    array = given["input"]
+    middle = np.concatenate([array[:5] * weights[0], array[5:] * weights[2]])
+    got = session.run([given])[0]["b"]
+    np.testing.assert_array_equal(got, (middle * np.float32(weights[1])).astype(np.float32))
+
+
+def test_a_pipeline_keeps_order_with_requests_in_flight(stack: ExitStack) -> None:
+    """With four requests in flight every answer still belongs to its input."""
+    tiny = tiny_chain(stages=4, devices=4, in_flight=4, credit=2)
+    _, session = start(stack, tiny)
+    inputs = random_inputs(tiny.program, 40)
+    outputs = session.run(inputs)
+    for given, got in zip(inputs, outputs, strict=True):
+        np.testing.assert_array_equal(got["t3"], expected_chain(tiny.program, given["input"]))
+    assert len(session.report().latencies_s) == 40
+
+
+def test_replicas_share_the_requests(stack: ExitStack) -> None:
+    """Requests go to both replicas, and all answers are right."""
+    tiny = tiny_replicas()
+    _, session = start(stack, tiny)
+    inputs = random_inputs(tiny.program, 20)
+    weight = np.float32(weight_of(tiny.program, "make a"))
+    for given, got in zip(inputs, session.run(inputs), strict=True):
+        np.testing.assert_array_equal(got["a"], given["input"] * weight)
+    busy = {use.name: use.busy_s for use in session.report().devices}
+    assert busy["d1"] > 0
+    assert busy["d2"] > 0
+
+
+def test_the_report_has_bytes_spans_and_memory(stack: ExitStack) -> None:
+    """The report counts payload bytes per link and places all spans within the run."""
+    tiny = tiny_chain()
+    _, session = start(stack, tiny, planner="hand", seed=7)
+    session.run(random_inputs(tiny.program, 3))
+    session.run(random_inputs(tiny.program, 2))
+    report = session.report()
+    assert (report.planner, report.seed) == ("hand", 7)
+    assert [(use.source, use.target, use.bytes) for use in report.links] == [
+        ("d0", "d1", 32), ("d1", "d2", 32), ("d2", "d0", 32),
+    ]  # fmt: skip
+    assert {span.request for span in report.spans} == {0, 1}
+    assert all(-0.01 < s.start_s <= s.end_s < report.makespan_s + 0.01 for s in report.spans)
+    assert all(use.peak_memory_bytes > 0 for use in report.devices)
+
+
+def test_without_tracing_sums_are_still_there(stack: ExitStack) -> None:
+    """Without spans the report still has busy seconds and bytes."""
+    tiny = tiny_chain()
+    _, session = start(stack, tiny, trace=False)
+    session.run(random_inputs(tiny.program, 2))
+    report = session.report()
+    assert report.spans == ()
+    assert [use.bytes for use in report.links] == [32, 32, 32]
+
+
+def test_wrong_inputs_are_refused_before_anything_runs(stack: ExitStack) -> None:
+    """A wrong name, shape or type is an input error that names what is allowed."""
+    tiny = tiny_chain()
+    _, session = start(stack, tiny)
+    good = random_inputs(tiny.program)[0]
+    for bad, text in (
+        ({"other": good["input"]}, "takes 'input'"),
+        ({"input": good["input"][:2]}, r"float32\[2\], the model takes float32\[4\]"),
+        ({"input": good["input"].astype(np.float64)}, "float64"),
+    ):
+        with pytest.raises(InputError, match=text):
+            session.run([good, bad])
+    assert len(session.run([good])) == 1
+
+
+def test_more_in_flight_than_compiled_is_refused(stack: ExitStack) -> None:
+    """A plan for one request at a time does not take two."""
+    tiny = tiny_chain()
+    _, session = start(stack, tiny)
+    with pytest.raises(InputError, match="compiled for 1 to 1"):
+        session.run(random_inputs(tiny.program), in_flight=2)
+
+
+def test_missing_workers_are_named() -> None:
+    """A deployment that lacks a worker says which."""
+    tiny = tiny_chain()
+    with memory_lab([Device("d0"), Device("d2")]) as lab, pytest.raises(RunError) as caught:
+        deploy(tiny, lab.endpoint, DeployOptions(wait_s=0.05))
+    assert "'d1' is not there" in caught.value.message
+    assert caught.value.device == "d1"
+
+
+def test_an_emulated_device_takes_its_time(stack: ExitStack) -> None:
+    """A slowed device is calibrated at deployment and keeps its floor."""
+    tiny = tiny_chain(stages=1, devices=1)
+    lab = stack.enter_context(memory_lab([Device("d0", slow_down=50.0)]))
+    session = stack.enter_context(deploy(tiny, lab.endpoint))
+    runner = next(iter(lab.workers["d0"]._epochs.values())).site.runners[0]
+    session.run(random_inputs(tiny.program))
+    compute = next(span for span in session.report().spans if span.lane == "compute")
+    assert compute.end_s - compute.start_s >= 50 * runner.alone_s  # type: ignore[attr-defined]
+
+
+def test_content_is_pushed_once(stack: ExitStack) -> None:
+    """A second deployment of the same content pushes nothing."""
+    tiny = tiny_chain()
+    lab, session = start(stack, tiny)
+    assert session.deployment.pushed_bytes > 0
+    session.close()
+    again = stack.enter_context(deploy(tiny, lab.endpoint))
+    assert again.deployment.pushed_bytes == 0
