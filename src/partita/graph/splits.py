@@ -1,0 +1,206 @@
+"""Which axis of each tensor follows the image's height, and how each layer can be divided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary
+
+from partita.graph.graph import Graph
+from partita.graph.layer import Layer
+from partita.graph.regions import RegionMap
+from partita.regions import Region
+
+#: Half of the rows must need about half of the input's: how far off the middle may be.
+_TOLERANCE = 0.15
+_CHANNEL_KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+_KNOWN: WeakKeyDictionary[Graph, RowAxes] = WeakKeyDictionary()
+
+
+def row_axes(graph: Graph) -> RowAxes:
+    """Return the graph's row axes, found once."""
+    found = _KNOWN.get(graph)
+    if found is None:
+        found = _KNOWN[graph] = RowAxes(graph)
+    return found
+
+
+class RowAxes:
+    """The axis of each tensor that follows the image's height, found by asking the region rules.
+
+    Each half of a layer's output along the right axis needs about the same half of the input; no
+    operator is named here. Where no axis does (flatten, softmax over space), rows end.
+
+    Args:
+        graph: The network.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._regions = RegionMap(graph)
+        self._axes: dict[str, int] = {}
+        self._units: dict[str, int] = {}
+        for tensor in graph.inputs:
+            axis = self._choose_input_axis(tensor)
+            if axis is not None:
+                self._axes[tensor] = axis
+        for layer in graph.layers:
+            self._axes.update(self._follow(layer, self._axes))
+
+    def axis(self, tensor: str) -> int | None:
+        """Return the tensor's row axis; None where nothing follows the image's height."""
+        return self._axes.get(tensor)
+
+    def rows(self, tensor: str) -> int:
+        """Return how many rows the tensor can be divided into; 1 where it has no row axis."""
+        axis = self._axes.get(tensor)
+        if axis is None:
+            return 1
+        return self._graph.tensors[tensor].shape[axis] // self.unit(tensor)
+
+    def unit(self, tensor: str) -> int:
+        """Return how many positions along the row axis come from one row of the image's kind.
+
+        More than 1 where rows and columns were flattened together, and after nearest upsampling.
+        """
+        found = self._units.get(tensor)
+        if found is None:
+            found = self._units[tensor] = self._find_unit(tensor)
+        return found
+
+    def is_divisible(self, layer: str) -> bool:
+        """Whether every output of the layer has a row axis."""
+        outputs = self._graph.layer(layer).outputs
+        return bool(outputs) and all(tensor in self._axes for tensor in outputs)
+
+    def splits(self, layer: str) -> tuple[str, ...]:
+        """Return how a layer can be divided: rows, output_channels, input_channels, reduce.
+
+        ``reduce`` means that its core sums over rows, so that partial results can be exchanged.
+        """
+        one = self._graph.layer(layer)
+        found = ["rows"] if self.is_divisible(layer) else []
+        if self._has_channels(one):
+            found.append("output_channels")
+        partial = self._regions.partial_form(one)
+        if partial is not None:
+            source = self._graph.nodes[one.nodes[0]].inputs[0]
+            over_rows = self._axes.get(source) in partial[1] and source in self._axes
+            if over_rows and not self.is_divisible(layer):
+                found.append("reduce")
+            elif one.kind in _CHANNEL_KINDS:
+                found.append("input_channels")
+        return tuple(found)
+
+    def _choose_input_axis(self, tensor: str) -> int | None:
+        """Return the axis from which most work follows, where windows slide over height."""
+        rank = len(self._graph.tensors[tensor].shape)
+        if rank < 3:
+            return None
+        best, best_score = None, (False, 0, 0)
+        for place, axis in enumerate(_candidates(rank)):
+            if self._graph.tensors[tensor].shape[axis] < 2:
+                continue
+            score = self._score(tensor, axis)
+            ranked = (score[0], score[1], -place)
+            if best is None or ranked > best_score:
+                best, best_score = axis, ranked
+        return best
+
+    def _score(self, tensor: str, axis: int) -> tuple[bool, int]:
+        axes = {**self._axes, tensor: axis}
+        reached = {tensor}
+        height_first: bool | None = None
+        covered = 0
+        for layer in self._graph.layers:
+            if reached.isdisjoint(layer.inputs):
+                continue
+            found = self._follow(layer, axes)
+            axes.update(found)
+            reached.update(found)
+            if found:
+                covered += layer.macs + 1
+                if height_first is None and layer.window is not None:
+                    rank = len(self._graph.tensors[layer.outputs[0]].shape)
+                    height_first = found[layer.outputs[0]] == max(2, rank - 2)
+        return bool(height_first), covered
+
+    def _follow(self, layer: Layer, axes: dict[str, int]) -> dict[str, int]:
+        """Return the row axes of the layer's outputs; empty unless all have one."""
+        if layer.barrier or not any(tensor in axes for tensor in layer.inputs):
+            return {}
+        found = {}
+        for tensor in layer.outputs:
+            axis = next(self._matching_axes(layer, tensor, axes), None)
+            if axis is None:
+                return {}
+            found[tensor] = axis
+        return found
+
+    def _matching_axes(self, layer: Layer, tensor: str, axes: dict[str, int]) -> Iterable[int]:
+        shape = self._graph.tensors[tensor].shape
+        if min(shape, default=0) < 1:
+            return
+        known = [axes[source] for source in layer.inputs if source in axes]
+        order = sorted(range(len(shape)), key=lambda axis: (axis not in known, axis))
+        for axis in order:
+            if shape[axis] >= 2 and self._is_match(layer, tensor, axis, axes):
+                yield axis
+
+    def _is_match(self, layer: Layer, tensor: str, axis: int, axes: dict[str, int]) -> bool:
+        """Whether both halves of an output need the right part of every input with rows."""
+        whole = Region.full(self._graph.tensors[tensor].shape)
+        extent = whole.bounds[axis][1]
+        middle = extent // 2
+        first, second = (
+            self._regions.walk(layer, {tensor: whole.with_axis(axis, span)}).needs
+            for span in ((0, middle), (middle, extent))
+        )
+        follows = False
+        for source in {*first, *second}:
+            if source not in axes:
+                continue
+            if source not in first or source not in second:
+                return False
+            height = self._graph.tensors[source].shape[axes[source]]
+            start, stop = second[source].bounds[axes[source]][0], first[source].bounds[axes[source]]
+            if stop[0] > 0 or second[source].bounds[axes[source]][1] < height * 0.8:
+                return False
+            if stop[1] >= height or start <= 0:
+                return False
+            centre = (start + stop[1]) / 2 / height
+            if abs(centre - middle / extent) > max(_TOLERANCE, 1.0 / height):
+                return False
+            follows = True
+        return follows
+
+    def _find_unit(self, tensor: str) -> int:
+        layer, axis = self._graph.producer(tensor), self._axes.get(tensor)
+        if layer is None or axis is None:
+            return 1
+        shape = self._graph.tensors[tensor].shape
+        whole = Region.full(shape)
+        sources = [source for source in layer.inputs if source in self._axes]
+        if not sources:
+            return 1
+        unit, rest = divmod(shape[axis], max(self.rows(source) for source in sources))
+        if rest or unit < 2:
+            return 1
+        needs = [
+            self._regions.walk(layer, {tensor: whole.with_axis(axis, (0, stop))}).needs
+            for stop in (1, unit)
+        ]
+        return unit if needs[0] == needs[1] else 1
+
+    def _has_channels(self, layer: Layer) -> bool:
+        if layer.kind not in _CHANNEL_KINDS or layer.barrier or len(layer.outputs) != 1:
+            return False
+        shape = self._graph.tensors[layer.outputs[0]].shape
+        axis = 1 if layer.kind in ("Conv", "ConvTranspose") else len(shape) - 1
+        return len(shape) > axis and shape[axis] >= 2
+
+
+def _candidates(rank: int) -> tuple[int, ...]:
+    """Return the axes that may be height, the usual one first."""
+    usual = max(2, rank - 2)
+    return (usual, *(axis for axis in range(1, rank) if axis != usual))
