@@ -151,6 +151,9 @@ class FragmentWriter:
         if not axes:
             return name
         parts = [[local.bounds[axis][side] for axis in axes] for side in (0, 1)]
+        if self._graph.opset < 10:
+            attrs = {"starts": parts[0], "ends": parts[1], "axes": axes}
+            return self.node("Slice", [name], attrs)[0]
         consts = [self.constant(np.asarray(part, np.int64)) for part in (*parts, axes)]
         return self.node("Slice", [name, *consts], {})[0]
 
@@ -171,7 +174,7 @@ class FragmentWriter:
                 self._emit(self._graph.nodes[index], outs, held)
 
     def _emit(self, node: Node, outs: tuple[Region | None, ...], held: Held) -> None:
-        rule, view = rule_of(node), self._regions.view(node)
+        rule, view = rule_of(node, self._graph.opset), self._regions.view(node)
         needs = rule.needs(view, outs)
         args = self.arguments(node, needs, held)
         for name in captured_names(node):

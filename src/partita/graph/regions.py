@@ -111,7 +111,7 @@ class RegionMap:
     def _add_needs(
         self, node: Node, made: tuple[Region | None, ...], wanted: dict[str, Region]
     ) -> None:
-        needs = rule_of(node).needs(self.view(node), made)
+        needs = rule_of(node, self._graph.opset).needs(self.view(node), made)
         pairs: Iterable[tuple[str, Region | None]] = zip(node.inputs, needs, strict=True)
         outer = [(n, self.whole(n)) for n in captured_names(node) if n in self._graph.tensors]
         for name, box in (*pairs, *outer):
@@ -130,7 +130,7 @@ class RegionMap:
         """
         node = self._graph.nodes[layer.nodes[0]]
         form = None if node.domain else PARTIAL_FORMS.get(node.op)
-        if form is None or node.inputs[0] in self._graph.constants:
+        if form is None or self._graph.opset < 13 or node.inputs[0] in self._graph.constants:
             return None
         if any(name and name not in self._graph.constants for name in node.inputs[1:]):
             return None

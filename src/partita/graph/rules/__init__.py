@@ -52,6 +52,10 @@ def _from_axis(view: NodeView) -> Sequence[int]:
     return range(int(view.attr("axis", -1)) % len(view.shape()), len(view.shape()))
 
 
+def _coerced(view: NodeView) -> Sequence[int]:
+    return range(int(view.attr("axis", 1)) % len(view.shape()), len(view.shape()))
+
+
 def _from_channels(view: NodeView) -> Sequence[int]:
     return range(1, len(view.shape()))
 
@@ -99,6 +103,20 @@ _RULES: dict[str, Rule] = {
 _BARRIER = Barrier()
 
 
-def rule_of(node: Node) -> Rule:
-    """Return the region rule of a node; the barrier where none is known."""
-    return _BARRIER if node.domain else _RULES.get(node.op, _BARRIER)
+#: Operators whose old form keeps in attributes what the rule looks for in inputs.
+_OLD_FORMS = {"Slice": "starts", "Pad": "pads", "Upsample": "scales"}
+_OLD_SOFTMAX = AlongAxes(_coerced)
+
+
+def rule_of(node: Node, opset: int) -> Rule:
+    """Return the region rule of a node; the barrier where none is known.
+
+    Args:
+        node: The operator.
+        opset: Version of the standard operators; before 13 softmax runs over all axes from its own.
+    """
+    if node.domain or _OLD_FORMS.get(node.op) in node.attrs:
+        return _BARRIER
+    if opset < 13 and node.op in ("Softmax", "LogSoftmax", "Hardmax"):
+        return _OLD_SOFTMAX
+    return _RULES.get(node.op, _BARRIER)

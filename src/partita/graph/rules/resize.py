@@ -88,8 +88,8 @@ def axis_map(view: NodeView, axis: int, scale: np.float32) -> AxisMap:
     x = np.clip(x, 0, extent - 1)
     low = np.minimum(x.astype(np.int64), extent - 1)
     high = np.minimum(low + 1, extent - 1)
-    weight = np.where(low == high, np.float32(0), x - low.astype(np.float32))
-    return AxisMap(low, high, weight.astype(np.float32), extent)
+    weight = np.where(low == high, np.float32(0), x - low.astype(np.float32)).astype(np.float32)
+    return AxisMap(low, np.where(weight == 0, low, high), weight, extent)
 
 
 class Resize(Rule):
