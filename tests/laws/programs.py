@@ -6,10 +6,10 @@ import random
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
-from program_builder import Piece, ProgramBuilder, When
 
 from partita.execution import Durations, LinkSpec
 from partita.program import Compute, Load, Program, Receive, Send
+from tests.program_builder import Piece, ProgramBuilder, When
 
 ROWS = 4
 

@@ -1,5 +1,6 @@
 """The compiled plan as plain data."""
 
+from partita.program.check import check_program, find_leaks
 from partita.program.steps import (
     DTYPE_BYTES,
     Buffer,
@@ -37,5 +38,7 @@ __all__ = [
     "Step",
     "Stream",
     "TensorSpec",
+    "check_program",
+    "find_leaks",
     "is_active",
 ]

@@ -1,8 +1,9 @@
 """The plan compiled: what each device does, step by step, with exact boxes, peers and streams.
 
-A device holds **buffers**; a buffer is one piece of one tensor for one request. ``Feed``, ``Receive`` and
-``Compute`` write buffers, ``Compute``, ``Send`` and ``Deliver`` read them, and the last reader frees them.
-A **stream** carries one piece from one ``Send`` on one device to one ``Receive`` on another, once per request.
+A device holds **buffers**; a buffer is one piece of one tensor for one request. ``Feed``,
+``Receive`` and ``Compute`` write buffers, ``Compute``, ``Send`` and ``Deliver`` read them, and the
+last reader frees them. A **stream** carries one piece from one ``Send`` on one device to one
+``Receive`` on another, once per request.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Makes the helper modules beside this file importable from every test."""
