@@ -1,1 +1,1 @@
-"""Part of Partita."""
+"""Reading number plates with a divided network: the whole of Partita on one photo."""

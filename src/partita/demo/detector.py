@@ -19,7 +19,9 @@ Floats = npt.NDArray[np.floating]
 Pixels = npt.NDArray[np.uint8]
 Box = tuple[float, float, float, float]
 
+MODEL_NAME = "plate-detector"
 IMAGE_INPUT = "image"
+OUTPUTS = ("loc", "conf", "landms")
 #: Height and width of the photo, pixels.
 IMAGE_SIZE = (480, 640)
 
@@ -72,6 +74,7 @@ def detector_model() -> ModelProto:
     """
     model = onnx.load_from_string(load_resource(DETECTOR))
     graph = model.graph
+    graph.name = MODEL_NAME
     for node in graph.node:
         node.input[:] = ["image_centred" if name == IMAGE_INPUT else name for name in node.input]
     mean = np.array(_MEAN_BGR, np.float32).reshape(1, 3, 1, 1)
@@ -80,7 +83,7 @@ def detector_model() -> ModelProto:
     graph.node.insert(1, helper.make_node("Sub", ["image_f32", "image_mean"], ["image_centred"]))
     count = len(make_priors(*IMAGE_SIZE))
     _replace(graph.input, [_value(IMAGE_INPUT, TensorProto.UINT8, (1, 3, *IMAGE_SIZE))])
-    widths = {"loc": 4, "conf": 2, "landms": 8}
+    widths = dict(zip(OUTPUTS, (4, 2, 8), strict=True))
     _replace(
         graph.output, [_value(name, TensorProto.FLOAT, (1, count, n)) for name, n in widths.items()]
     )

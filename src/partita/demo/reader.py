@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
 from PIL import Image
 
-from partita.demo.detector import Detection, Pixels
+from partita.demo.detector import OUTPUTS, Detection, Pixels, decode_detections
 from partita.demo.package import ALPHABET, READER, load_resource
 from partita.demo.perspective import Point, Quad, rectangle, warp_image
 
@@ -18,6 +21,30 @@ from partita.demo.perspective import Point, Quad, rectangle, warp_image
 STRIP_SIZE = (200, 32)
 #: The detector's corners lie on the rim; a little more is taken so that no character is cut.
 _MARGIN = 0.03
+
+
+@dataclass(frozen=True)
+class PlateRead:
+    """A plate that the detector found, and what the reader read on it."""
+
+    text: str
+    detection: Detection
+
+
+def read_plates(pixels: Pixels, outputs: Mapping[str, npt.NDArray[Any]]) -> tuple[PlateRead, ...]:
+    """Return the plates that the detector's outputs mean, with their texts, from left to right.
+
+    Args:
+        pixels: The photo, uint8 of height x width x 3 in RGB order.
+        outputs: ``loc``, ``conf`` and ``landms`` of this photo by name.
+
+    Raises:
+        ModelError: The package with the trained network is missing.
+    """
+    found = decode_detections(
+        [outputs[name] for name in OUTPUTS], size=(pixels.shape[0], pixels.shape[1])
+    )
+    return tuple(PlateRead(read_plate(pixels, detection), detection) for detection in found)
 
 
 def read_plate(pixels: Pixels, detection: Detection) -> str:

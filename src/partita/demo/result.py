@@ -1,0 +1,129 @@
+"""What the demo is asked for, and everything that it found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from partita.demo.detector import Pixels
+from partita.demo.photo import DrawnPlate
+from partita.demo.reader import PlateRead
+from partita.execution import Report
+from partita.leader.exactness import Difference
+from partita.plan import Plan
+
+#: Largest difference that rounding in another order explains, relative to the largest magnitude.
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """What to show.
+
+    Attributes:
+        seed: Decides the photo.
+        plates: Cars on it, 1 to 4.
+        runs: Measured runs of each plan, after one that is not counted.
+        planner: Name of the planner that divides the detector.
+        budget_s: Most seconds that the planner may search.
+        picture: Where to save the annotated photo (PNG); None saves nothing.
+    """
+
+    seed: int = 0
+    plates: int = 3
+    runs: int = 10
+    planner: str = "best"
+    budget_s: float = 8.0
+    picture: Path | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One plan in the lab: what it was predicted to take, and what it took.
+
+    Attributes:
+        measured: Runs one after the other, each input after the last output.
+    """
+
+    plan: Plan
+    predicted: Report
+    measured: Report
+
+    @property
+    def predicted_s(self) -> float:
+        """Predicted latency of one photo."""
+        return self.predicted.quantile_s(0.5)
+
+    @property
+    def measured_s(self) -> float:
+        """Median of the measured latencies."""
+        return self.measured.quantile_s(0.5)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that one photo sends over all links, as measured."""
+        runs = max(1, len(self.measured.latencies_s))
+        return sum(link.bytes for link in self.measured.links) // runs
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """The demo's answer.
+
+    Attributes:
+        drawn: What is truly on the photo, from left to right.
+        read: What was found and read, from left to right.
+        divided: The plan found, in the lab.
+        single: The best single device's plan, in the same lab.
+        differences: How far each output is from the whole model's, at worst over all runs.
+        lower_bound_s: No plan can take less.
+        wall_s: Seconds that the demo took.
+        picture: Where the annotated photo lies; None where it was not saved.
+    """
+
+    pixels: Pixels
+    drawn: tuple[DrawnPlate, ...]
+    read: tuple[PlateRead, ...]
+    divided: Trial
+    single: Trial
+    differences: tuple[Difference, ...]
+    status: str
+    lower_bound_s: float
+    wall_s: float
+    picture: Path | None = None
+
+    @property
+    def speed_up(self) -> float:
+        """Measured latency of the best single device over that of the divided network."""
+        return self.single.measured_s / self.divided.measured_s
+
+    @property
+    def prediction_error(self) -> float:
+        """Measured over predicted latency of the divided network, less 1."""
+        return self.divided.measured_s / self.divided.predicted_s - 1
+
+    @property
+    def max_difference(self) -> float:
+        """Largest absolute difference over all outputs."""
+        return max(difference.max_difference for difference in self.differences)
+
+    @property
+    def max_magnitude(self) -> float:
+        """Largest absolute value in the whole model's outputs."""
+        return max(difference.max_magnitude for difference in self.differences)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether rounding alone explains the differences of every output."""
+        return all(difference.relative <= TOLERANCE for difference in self.differences)
+
+    @property
+    def is_read_exactly(self) -> bool:
+        """Whether every plate was read as drawn, and nothing else."""
+        return texts_of(self.read) == texts_of(self.drawn)
+
+
+def texts_of(plates: Sequence[PlateRead] | Sequence[DrawnPlate]) -> list[str]:
+    """Return the characters of each plate."""
+    return [plate.text for plate in plates]

@@ -1,0 +1,120 @@
+"""The demo from end to end: draw, profile, plan, predict, run, check, read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from partita.cluster import Cluster
+from partita.compile import build_layout, compile_plan
+from partita.cost import CostModel
+from partita.demo.annotate import annotate_photo, find_bands
+from partita.demo.cluster import load_demo_cluster
+from partita.demo.detector import IMAGE_INPUT, Pixels, detector_model, image_to_input
+from partita.demo.photo import draw_photo
+from partita.demo.reader import PlateRead, read_plates
+from partita.demo.result import DemoOptions, DemoResult, Trial
+from partita.demo.whole import Array, compare_outputs, run_whole
+from partita.fabric import Endpoint
+from partita.graph import Graph, load_graph
+from partita.lab import start_lab
+from partita.leader import deploy
+from partita.leader.exactness import Difference
+from partita.plan import Plan
+from partita.planners import PlanOptions, find_plan
+from partita.profile import Profile, ProfileOptions, measure_profile
+from partita.simulation import simulate
+
+Say = Callable[[str], None]
+Answer = dict[str, Array]
+
+
+def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -> DemoResult:
+    """Return what the divided plate detector found on a drawn photo, and how long it took.
+
+    Draws the photo, measures this machine, plans for the demo's four emulated devices, runs the
+    plan and the best single device's plan on them, and checks every answer with the whole model.
+
+    Args:
+        options: The photo, the planner and how often to run.
+        say: Told in a few words what happens now.
+
+    Raises:
+        ModelError: The package with the trained networks is missing.
+        RunError: A worker failed.
+    """
+    began_s = time.monotonic()
+    options = options or DemoOptions()
+    pixels, drawn = draw_photo(options.seed, plates=options.plates)
+    model, cluster = detector_model(), load_demo_cluster()
+    inputs: Answer = {IMAGE_INPUT: image_to_input(pixels)}
+    whole = run_whole(model, inputs)
+    graph = load_graph(model)
+    say("measuring this machine")
+    cost = _make_cost(graph, cluster)
+    say(f"planning with '{options.planner}'")
+    search = PlanOptions(budget_s=options.budget_s)
+    found = find_plan(cost, planner=options.planner, options=search)
+    alone = find_plan(cost, planner="single", options=search)
+    with start_lab(cluster) as lab:
+        say("running on the best single device")
+        single, _ = _try_plan(lab.endpoint, cost, alone.plan, [inputs] * options.runs)
+        say("running divided")
+        divided, answers = _try_plan(lab.endpoint, cost, found.plan, [inputs] * options.runs)
+    read = read_plates(pixels, answers[-1])
+    return DemoResult(
+        pixels=pixels,
+        drawn=tuple(drawn),
+        read=read,
+        divided=divided,
+        single=single,
+        differences=_worst([compare_outputs(whole, answer) for answer in answers]),
+        status=found.status,
+        lower_bound_s=found.lower_bound_s,
+        wall_s=time.monotonic() - began_s,
+        picture=save_picture(options.picture, pixels, read, found.plan),
+    )
+
+
+def save_picture(
+    path: Path | None, pixels: Pixels, read: Sequence[PlateRead], plan: Plan
+) -> Path | None:
+    """Save the annotated photo where ``path`` says, and return the path."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        annotate_photo(pixels, read, find_bands(plan)).save(path)
+    return path
+
+
+def _make_cost(graph: Graph, cluster: Cluster) -> CostModel:
+    """Return a cost model from one quick profile: all devices are this machine, slowed."""
+    profile: Profile = measure_profile(graph, ProfileOptions.quick())
+    return CostModel(graph, cluster, profiles=dict.fromkeys(cluster.names, profile))
+
+
+def _try_plan(
+    endpoint: Endpoint, cost: CostModel, plan: Plan, requests: Sequence[Answer]
+) -> tuple[Trial, list[Answer]]:
+    """Return a plan's predicted and measured run, one request after the other, and its answers."""
+    layout = build_layout(cost.graph, plan, cost.cluster)
+    predicted = simulate(
+        layout.program,
+        cost.price(layout),
+        requests=len(requests),
+        in_flight=1,
+        planner=plan.planner,
+    )
+    with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint) as session:
+        session.run(requests[:1], in_flight=1)
+        answers = session.run(requests, in_flight=1)
+        measured = session.report()
+    return Trial(plan, predicted, measured), answers
+
+
+def _worst(runs: Sequence[Sequence[Difference]]) -> tuple[Difference, ...]:
+    """Return, per output, the largest difference of any run."""
+    return tuple(
+        max(same, key=lambda difference: difference.max_difference)
+        for same in zip(*runs, strict=True)
+    )

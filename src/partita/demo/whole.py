@@ -1,0 +1,49 @@
+"""The whole model on this machine: what a divided run must agree with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+from onnx import ModelProto
+
+from partita.errors import RunError
+from partita.leader.exactness import Difference, max_difference, max_magnitude
+
+Array = npt.NDArray[np.generic]
+
+
+def run_whole(model: ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the outputs of the undivided model by plain ONNX Runtime with one thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    # The published file carries initializers that the runtime warns about and removes.
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+
+def compare_outputs(
+    whole: Mapping[str, Array], divided: Mapping[str, Array]
+) -> tuple[Difference, ...]:
+    """Return how far each output of a divided run is from the whole model's.
+
+    Raises:
+        RunError: An output is missing, or has another shape.
+    """
+    return tuple(_compare(name, expected, divided.get(name)) for name, expected in whole.items())
+
+
+def _compare(name: str, expected: Array, got: Array | None) -> Difference:
+    if got is None or got.shape != expected.shape:
+        found = "none" if got is None else str(got.shape)
+        raise RunError(
+            f"Output {name!r} of the divided run has another form than the whole model's: "
+            f"got {found}, expected {expected.shape}. This is a fault of Partita; report it."
+        )
+    return Difference(name, max_difference(got, expected), max_magnitude(expected))
