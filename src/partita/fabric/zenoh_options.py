@@ -159,6 +159,7 @@ def _settings(options: ZenohOptions, *, control: bool) -> dict[str, object]:
         "scouting/multicast/enabled": options.multicast,
         "scouting/multicast/address": f"{_GROUP}:{_GROUP_PORT + (1 if control else 0)}",
         "scouting/gossip/enabled": True,
+        "scouting/delay": 0,  # what is not connected yet is waited for where it is needed
         "connect/timeout_ms": -1,
         "connect/exit_on_failure": False,
         "connect/retry": {
