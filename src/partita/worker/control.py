@@ -60,6 +60,7 @@ class WorkerParts:
     Attributes:
         slow_down: Emulated slowness; the same object as the engine's.
         memory_limit_bytes: Most bytes of weights; 0 for no limit.
+        fallback: What the engine says when a wished provider is missing; else empty.
         loaders: How many fragments may load at the same time.
         version: Package version that the worker says it has.
         protocol: Protocol version that the worker says it speaks.
@@ -71,6 +72,7 @@ class WorkerParts:
     memory_limit_bytes: int = 0
     threads: int = 1
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
+    fallback: str = ""
     loaders: int = 1
     version: str = __version__
     protocol: int = PROTOCOL_VERSION
@@ -151,6 +153,7 @@ class Worker:
             memory_limit_bytes=parts.memory_limit_bytes,
             threads=parts.threads,
             providers=parts.providers,
+            fallback=parts.fallback,
             slow_down=parts.slow_down.factor,
         )
 

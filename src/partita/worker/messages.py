@@ -31,7 +31,8 @@ class Info(msgspec.Struct, frozen=True):
     """Answer to :class:`Hello`: what a worker is and can do.
 
     Attributes:
-        memory_limit_bytes: Most that weights and pieces of one epoch may take.
+        memory_limit_bytes: Most that weights may take; 0 for no limit.
+        fallback: Which provider computes instead of a wished one; empty when all are there.
         slow_down: Factor by which the worker pretends to be slower; 1 on a real device.
     """
 
@@ -43,6 +44,7 @@ class Info(msgspec.Struct, frozen=True):
     memory_limit_bytes: int
     threads: int
     providers: tuple[str, ...]
+    fallback: str
     slow_down: float
 
 

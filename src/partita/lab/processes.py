@@ -1,0 +1,258 @@
+"""One worker process per device on this machine, with slow-downs and links as the cluster says."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from partita.cluster import Cluster, Device
+from partita.errors import RunError
+from partita.fabric import (
+    WORKER_ENV,
+    Endpoint,
+    LinkShape,
+    ShapedEndpoint,
+    ZenohEndpoint,
+    ZenohOptions,
+)
+from partita.lab.ports import free_addresses
+from partita.worker import WorkerOptions
+
+_START_S = 20.0
+_END_S = 3.0
+_MODULE = "partita.worker"
+
+
+@dataclass(frozen=True)
+class LabOptions:
+    """How a lab is set up.
+
+    Attributes:
+        threads: Of each worker; None takes the devices' own numbers.
+        store: Directory of content, shared by the workers; the user's cache by default.
+        shaped: Whether links are emulated; off, all devices talk as fast as this machine can.
+        shared_memory: Whether large pieces go through shared memory.
+    """
+
+    threads: int | None = 1
+    store: Path | None = None
+    shaped: bool = True
+    shared_memory: bool = True
+
+
+@dataclass
+class Lab:
+    """Workers of a cluster, running on this machine.
+
+    Attributes:
+        cluster: What is emulated.
+        endpoint: A leader's endpoint that reaches all workers, not shaped.
+        processes: Per device, its worker.
+    """
+
+    cluster: Cluster
+    endpoint: Endpoint
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def kill(self, device: str) -> None:
+        """End a worker as a crash would."""
+        self.processes[device].kill()
+
+    def freeze(self, device: str) -> None:
+        """Stop a worker without ending it; :meth:`thaw` lets it go on."""
+        self.processes[device].send_signal(signal.SIGSTOP)
+
+    def thaw(self, device: str) -> None:
+        """Let a frozen worker go on."""
+        self.processes[device].send_signal(signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[Lab]:
+    """Run one worker process per device on loopback, and yield when all are there.
+
+    The workers end with the context, with an error in it, and with this process.
+
+    Args:
+        cluster: Devices with their slow-downs, and links.
+        options: Threads, store and network.
+
+    Raises:
+        RunError: A worker did not start; the message has its last words.
+    """
+    options = options or LabOptions()
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="partita-lab-")))
+        plan = LabPlan(cluster, options, directory)
+        lab = Lab(cluster, plan.open_leader())
+        stack.callback(lab.endpoint.close)
+        stack.callback(end_processes, lab.processes)
+        stack.enter_context(terminate_as_exit())
+        for device in cluster.devices:
+            lab.processes[device.name] = spawn(plan.worker(device), directory)
+        wait_for_workers(lab, directory)
+        yield lab
+
+
+class LabPlan:
+    """Who listens where, and which links are emulated how.
+
+    Args:
+        cluster: What is emulated.
+        options: Threads, store and network.
+        directory: Place for logs and for the files that stand for shared media.
+    """
+
+    def __init__(self, cluster: Cluster, options: LabOptions, directory: Path) -> None:
+        self.cluster = cluster
+        self.options = options
+        self.directory = directory
+        self.id = f"lab-{uuid.uuid4().hex[:8]}"
+        self.origin_s = time.monotonic()
+        self.addresses = dict(zip(cluster.names, free_addresses(len(cluster.names)), strict=True))
+
+    def worker(self, device: Device) -> WorkerOptions:
+        """Return the options of one worker."""
+        before = self.cluster.names[: self.cluster.names.index(device.name)]
+        return WorkerOptions(
+            network=ZenohOptions(
+                device.name,
+                self.id,
+                listen=(self.addresses[device.name],),
+                connect=tuple(self.addresses[name] for name in before),
+                shared_memory=self.options.shared_memory,
+            ),
+            store=str(self.options.store) if self.options.store else "",
+            memory_limit_bytes=device.memory_bytes,
+            threads=self.options.threads or device.threads,
+            providers=(device.provider,),
+            slow_down=device.slow_down,
+            links=self.shapes(device.name) if self.options.shaped else {},
+            origin_s=self.origin_s,
+        )
+
+    def shapes(self, source: str) -> dict[str, LinkShape]:
+        """Return the emulated links that begin on a device."""
+        return {
+            link.target: LinkShape(
+                link.bandwidth_bytes_per_s,
+                link.latency_s,
+                link.per_message_s,
+                str(self.directory / f"medium-{link.medium}") if link.medium else None,
+                link.trace,
+            )
+            for link in self.cluster.links
+            if link.source == source
+        }
+
+    def open_leader(self) -> Endpoint:
+        """Return the leader's endpoint; it stamps its messages as the workers expect it."""
+        network = ZenohOptions(
+            "leader",
+            self.id,
+            connect=tuple(self.addresses.values()),
+            shared_memory=self.options.shared_memory,
+        )
+        return ShapedEndpoint(ZenohEndpoint(network), {}, origin_s=self.origin_s)
+
+
+def spawn(
+    options: WorkerOptions, directory: Path, prefix: tuple[str, ...] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a worker process; it ends when its standard input does.
+
+    Args:
+        options: What the worker is told.
+        directory: Place for its log.
+        prefix: Command that runs the worker, such as one that enters a namespace.
+    """
+    with log_path(directory, options.network.name).open("wb") as log:
+        process = subprocess.Popen(
+            [*prefix, sys.executable, "-m", _MODULE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            env={**os.environ, **WORKER_ENV},
+            # Ctrl-C goes to this process alone, which then ends the workers in order.
+            start_new_session=True,
+        )
+    if process.stdin is not None:
+        process.stdin.write(msgspec.json.encode(options) + b"\n")
+        process.stdin.flush()
+    return process
+
+
+def wait_for_workers(lab: Lab, directory: Path, timeout_s: float = _START_S) -> None:
+    """Return when all workers are there.
+
+    Raises:
+        RunError: One has ended, or is not there in time.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while missing := set(lab.processes) - lab.endpoint.peers():
+        for name in sorted(missing):
+            ended = lab.processes[name].poll() is not None
+            if ended or time.monotonic() > deadline_s:
+                words = last_words(directory, name)
+                what = "ended at once" if ended else f"is not there after {timeout_s:g} s"
+                raise RunError(f"Worker {name!r} of the lab {what}: {words}", device=name)
+        time.sleep(0.02)
+
+
+def log_path(directory: Path, name: str) -> Path:
+    """Return where a worker writes what it has to say."""
+    return directory / f"{name}.log"
+
+
+def last_words(directory: Path, name: str) -> str:
+    """Return the last line that a worker wrote."""
+    lines = log_path(directory, name).read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing."
+
+
+def end_processes(processes: dict[str, subprocess.Popen[bytes]]) -> None:
+    """End the workers: by the end of their input, then by signals."""
+    for process in processes.values():
+        with contextlib.suppress(OSError):
+            process.send_signal(signal.SIGCONT)
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+    deadline_s = time.monotonic() + _END_S
+    for process in processes.values():
+        try:
+            process.wait(max(0.0, deadline_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def terminate_as_exit() -> Iterator[None]:
+    """Let SIGTERM unwind this process like an exit, so that contexts end; main thread only."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    try:
+        old = signal.signal(signal.SIGTERM, leave)
+    except ValueError:
+        # Not the main thread: then the workers see the end of their pipes.
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, old)

@@ -1,0 +1,177 @@
+"""The worker as a process: from options to a clean end."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from partita import __version__
+from partita.engine import OrtEngine, Slowdown, SlowedEngine
+from partita.errors import ClusterError, PartitaError
+from partita.fabric import Endpoint, LinkShape, ShapedEndpoint, ZenohEndpoint, ZenohOptions
+from partita.worker.control import Worker, WorkerParts
+from partita.worker.messages import PROTOCOL_VERSION
+from partita.worker.store import DEFAULT_QUOTA_BYTES, Store, default_store_dir
+
+CPU = "CPUExecutionProvider"
+_MEMORY_SHARE = 0.8
+#: glibc's mallopt: give memory back late, so that large messages do not pay page faults each time.
+_MALLOPT = {-1: 2**30, -2: 2**26, -3: 2**25}
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """What a worker process is told.
+
+    Attributes:
+        network: Name, addresses and credentials.
+        store: Directory of content; the user's cache by default.
+        quota_bytes: Most bytes that the store may hold.
+        memory_limit_bytes: Most bytes of weights; 0 means four fifths of the machine's memory.
+        threads: Of one fragment; 0 means one per core.
+        providers: ONNX Runtime's execution providers, the preferred first.
+        loaders: Fragments that load at the same time.
+        slow_down: Emulated slowness, at least 1.
+        links: Emulated links by target; None for real ones.
+        origin_s: Time zero of the emulated links' traces, on the host's monotonic clock.
+        version: Package version to announce.
+        protocol: Protocol version to announce.
+    """
+
+    network: ZenohOptions
+    store: str = ""
+    quota_bytes: int = DEFAULT_QUOTA_BYTES
+    memory_limit_bytes: int = 0
+    threads: int = 0
+    providers: tuple[str, ...] = (CPU,)
+    loaders: int = 1
+    slow_down: float = 1.0
+    links: dict[str, LinkShape] | None = None
+    origin_s: float = 0.0
+    version: str = field(default=__version__)
+    protocol: int = PROTOCOL_VERSION
+
+
+def run_worker(
+    options: WorkerOptions,
+    *,
+    parent: int | None = None,
+    on_ready: Callable[[Worker], None] = lambda worker: None,
+) -> None:
+    """Be a worker until SIGTERM, SIGINT, a leader's ``stop``, or the end of ``parent``.
+
+    Args:
+        options: Who the worker is and what it may use.
+        parent: Descriptor of a pipe whose end means that the process that started this one is gone.
+        on_ready: Called once the worker is visible.
+
+    Raises:
+        ClusterError: The addresses are exposed without credentials, or the options are wrong.
+        RunError: The network cannot be joined.
+    """
+    tune_memory()
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    if parent is not None:
+        _watch_parent(parent, ended)
+    endpoint = _open_endpoint(options)
+    try:
+        worker = Worker(endpoint, make_parts(options), on_stop=ended.set)
+        try:
+            worker.start()
+            on_ready(worker)
+            ended.wait()
+        finally:
+            worker.close()
+    finally:
+        endpoint.close()
+
+
+def make_parts(options: WorkerOptions) -> WorkerParts:
+    """Return what a worker with these options is made of.
+
+    Raises:
+        ClusterError: The slow-down is below 1.
+    """
+    if options.slow_down < 1:
+        raise ClusterError(
+            f"Worker {options.network.name!r} has slow-down {options.slow_down:g}: it must be at "
+            "least 1.",
+            subject="slow_down",
+        )
+    slow_down = Slowdown(options.slow_down)
+    threads = options.threads or os.cpu_count() or 1
+    engine = OrtEngine(threads, options.providers)
+    root = Path(options.store) if options.store else default_store_dir()
+    limit = options.memory_limit_bytes or int(_MEMORY_SHARE * psutil.virtual_memory().total)
+    return WorkerParts(
+        engine=SlowedEngine(engine, slow_down) if options.slow_down > 1 else engine,
+        store=Store(root, options.quota_bytes, owner=options.network.name),
+        slow_down=slow_down,
+        memory_limit_bytes=limit,
+        threads=threads,
+        providers=engine.providers,
+        fallback=engine.fallback,
+        loaders=options.loaders,
+        version=options.version,
+        protocol=options.protocol,
+    )
+
+
+def tune_memory() -> None:
+    """Keep freed memory in the process where the C library is glibc; nothing happens elsewhere."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return
+    for parameter, value in _MALLOPT.items():
+        mallopt(parameter, value)
+
+
+def read_options(line: bytes) -> WorkerOptions:
+    """Return the options in one line of JSON, as the lab writes them.
+
+    Raises:
+        ClusterError: The line is malformed.
+    """
+    try:
+        return msgspec.json.decode(line, type=WorkerOptions)
+    except msgspec.MsgspecError as error:
+        raise ClusterError(f"Worker options are malformed: {error}.", subject="options") from None
+
+
+def _open_endpoint(options: WorkerOptions) -> Endpoint:
+    inner = ZenohEndpoint(options.network)
+    if options.links is None:
+        return inner
+    return ShapedEndpoint(inner, options.links, origin_s=options.origin_s)
+
+
+def _watch_parent(parent: int, ended: threading.Event) -> None:
+    def wait() -> None:
+        while os.read(parent, 4096):
+            continue
+        ended.set()
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
+def main() -> int:
+    """Run the worker whose options stand in the first line of standard input."""
+    try:
+        options = read_options(sys.stdin.buffer.readline())
+        run_worker(options, parent=sys.stdin.fileno())
+    except PartitaError as error:
+        print(error.message, file=sys.stderr)
+        return error.exit_code
+    return 0
