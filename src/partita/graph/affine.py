@@ -140,7 +140,8 @@ def _scale_weight(
         parts = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
         wide = factor.reshape(groups, 1, weight.shape[1], *(1,) * (weight.ndim - 2))
         result = np.multiply(parts, wide).reshape(weight.shape)
-    return result.astype(weight.dtype, copy=False)
+    scaled: npt.NDArray[Any] = result.astype(weight.dtype, copy=False)
+    return scaled
 
 
 def _apply_to_batch_norm(target: onnx.NodeProto, affine: Affine, draft: Draft) -> bool:

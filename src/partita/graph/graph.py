@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
@@ -90,7 +89,7 @@ class Graph:
                 raise ModelError(f"Graph '{self.name}' has no constant '{name}'.", subject=name)
             array = np.ascontiguousarray(self.constants[name])
             is_text = array.dtype == object
-            data = repr(array.tolist()).encode() if is_text else memoryview(_as_bytes(array))
+            data = repr(array.tolist()).encode() if is_text else _as_bytes(array)
             self._constant_hashes[name] = hashlib.sha256(data).hexdigest()
         return self._constant_hashes[name]
 
@@ -189,8 +188,8 @@ class Graph:
         return helper.make_tensor_value_info(name, kind, shape if spec.shape else [])
 
 
-def _as_bytes(array: Array) -> npt.NDArray[np.uint8]:
-    return array.reshape(-1).view(np.uint8)
+def _as_bytes(array: Array) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _frame(data: bytes) -> bytes:

@@ -6,7 +6,7 @@ from partita.errors import ModelError
 from partita.graph.affine import fold_affine
 from partita.graph.constants import drop_idle, fold_constants, fold_shapes, lift_constants
 from partita.graph.draft import Draft
-from partita.graph.infer import fill_holes, infer_shapes
+from partita.graph.infer import fill_holes, infer_shapes, refuse_empty
 from partita.graph.opset import raise_opset
 from partita.graph.parameters import count_parameters
 from partita.graph.window import make_windows_explicit
@@ -31,11 +31,11 @@ def normalise(draft: Draft) -> tuple[int, frozenset[str]]:
     lift_constants(draft)
     fault = _fold(draft)
     moving = fill_holes(draft, fault)
+    refuse_empty(draft)
     draft.drop_unused()
     if not draft.nodes:
         raise ModelError(f"Model '{draft.name}' computes nothing.", subject=draft.name)
     parameters = count_parameters(draft)
-    make_windows_explicit(draft)
     fold_affine(draft)
     draft.drop_unused()
     return parameters, moving
@@ -44,11 +44,12 @@ def normalise(draft: Draft) -> tuple[int, frozenset[str]]:
 def _fold(draft: Draft) -> str:
     fault = ""
     for _ in range(_MOST_ROUNDS):
+        draft.drop_unused()
         fault = infer_shapes(draft)
         changed = fold_shapes(draft)
         changed |= fold_constants(draft)
         changed |= drop_idle(draft)
-        draft.drop_unused()
+        changed |= make_windows_explicit(draft)
         if not changed:
             break
     return fault

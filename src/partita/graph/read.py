@@ -67,7 +67,7 @@ def _read_model(source: Source) -> onnx.ModelProto:
         Exception
     ):  # What protobuf raises depends on its version; an empty model says all.
         model.ParseFromString(data)
-    if not model.graph.node or not model.graph.output:
+    if not (model.graph.node and model.graph.output and model.opset_import):
         why = f"is not a complete ONNX model: {len(data)} bytes without a readable graph"
         raise ModelError(f"'{where}' {why}. Export or copy it again.", subject=where)
     return model

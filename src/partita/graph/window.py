@@ -18,40 +18,56 @@ WINDOWED = POOLS | {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "Defo
 _WEIGHT_PLACE = {"QLinearConv": 3}
 
 
-def make_windows_explicit(draft: Draft) -> None:
+def make_windows_explicit(draft: Draft) -> bool:
     """Write kernel, strides, dilations, pads and group into each windowed node, in place.
 
     ``auto_pad`` and a transposed convolution's ``output_shape`` become pads.
+
+    Returns:
+        Whether any of those two was replaced.
     """
+    replaced = False
     for node in draft.nodes:
-        if node.op_type in WINDOWED and not node.domain:
-            _make_explicit(node, draft)
+        names = {attribute.name for attribute in node.attribute}
+        if (
+            node.op_type not in WINDOWED
+            or node.domain
+            or (names >= _EXPLICIT and names.isdisjoint(_IMPLIED))
+        ):
+            continue
+        replaced |= _make_explicit(node, draft) and not names.isdisjoint(_IMPLIED)
+    return replaced
 
 
-def _make_explicit(node: onnx.NodeProto, draft: Draft) -> None:
-    before, after = draft.shape(node.input[0]), draft.shape(node.output[0])
+_IMPLIED = frozenset(("auto_pad", "output_shape"))
+_EXPLICIT = frozenset(("dilations", "group", "kernel_shape", "pads", "strides"))
+
+
+def _make_explicit(node: onnx.NodeProto, draft: Draft) -> bool:
+    before = draft.shape(node.input[0])
     kernel = _kernel(node, draft)
-    if before is None or after is None or kernel is None:
-        return
+    if before is None or kernel is None:
+        return False
     attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     rank = len(kernel)
     strides = list(attrs.get("strides", [1] * rank))
     dilations = list(attrs.get("dilations", [1] * rank))
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    pads = _explicit_pads(node, attrs, _Extents(before[2:], after[2:], spans, strides))
+    pads = _explicit_pads(node, attrs, _Extents(before[2:], spans, strides))
     if pads is None:
-        return
+        return False
     fill: dict[str, Any] = {"kernel_shape": kernel, "pads": pads, "strides": strides}
     if _allows_dilation(node, draft):
         fill["dilations"] = dilations
     if node.op_type not in POOLS:
         fill["group"] = int(attrs.get("group", 1))
-    dropped = {"auto_pad", "output_shape", *fill}
+    dropped = {*_IMPLIED, *fill}
     kept = [a for a in node.attribute if a.name not in dropped]
     kept += [helper.make_attribute(name, value) for name, value in fill.items()]
     kept = [_copy(a) for a in sorted(kept, key=lambda a: a.name)]
     del node.attribute[:]
     node.attribute.extend(kept)
+    return True
 
 
 def _copy(attribute: onnx.AttributeProto) -> onnx.AttributeProto:
@@ -75,21 +91,25 @@ def _allows_dilation(node: onnx.NodeProto, draft: Draft) -> bool:
 
 
 class _Extents:
-    """Extents per spatial axis: input, output, dilated kernel, stride."""
+    """Extents per spatial axis: input, dilated kernel, stride."""
 
-    def __init__(
-        self, before: Sequence[int], after: Sequence[int], spans: list[int], strides: list[int]
-    ) -> None:
-        self.axes = list(zip(before, after, spans, strides, strict=True))
+    def __init__(self, before: Sequence[int], spans: list[int], strides: list[int]) -> None:
+        self.axes = list(zip(before, spans, strides, strict=True))
 
     def same_totals(self) -> list[int]:
         """Return the padding of each axis that gives one output per stride."""
-        return [max(0, (-(-b // s) - 1) * s + k - b) for b, _, k, s in self.axes]
+        return [max(0, (-(-b // s) - 1) * s + k - b) for b, k, s in self.axes]
 
-    def transposed_totals(self, extra: list[int]) -> list[int]:
-        """Return the padding of each axis of a transposed convolution with this output."""
-        pairs = zip(self.axes, extra, strict=True)
-        return [s * (b - 1) + e + k - a for (b, a, k, s), e in pairs]
+    def transposed_totals(self, extra: list[int], shape: Sequence[int] | None) -> list[int]:
+        """Return the padding of each axis of a transposed convolution.
+
+        Args:
+            extra: Its output padding.
+            shape: Its output's extents; one stride for each input element if not given.
+        """
+        wanted = [b * s for b, _, s in self.axes] if shape is None else list(shape)[-len(extra) :]
+        rows = zip(self.axes, extra, wanted, strict=True)
+        return [s * (b - 1) + e + k - w for (b, k, s), e, w in rows]
 
 
 def _explicit_pads(
@@ -98,7 +118,8 @@ def _explicit_pads(
     mode = bytes(attrs.get("auto_pad", b"NOTSET")).decode()
     rank = len(extents.axes)
     if node.op_type == "ConvTranspose" and (mode.startswith("SAME") or "output_shape" in attrs):
-        totals = extents.transposed_totals(list(attrs.get("output_padding", [0] * rank)))
+        extra = list(attrs.get("output_padding", [0] * rank))
+        totals = extents.transposed_totals(extra, attrs.get("output_shape"))
         # A total below zero means rows beyond the product: left to ONNX Runtime as it is written.
         return None if min(totals) < 0 else _share(totals, mode == "SAME_UPPER")
     if mode.startswith("SAME"):
