@@ -2,8 +2,8 @@ import io
 
 from rich.console import Console
 
-from partita.demo.show import describe_shares, print_demo
-from tests.demo.samples import make_plan, make_result
+from partita.demo.show import print_demo
+from tests.demo.samples import make_result
 
 
 def _printed(result):
@@ -17,12 +17,13 @@ def test_everything_that_was_asked_is_printed():
     page = _printed(make_result())
     for words in (
         "A12345 (as drawn)",
-        "Plan by 'hand' (feasible)",
-        "box 60%, camera 40%",
+        "hand (feasible)",
+        "60 %",
+        "best single device (box, camera, idle)",
         "100 ms",
         "110 ms",
-        "+10.0%",
-        "2.00x the best single device",
+        "+10.0 %",
+        "2.00x over the best single device",
         "2 kB per photo",
         "0.0e+00 from the whole model",
         "rounding only",
@@ -35,10 +36,3 @@ def test_wrong_answers_are_not_hidden():
     page = _printed(make_result(read="A12346", difference=0.5))
     assert "A12346 (drawn: A12345)" in page
     assert "NOT the same answer" in page
-
-
-def test_shares_of_a_stage():
-    """Shares are of owned elements; a stage without boxes names its devices."""
-    body, tail = make_plan().stages
-    assert describe_shares(body) == "box 60%, camera 40%"
-    assert describe_shares(tail) == "camera"

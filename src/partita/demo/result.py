@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from partita.demo.detector import Pixels
 from partita.demo.photo import DrawnPlate
@@ -27,7 +26,6 @@ class DemoOptions:
         runs: Measured runs of each plan, after one that is not counted.
         planner: Name of the planner that divides the detector.
         budget_s: Most seconds that the planner may search.
-        picture: Where to save the annotated photo (PNG); None saves nothing.
     """
 
     seed: int = 0
@@ -35,7 +33,6 @@ class DemoOptions:
     runs: int = 10
     planner: str = "best"
     budget_s: float = 8.0
-    picture: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +58,12 @@ class Trial:
         return self.measured.quantile_s(0.5)
 
     @property
+    def devices(self) -> tuple[str, ...]:
+        """Names of the devices that compute, in the plan's order."""
+        names = (s.device for stage in self.plan.stages for s in (*stage.shards, *stage.merge))
+        return tuple(dict.fromkeys(names))
+
+    @property
     def moved_bytes(self) -> int:
         """Bytes that one photo sends over all links, as measured."""
         runs = max(1, len(self.measured.latencies_s))
@@ -79,7 +82,6 @@ class DemoResult:
         differences: How far each output is from the whole model's, at worst over all runs.
         lower_bound_s: No plan can take less.
         wall_s: Seconds that the demo took.
-        picture: Where the annotated photo lies; None where it was not saved.
     """
 
     pixels: Pixels
@@ -91,7 +93,6 @@ class DemoResult:
     status: str
     lower_bound_s: float
     wall_s: float
-    picture: Path | None = None
 
     @property
     def speed_up(self) -> float:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from partita.cluster import Cluster
 from partita.compile import build_layout, compile_plan
 from partita.cost import CostModel
-from partita.demo.annotate import annotate_photo, find_bands
 from partita.demo.cluster import load_demo_cluster
-from partita.demo.detector import IMAGE_INPUT, Pixels, detector_model, image_to_input
+from partita.demo.detector import IMAGE_INPUT, detector_model, image_to_input
 from partita.demo.photo import draw_photo
-from partita.demo.reader import PlateRead, read_plates
+from partita.demo.reader import read_plates
 from partita.demo.result import DemoOptions, DemoResult, Trial
 from partita.demo.whole import Array, compare_outputs, run_whole
 from partita.fabric import Endpoint
@@ -62,29 +60,17 @@ def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -
         single, _ = _try_plan(lab.endpoint, cost, alone.plan, [inputs] * options.runs)
         say("running divided")
         divided, answers = _try_plan(lab.endpoint, cost, found.plan, [inputs] * options.runs)
-    read = read_plates(pixels, answers[-1])
     return DemoResult(
         pixels=pixels,
         drawn=tuple(drawn),
-        read=read,
+        read=read_plates(pixels, answers[-1]),
         divided=divided,
         single=single,
         differences=_worst([compare_outputs(whole, answer) for answer in answers]),
         status=found.status,
         lower_bound_s=found.lower_bound_s,
         wall_s=time.monotonic() - began_s,
-        picture=save_picture(options.picture, pixels, read, found.plan),
     )
-
-
-def save_picture(
-    path: Path | None, pixels: Pixels, read: Sequence[PlateRead], plan: Plan
-) -> Path | None:
-    """Save the annotated photo where ``path`` says, and return the path."""
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        annotate_photo(pixels, read, find_bands(plan)).save(path)
-    return path
 
 
 def _make_cost(graph: Graph, cluster: Cluster) -> CostModel:

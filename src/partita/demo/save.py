@@ -1,0 +1,63 @@
+"""The demo's answer as files: the annotated photo, and the report of the run."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from partita.demo.annotate import annotate_photo, find_bands
+from partita.demo.result import DemoResult, texts_of
+from partita.report import Checked, ReportBundle, ReportFiles, write_report
+from partita.report.write import write_file
+from partita.units import format_bytes
+
+PHOTO_FILE = "photo.png"
+
+
+@dataclass(frozen=True)
+class DemoFiles:
+    """Where the demo's files lie.
+
+    Attributes:
+        photo: The photo with frames, texts and who computed which rows.
+        report: Page, timeline and trace of the divided run.
+    """
+
+    photo: Path
+    report: ReportFiles
+
+
+def save_demo(result: DemoResult, folder: Path) -> DemoFiles:
+    """Write ``photo.png`` and the run's report to ``folder``, made where it is missing.
+
+    Raises:
+        InputError: A file cannot be written.
+    """
+    photo = annotate_photo(result.pixels, result.read, find_bands(result.divided.plan))
+    buffer = io.BytesIO()
+    photo.save(buffer, format="PNG")
+    path = folder / PHOTO_FILE
+    write_file(path, buffer.getvalue())
+    return DemoFiles(path, write_report(folder, make_bundle(result)))
+
+
+def make_bundle(result: DemoResult) -> ReportBundle:
+    """Return what the report shows; the best single device is shown as measured."""
+    divided, single = result.divided, result.single
+    runs = len(divided.measured.latencies_s)
+    return ReportBundle(
+        title="Reading a number plate",
+        plan=divided.plan,
+        predicted=divided.predicted,
+        measured=divided.measured,
+        checked=Checked(result.max_difference, result.max_magnitude, runs, result.is_exact),
+        lower_bound_s=result.lower_bound_s,
+        best_single_s=single.measured_s,
+        best_single_device=", ".join(single.devices),
+        worth_splitting=divided.predicted_s < single.predicted_s,
+        facts=(
+            ("read from the picture", ", ".join(texts_of(result.read)) or "nothing"),
+            ("bytes moved per photo", format_bytes(divided.moved_bytes)),
+        ),
+    )
