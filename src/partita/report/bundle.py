@@ -1,0 +1,82 @@
+"""What a report is about, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from partita.execution import Report
+from partita.plan import Plan
+
+
+@dataclass(frozen=True)
+class Checked:
+    """How far the divided network's outputs were from the whole model's.
+
+    Attributes:
+        max_difference: Largest absolute difference of any output element.
+        max_magnitude: Largest absolute value of any output element of the whole model.
+        cases: Number of inputs that were compared.
+        passed: Whether the difference is within what is allowed.
+    """
+
+    max_difference: float
+    max_magnitude: float
+    cases: int
+    passed: bool
+
+    @property
+    def relative(self) -> float:
+        """The difference as a fraction of the magnitude."""
+        return self.max_difference / self.max_magnitude if self.max_magnitude else 0.0
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One planner's row of a comparison; what was not found or not measured is None.
+
+    Attributes:
+        planner: Name of the planner.
+        predicted_s: Predicted latency, mean.
+        measured_s: Measured latency, mean.
+        images_per_second: Predicted throughput.
+        moved_bytes: Payload bytes over all links, per request.
+        search_s: Time that the planner took.
+        status: ``optimal``, ``feasible``, or why there is no plan.
+    """
+
+    planner: str
+    predicted_s: float | None = None
+    measured_s: float | None = None
+    images_per_second: float | None = None
+    moved_bytes: int | None = None
+    search_s: float | None = None
+    status: str = ""
+
+
+@dataclass(frozen=True)
+class ReportBundle:
+    """Everything that ``write_report`` shows; what is absent is left out of the page.
+
+    Attributes:
+        title: Heading of the page.
+        predicted: The run as simulated.
+        measured: The run as it happened.
+        lower_bound_s: No plan has a lower latency, by the planner's proof.
+        best_single_s: Predicted latency of the best single device.
+        best_single_device: Its name.
+        worth_splitting: Whether the planner found the division faster than that device.
+        comparison: Other planners on the same profiles.
+        facts: Further lines of the summary: name and value.
+    """
+
+    title: str
+    plan: Plan
+    predicted: Report | None = None
+    measured: Report | None = None
+    checked: Checked | None = None
+    lower_bound_s: float | None = None
+    best_single_s: float | None = None
+    best_single_device: str = ""
+    worth_splitting: bool | None = None
+    comparison: tuple[Contender, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()

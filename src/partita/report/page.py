@@ -1,0 +1,149 @@
+"""The report as one HTML page that needs nothing else: no script, no font, no other file."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from partita.report import tables
+from partita.report.bars import chart_busy, chart_comparison, draw_bars
+from partita.report.bundle import Checked, ReportBundle
+from partita.report.markup import Markup, element, join
+from partita.report.palette import write_variables
+from partita.report.tables import TableData
+from partita.report.timeline import Timeline, lay_out
+from partita.report.timeline_svg import draw_timeline
+from partita.units import format_seconds
+
+#: Even a name that slipped through could load or run nothing.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def write_page(bundle: ReportBundle) -> str:
+    """Return the whole page. Every name in it is escaped: names come from files."""
+    style = resources.files("partita.report").joinpath("style.css").read_text(encoding="utf-8")
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", bundle.title),
+        element("style", Markup(write_variables() + style)),
+    )
+    body = element("body", element("h1", bundle.title), _describe(bundle), *_list_sections(bundle))
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _list_sections(bundle: ReportBundle) -> list[Markup]:
+    runs = (bundle.predicted, bundle.measured)
+    drawn = [tables.tabulate_plan(bundle.plan)]
+    parts = [_draw_tiles(bundle), *map(_draw_table, drawn)]
+    if any(runs):
+        parts.append(_draw_table(tables.tabulate_run(*runs)))
+        parts.append(_draw_timeline(lay_out(*runs)))
+        busy = chart_busy(*runs)
+        if busy.rows:
+            parts += [element("h2", "Busy share of the run"), _frame(draw_bars(busy))]
+        parts += map(_draw_table, (tables.tabulate_devices(*runs), tables.tabulate_links(*runs)))
+    if bundle.checked:
+        parts.append(_draw_check(bundle.checked))
+    if bundle.comparison:
+        chart = chart_comparison(bundle.comparison, find_reference(bundle))
+        parts += [element("h2", "Latency by planner"), _frame(draw_bars(chart))]
+        parts.append(_draw_table(tables.tabulate_comparison(bundle.comparison)))
+    return parts
+
+
+def find_reference(bundle: ReportBundle) -> tuple[float, str] | None:
+    """Return the latency of the best single device and its name for a chart, where known."""
+    if bundle.best_single_s is None:
+        return None
+    return bundle.best_single_s, f"best single device {bundle.best_single_device}".strip()
+
+
+def _describe(bundle: ReportBundle) -> Markup:
+    plan = bundle.plan
+    words = (
+        f"Model {plan.model.name} on cluster {plan.cluster.name}; planner {plan.planner},"
+        f" objective {plan.objective}, seed {plan.seed}, at most {plan.in_flight} in flight;"
+        f" {tables.count_requests(bundle.predicted, bundle.measured)}."
+    )
+    return element("p", words)
+
+
+def _draw_tiles(bundle: ReportBundle) -> Markup:
+    predicted, measured = (
+        run.mean_s if run and run.latencies_s else None
+        for run in (bundle.predicted, bundle.measured)
+    )
+    reached = measured if measured is not None else predicted
+    tiles: list[tuple[str, str, str]] = []
+    for name, value in (("predicted latency", predicted), ("measured latency", measured)):
+        if value is not None:
+            tiles.append((name, format_seconds(value), ""))
+    if predicted is not None and measured is not None:
+        tiles.append(("prediction off by", tables.describe_change(predicted, measured), ""))
+    if bundle.best_single_s is not None:
+        name = f"best single device {bundle.best_single_device}".strip()
+        tiles.append((name, format_seconds(bundle.best_single_s), ""))
+        if reached:
+            faster = bundle.best_single_s / reached
+            tiles.append(("speed-up over it", f"{faster:.2f}×", "good" if faster > 1 else "bad"))
+    if bundle.lower_bound_s is not None:
+        tiles.append(("lower bound", format_seconds(bundle.lower_bound_s), ""))
+    if bundle.worth_splitting is not None:
+        tiles.append(("worth splitting", "yes" if bundle.worth_splitting else "no", ""))
+    if bundle.checked:
+        look = "good" if bundle.checked.passed else "bad"
+        words = f"{bundle.checked.relative:.1e} of the largest output"
+        tiles.append(("difference from the whole model", words, look))
+    tiles += [(name, value, "") for name, value in bundle.facts]
+    entries = (
+        element("div", element("dt", name), element("dd", value, class_=look))
+        for name, value, look in tiles
+    )
+    return element("dl", *entries, class_="tiles")
+
+
+def _draw_timeline(timeline: Timeline) -> Markup:
+    heading = element("h2", "Timeline")
+    if not timeline.rows:
+        return join(heading, element("p", "No steps were recorded: tracing was off."))
+    words = "What each lane of each device and each link did when."
+    if len(timeline.sources) > 1:
+        words = "What each lane of each device and each link did when, predicted above measured."
+    if timeline.requests > 1:
+        words += " Every second request is drawn lighter."
+    if timeline.requests < timeline.total:
+        words += f" The first {timeline.requests} of {timeline.total} requests; trace.json has all."
+    return join(heading, element("p", words), _frame(draw_timeline(timeline)))
+
+
+def _draw_check(checked: Checked) -> Markup:
+    verdict = "within" if checked.passed else "outside"
+    words = (
+        f"{checked.cases} input{'' if checked.cases == 1 else 's'} compared with the whole model:"
+        f" largest difference {checked.max_difference:.3g} at a largest magnitude of"
+        f" {checked.max_magnitude:.3g}, that is {checked.relative:.2g} of it, {verdict} what is"
+        " allowed."
+    )
+    look = "good" if checked.passed else "bad"
+    return join(element("h2", "What was checked"), element("p", words, class_=look))
+
+
+def _draw_table(data: TableData) -> Markup:
+    if not data.rows:
+        return Markup("")
+
+    def cells(tag: str, row: tuple[str, ...]) -> Markup:
+        looks = ("word" if i < data.text_columns else "number" for i in range(len(row)))
+        return element(
+            "tr", *(element(tag, cell, class_=look) for cell, look in zip(row, looks, strict=True))
+        )
+
+    head = element("thead", cells("th", data.columns))
+    body = element("tbody", *(cells("td", row) for row in data.rows))
+    return join(element("h2", data.title), _frame(element("table", head, body)))
+
+
+def _frame(content: Markup) -> Markup:
+    return element("div", content, class_="scroll")

@@ -1,0 +1,190 @@
+"""The tables of a report as plain text cells; the command line and the page draw the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from partita.execution import DeviceUse, LinkUse, Report
+from partita.plan import Plan, Shard, Stage
+from partita.report.bundle import Contender
+from partita.units import format_bytes, format_seconds
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class TableData:
+    """A titled table: the first ``text_columns`` columns are words, the rest numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    text_columns: int = 1
+
+
+def tabulate_plan(plan: Plan) -> TableData:
+    """Return one row per stage: its layers, its split axis, and each device's share of it."""
+    devices = list(
+        dict.fromkeys(
+            shard.device for stage in plan.stages for shard in (*stage.shards, *stage.merge)
+        )
+    )
+    rows = tuple(
+        (
+            stage.name,
+            describe_layers(stage.layers),
+            stage.axis.replace("_", " "),
+            *(describe_share(stage, device) for device in devices),
+        )
+        for stage in plan.stages
+    )
+    return TableData("Plan", ("stage", "layers", "axis", *devices), rows, text_columns=3)
+
+
+def describe_layers(layers: Sequence[str]) -> str:
+    """Return first and last layer with their number.
+
+    >>> describe_layers(["conv1", "conv2", "pool"])
+    'conv1 … pool (3)'
+    """
+    if len(layers) < 2:
+        return "".join(layers) or NOTHING
+    return f"{layers[0]} … {layers[-1]} ({len(layers)})"
+
+
+def describe_share(stage: Stage, device: str) -> str:
+    """Return what one device holds of a stage: a percentage of the boxes, or in words."""
+    shards = [shard for shard in stage.shards if shard.device == device]
+    words = []
+    if shards and stage.axis in ("none", "everywhere"):
+        words.append("whole")
+    elif shards and stage.axis == "replica":
+        words.append("replica")
+    elif shards:
+        total = sum(_count_cells(shard) for shard in stage.shards)
+        own = sum(_count_cells(shard) for shard in shards)
+        words.append(f"{100 * own / total:.0f} %" if total else "0 %")
+    if any(shard.device == device for shard in stage.merge):
+        words.append("merge")
+    return " + ".join(words) or NOTHING
+
+
+def _count_cells(shard: Shard) -> int:
+    return sum(box.size for box in shard.boxes.values())
+
+
+def tabulate_run(predicted: Report | None, measured: Report | None) -> TableData:
+    """Return latency and throughput, predicted beside measured."""
+    figures: tuple[tuple[str, Callable[[Report], float]], ...] = (
+        ("latency, mean", lambda report: report.mean_s),
+        ("latency, p50", lambda report: report.quantile_s(0.5)),
+        ("latency, p99", lambda report: report.quantile_s(0.99)),
+        ("makespan", lambda report: report.makespan_s),
+        ("images per second", lambda report: report.images_per_second),
+    )
+    rows = []
+    for name, figure in figures:
+        values = [figure(run) if run and run.latencies_s else None for run in (predicted, measured)]
+        show = _format_rate if name.startswith("images") else format_seconds
+        rows.append((name, *(_show(value, show) for value in values), describe_change(*values)))
+    title = f"Run of {count_requests(predicted, measured)}"
+    return TableData(title, ("", "predicted", "measured", "difference"), tuple(rows))
+
+
+def count_requests(predicted: Report | None, measured: Report | None) -> str:
+    """Return the number of requests of a run, in words."""
+    counts = [len(run.latencies_s) for run in (predicted, measured) if run]
+    words = [f"{count} request{'' if count == 1 else 's'}" for count in dict.fromkeys(counts)]
+    return " and ".join(words) or "0 requests"
+
+
+def tabulate_devices(predicted: Report | None, measured: Report | None) -> TableData:
+    """Return how busy each device was and the most memory it held."""
+    runs = [{use.name: use for use in run.devices} if run else {} for run in (predicted, measured)]
+    rows = []
+    for name in dict.fromkeys([*runs[0], *runs[1]]):
+        uses: list[DeviceUse | None] = [run.get(name) for run in runs]
+        busy = [use.busy_s if use else None for use in uses]
+        memory = [use.peak_memory_bytes if use else None for use in uses]
+        rows.append(_pair(name, busy, format_seconds) + _pair("", memory, format_bytes)[1:3])
+    columns = ("device", "busy, predicted", "measured", "difference", "memory, predicted")
+    return TableData("Devices", (*columns, "measured"), tuple(rows))
+
+
+def tabulate_links(predicted: Report | None, measured: Report | None) -> TableData:
+    """Return what went over each link, and how long its sender was busy."""
+    runs = [
+        {(use.source, use.target): use for use in run.links} if run else {}
+        for run in (predicted, measured)
+    ]
+    rows = []
+    for key in sorted({*runs[0], *runs[1]}):
+        uses: list[LinkUse | None] = [run.get(key) for run in runs]
+        moved = [use.bytes if use else None for use in uses]
+        busy = [use.busy_s if use else None for use in uses]
+        name = name_link(*key)
+        rows.append(_pair(name, moved, format_bytes)[:3] + _pair("", busy, format_seconds)[1:])
+    columns = ("link", "bytes, predicted", "measured", "busy, predicted", "measured", "difference")
+    return TableData("Links", columns, tuple(rows))
+
+
+def tabulate_comparison(contenders: Sequence[Contender]) -> TableData:
+    """Return one row per planner, the fastest first, those without a plan last."""
+    rows = tuple(
+        (
+            row.planner,
+            row.status or NOTHING,
+            _show(row.predicted_s, format_seconds),
+            _show(row.measured_s, format_seconds),
+            describe_change(row.predicted_s, row.measured_s),
+            _show(row.images_per_second, _format_rate),
+            _show(row.moved_bytes, format_bytes),
+            _show(row.search_s, format_seconds),
+        )
+        for row in sort_contenders(contenders)
+    )
+    columns = ("planner", "status", "predicted", "measured", "difference", "images/s", "moved")
+    return TableData("Planners", (*columns, "search"), rows, text_columns=2)
+
+
+def sort_contenders(contenders: Sequence[Contender]) -> list[Contender]:
+    """Return the contenders by latency: measured where there is one, else predicted."""
+
+    def latency_s(row: Contender) -> float:
+        known = [value for value in (row.measured_s, row.predicted_s) if value is not None]
+        return known[0] if known else float("inf")
+
+    return sorted(contenders, key=lambda row: (latency_s(row), row.planner))
+
+
+def name_link(source: str, target: str) -> str:
+    """Return a link's name for people."""
+    return f"{source} → {target}"
+
+
+def describe_change(predicted: float | None, measured: float | None) -> str:
+    """Return how far the measured value is from the predicted one.
+
+    >>> describe_change(0.1, 0.103)
+    '+3.0 %'
+    """
+    if predicted is None or measured is None or predicted == 0:
+        return NOTHING
+    return f"{100 * (measured / predicted - 1):+.1f} %"
+
+
+def _pair(
+    name: str, values: Sequence[float | None], show: Callable[[float], str]
+) -> tuple[str, ...]:
+    predicted, measured = values
+    change = describe_change(predicted, measured)
+    return (name, _show(predicted, show), _show(measured, show), change)
+
+
+def _show(value: float | None, show: Callable[[float], str]) -> str:
+    return NOTHING if value is None else show(value)
+
+
+def _format_rate(value: float) -> str:
+    return f"{value:.3g}"

@@ -1,0 +1,133 @@
+"""Which span goes on which row of a timeline: the layout that all pictures and the trace share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from partita.execution import Report, Span
+from partita.report.tables import name_link
+
+Source = Literal["predicted", "measured"]
+Kind = Literal["compute", "receive", "send", "load", "deliver"]
+KINDS: tuple[Kind, ...] = ("load", "compute", "receive", "send", "deliver")
+
+#: Bars beyond this many make a picture slow to open and impossible to read.
+MAX_BARS = 1500
+#: Spans of one lane that overlap by less than this are neighbours with a rounded clock.
+TOUCH_S = 1e-6
+
+
+@dataclass(frozen=True)
+class Row:
+    """One lane of one device: its name for people, and its spans by source."""
+
+    name: str
+    kind: Kind
+    spans: dict[Source, tuple[Span, ...]]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Rows in order of device and lane.
+
+    Attributes:
+        rows: One per lane.
+        end_s: End of the last span.
+        sources: Which of the two runs there are, from top to bottom.
+        end_s: End of the last span; the picture begins with the first feed, at 0.
+        requests: How many requests, from the first, are shown.
+        total: How many requests the run had.
+    """
+
+    rows: tuple[Row, ...]
+    sources: tuple[Source, ...]
+    end_s: float
+    requests: int
+    total: int
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of lanes that occur."""
+        found = {row.kind for row in self.rows}
+        return tuple(kind for kind in KINDS if kind in found)
+
+
+def lay_out(predicted: Report | None, measured: Report | None) -> Timeline:
+    """Return the rows of a timeline of the first requests, as many as fit in ``MAX_BARS`` bars.
+
+    Loads are shown where they reach into the run, that is past the first feed.
+    """
+    named: tuple[tuple[Source, Report | None], ...] = (
+        ("predicted", predicted),
+        ("measured", measured),
+    )
+    runs = {source: run for source, run in named if run is not None}
+    total = max((len(run.latencies_s) for run in runs.values()), default=0)
+    spans = {source: [s for s in run.spans if s.end_s > 0] for source, run in runs.items()}
+    requests = count_shown(spans.values(), total)
+    shown = {source: [s for s in found if s.request < requests] for source, found in spans.items()}
+    both = [span for found in shown.values() for span in found]
+    devices = _order_devices(runs.values(), both)
+    keys = sorted(
+        {(s.device, s.lane) for s in both},
+        key=lambda key: (devices.index(key[0]), KINDS.index(kind_of(key[1])), key[1]),
+    )
+    rows = tuple(
+        Row(
+            name_row(*key),
+            kind_of(key[1]),
+            {source: _pick(found, key) for source, found in shown.items()},
+        )
+        for key in keys
+    )
+    end_s = max((s.end_s for s in both), default=0.0)
+    return Timeline(rows, tuple(runs), end_s, requests, total)
+
+
+def count_shown(spans: Iterable[Iterable[Span]], total: int) -> int:
+    """Return how many requests to draw: at least one, and no more than ``MAX_BARS`` bars."""
+    counts: dict[int, int] = {}
+    for span in (s for found in spans for s in found):
+        counts[span.request] = counts.get(span.request, 0) + 1
+    bars = counts.get(-1, 0)
+    for request in range(total):
+        bars += counts.get(request, 0)
+        if bars > MAX_BARS:
+            return max(request, 1)
+    return total
+
+
+def kind_of(lane: str) -> Kind:
+    """Return the kind of a lane, which gives its bars their colour."""
+    head = lane.partition(":")[0]
+    return next((kind for kind in KINDS if kind == head), "compute")
+
+
+def name_row(device: str, lane: str) -> str:
+    """Return a lane's name for people: ``camera compute``, or ``camera → nano`` for a link."""
+    head, _, target = lane.partition(":")
+    return name_link(device, target) if head == "send" else f"{device} {lane}"
+
+
+def separate(spans: Iterable[Span]) -> list[list[Span]]:
+    """Return spans in as few sequences without overlap as needed (several loaders share a lane)."""
+    rows: list[list[Span]] = []
+    for span in sorted(spans, key=lambda s: (s.start_s, s.end_s)):
+        for row in rows:
+            if row[-1].end_s <= span.start_s + TOUCH_S:
+                row.append(span)
+                break
+        else:
+            rows.append([span])
+    return rows
+
+
+def _order_devices(runs: Iterable[Report], spans: Iterable[Span]) -> list[str]:
+    listed = [use.name for run in runs for use in run.devices]
+    return list(dict.fromkeys([*listed, *(span.device for span in spans)]))
+
+
+def _pick(spans: Iterable[Span], key: tuple[str, str]) -> tuple[Span, ...]:
+    return tuple(span for span in spans if (span.device, span.lane) == key)
