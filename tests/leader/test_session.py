@@ -7,11 +7,6 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-
-from partita.cluster import Device
-from partita.errors import InputError, RunError
-from partita.lab.memory import MemoryLab, memory_lab
-from partita.leader import DeployOptions, Session, deploy
 from tests.worker.tiny import (
     Tiny,
     expected_chain,
@@ -21,6 +16,11 @@ from tests.worker.tiny import (
     tiny_replicas,
     weight_of,
 )
+
+from partita.cluster import Device
+from partita.errors import InputError, RunError
+from partita.lab.memory import MemoryLab, memory_lab
+from partita.leader import DeployOptions, Session, deploy
 
 Deploy = Callable[..., Session]
 

@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
+from tests.program_builder import ProgramBuilder, chain
 
 from partita.program import Compute, FragmentInfo, Program
-from tests.program_builder import ProgramBuilder, chain
 
 
 @dataclass(frozen=True)

@@ -91,13 +91,21 @@ class Crew:
             check_version(mine, (info.version, info.protocol), name)
         return found
 
-    def ask(self, device: str, method: str, message: msgspec.Struct, answer: type[T]) -> T:
+    def ask(
+        self,
+        device: str,
+        method: str,
+        message: msgspec.Struct,
+        answer: type[T],
+        *,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> T:
         """Return a worker's answer to ``message``.
 
         Raises:
             RunError: It does not answer, or refuses.
         """
-        body = self.endpoint.call(device, method, encode_message(message), CALL_TIMEOUT_S)
+        body = self.endpoint.call(device, method, encode_message(message), timeout_s)
         return decode_message(body, answer)
 
     def tell(

@@ -156,7 +156,10 @@ class Deployment:
 
     def _push(self, device: str) -> None:
         contents = self._contents(device)
-        missing = self._crew.ask(device, "have", Have(self.epoch, tuple(contents)), Missing)
+        have = Have(self.epoch, tuple(contents))
+        # The worker reads and hashes what it has: on a slow disk that takes its time.
+        patience_s = self._options.load_s
+        missing = self._crew.ask(device, "have", have, Missing, timeout_s=patience_s)
         for name in missing.hashes:
             data = as_bytes(contents[name])
             size = len(data)

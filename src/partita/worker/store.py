@@ -68,8 +68,11 @@ class Store:
         self._sweep()
 
     def missing(self, hashes: Iterable[str]) -> tuple[str, ...]:
-        """Return those of ``hashes`` that the store lacks, without duplicates, in order."""
-        return tuple(h for h in dict.fromkeys(hashes) if not self._path(h).is_file())
+        """Return those of ``hashes`` that the store lacks, without duplicates, in order.
+
+        What is damaged on disk is deleted and counts as missing.
+        """
+        return tuple(h for h in dict.fromkeys(hashes) if not self._is_sound(h))
 
     def pin(self, epoch: int, hashes: Iterable[str]) -> None:
         """Keep ``hashes`` from eviction until :meth:`unpin` of the same epoch."""
@@ -155,6 +158,14 @@ class Store:
         with self._lock:
             for content_hash in list(self._uploads):
                 self._drop(content_hash)
+
+    def _is_sound(self, content_hash: str) -> bool:
+        try:
+            self.open(content_hash)
+        except RunError:
+            # Absent or damaged: either way it has to come again.
+            return False
+        return True
 
     def _path(self, content_hash: str) -> Path:
         if not _HASH.match(content_hash):
