@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 from partita.graph.graph import Graph
@@ -137,7 +137,7 @@ class RowAxes:
             found[tensor] = axis
         return found
 
-    def _matching_axes(self, layer: Layer, tensor: str, axes: dict[str, int]) -> Iterable[int]:
+    def _matching_axes(self, layer: Layer, tensor: str, axes: dict[str, int]) -> Iterator[int]:
         shape = self._graph.tensors[tensor].shape
         if min(shape, default=0) < 1:
             return

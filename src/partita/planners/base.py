@@ -1,0 +1,199 @@
+"""What a planner is given, what it returns, and the list of planners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from partita.cluster import Cluster
+from partita.compile import FragmentWork, Layout
+from partita.errors import PlanError
+from partita.execution import Durations
+from partita.graph import Graph
+from partita.plan import Plan
+from partita.regions import Region
+
+if TYPE_CHECKING:
+    from partita.planners.draft import Draft
+    from partita.planners.evaluate import Evaluator
+
+Objective = Literal["latency", "throughput", "memory", "energy"]
+#: How planning time grows: ``cheap`` with the layers, ``search`` up to the budget, ``exponential``.
+PlannerCost = Literal["cheap", "search", "exponential"]
+Status = Literal["optimal", "feasible", "heuristic", "cut short"]
+
+OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput", "memory", "energy")
+
+
+class Costs(Protocol):
+    """What planners ask of a cost model."""
+
+    @property
+    def graph(self) -> Graph:
+        """The network."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """Devices and links."""
+
+    def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
+        """Return the seconds for boxes of one layer's outputs, alone."""
+
+    def work_s(self, device: str, work: FragmentWork) -> float:
+        """Return the seconds for one fragment."""
+
+    def transfer_s(self, source: str, target: str, nbytes: int) -> float:
+        """Return the seconds from the start of a message's sending to its arrival."""
+
+    def price(self, layout: Layout) -> Durations:
+        """Return the durations of all steps of a layout."""
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What is wanted of a plan.
+
+    Attributes:
+        objective: What is made small: the latency of one request, the time per request under load,
+            the largest part of any device's memory, or the energy of one request.
+        budget_s: Most seconds a search may take.
+        seed: Of random moves. Equal seeds give equal plans unless the budget cuts the search short.
+        in_flight: Most requests under way at the same time.
+        keep_on: Tensors that must not leave a device: tensor name to device name.
+        wires: Wire format per tensor, where it is not to travel raw.
+        devices: Names of the devices that may compute; all when None.
+        max_evaluations: Most plans a search may price.
+    """
+
+    objective: Objective = "latency"
+    budget_s: float = 5.0
+    seed: int = 0
+    in_flight: int = 1
+    keep_on: Mapping[str, str] = field(default_factory=dict)
+    wires: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] | None = None
+    max_evaluations: int = 1500
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a plan is predicted to cost.
+
+    Attributes:
+        latency_s: One request alone, from its feed to its answer.
+        bottleneck_s: Largest busy time per request over all lanes of devices and links.
+        memory_bytes: Per device: weights, and the most bytes of pieces held at a time.
+        energy_joules: Of all devices for one request, those that wait included; None where no
+            device's power is known.
+        in_flight: Requests under way at the same time.
+    """
+
+    latency_s: float
+    bottleneck_s: float
+    memory_bytes: Mapping[str, int]
+    energy_joules: float | None = None
+    in_flight: int = 1
+
+    @property
+    def period_s(self) -> float:
+        """Seconds per request under steady load."""
+        return max(self.bottleneck_s, self.latency_s / self.in_flight)
+
+    @property
+    def images_per_second(self) -> float:
+        """Requests answered per second under steady load."""
+        return 1.0 / self.period_s if self.period_s > 0 else float("inf")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A planner's answer before it is judged.
+
+    Attributes:
+        draft: The plan as ranges of layers.
+        status: How good it is among what the planner may choose.
+    """
+
+    draft: Draft
+    status: Status = "heuristic"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A plan, and how good it is.
+
+    Attributes:
+        estimate: The plan's predicted cost.
+        lower_bound_s: No plan has a smaller latency.
+        status: ``optimal`` only where no plan at all is better; ``feasible`` when a constraint
+            leaves a plan but no measure of it; ``cut short`` when the budget ended a search.
+        search_s: Seconds that planning took.
+        worth_splitting: Whether the plan beats the best single device by more than a hundredth.
+        best_single_s: Latency of the best single device; infinite where none can hold the network.
+        evaluations: Plans that were priced.
+    """
+
+    plan: Plan
+    estimate: Estimate
+    lower_bound_s: float
+    status: Status
+    search_s: float
+    worth_splitting: bool
+    best_single_s: float
+    evaluations: int
+
+    @property
+    def latency_s(self) -> float:
+        """Predicted latency of one request."""
+        return self.estimate.latency_s
+
+    @property
+    def bottleneck_s(self) -> float:
+        """Predicted largest busy time per request."""
+        return self.estimate.bottleneck_s
+
+
+ChooseDraft = Callable[["Evaluator"], Found]
+
+
+@dataclass(frozen=True)
+class Planner:
+    """One registered method."""
+
+    name: str
+    cost: PlannerCost
+    summary: str
+    choose: ChooseDraft
+
+
+_PLANNERS: dict[str, Planner] = {}
+
+
+def register(name: str, *, cost: PlannerCost) -> Callable[[ChooseDraft], ChooseDraft]:
+    """Add a planning function under a name; its first docstring line becomes its summary."""
+
+    def add(choose: ChooseDraft) -> ChooseDraft:
+        summary = (choose.__doc__ or "").partition("\n")[0]
+        _PLANNERS[name] = Planner(name, cost, summary, choose)
+        return choose
+
+    return add
+
+
+def planner_names() -> tuple[str, ...]:
+    """Return the names of all planners."""
+    return tuple(_PLANNERS)
+
+
+def get_planner(name: str) -> Planner:
+    """Return the planner called ``name``.
+
+    Raises:
+        PlanError: There is none; the message lists those that exist.
+    """
+    found = _PLANNERS.get(name)
+    if found is None:
+        known = ", ".join(_PLANNERS)
+        raise PlanError(f"Planner '{name}' is unknown; allowed: {known}.", subject=name)
+    return found

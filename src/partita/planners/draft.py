@@ -1,0 +1,156 @@
+"""Drafts: plans in the form that planners search in, a few numbers per stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from partita.plan import Shard, SplitAxis, Stage
+from partita.planners.outline import Outline
+from partita.regions import Region
+
+DraftAxis = Literal["none", "everywhere", "rows", "output_channels", "reduce"]
+
+
+@dataclass(frozen=True)
+class DraftStage:
+    """A range of the outline's order on some devices.
+
+    Attributes:
+        start: First layer, a position in the outline's order.
+        stop: First layer after the stage.
+        axis: How it is divided; ``reduce`` sums over the rows that each device holds, and all of
+            the devices merge.
+        devices: One for ``none``.
+        cuts: For ``rows`` and ``output_channels``: where each device's part starts, and the end.
+            Counted in rows of the stage's highest output, or in channels.
+    """
+
+    start: int
+    stop: int
+    axis: DraftAxis
+    devices: tuple[str, ...]
+    cuts: tuple[int, ...] = ()
+
+
+#: Stages in order; each begins where the one before ends.
+Draft = tuple[DraftStage, ...]
+
+
+class Drafter:
+    """Turns drafts into stages and remembers the stages.
+
+    Args:
+        outline: The network.
+    """
+
+    def __init__(self, outline: Outline) -> None:
+        self.outline = outline
+        self._stages: dict[tuple[int, DraftStage, DraftStage | None], Stage] = {}
+
+    def stages(self, draft: Draft) -> tuple[Stage, ...]:
+        """Return the stages of a draft."""
+        result = []
+        for index, one in enumerate(draft):
+            owner = self._owner(draft[:index], one) if one.axis == "reduce" else None
+            key = (index, one, owner)
+            found = self._stages.get(key)
+            if found is None:
+                found = self._stages[key] = self._stage(index, one, owner)
+            result.append(found)
+        return tuple(result)
+
+    def _owner(self, before: Sequence[DraftStage], one: DraftStage) -> DraftStage | None:
+        """Return the divided stage whose rows a ``reduce`` stage sums; None if there is none."""
+        tensor = self._summed(one)
+        for stage in reversed(before):
+            if tensor in self.outline.outputs(stage.start, stage.stop):
+                return stage if stage.axis == "rows" else None
+        return None
+
+    def _summed(self, one: DraftStage) -> str:
+        layer = self.outline.graph.layer(self.outline.order[one.start])
+        return self.outline.graph.nodes[layer.nodes[0]].inputs[0]
+
+    def _stage(self, index: int, one: DraftStage, owner: DraftStage | None) -> Stage:
+        layers = self.outline.layers(one.start, one.stop)
+        name = f"stage-{index}"
+        if one.axis == "reduce" and owner is not None:
+            return self._reduce(name, one, owner)
+        axis: SplitAxis = "everywhere" if one.axis == "reduce" else one.axis
+        if one.axis in ("rows", "output_channels"):
+            return Stage(name, layers, axis, tuple(self._shards(one)))
+        return Stage(name, layers, axis, tuple(Shard(device) for device in one.devices))
+
+    def _shards(self, one: DraftStage) -> Iterable[Shard]:
+        outputs = self.outline.outputs(one.start, one.stop)
+        for number, device in enumerate(one.devices):
+            yield Shard(device, {tensor: self._box(one, tensor, number) for tensor in outputs})
+
+    def _box(self, one: DraftStage, tensor: str, number: int) -> Region:
+        """Return what shard ``number`` of a divided stage owns of one output."""
+        shape = self.outline.graph.tensors[tensor].shape
+        if one.axis == "output_channels":
+            return Region.full(shape).with_axis(channel_axis(shape), self._span(one, number))
+        axis = self.outline.axes.axis(tensor)
+        if axis is None:
+            raise ValueError(f"tensor {tensor!r} has no rows")
+        rows, unit = self.outline.axes.rows(tensor), self.outline.axes.unit(tensor)
+        start, stop = (scale_cut(cut, one.cuts[-1], rows) for cut in self._span(one, number))
+        end = shape[axis] if stop == rows else stop * unit
+        return Region.full(shape).with_axis(axis, (start * unit, end))
+
+    @staticmethod
+    def _span(one: DraftStage, number: int) -> tuple[int, int]:
+        return one.cuts[number], one.cuts[number + 1]
+
+    def _reduce(self, name: str, one: DraftStage, owner: DraftStage) -> Stage:
+        tensor = self._summed(one)
+        shards = tuple(
+            Shard(device, {tensor: self._box(owner, tensor, number)})
+            for number, device in enumerate(owner.devices)
+        )
+        merge = tuple(Shard(device) for device in one.devices)
+        layers = self.outline.layers(one.start, one.stop)
+        return Stage(name, layers, "rows", shards, merge)
+
+
+def channel_axis(shape: Sequence[int]) -> int:
+    """Return the axis of channels: the last of a matrix, else the second."""
+    return 1 if len(shape) > 2 else len(shape) - 1
+
+
+def scale_cut(cut: int, height: int, rows: int) -> int:
+    """Return a cut of ``height`` rows as the nearest cut of ``rows`` rows.
+
+    >>> scale_cut(7, 10, 5)
+    4
+    """
+    return cut if rows == height else (2 * cut * rows + height) // (2 * height)
+
+
+def share_cuts(shares: Sequence[float], height: int) -> tuple[int, ...]:
+    """Return cuts that divide ``height`` rows in proportion to ``shares``.
+
+    >>> share_cuts([1, 1, 2], 8)
+    (0, 2, 4, 8)
+    """
+    total = sum(shares)
+    cuts, reached = [0], 0.0
+    for share in shares:
+        reached += share
+        cuts.append(min(height, max(cuts[-1], round(height * reached / total))))
+    return (*cuts[:-1], height)
+
+
+def whole_stages(outline: Outline, start: int, stop: int, device: str) -> Draft:
+    """Return a range on one device, but pinned layers where they are pinned."""
+    stages: list[DraftStage] = []
+    for position in range(start, stop):
+        place = outline.pins.get(position, device)
+        if stages and stages[-1].devices == (place,):
+            stages[-1] = DraftStage(stages[-1].start, position + 1, "none", (place,))
+        else:
+            stages.append(DraftStage(position, position + 1, "none", (place,)))
+    return tuple(stages)

@@ -1,0 +1,93 @@
+"""From a cost model to a plan and how good it is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from partita.errors import PlanError
+from partita.planners.base import (
+    OBJECTIVES,
+    Costs,
+    Objective,
+    PlanOptions,
+    Result,
+    Status,
+    get_planner,
+)
+from partita.planners.bound import lower_bound_s
+from partita.planners.evaluate import Evaluator
+from partita.planners.power import device_watts
+from partita.planners.single import single_drafts
+
+#: Less gain than this over the best single device is not worth more machines.
+WORTH_GAIN = 0.01
+
+
+def find_plan(
+    cost: Costs,
+    *,
+    planner: str = "best",
+    objective: Objective | None = None,
+    options: PlanOptions | None = None,
+) -> Result:
+    """Return a plan, its predicted cost and how good it is.
+
+    Args:
+        cost: Seconds of layers and transfers, with the graph and the cluster.
+        planner: One of :func:`planner_names`.
+        objective: Shorthand for the option of that name.
+        options: What is wanted.
+
+    Raises:
+        PlanError: The planner, the objective, or a name in the options is unknown.
+        InfeasibleError: No plan satisfies the constraints.
+    """
+    began_s = time.monotonic()
+    options = options or PlanOptions()
+    if objective is not None:
+        options = replace(options, objective=objective)
+    return _find(cost, planner, _checked(cost, options), began_s)
+
+
+def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
+    if options.objective not in OBJECTIVES:
+        allowed = ", ".join(OBJECTIVES)
+        raise PlanError(
+            f"Objective '{options.objective}' is unknown; allowed: {allowed}.",
+            subject=options.objective,
+        )
+    powers = (device_watts(device.kind) for device in cost.cluster.devices)
+    if options.objective == "energy" and all(power is None for power in powers):
+        raise PlanError(
+            "Objective 'energy' needs devices whose power is known: give 'kind' a name of the"
+            " catalogue in the cluster file.",
+            subject="energy",
+        )
+    if options.in_flight < 1:
+        raise PlanError(f"Requests in flight: {options.in_flight}, must be at least 1.")
+    return options
+
+
+def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Result:
+    method = get_planner(name)
+    evaluator = Evaluator(cost, options)
+    found = method.choose(evaluator)
+    estimate = evaluator.estimate(found.draft)
+    bound_s = lower_bound_s(evaluator)
+    singles = [evaluator.latency_of(draft) for draft in single_drafts(evaluator)]
+    best_single_s = min(singles)
+    status: Status = found.status
+    if options.objective == "latency" and estimate.latency_s <= bound_s * (1 + 1e-9):
+        status = "optimal"
+    gain = best_single_s - estimate.latency_s
+    return Result(
+        plan=evaluator.plan(found.draft, planner=name),
+        estimate=estimate,
+        lower_bound_s=bound_s,
+        status=status,
+        search_s=time.monotonic() - began_s,
+        worth_splitting=gain > WORTH_GAIN * estimate.latency_s,
+        best_single_s=best_single_s,
+        evaluations=evaluator.evaluations,
+    )

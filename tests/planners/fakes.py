@@ -1,0 +1,163 @@
+"""A cost model made by hand, and small networks: what tests of planners share."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from partita.cluster import Cluster, Device, Link
+from partita.compile import FragmentWork, Layout
+from partita.execution import Durations, LinkSpec
+from partita.graph import Graph, load_graph
+from partita.program import Compute
+from partita.regions import Region
+
+
+@dataclass(frozen=True)
+class FakeCost:
+    """Seconds by hand: a rate per device, a fixed cost per fragment and layer, links as they are.
+
+    Attributes:
+        macs_per_s: Per device.
+        overhead_s: Of one fragment.
+        tile_rows: Rows are computed this many at a time, which makes a staircase.
+    """
+
+    graph: Graph
+    cluster: Cluster
+    macs_per_s: Mapping[str, float]
+    overhead_s: float = 1e-4
+    tile_rows: int = 1
+    _seen: dict[object, float] = field(default_factory=dict, compare=False)
+
+    def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
+        """Return the layer's share of its work, rows rounded up to whole tiles."""
+        one = self.graph.layer(layer)
+        work = 0.0
+        for tensor, box in boxes.items():
+            shape = self.graph.tensors[tensor].shape if tensor in self.graph.tensors else box.shape
+            share = box.size / max(1, int(np.prod(shape)))
+            if len(shape) > 2 and box.shape[2]:
+                share *= -(-box.shape[2] // self.tile_rows) * self.tile_rows / box.shape[2]
+            work = max(work, share * (one.macs + 2 * one.output_bytes))
+        return work / self.macs_per_s[device]
+
+    def work_s(self, device: str, work: FragmentWork) -> float:
+        """Return the sum over the layers and the fixed cost."""
+        key = (device, work.key)
+        if key not in self._seen:
+            total = sum(self.layer_s(device, one.layer, dict(one.boxes)) for one in work.layers)
+            self._seen[key] = self.overhead_s + work.share * total
+        return self._seen[key]
+
+    def transfer_s(self, source: str, target: str, nbytes: int) -> float:
+        """Return the message's time on the link, and the link's delay."""
+        link = self.cluster.link(source, target)
+        if link is None:
+            return float("inf")
+        return link.per_message_s + nbytes / link.bandwidth_bytes_per_s + link.latency_s
+
+    def price(self, layout: Layout) -> Durations:
+        """Return durations of all steps; encoding and decoding cost nothing."""
+        compute_s = {
+            step.id: self.work_s(part.device, layout.works[step.fragment])
+            for part in layout.program.devices
+            for step in part.steps
+            if isinstance(step, Compute)
+        }
+        links = {
+            (link.source, link.target): LinkSpec(
+                link.bandwidth_bytes_per_s, link.latency_s, link.per_message_s, link.medium
+            )
+            for link in self.cluster.links
+        }
+        return Durations(compute_s, links=links)
+
+
+def make_cost(graph: Graph, *rates: float, bandwidth: float = 25e6, **more: float) -> FakeCost:
+    """Return a cost model for devices ``d0`` (the requester), ``d1``... with these MAC/s."""
+    names = [f"d{number}" for number in range(len(rates))]
+    cluster = Cluster.of(names, bandwidth_bytes_per_s=bandwidth, latency_s=more.pop("latency", 0.0))
+    return FakeCost(graph, cluster, dict(zip(names, rates, strict=True)), **more)  # type: ignore[arg-type]
+
+
+def conv(
+    name: str, source: str, target: str, shape: Sequence[int], **attrs: object
+) -> list[object]:
+    """Return a convolution node and its weights (out, in, kernel, kernel)."""
+    weights = numpy_helper.from_array(np.ones(shape, np.float32) * 0.1, f"{name}.w")
+    pad = shape[-1] // 2
+    given = {"pads": [pad] * 4, **attrs}
+    return [helper.make_node("Conv", [source, weights.name], [target], name=name, **given), weights]
+
+
+def make_graph(
+    parts: Sequence[object], inputs: Mapping[str, Sequence[int]], outputs: Sequence[str]
+) -> Graph:
+    """Return the graph of nodes and initializers."""
+    nodes = [part for part in parts if isinstance(part, onnx.NodeProto)]
+    weights = [part for part in parts if isinstance(part, onnx.TensorProto)]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, list(s)) for n, s in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        weights,
+    )
+    return load_graph(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+
+
+def make_chain(layers: int, *, height: int = 8, channels: int = 4, seed: int = 0) -> Graph:
+    """Return a chain of convolutions whose channels, kernels and strides come from a seed."""
+    rng = random.Random(seed)
+    parts: list[object] = []
+    before, source = channels, "x"
+    for number in range(layers):
+        after = channels * rng.choice((1, 1, 2))
+        kernel = rng.choice((1, 3, 3))
+        stride = 2 if rng.random() < 0.2 and height >= 8 else 1
+        target = f"t{number}"
+        shape = (after, before, kernel, kernel)
+        parts += conv(f"c{number}", source, target, shape, strides=[stride, stride])
+        before, source, height = after, target, -(-height // stride)
+    return make_graph(parts, {"x": (1, channels, 8, 8)}, [source])
+
+
+def make_residual(seed: int = 0) -> Graph:
+    """Return a small network with a residual sum and a mean over space at its end."""
+    rng = random.Random(seed)
+    width = rng.choice((2, 4, 8))
+    parts = [
+        *conv("c0", "x", "a", (width, 3, 3, 3)),
+        *conv("c1", "a", "b", (width, width, 3, 3)),
+        helper.make_node("Add", ["a", "b"], ["s"], name="add"),
+        *conv("c2", "s", "t", (width, width, 1, 1)),
+        helper.make_node("GlobalAveragePool", ["t"], ["y"], name="pool"),
+    ]
+    return make_graph(parts, {"x": (1, 3, 8, 8)}, ["y"])
+
+
+def make_gated() -> Graph:
+    """Return a network with squeeze and excitation between convolutions."""
+    parts = [
+        *conv("c0", "x", "a", (8, 3, 3, 3)),
+        helper.make_node("GlobalAveragePool", ["a"], ["p"], name="pool"),
+        *conv("down", "p", "q", (2, 8, 1, 1)),
+        *conv("up", "q", "g", (8, 2, 1, 1)),
+        helper.make_node("Sigmoid", ["g"], ["h"], name="gate"),
+        helper.make_node("Mul", ["a", "h"], ["m"], name="scale"),
+        *conv("c1", "m", "y", (8, 8, 3, 3)),
+    ]
+    return make_graph(parts, {"x": (1, 3, 16, 16)}, ["y"])
+
+
+def unlinked(graph: Graph) -> FakeCost:
+    """Return a cost model with a fast device that no link reaches."""
+    links = [Link("d0", "d1", 1e9), Link("d1", "d0", 1e9)]
+    cluster = Cluster.of([Device("d0"), Device("d1"), Device("d2")], links=links)
+    return FakeCost(graph, cluster, {"d0": 1e8, "d1": 2e8, "d2": 1e12})
