@@ -1,1 +1,20 @@
-"""Part of Partita."""
+"""The cost model: from graph, cluster and profiles to time, memory and energy."""
+
+from partita.cost.amount import Amount, Amounts
+from partita.cost.device import DeviceCost
+from partita.cost.estimators import ESTIMATORS, Estimator, Sources, make_estimator
+from partita.cost.memory import MemoryUse
+from partita.cost.model import CostModel, CostOptions
+
+__all__ = [
+    "ESTIMATORS",
+    "Amount",
+    "Amounts",
+    "CostModel",
+    "CostOptions",
+    "DeviceCost",
+    "Estimator",
+    "MemoryUse",
+    "Sources",
+    "make_estimator",
+]

@@ -1,0 +1,116 @@
+"""How much work a layer is, and how much of it a box of its output asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from partita.graph import Graph, Layer
+from partita.graph.splits import RowAxes, row_axes
+from partita.program import DTYPE_BYTES
+from partita.regions import Region
+
+_DENSE = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+
+@dataclass(frozen=True)
+class Amount:
+    """The whole of one layer.
+
+    Attributes:
+        kind: Operator of the layer's core.
+        group: ``dense``, ``winograd`` (3x3, stride 1), ``depthwise`` or ``stream`` (no
+            multiplications worth counting).
+        macs: Multiply-accumulates.
+        weight_bytes: Read whatever the number of rows.
+        moved_bytes: Inputs and outputs together.
+        rows: Extent of the first output along its row axis; 1 where it has none.
+        channels: Extent of the first output along its channel axis.
+    """
+
+    layer: str
+    kind: str
+    group: str
+    macs: int
+    weight_bytes: int
+    moved_bytes: int
+    rows: int
+    channels: int
+
+    def macs_at(self, rows: int) -> float:
+        """Return multiply-accumulates for ``rows`` output rows."""
+        return self.macs * rows / self.rows
+
+    def bytes_at(self, rows: int) -> float:
+        """Return bytes that move for ``rows`` output rows."""
+        return self.weight_bytes + self.moved_bytes * rows / self.rows
+
+
+class Amounts:
+    """The amounts of all layers of a graph, and the extents of boxes.
+
+    Args:
+        graph: The network.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.axes: RowAxes = row_axes(graph)
+        self.layers = {layer.name: self._amount(layer) for layer in graph.layers}
+        self._places = {layer.name: self._place(layer) for layer in graph.layers}
+
+    def _amount(self, layer: Layer) -> Amount:
+        output = layer.outputs[0] if layer.outputs else ""
+        shape = self.graph.tensors[output].shape if output else ()
+        axis = self.axes.axis(output)
+        moved = sum(self.graph.size_bytes(name) for name in layer.inputs) + layer.output_bytes
+        channels = shape[1] if len(shape) > 1 else 1
+        return Amount(
+            layer=layer.name,
+            kind=layer.kind,
+            group=find_group(layer, channels),
+            macs=layer.macs,
+            weight_bytes=layer.weight_bytes,
+            moved_bytes=moved,
+            rows=1 if axis is None else max(1, shape[axis]),
+            channels=max(1, channels),
+        )
+
+    def _place(self, layer: Layer) -> tuple[int | None, int]:
+        """Return the row axis of the first output, and the elements of one of its rows."""
+        if not layer.outputs:
+            return None, 1
+        spec = self.graph.tensors[layer.outputs[0]]
+        axis = self.axes.axis(layer.outputs[0])
+        size = max(1, Region.full(spec.shape).size)
+        return axis, size if axis is None else max(1, size // max(1, spec.shape[axis]))
+
+    def extent(self, layer: str, box: Region) -> tuple[int, float]:
+        """Return the rows of ``box`` of the layer's first output, and the share of each row."""
+        axis, row_size = self._places[layer]
+        if axis is None:
+            return 1, box.size / row_size
+        start, stop = box.bounds[axis]
+        rows = stop - start
+        return rows, box.size / (rows * row_size) if rows > 0 else 0.0
+
+
+def find_group(layer: Layer, channels: int) -> str:
+    """Return the group of layers that share an efficiency."""
+    window = layer.window
+    if layer.macs == 0 or layer.kind not in _DENSE:
+        return "stream"
+    if window is not None and window.groups > 1 and window.groups >= channels:
+        return "depthwise"
+    if window is not None and set(window.kernel) == {3} and set(window.stride) == {1}:
+        return "winograd"
+    return "dense"
+
+
+def pieces_bytes(graph: Graph, pieces: Sequence[tuple[str, Region]], dtype: str) -> int:
+    """Return the size of pieces; ``dtype`` counts for tensors that the graph does not know."""
+    total = 0
+    for tensor, box in pieces:
+        spec = graph.tensors.get(tensor)
+        total += box.size * DTYPE_BYTES.get(dtype if spec is None else spec.dtype, 4)
+    return total

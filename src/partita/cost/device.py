@@ -1,0 +1,152 @@
+"""What work costs on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from partita.cluster import CatalogueEntry, Device
+from partita.compile import FragmentWork
+from partita.cost.amount import Amounts, pieces_bytes
+from partita.cost.estimators import Estimator
+from partita.profile import RunCost, WireCost
+from partita.regions import Region
+
+_FREE = WireCost(0.0, 0.0, 0.0, 0.0)
+#: Fewer channels than this are read in the standard layout even by blocked layers.
+_MIN_BLOCK = 8
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What a :class:`DeviceCost` is made of.
+
+    Attributes:
+        slow_down: All times are multiplied by it.
+        blocked: Layers that the engine keeps in a layout of its own.
+        watts_busy: Power while computing.
+    """
+
+    device: Device
+    estimator: Estimator
+    runs: RunCost
+    wires: dict[str, WireCost]
+    blocked: frozenset[str]
+    slow_down: float
+    watts_busy: float
+    precision: str = "float32"
+
+
+class DeviceCost:
+    """Seconds of layers, works and pieces on one device; remembers what it was asked.
+
+    Args:
+        facts: The device and what is known of it.
+        amounts: The graph's layers.
+    """
+
+    def __init__(self, facts: DeviceFacts, amounts: Amounts) -> None:
+        self.facts = facts
+        self._amounts = amounts
+        self._curves: dict[str, Sequence[float]] = {}
+        self._stages: dict[int, tuple[FragmentWork, float]] = {}
+        self._others: dict[tuple[object, ...], float] = {}
+
+    def layer_s(self, layer: str, box: Region) -> float:
+        """Return the seconds that a layer takes for ``box`` of its first output, in company."""
+        curve = self._curves.get(layer)
+        if curve is None:
+            curve = self._curves[layer] = self._curve(layer)
+        rows, share = self._amounts.extent(layer, box)
+        return curve[rows if rows < len(curve) else -1] * share
+
+    def _curve(self, layer: str) -> list[float]:
+        scale = self.facts.slow_down * self.facts.runs.factor
+        found = self.facts.estimator.curve(self._amounts.layers[layer])
+        return [scale * seconds for seconds in found]
+
+    def work_s(self, work: FragmentWork) -> float:
+        """Return the seconds of one run of ``work``."""
+        if work.kind != "stage":
+            return self._other_s(work)
+        found = self._stages.get(id(work))
+        if found is None:
+            found = self._stages[id(work)] = (work, self._stage_s(work))
+        return found[1]
+
+    def _stage_s(self, work: FragmentWork) -> float:
+        layers_s = sum(self.layer_s(one.layer, one.boxes[0][1]) for one in work.layers)
+        return layers_s + self._run_s(work)
+
+    def _run_s(self, work: FragmentWork) -> float:
+        """Return what the run costs beyond its layers: itself, its length, and its borders."""
+        runs = self.facts.runs
+        seconds = runs.overhead_s + runs.layer_s * len(work.layers)
+        if self.facts.blocked:
+            graph, blocked = self._amounts.graph, self.facts.blocked
+            inside = {one.layer for one in work.layers}
+            for tensor, box in work.inputs:
+                readers = (reader.name for reader in graph.readers(tensor))
+                if _has_blocks(box) and any(r in blocked and r in inside for r in readers):
+                    seconds += runs.enter_s_per_byte * self._bytes(tensor, box)
+            for tensor, box in work.outputs:
+                maker = graph.producer(tensor)
+                if maker is not None and maker.name in blocked:
+                    seconds += runs.leave_s_per_byte * self._bytes(tensor, box)
+        return seconds * self.facts.slow_down
+
+    def _bytes(self, tensor: str, box: Region) -> int:
+        return pieces_bytes(self._amounts.graph, [(tensor, box)], self.facts.precision)
+
+    def _other_s(self, work: FragmentWork) -> float:
+        key = work.key
+        found = self._others.get(key)
+        if found is None:
+            found = self._others[key] = (
+                self._partial_s(work) if work.kind == "partial" else self._merge_s(work)
+            )
+        return found
+
+    def _partial_s(self, work: FragmentWork) -> float:
+        """Return a core over part of its input: that share of the whole layer."""
+        layer = work.layers[0].layer
+        output = self._amounts.graph.layer(layer).outputs[0]
+        whole = Region.full(self._amounts.graph.tensors[output].shape)
+        return self.layer_s(layer, whole) * work.share + self._run_s(work)
+
+    def _merge_s(self, work: FragmentWork) -> float:
+        """Return the adding of partial results: every byte read and written once."""
+        moved = pieces_bytes(
+            self._amounts.graph, (*work.inputs, *work.outputs), self.facts.precision
+        )
+        scale = self.facts.slow_down * self.facts.runs.factor
+        return moved * self.facts.runs.copy_s_per_byte * scale + self._run_s(work)
+
+    def encode_s(self, wire: str, size_bytes: int) -> float:
+        """Return the seconds that encoding a piece takes, by its bytes in memory."""
+        cost = self.facts.wires.get(wire, _FREE)
+        return (cost.encode_s + cost.encode_s_per_byte * size_bytes) * self.facts.slow_down
+
+    def decode_s(self, wire: str, size_bytes: int) -> float:
+        """Return the seconds that decoding a piece takes, by its bytes in memory."""
+        cost = self.facts.wires.get(wire, _FREE)
+        return (cost.decode_s + cost.decode_s_per_byte * size_bytes) * self.facts.slow_down
+
+    def load_s(self, weight_bytes: int) -> float:
+        """Return the seconds that making a fragment ready takes."""
+        runs = self.facts.runs
+        return (runs.load_s + runs.load_s_per_byte * weight_bytes) * self.facts.slow_down
+
+
+def _has_blocks(box: Region) -> bool:
+    shape = box.shape
+    return len(shape) > 2 and shape[1] >= _MIN_BLOCK
+
+
+def catalogue_runs(entry: CatalogueEntry) -> RunCost:
+    """Return the cost of runs of a device that is known from the catalogue only."""
+    return RunCost(
+        overhead_s=entry.overhead_s,
+        layer_s=entry.layer_overhead_s,
+        copy_s_per_byte=1 / (entry.memory_bytes_per_s * entry.bandwidth_efficiency),
+    )

@@ -1,0 +1,317 @@
+"""Six ways to say how long a layer takes: one interface, one registry.
+
+The table is what was measured; the others are the simpler models that papers use, and differ from
+it where devices are not linear in the number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import nnls
+from sklearn.neighbors import KNeighborsRegressor
+
+from partita.cluster import CatalogueEntry
+from partita.cost.amount import Amount
+from partita.errors import ClusterError
+from partita.profile import Profile, Sample
+
+Floats = npt.NDArray[np.float64]
+
+
+class Estimator(Protocol):
+    """Says how long layers take on one device."""
+
+    def curve(self, amount: Amount) -> Sequence[float]:
+        """Return seconds for 0, 1, ... up to all of the layer's output rows.
+
+        Never negative, never falling, and 0 for 0 rows.
+        """
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What an estimator may learn from.
+
+    Attributes:
+        device: Name for messages.
+        amounts: All layers of the graph by name.
+        profile: Measured on this kind of device, or None.
+        entry: The catalogue's entry, or None.
+        precision: Number format of the model.
+    """
+
+    device: str
+    amounts: Mapping[str, Amount]
+    profile: Profile | None
+    entry: CatalogueEntry | None
+    precision: str = "float32"
+
+    def measured(self) -> Profile:
+        """Return the profile.
+
+        Raises:
+            ClusterError: There is none.
+        """
+        if self.profile is None:
+            raise ClusterError(
+                f"Device {self.device!r} has no profile: this estimator needs one. Measure it with"
+                " 'partita profile MODEL -o FILE' and name FILE in the cluster file, or use the"
+                " roofline estimator with a kind of the catalogue.",
+                subject=self.device,
+            )
+        return self.profile
+
+    def samples(self, amount: Amount) -> tuple[Sample, ...]:
+        """Return the layer's samples.
+
+        Raises:
+            ClusterError: The profile does not have the layer.
+        """
+        layer = self.measured().layers.get(amount.layer)
+        if layer is None or not layer.samples:
+            raise ClusterError(
+                f"Profile of device {self.device!r} has no layer {amount.layer!r}: it is of"
+                " another model. Measure this model with 'partita profile'.",
+                subject=amount.layer,
+            )
+        return layer.samples
+
+    def points(self) -> list[tuple[Amount, Sample]]:
+        """Return all samples that took time, with the amount of their layer."""
+        return [
+            (self.amounts[name], sample)
+            for name, layer in self.measured().layers.items()
+            if name in self.amounts
+            for sample in layer.samples
+            if sample.seconds > 0
+        ]
+
+
+def rising(seconds: Sequence[float] | Floats) -> list[float]:
+    """Return seconds for 0, 1, ... rows out of those for 1, 2, ...: not negative, not falling."""
+    kept = np.maximum.accumulate(np.maximum(np.asarray(seconds, float), 0.0))
+    return [0.0, *kept.tolist()]
+
+
+def _rows(amount: Amount) -> Floats:
+    return np.arange(1, amount.rows + 1, dtype=float)
+
+
+class Table:
+    """Interpolation between measured extents; below the least, the line of the first two."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def curve(self, amount: Amount) -> Sequence[float]:
+        """Return the layer's seconds; see :meth:`Estimator.curve`."""
+        samples = _without_humps(self._sources.samples(amount))
+        rows = np.array([sample.rows for sample in samples], float)
+        seconds = np.array([sample.seconds for sample in samples])
+        wanted = _rows(amount)
+        found = np.interp(wanted, rows, seconds)
+        if len(rows) > 1:
+            found = _extend(wanted, found, rows, seconds)
+        elif rows[0] != amount.rows:
+            found = seconds[0] * wanted / rows[0]
+        return rising(found)
+
+
+def _extend(wanted: Floats, found: Floats, rows: Floats, seconds: Floats) -> Floats:
+    """Return ``found`` with the end lines drawn on where no extent was measured."""
+    first = (seconds[1] - seconds[0]) / (rows[1] - rows[0])
+    last = (seconds[-1] - seconds[-2]) / (rows[-1] - rows[-2])
+    below = np.maximum(seconds[0] + first * (wanted - rows[0]), seconds[0] * wanted / rows[0])
+    above = seconds[-1] + last * (wanted - rows[-1])
+    return np.where(wanted < rows[0], below, np.where(wanted > rows[-1], above, found))
+
+
+def _without_humps(samples: Sequence[Sample]) -> list[Sample]:
+    """Return samples without those that noise made slower than a larger extent."""
+    kept: list[Sample] = []
+    for sample in reversed(samples):
+        if not kept or sample.seconds <= kept[-1].seconds:
+            kept.append(sample)
+        else:
+            kept.append(Sample(sample.rows, kept[-1].seconds, sample.count, sample.spread_s))
+    return kept[::-1]
+
+
+class Linear:
+    """One line per layer, errors weighed by the square of 1 / seconds."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def curve(self, amount: Amount) -> Sequence[float]:
+        """Return the layer's seconds; see :meth:`Estimator.curve`."""
+        samples = self._sources.samples(amount)
+        rows = np.array([sample.rows for sample in samples], float)
+        seconds = np.array([sample.seconds for sample in samples])
+        basis = np.stack([np.ones_like(rows), rows], axis=1)
+        fixed, slope = _fit(basis, seconds)
+        return rising(fixed + slope * _rows(amount))
+
+
+class PiecewiseLinear:
+    """Two lines per layer that meet at a quarter of the rows."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def curve(self, amount: Amount) -> Sequence[float]:
+        """Return the layer's seconds; see :meth:`Estimator.curve`."""
+        samples = self._sources.samples(amount)
+        rows = np.array([sample.rows for sample in samples], float)
+        seconds = np.array([sample.seconds for sample in samples])
+        knots = np.unique([1.0, max(1.0, amount.rows / 4), float(amount.rows)])
+        values = _fit(_hats(rows, knots), seconds)
+        return rising(_hats(_rows(amount), knots) @ values)
+
+
+def _hats(rows: Floats, knots: Floats) -> Floats:
+    """Return the weight of each knot's value at each number of rows."""
+    units = np.eye(len(knots))
+    return np.stack([np.interp(rows, knots, unit) for unit in units], axis=1)
+
+
+def _fit(basis: Floats, seconds: Floats) -> Floats:
+    """Return coefficients that are not negative and make the least relative squares."""
+    weights = 1 / np.maximum(seconds, 1e-7)
+    found, _ = nnls(basis * weights[:, None], seconds * weights)
+    return np.asarray(found, float)
+
+
+class Regression:
+    """Per kind of layer: a fixed part, one per multiply-accumulate, one per byte."""
+
+    def __init__(self, sources: Sources) -> None:
+        gathered: dict[str, list[tuple[list[float], float]]] = {}
+        for amount, sample in sources.points():
+            point = (_features(amount, sample.rows), sample.seconds)
+            gathered.setdefault(amount.group, []).append(point)
+        everything = [point for points in gathered.values() for point in points]
+        self._all = self._solve(everything)
+        self._groups = {group: self._solve(points) for group, points in gathered.items()}
+
+    @staticmethod
+    def _solve(points: Sequence[tuple[list[float], float]]) -> Floats:
+        if not points:
+            return np.zeros(3)
+        return _fit(np.array([x for x, _ in points]), np.array([y for _, y in points]))
+
+    def curve(self, amount: Amount) -> Sequence[float]:
+        """Return the layer's seconds; see :meth:`Estimator.curve`."""
+        factors = self._groups.get(amount.group, self._all)
+        return rising(
+            [float(np.dot(_features(amount, rows), factors)) for rows in range(1, amount.rows + 1)]
+        )
+
+
+def _features(amount: Amount, rows: int) -> list[float]:
+    return [1.0, amount.macs_at(rows) * 1e-9, amount.bytes_at(rows) * 1e-9]
+
+
+class Neighbours:
+    """The mean of the most similar measured layers and extents, weighed by likeness.
+
+    Likeness is in the logarithms of multiply-accumulates and bytes, and the group; what is averaged
+    is seconds per unit of work, so that a neighbour of another size is scaled.
+    """
+
+    _COUNT = 3
+    _GROUPS = ("dense", "winograd", "depthwise", "stream")
+
+    def __init__(self, sources: Sources) -> None:
+        points: list[list[float]] = []
+        rates: list[float] = []
+        for amount, sample in sources.points():
+            points.append(self._point(amount, sample.rows))
+            rates.append(np.log(sample.seconds / self._work(amount, sample.rows)))
+        self._model = KNeighborsRegressor(min(self._COUNT, max(1, len(points))), weights="distance")
+        self._empty = not points
+        if points:
+            self._model.fit(np.array(points), np.array(rates))
+
+    @staticmethod
+    def _work(amount: Amount, rows: int) -> float:
+        return amount.macs_at(rows) + amount.bytes_at(rows) + 1.0
+
+    def _point(self, amount: Amount, rows: int) -> list[float]:
+        group = [10.0 * (amount.group == name) for name in self._GROUPS]
+        sizes = np.log([amount.macs_at(rows) + 1, amount.bytes_at(rows) + 1, amount.channels])
+        return [*sizes.tolist(), *group]
+
+    def curve(self, amount: Amount) -> Sequence[float]:
+        """Return the layer's seconds; see :meth:`Estimator.curve`."""
+        if self._empty:
+            return [0.0] * (amount.rows + 1)
+        wanted = range(1, amount.rows + 1)
+        rates = self._model.predict(np.array([self._point(amount, rows) for rows in wanted]))
+        work = np.array([self._work(amount, rows) for rows in wanted])
+        return rising(np.exp(rates) * work)
+
+
+class Roofline:
+    """Peak rates and efficiencies of the catalogue; needs no profile.
+
+    Rows and channels are computed in tiles, and a part of a tile costs a whole one, so that the
+    curve is a staircase.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        if sources.entry is None:
+            raise ClusterError(
+                f"Device {sources.device!r} is of no kind that the catalogue knows: the roofline"
+                " estimator needs one. Give the device a kind, or measure a profile.",
+                subject=sources.device,
+            )
+        self._entry = sources.entry
+        peaks = sources.entry.peak_macs_per_s
+        self._peak = peaks.get(sources.precision, peaks["float32"])
+
+    def curve(self, amount: Amount) -> Sequence[float]:
+        """Return the layer's seconds; see :meth:`Estimator.curve`."""
+        return rising([self._seconds(amount, rows) for rows in range(1, amount.rows + 1)])
+
+    def _seconds(self, amount: Amount, rows: int) -> float:
+        entry = self._entry
+        efficiency = {
+            "winograd": entry.winograd_efficiency,
+            "depthwise": entry.depthwise_efficiency,
+        }.get(amount.group, entry.efficiency)
+        tiled_rows = ceil(rows / entry.tile_rows) * entry.tile_rows
+        tiles = ceil(amount.channels / entry.tile_channels) * entry.tile_channels
+        macs = amount.macs_at(tiled_rows) * tiles / amount.channels
+        compute_s = macs / (self._peak * efficiency)
+        rate = entry.memory_bytes_per_s * entry.bandwidth_efficiency
+        return max(compute_s, amount.bytes_at(rows) / rate)
+
+
+ESTIMATORS: dict[str, Callable[[Sources], Estimator]] = {
+    "table": Table,
+    "linear": Linear,
+    "piecewise_linear": PiecewiseLinear,
+    "knn": Neighbours,
+    "regression": Regression,
+    "roofline": Roofline,
+}
+
+
+def make_estimator(name: str, sources: Sources) -> Estimator:
+    """Return the estimator called ``name``.
+
+    Raises:
+        ClusterError: There is none of that name, or its sources are missing.
+    """
+    if name not in ESTIMATORS:
+        known = ", ".join(ESTIMATORS)
+        message = f"Estimator {name!r} is unknown: known are {known}."
+        raise ClusterError(message, subject=name)
+    return ESTIMATORS[name](sources)

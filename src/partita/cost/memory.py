@@ -1,0 +1,100 @@
+"""How much memory a layout takes on each device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from partita.compile import FragmentWork, Layout
+from partita.cost.amount import pieces_bytes
+from partita.graph import Graph
+from partita.program import (
+    Compute,
+    Deliver,
+    DeviceProgram,
+    Feed,
+    Input,
+    Load,
+    Receive,
+    Send,
+)
+
+#: ONNX Runtime packs weights for its kernels and keeps both: a VGG-16 of 550 MB takes 964 MB.
+PACKED_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes on one device.
+
+    Attributes:
+        weights: Of all fragments that the device loads.
+        packed: The engine's own copies of them.
+        pieces: Live pieces of tensors, for all requests in flight.
+        arena: What the engine holds inside the largest fragment.
+    """
+
+    weights: int
+    packed: int
+    pieces: int
+    arena: int
+
+    @property
+    def total(self) -> int:
+        """All together."""
+        return self.weights + self.packed + self.pieces + self.arena
+
+
+def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUse:
+    """Return the memory of one device.
+
+    Pieces are counted as if the steps ran in the program's order, each request in flight with its
+    own; a run that reorders steps can hold a little more.
+    """
+    fragments = {step.fragment for step in part.steps if isinstance(step, Load)}
+    works = [layout.works[fragment] for fragment in sorted(fragments)]
+    weights = sum(work.weight_bytes for work in works)
+    return MemoryUse(
+        weights=weights,
+        packed=int(weights * PACKED_SHARE),
+        pieces=_peak_bytes(part) * layout.program.in_flight,
+        arena=max((_arena_bytes(graph, work) for work in works), default=0),
+    )
+
+
+def _arena_bytes(graph: Graph, work: FragmentWork) -> int:
+    """Return the most bytes of neighbouring layers' outputs inside a fragment."""
+    sizes = [pieces_bytes(graph, one.boxes, "float32") for one in work.layers]
+    return max((a + b for a, b in zip(sizes, [*sizes[1:], 0], strict=True)), default=0)
+
+
+def _peak_bytes(part: DeviceProgram) -> int:
+    sizes = {buffer.id: buffer.size_bytes for buffer in part.buffers}
+    left = {buffer.id: buffer.readers for buffer in part.buffers}
+    held = peak = 0
+    for step in part.steps:
+        if isinstance(step, Load):
+            continue
+        for buffer in _writes(step):
+            held += sizes[buffer]
+        peak = max(peak, held)
+        for buffer in (*_reads(step), *_writes(step)):
+            if buffer not in _writes(step):
+                left[buffer] -= 1
+            if left[buffer] <= 0 and sizes[buffer]:
+                held -= sizes[buffer]
+                sizes[buffer] = 0
+    return peak
+
+
+def _writes(step: Feed | Receive | Compute | Send | Deliver) -> Sequence[int]:
+    if isinstance(step, Compute):
+        return step.writes
+    return (step.write,) if isinstance(step, Feed | Receive) else ()
+
+
+def _reads(step: Feed | Receive | Compute | Send | Deliver) -> Sequence[int]:
+    if isinstance(step, Send):
+        return (step.read,)
+    reads: tuple[Input, ...] = step.reads if isinstance(step, Compute | Deliver) else ()
+    return tuple({buffer for read in reads for buffer in read.buffers})

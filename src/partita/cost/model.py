@@ -1,0 +1,287 @@
+"""One object that knows what everything costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from partita.cluster import THIS_MACHINE, CatalogueEntry, Cluster, Device, find_entry
+from partita.compile import FragmentWork, Layout, build_layout
+from partita.cost.amount import Amounts
+from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs
+from partita.cost.estimators import Sources, make_estimator
+from partita.cost.memory import MemoryUse, device_memory
+from partita.errors import ClusterError
+from partita.execution.durations import Durations, LinkSpec
+from partita.graph import Graph
+from partita.plan import Plan
+from partita.profile import Profile, RunCost, load_profile
+from partita.program import DTYPE_BYTES, Compute, Load, Program, Receive, Send
+from partita.regions import Region
+
+#: Stands for every device without a profile of its own.
+ANY_DEVICE = "*"
+#: Whose power counts for devices of no known kind.
+_USUAL_KIND = "laptop"
+
+
+@dataclass(frozen=True)
+class CostOptions:
+    """Fixed costs that no profile holds.
+
+    Attributes:
+        admit_s: The leader's own work per request.
+        receive_s: Handling one message on the receiving device, beyond decoding.
+        send_s: Handling one message on the sending device, beyond encoding.
+    """
+
+    admit_s: float = 0.0
+    receive_s: float = 0.0
+    send_s: float = 0.0
+
+
+class CostModel:
+    """Time, memory and energy of layers, works, transfers and layouts.
+
+    A device is priced by its own profile (from ``profiles`` or its cluster entry), else by the
+    profile of this machine times the device's slow-down, else by the catalogue.
+
+    Args:
+        graph: The network.
+        cluster: The devices and links.
+        estimator: How profiles are read; see ``partita.cost.ESTIMATORS``. Devices without a profile
+            are always priced by ``roofline``.
+        profiles: One profile: of this machine, which emulates all devices. A mapping: of each
+            device's own, by name; the name ``*`` stands for this machine.
+        options: Fixed costs.
+
+    Raises:
+        ClusterError: A device has neither profile nor kind, a profile is of another model, or a
+            name is unknown.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        cluster: Cluster,
+        *,
+        estimator: str = "table",
+        profiles: Profile | Mapping[str, Profile] | None = None,
+        options: CostOptions | None = None,
+    ) -> None:
+        self.graph = graph
+        self.cluster = cluster
+        self.estimator = estimator
+        self.options = options or CostOptions()
+        self.amounts = Amounts(graph)
+        self._profiles = profiles
+        if isinstance(profiles, Mapping):
+            for name in profiles:
+                if name != ANY_DEVICE:
+                    cluster.device(name)
+        self.devices = {device.name: self._price(device) for device in cluster.devices}
+        self.links = {
+            (link.source, link.target): LinkSpec(
+                link.bandwidth_bytes_per_s,
+                link.latency_s,
+                link.per_message_s,
+                medium=link.medium,
+                trace=link.trace,
+            )
+            for link in cluster.links
+        }
+
+    def _price(self, device: Device) -> DeviceCost:
+        profile, slow_down = self._find_profile(device)
+        entry = None if device.kind == THIS_MACHINE else find_entry(device.kind)
+        name = self.estimator if profile is not None else "roofline"
+        if profile is None and entry is None:
+            raise ClusterError(
+                f"Device {device.name!r} has neither profile nor a kind of the catalogue. Measure"
+                " it with 'partita profile MODEL -o FILE' and name FILE in the cluster file.",
+                subject=device.name,
+            )
+        if profile is not None:
+            self._check_model(device, profile)
+        precision = self._precision()
+        sources = Sources(device.name, self.amounts.layers, profile, entry, precision)
+        return DeviceCost(
+            DeviceFacts(
+                device=device,
+                estimator=make_estimator(name, sources),
+                runs=_runs(profile if name != "roofline" else None, entry),
+                wires=profile.wires if profile is not None else {},
+                blocked=_blocked(profile) if name != "roofline" else frozenset(),
+                slow_down=slow_down,
+                watts_busy=(entry or find_entry(_USUAL_KIND)).watts_busy,
+                precision=precision,
+            ),
+            self.amounts,
+        )
+
+    def _find_profile(self, device: Device) -> tuple[Profile | None, float]:
+        """Return the profile that holds for a device, and what its times are multiplied by."""
+        if isinstance(self._profiles, Profile):
+            return self._profiles, device.slow_down
+        given = self._profiles or {}
+        if device.name in given:
+            return given[device.name], 1.0
+        if device.profile is not None:
+            return load_profile(device.profile), 1.0
+        here = given.get(ANY_DEVICE)
+        return (here, device.slow_down) if here is not None else (None, 1.0)
+
+    def _check_model(self, device: Device, profile: Profile) -> None:
+        if profile.model_hash != self.graph.hash:
+            raise ClusterError(
+                f"Profile of device {device.name!r} is of model {profile.model!r}"
+                f" ({profile.model_hash[:12]}), not of {self.graph.name!r}"
+                f" ({self.graph.hash[:12]}). Measure it with 'partita profile'.",
+                subject=device.name,
+            )
+
+    def _precision(self) -> str:
+        return self.graph.tensors[self.graph.inputs[0]].dtype if self.graph.inputs else "float32"
+
+    def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
+        """Return the seconds of one layer among others, for boxes of its outputs.
+
+        Args:
+            device: Name of the device.
+            layer: Name of the layer.
+            boxes: Output tensors and boxes; the layer's first output counts, else any.
+        """
+        first = self.graph.layer(layer).outputs[0]
+        box = boxes.get(first) or next(iter(boxes.values()))
+        return self.devices[device].layer_s(layer, box)
+
+    def work_s(self, device: str, work: FragmentWork) -> float:
+        """Return the seconds of one run of ``work`` on ``device``."""
+        return self.devices[device].work_s(work)
+
+    def transfer_s(self, source: str, target: str, size_bytes: float) -> float:
+        """Return the seconds of one message on a free link.
+
+        Zero on one device, infinite where there is no link. Bandwidth is that of time 0 where it
+        varies.
+        """
+        if source == target:
+            return 0.0
+        link = self.cluster.link(source, target)
+        if link is None:
+            return float("inf")
+        return link.per_message_s + size_bytes / link.bandwidth_at(0.0) + link.latency_s
+
+    def layout(self, plan: Plan) -> Layout:
+        """Return the plan's layout on this model's graph and cluster."""
+        return build_layout(self.graph, plan, self.cluster)
+
+    def price(self, layout: Layout) -> Durations:
+        """Return how long each step of the layout takes."""
+        compute: dict[int, float] = {}
+        receive: dict[int, float] = {}
+        encode: dict[int, float] = {}
+        load: dict[int, float] = {}
+        program = layout.program
+        for part in program.devices:
+            cost = self.devices[part.device]
+            for step in part.steps:
+                if isinstance(step, Compute):
+                    compute[step.id] = cost.work_s(layout.works[step.fragment])
+                elif isinstance(step, Receive):
+                    receive[step.id] = self._decode_s(cost, program, step)
+                elif isinstance(step, Send):
+                    encode[step.id] = self._encode_s(cost, program, step)
+                elif isinstance(step, Load):
+                    load[step.id] = cost.load_s(layout.works[step.fragment].weight_bytes)
+        return Durations(
+            compute_s=compute,
+            receive_s=receive,
+            encode_s=encode,
+            load_s=load,
+            admit_s=self.options.admit_s,
+            links=self.links,
+        )
+
+    def _decode_s(self, cost: DeviceCost, program: Program, step: Receive) -> float:
+        stream = program.streams[step.stream]
+        size = stream.box.size * DTYPE_BYTES.get(stream.dtype, 4)
+        return cost.decode_s(stream.wire, size) + self.options.receive_s
+
+    def _encode_s(self, cost: DeviceCost, program: Program, step: Send) -> float:
+        stream = program.streams[step.stream]
+        size = stream.box.size * DTYPE_BYTES.get(stream.dtype, 4)
+        return cost.encode_s(stream.wire, size) + self.options.send_s
+
+    def memory(self, layout: Layout) -> dict[str, MemoryUse]:
+        """Return the memory that the layout takes, per device it uses."""
+        return {
+            part.device: device_memory(self.graph, layout, part) for part in layout.program.devices
+        }
+
+    def busy_s(self, layout: Layout) -> dict[str, float]:
+        """Return the seconds that each device computes per request.
+
+        Of a replicated stage each device counts its share of the requests.
+        """
+        busy: dict[str, float] = {}
+        for part in layout.program.devices:
+            cost = self.devices[part.device]
+            busy[part.device] = sum(
+                cost.work_s(layout.works[step.fragment]) * _frequency(layout.program, step)
+                for step in part.steps
+                if isinstance(step, Compute)
+            )
+        return busy
+
+    def bottleneck_s(self, layout: Layout) -> float:
+        """Return the largest busy time per request over devices, links and shared mediums.
+
+        Its inverse bounds the outputs per second.
+        """
+        program = layout.program
+        busy: dict[object, float] = dict(self.busy_s(layout))
+        for part in program.devices:
+            cost = self.devices[part.device]
+            for step in part.steps:
+                if isinstance(step, Send):
+                    stream = program.streams[step.stream]
+                    link = self.links[stream.source, stream.target]
+                    wire_s = link.per_message_s + stream.wire_bytes / link.bandwidth_bytes_per_s
+                    share = _frequency(program, step)
+                    lane: object = (stream.source, stream.target)
+                    lane_s = wire_s + self._encode_s(cost, program, step)
+                    busy[lane] = busy.get(lane, 0.0) + lane_s * share
+                    if link.medium is not None:
+                        air: object = ("medium", link.medium)
+                        busy[air] = busy.get(air, 0.0) + wire_s * share
+        return max(busy.values(), default=0.0)
+
+    def energy_joules(self, layout: Layout) -> float:
+        """Return the energy of one request: each device's power when busy times its busy time.
+
+        Devices of no known kind count as the catalogue's laptop: an estimate.
+        """
+        return sum(
+            seconds * self.devices[name].facts.watts_busy
+            for name, seconds in self.busy_s(layout).items()
+        )
+
+
+def _frequency(program: Program, step: Compute | Send) -> float:
+    """Return the share of requests that take a step, routes being equally likely."""
+    share = 1.0
+    for group, _ in step.when:
+        share /= program.routes[group]
+    return share
+
+
+def _blocked(profile: Profile | None) -> frozenset[str]:
+    layers = {} if profile is None else profile.layers
+    return frozenset(name for name, layer in layers.items() if layer.blocked)
+
+
+def _runs(profile: Profile | None, entry: CatalogueEntry | None) -> RunCost:
+    if profile is not None:
+        return profile.runs
+    return RunCost() if entry is None else catalogue_runs(entry)

@@ -1,0 +1,166 @@
+"""A profile as plain data, and its file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from partita.errors import ClusterError
+
+SCHEMA_VERSION = 1
+
+
+class Sample(msgspec.Struct, frozen=True, array_like=True):
+    """What one layer took for one number of output rows.
+
+    Attributes:
+        rows: Extent of the layer's first output along its row axis; 1 where it has none.
+        seconds: The least of the rounds' medians.
+        count: Number of runs.
+        spread_s: Distance between the quartiles of all runs.
+    """
+
+    rows: int
+    seconds: float
+    count: int
+    spread_s: float
+
+
+class LayerProfile(msgspec.Struct, frozen=True):
+    """One layer on one device.
+
+    Attributes:
+        rows: Rows of the whole first output; 1 where it has no row axis.
+        blocked: Whether the engine keeps the layer's tensors in a layout of its own, so that a
+            fragment that begins or ends here must convert.
+        samples: In increasing order of rows, each extent once.
+    """
+
+    kind: str
+    rows: int
+    blocked: bool
+    samples: tuple[Sample, ...]
+
+
+class RunCost(msgspec.Struct, frozen=True):
+    """What a fragment costs beyond its layers.
+
+    Attributes:
+        overhead_s: Each run.
+        layer_s: Each layer of a run.
+        enter_s_per_byte: Converting inputs that blocked layers read.
+        leave_s_per_byte: Converting outputs that blocked layers make.
+        factor: Measured fragments over the sum of all the above.
+        copy_s_per_byte: Reading and writing memory, such as adding partial results.
+        load_s: Making one fragment ready.
+        load_s_per_byte: The same, per byte of weights.
+    """
+
+    overhead_s: float = 0.0
+    layer_s: float = 0.0
+    enter_s_per_byte: float = 0.0
+    leave_s_per_byte: float = 0.0
+    factor: float = 1.0
+    copy_s_per_byte: float = 0.0
+    load_s: float = 0.0
+    load_s_per_byte: float = 0.0
+
+
+class WireCost(msgspec.Struct, frozen=True):
+    """Encoding and decoding one piece: a fixed part and one per byte of the tensor in memory."""
+
+    encode_s: float
+    encode_s_per_byte: float
+    decode_s: float
+    decode_s_per_byte: float
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """Everything measured of one model on one device.
+
+    Attributes:
+        device: Name for people.
+        machine: Processor and system, as the system names them.
+        threads: Threads within one operator.
+        engine: Name and version.
+        provider: Execution provider.
+        precision: Number format of the measured model.
+        model_hash: Hash of the graph that was measured.
+        wires: Per wire format.
+        message_s: What one message costs on the device's fabric beyond the link, where measured.
+    """
+
+    device: str
+    machine: str
+    threads: int
+    engine: str
+    provider: str
+    precision: str
+    model: str
+    model_hash: str
+    layers: dict[str, LayerProfile]
+    runs: RunCost = RunCost()
+    wires: dict[str, WireCost] = {}
+    message_s: float = 0.0
+    schema: int = SCHEMA_VERSION
+
+
+def dump_profile(profile: Profile) -> bytes:
+    """Return the profile as indented JSON; :func:`load_profile` gives back an equal one."""
+    return msgspec.json.format(msgspec.json.encode(profile, order="sorted"), indent=1) + b"\n"
+
+
+def save_profile(profile: Profile, path: str | Path) -> None:
+    """Write the profile to ``path``, whole or not at all.
+
+    Raises:
+        ClusterError: The file cannot be written.
+    """
+    write_atomically(Path(path), dump_profile(profile))
+
+
+def load_profile(source: str | Path | bytes) -> Profile:
+    """Return the profile in a file, or in bytes.
+
+    Raises:
+        ClusterError: The file is missing, no profile, or of another schema version.
+    """
+    name = "Profile" if isinstance(source, bytes) else f"Profile {str(source)!r}"
+    try:
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        version = msgspec.json.decode(data, type=dict).get("schema")
+        if version != SCHEMA_VERSION:
+            raise ClusterError(
+                f"{name}, key 'schema': got {version}, this version of Partita reads"
+                f" {SCHEMA_VERSION}. Measure again with 'partita profile'.",
+                subject=name,
+            )
+        return msgspec.json.decode(data, type=Profile)
+    except OSError as error:
+        message = f"{name} cannot be read: {error.strerror}. Measure one with 'partita profile'."
+        raise ClusterError(message, subject=name) from error
+    except msgspec.MsgspecError as error:
+        raise ClusterError(f"{name} is not a profile: {error}.", subject=name) from error
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path`` by a temporary file beside it.
+
+    Raises:
+        ClusterError: The folder is missing or not writable.
+    """
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        message = f"Profile {str(path)!r} cannot be written: {error.strerror}."
+        raise ClusterError(message, subject=str(path)) from error

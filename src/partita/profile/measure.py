@@ -1,0 +1,213 @@
+"""Measuring a model on this machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import onnxruntime as ort
+
+from partita.graph import Graph
+from partita.graph.fragment import BlobStore
+from partita.graph.regions import RegionMap
+from partita.graph.splits import row_axes
+from partita.profile.data import LayerProfile, Profile, Sample
+from partita.profile.fit import fit_runs, measure_wires
+from partita.profile.options import (
+    Border,
+    Loading,
+    MeasureOptions,
+    Progress,
+    State,
+    Wall,
+    load_state,
+    save_state,
+)
+from partita.profile.probe import Probe, open_probe, quiet_s
+from partita.profile.segments import (
+    Piece,
+    choose_rows,
+    make_piece,
+    make_segments,
+    middle_rows,
+    stage_outputs,
+)
+from partita.profile.trace import Trace, write_piece
+from partita.regions import Region
+
+#: Sessions that are open at the same time; each holds its segment's weights.
+_BATCH = 8
+
+
+def measure_profile(
+    graph: Graph, options: MeasureOptions | None = None, progress: Progress | None = None
+) -> Profile:
+    """Return the profile of ``graph`` on this machine.
+
+    Groups of layers run as fragments, at several numbers of output rows, and the engine's own
+    profiler says what each node takes, so that the figures hold for layers in company. What a
+    fragment costs beyond its layers is fitted to runs timed from outside.
+
+    Args:
+        graph: The model.
+        options: What and how often; see :class:`MeasureOptions`.
+        progress: Called before each segment.
+
+    Raises:
+        ClusterError: The provider is missing, a layer cannot run, or a file cannot be written.
+    """
+    options = options or MeasureOptions()
+    state = load_state(graph, options)
+    with tempfile.TemporaryDirectory(prefix="partita-profile-") as folder:
+        measurement = _Measurement(graph, options, Path(folder), state)
+        segments = make_segments(graph, measurement.axes, whole=options.rows == "all")
+        for place, layers in enumerate(segments):
+            if progress is not None:
+                progress(place, len(segments), layers[0])
+            if any(name not in state.layers for name in layers):
+                measurement.measure(layers)
+                measurement.finish(layers)
+                save_state(state, options)
+    profile = Profile(
+        device=options.device,
+        machine=f"{platform.machine()} {platform.processor() or platform.system()}".strip(),
+        threads=options.threads,
+        engine=f"onnxruntime {ort.__version__}",
+        provider=options.provider,
+        precision=_precision(graph),
+        model=graph.name,
+        model_hash=graph.hash,
+        layers={layer.name: state.layers[layer.name] for layer in graph.layers},
+        runs=fit_runs(state),
+        wires=measure_wires(),
+    )
+    if progress is not None:
+        progress(len(segments), len(segments), "done")
+    if options.unfinished is not None and options.unfinished.exists():
+        os.unlink(options.unfinished)
+    return profile
+
+
+def _precision(graph: Graph) -> str:
+    return graph.tensors[graph.layers[0].outputs[0]].dtype if graph.layers else "float32"
+
+
+class _Measurement:
+    """Measures segments one after the other and collects what comes out."""
+
+    def __init__(self, graph: Graph, options: MeasureOptions, folder: Path, state: State) -> None:
+        self.graph = graph
+        self.options = options
+        self.state = state
+        self.folder = folder
+        self.axes = row_axes(graph)
+        self.regions = RegionMap(graph)
+        self.samples: dict[str, dict[int, Sample]] = {}
+        self.blocked: set[str] = set()
+
+    def measure(self, layers: Sequence[str]) -> None:
+        """Measure one segment at all its extents."""
+        store = BlobStore(self.graph.constants)
+        pieces = self.pieces(layers)
+        for at in range(0, len(pieces), _BATCH):
+            batch = pieces[at : at + _BATCH]
+            timed = {0, len(batch) // 2, len(batch) - 1}
+            probes = [
+                self.open(piece, store, timed=place in timed) for place, piece in enumerate(batch)
+            ]
+            for probe in probes:
+                probe.warm_up(self.options)
+            for _ in range(self.options.rounds):
+                for probe in probes:
+                    probe.run_round()
+            for probe in probes:
+                self.collect(probe, probe.finish())
+
+    def pieces(self, layers: Sequence[str]) -> list[Piece]:
+        """Return the segment at each extent, each set of boxes once."""
+        outputs = stage_outputs(self.graph, layers)
+        full = max(self.rows(tensor) for tensor in outputs)
+        found: dict[object, Piece] = {}
+        for rows in choose_rows(full, self.options.rows):
+            wanted = {
+                tensor: middle_rows(self.graph.tensors[tensor], self.axes.axis(tensor), rows / full)
+                for tensor in outputs
+            }
+            piece = make_piece(self.graph, self.regions, layers, wanted)
+            found.setdefault(piece.outputs, piece)
+        return list(found.values())
+
+    def rows(self, tensor: str) -> int:
+        """Return the tensor's extent along its row axis; 1 where it has none."""
+        axis = self.axes.axis(tensor)
+        return 1 if axis is None else self.graph.tensors[tensor].shape[axis]
+
+    def open(self, piece: Piece, store: BlobStore, *, timed: bool) -> Probe:
+        """Return a probe of the piece."""
+        fragment = write_piece(self.graph, self.regions, piece, store)
+        dtypes = [self.graph.tensors[tensor].dtype for tensor, _ in piece.inputs]
+        return open_probe(piece, fragment, store, (self.options, self.folder, timed), dtypes)
+
+    def collect(self, probe: Probe, trace: Trace) -> None:
+        """Add what one probe measured."""
+        nodes_s = 0.0
+        for place, (name, boxes) in enumerate(probe.piece.layers):
+            times = [run.layers[place] for run in trace.runs]
+            sample = self.make_sample(boxes, times, probe.per_round)
+            nodes_s += sample.seconds
+            known = self.samples.setdefault(name, {})
+            best = known.get(sample.rows)
+            if best is None or sample.seconds < best.seconds:
+                known[sample.rows] = sample
+            if place in trace.blocked:
+                self.blocked.add(name)
+        for collected, borders in (
+            (self.state.enter, [run.enter for run in trace.runs]),
+            (self.state.leave, [run.leave for run in trace.runs]),
+        ):
+            found = _fold_borders(borders, probe.per_round)
+            collected += found
+            nodes_s += sum(border.seconds for border in found)
+        if probe.walls:
+            self.state.walls.append(Wall(probe.wall_s, nodes_s, len(probe.piece.layers)))
+        self.state.loads.append(Loading(probe.weight_bytes, probe.load_s))
+
+    def make_sample(
+        self, boxes: dict[str, Region], times: Sequence[float], per_round: int
+    ) -> Sample:
+        """Return one layer's sample at the rows of its first output."""
+        tensor, box = next(iter(boxes.items()))
+        axis = self.axes.axis(tensor)
+        rows = 1 if axis is None else box.shape[axis]
+        return Sample(rows, quiet_s(times, per_round), len(times), _spread_s(times))
+
+    def finish(self, layers: Iterable[str]) -> None:
+        """Write the layers' samples into the state."""
+        for name in layers:
+            layer = self.graph.layer(name)
+            found = self.samples.pop(name, {})
+            self.state.layers[name] = LayerProfile(
+                kind=layer.kind,
+                rows=self.rows(layer.outputs[0]),
+                blocked=name in self.blocked,
+                samples=tuple(found[rows] for rows in sorted(found)),
+            )
+
+
+def _fold_borders(runs: Sequence[Sequence[tuple[int, float]]], per_round: int) -> list[Border]:
+    """Return each conversion of a fragment once, over all runs."""
+    width = min((len(run) for run in runs), default=0)
+    return [
+        Border(runs[0][k][0], quiet_s([run[k][1] for run in runs], per_round)) for k in range(width)
+    ]
+
+
+def _spread_s(times: Sequence[float]) -> float:
+    if len(times) < 2:
+        return 0.0
+    low, _, high = statistics.quantiles(times, n=4)
+    return high - low

@@ -1,0 +1,119 @@
+"""What is asked of a measurement, and what of it is done."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import onnxruntime as ort
+
+from partita.errors import ClusterError
+from partita.graph import Graph
+from partita.profile.data import LayerProfile, write_atomically
+
+#: Called with the number of segments done, how many there are, and what comes next.
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """How a model is measured.
+
+    Attributes:
+        device: Name that the profile carries.
+        threads: Threads within one operator.
+        provider: ONNX Runtime's execution provider.
+        rows: ``few`` measures six extents per layer, several layers together; ``all`` every number
+            of rows, each layer alone.
+        repeats: Most runs of one fragment.
+        rounds: Parts that the runs are divided in, apart in time; the quietest counts.
+        budget_s: Fragments that take long are run less often, so that one takes about this long.
+        unfinished: File that keeps what is done when a measurement is interrupted, and from which
+            the next one goes on; None keeps nothing.
+    """
+
+    device: str = "this-machine"
+    threads: int = 1
+    provider: str = "CPUExecutionProvider"
+    rows: Literal["few", "all"] = "few"
+    repeats: int = 15
+    rounds: int = 3
+    budget_s: float = 0.6
+    unfinished: Path | None = None
+
+
+class Border(msgspec.Struct, array_like=True):
+    """A conversion at a fragment's border."""
+
+    size_bytes: int
+    seconds: float
+
+
+class Wall(msgspec.Struct, array_like=True):
+    """A fragment timed from outside, beside the sum of its nodes."""
+
+    seconds: float
+    nodes_s: float
+    layers: int
+
+
+class Loading(msgspec.Struct, array_like=True):
+    """A fragment made ready."""
+
+    weight_bytes: int
+    seconds: float
+
+
+class State(msgspec.Struct):
+    """What is measured so far.
+
+    Attributes:
+        key: Hash of model, options and engine; another key makes the rest worthless.
+    """
+
+    key: str
+    layers: dict[str, LayerProfile] = {}
+    enter: list[Border] = []
+    leave: list[Border] = []
+    walls: list[Wall] = []
+    loads: list[Loading] = []
+
+
+def state_key(graph: Graph, options: MeasureOptions) -> str:
+    """Return what must be equal for an unfinished measurement to go on."""
+    parts = (
+        graph.hash,
+        ort.__version__,
+        options.threads,
+        options.provider,
+        options.rows,
+        options.repeats,
+        options.rounds,
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def load_state(graph: Graph, options: MeasureOptions) -> State:
+    """Return what an interrupted measurement of the same kind left, else an empty state."""
+    key = state_key(graph, options)
+    if options.unfinished is None or not options.unfinished.exists():
+        return State(key)
+    try:
+        state = msgspec.json.decode(options.unfinished.read_bytes(), type=State)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ClusterError(
+            f"Unfinished measurement {str(options.unfinished)!r} cannot be read: {error}."
+            " Delete it to start again.",
+            subject=str(options.unfinished),
+        ) from error
+    return state if state.key == key else State(key)
+
+
+def save_state(state: State, options: MeasureOptions) -> None:
+    """Keep what is done, where the options name a file."""
+    if options.unfinished is not None:
+        write_atomically(options.unfinished, msgspec.json.encode(state))

@@ -1,0 +1,151 @@
+"""Running one fragment and timing it from inside and outside."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from partita.engine import OrtEngine
+from partita.errors import ClusterError
+from partita.graph.fragment import BlobStore, Fragment
+from partita.profile.options import MeasureOptions
+from partita.profile.segments import Piece
+from partita.profile.trace import Trace, read_trace
+
+_MIN_PER_ROUND = 3
+#: First runs of a session that are not counted: memory is taken, caches fill.
+_WARM_UPS = 2
+_SEED = 0
+
+
+@dataclass
+class Probe:
+    """One fragment with a session that the engine profiles and, for some, a plain one.
+
+    Attributes:
+        load_s: How long the profiled session took to make.
+        walls: Seconds of each run of the plain session.
+        per_round: Runs in each round, chosen from the first run.
+    """
+
+    piece: Piece
+    weight_bytes: int
+    load_s: float
+    traced: Any
+    plain: Any | None
+    feeds: dict[str, Any]
+    per_round: int = 1
+    walls: list[float] = field(default_factory=list)
+
+    def warm_up(self, options: MeasureOptions) -> None:
+        """Run a few times, and choose how often to run in a round."""
+        took_s = 0.0
+        for _ in range(_WARM_UPS):
+            start_s = time.perf_counter()
+            self.traced.run(None, self.feeds)
+            if self.plain is not None:
+                self.plain.run(None, self.feeds)
+            took_s = time.perf_counter() - start_s
+        affordable = int(options.budget_s / options.rounds / max(took_s, 1e-6))
+        most = max(1, options.repeats // options.rounds)
+        self.per_round = max(min(_MIN_PER_ROUND, most), min(most, affordable))
+
+    def run_round(self) -> None:
+        """Run both sessions as often as chosen."""
+        for _ in range(self.per_round):
+            self.traced.run(None, self.feeds)
+            if self.plain is not None:
+                start_s = time.perf_counter()
+                self.plain.run(None, self.feeds)
+                self.walls.append(time.perf_counter() - start_s)
+
+    def finish(self) -> Trace:
+        """Return the trace of all runs, warm-ups excluded, and let go of the sessions."""
+        path = Path(self.traced.end_profiling())
+        trace = read_trace(path.read_bytes(), self.piece)
+        path.unlink()
+        self.traced = self.plain = None
+        return Trace(trace.runs[_WARM_UPS:], trace.blocked)
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds of a run of the plain session."""
+        return quiet_s(self.walls, self.per_round)
+
+
+def quiet_s(seconds: Sequence[float], per_round: int) -> float:
+    """Return the least of the rounds' medians.
+
+    >>> quiet_s([1.0, 9.0, 1.2, 3.0, 3.0, 3.0], 3)
+    1.2
+    """
+    rounds = [seconds[at : at + per_round] for at in range(0, len(seconds), per_round)]
+    return min(statistics.median(part) for part in rounds if part)
+
+
+def open_probe(
+    piece: Piece,
+    fragment: Fragment,
+    store: BlobStore,
+    specs: tuple[MeasureOptions, Path, bool],
+    dtypes: Sequence[str],
+) -> Probe:
+    """Return a probe of ``fragment``.
+
+    Args:
+        piece: What the fragment computes.
+        fragment: The graph to run.
+        store: Where its weights are.
+        specs: Options, the folder of the engine's profile files, and whether to time from outside.
+        dtypes: Type of each input.
+
+    Raises:
+        ClusterError: The execution provider is not available, or the engine refuses the fragment.
+    """
+    options, folder, timed = specs
+    start_s = time.perf_counter()
+    traced = _open(fragment, store, options, folder)
+    load_s = time.perf_counter() - start_s
+    plain = _open(fragment, store, options, None) if timed else None
+    rng = np.random.default_rng(_SEED)
+    feeds = {
+        f"i{place}": _draw(rng, box.shape, dtype)
+        for place, ((_, box), dtype) in enumerate(zip(piece.inputs, dtypes, strict=True))
+    }
+    return Probe(piece, fragment.weight_bytes, load_s, traced, plain, feeds)
+
+
+def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
+    if np.dtype(dtype).kind == "f":
+        return rng.random(shape, np.float32).astype(dtype)
+    return np.zeros(shape, dtype)
+
+
+def _open(
+    fragment: Fragment, store: BlobStore, options: MeasureOptions, folder: Path | None
+) -> Any:
+    engine = OrtEngine(options.threads, (options.provider,))
+    if engine.fallback:
+        raise ClusterError(f"Profile of {options.provider!r}: {engine.fallback}")
+    settings = engine._session_options()
+    if folder is not None:
+        settings.enable_profiling = True
+        settings.profile_file_prefix = str(folder / "run")
+    names = sorted(fragment.blobs)
+    if names:
+        blobs = [store.blobs[name] for name in names]
+        settings.add_external_initializers_from_files_in_memory(
+            names, blobs, [blob.nbytes for blob in blobs]
+        )
+    try:
+        return ort.InferenceSession(fragment.graph, settings, providers=list(engine.providers))
+    except Exception as error:  # ONNX Runtime raises a dozen types of its own
+        first = str(error).strip().splitlines()[0]
+        raise ClusterError(f"Layers cannot be measured: ONNX Runtime says {first}.") from None

@@ -1,0 +1,115 @@
+"""Which layers are measured together, and for which boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from partita.graph import Graph
+from partita.graph.regions import RegionMap
+from partita.graph.splits import RowAxes
+from partita.program import TensorSpec
+from partita.regions import Region
+
+#: Shares of the rows at which a segment is measured; one single row is added.
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.125)
+MIN_LAYERS = 4
+MAX_LAYERS = 9
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Layers to be measured as one fragment.
+
+    Attributes:
+        layers: Names with the boxes of their outputs, in topological order.
+        inputs: Tensors and boxes that come in.
+        outputs: Tensors and boxes that go out.
+    """
+
+    layers: tuple[tuple[str, dict[str, Region]], ...]
+    inputs: tuple[tuple[str, Region], ...]
+    outputs: tuple[tuple[str, Region], ...]
+
+
+def make_segments(graph: Graph, axes: RowAxes, *, whole: bool = False) -> list[tuple[str, ...]]:
+    """Return the layers in groups that are measured together.
+
+    A group ends where few tensors cross, since converting them costs extra; layers with and without
+    rows never share a group.
+
+    Args:
+        graph: The network.
+        axes: Its row axes.
+        whole: One layer per group, for profiles at every extent.
+    """
+    groups: list[list[str]] = []
+    open_group: list[str] = []
+    before: bool | None = None
+    cuts = graph.cuts()
+    for position, layer in enumerate(graph.layers, start=1):
+        divisible = axes.is_divisible(layer.name)
+        if open_group and divisible != before:
+            groups.append(open_group)
+            open_group = []
+        open_group.append(layer.name)
+        before = divisible
+        long_enough = len(open_group) >= MIN_LAYERS and len(cuts[position].tensors) == 1
+        if whole or long_enough or len(open_group) >= MAX_LAYERS:
+            groups.append(open_group)
+            open_group = []
+    return [tuple(group) for group in [*groups, open_group] if group]
+
+
+def choose_rows(full: int, rows: Literal["few", "all"]) -> list[int]:
+    """Return the numbers of rows at which outputs of ``full`` rows are measured, largest first."""
+    if rows == "all":
+        return list(range(full, 0, -1))
+    return sorted({*(max(1, round(full * share)) for share in SHARES), 1}, reverse=True)
+
+
+def stage_outputs(graph: Graph, layers: Sequence[str]) -> list[str]:
+    """Return the tensors that leave the group: read by other layers or by nobody inside."""
+    inside = set(layers)
+    return [
+        tensor
+        for name in layers
+        for tensor in graph.layer(name).outputs
+        if tensor in graph.outputs
+        or any(reader.name not in inside for reader in graph.readers(tensor))
+    ]
+
+
+def middle_rows(spec: TensorSpec, axis: int | None, share: float) -> Region:
+    """Return the middle rows of a tensor; the whole tensor where it has no row axis."""
+    whole = Region.full(spec.shape)
+    if axis is None:
+        return whole
+    full = spec.shape[axis]
+    count = min(full, max(1, round(full * share)))
+    start = (full - count) // 2
+    return whole.with_axis(axis, (start, start + count))
+
+
+def make_piece(
+    graph: Graph, regions: RegionMap, layers: Sequence[str], wanted: dict[str, Region]
+) -> Piece:
+    """Return the group computed so that the boxes of ``wanted`` come out, halos included."""
+    boxes = dict(wanted)
+    computed: list[tuple[str, dict[str, Region]]] = []
+    made: set[str] = set()
+    for name in reversed(layers):
+        layer = graph.layer(name)
+        made.update(layer.outputs)
+        outs = {tensor: boxes[tensor] for tensor in layer.outputs if tensor in boxes}
+        if not outs:
+            continue
+        computed.append((name, outs))
+        for tensor, box in regions.walk(layer, outs).needs.items():
+            boxes[tensor] = boxes[tensor].hull(box) if tensor in boxes else box
+    return Piece(
+        tuple(reversed(computed)),
+        tuple((tensor, box) for tensor, box in boxes.items() if tensor not in made),
+        tuple((tensor, boxes[tensor]) for tensor in wanted),
+    )
