@@ -10,11 +10,11 @@ from partita.report.bundle import Contender
 from partita.report.markup import Markup, element
 from partita.report.scale import list_ticks, name_unit, shorten
 from partita.report.tables import name_link, sort_contenders
-from partita.report.timeline import Kind
+from partita.report.timeline import Kind, Source
 from partita.units import format_seconds
 
 WIDTH = 1000
-LABEL_WIDTH = 200
+LABEL_WIDTH = 230
 VALUE_WIDTH = 110
 BAR = 11
 ROW_HEIGHT = 2 * BAR + 10
@@ -49,6 +49,14 @@ class BarChart:
     unit: str
     scale: float = 1.0
     reference: tuple[float, str] | None = None
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Which of the two values occur."""
+        predicted = any(row.predicted is not None for row in self.rows)
+        measured = any(row.measured is not None for row in self.rows)
+        both: tuple[tuple[Source, bool], ...] = (("predicted", predicted), ("measured", measured))
+        return tuple(source for source, occurs in both if occurs)
 
 
 def chart_busy(predicted: Report | None, measured: Report | None) -> BarChart:
@@ -110,14 +118,16 @@ def _place(chart: BarChart, value: float) -> float:
 
 def _draw_legend(chart: BarChart) -> Iterator[Markup]:
     x = float(LABEL_WIDTH)
-    for source in ("predicted", "measured"):
+    for source in chart.sources:
         yield element("rect", x=x, y=4, width=12, height=BAR, class_=f"compute {source} even")
         yield element("text", source, x=x + 17, y=13, class_="tick")
         x += 100
     if chart.reference:
         yield element("line", x1=x, x2=x + 14, y1=10, y2=10, class_="mark")
         value, name = chart.reference
-        yield element("text", f"{name}: {chart.show(value)}", x=x + 20, y=13, class_="tick")
+        yield element(
+            "text", f"{shorten(name, 60)}: {chart.show(value)}", x=x + 20, y=13, class_="tick"
+        )
 
 
 def _draw_axis(chart: BarChart, height: int) -> Iterator[Markup]:

@@ -9,6 +9,7 @@ from partita.report.bars import chart_busy, chart_comparison, draw_bars
 from partita.report.bundle import Checked, ReportBundle
 from partita.report.markup import Markup, element, join
 from partita.report.palette import write_variables
+from partita.report.scale import shorten
 from partita.report.tables import TableData
 from partita.report.timeline import Timeline, lay_out
 from partita.report.timeline_svg import draw_timeline
@@ -137,7 +138,11 @@ def _draw_table(data: TableData) -> Markup:
     def cells(tag: str, row: tuple[str, ...]) -> Markup:
         looks = ("word" if i < data.text_columns else "number" for i in range(len(row)))
         return element(
-            "tr", *(element(tag, cell, class_=look) for cell, look in zip(row, looks, strict=True))
+            "tr",
+            *(
+                element(tag, shorten(cell, 60), class_=look)
+                for cell, look in zip(row, looks, strict=True)
+            ),
         )
 
     head = element("thead", cells("th", data.columns))

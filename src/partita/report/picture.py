@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -16,10 +18,9 @@ from partita.report.timeline import Row, Source, Timeline
 
 _DPI = 144
 _STYLE: dict[Source, dict[str, Any]] = {
-    "predicted": {"alpha": 0.35, "offset": 0.06},
-    "measured": {"alpha": 0.9, "offset": 0.52},
+    "predicted": {"alpha": 0.35, "offset": 0.06, "where": "upper"},
+    "measured": {"alpha": 0.9, "offset": 0.52, "where": "lower"},
 }
-_UPPER, _LOWER = "predicted (upper)", "measured (lower)"
 _BAR_HEIGHT = 0.4
 
 
@@ -34,7 +35,7 @@ def paint_timeline(timeline: Timeline, title: str) -> bytes:
     _finish_axes(axes, [row.name for row in timeline.rows], f"time since the first input, {unit}")
     axes.set_xlim(0, timeline.end_s / length_s * 1.01 or 1.0)
     handles = [Patch(color=LIGHT[kind], label=kind) for kind in timeline.kinds]
-    _add_legend(axes, handles)
+    _add_legend(axes, handles, timeline.sources)
     return _encode(figure)
 
 
@@ -62,9 +63,9 @@ def paint_bars(chart: BarChart, title: str) -> bytes:
     handles: list[Any] = []
     if chart.reference:
         value, name = chart.reference
-        label = f"{_literal(name)}: {chart.show(value)}"
+        label = f"{_literal(shorten(name, 50))}: {chart.show(value)}"
         handles.append(axes.axvline(value / chart.scale, color="#c62828", ls="--", label=label))
-    _add_legend(axes, handles)
+    _add_legend(axes, handles, chart.sources)
     return _encode(figure)
 
 
@@ -72,7 +73,7 @@ def _start(rows: int, title: str) -> tuple[Figure, Any]:
     figure = Figure(figsize=(11, max(2.6, 1.5 + 0.36 * rows)), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.set_title(_literal(shorten(title, 90)), loc="left", fontsize=11)
+    axes.set_title(_literal(shorten(title, 90)), loc="left", fontsize=11, pad=24)
     return figure, axes
 
 
@@ -109,15 +110,22 @@ def _finish_axes(axes: Any, names: list[str], label: str) -> None:
         axes.axhspan(index, index + 1, color="#f4f6f8", zorder=-1)
 
 
-def _add_legend(axes: Any, handles: list[Any]) -> None:
+def _add_legend(axes: Any, handles: list[Any], sources: Sequence[Source]) -> None:
     both = [
-        Patch(facecolor=LIGHT["compute"], alpha=_STYLE["predicted"]["alpha"], label=_UPPER),
-        Patch(facecolor=LIGHT["compute"], alpha=_STYLE["measured"]["alpha"], label=_LOWER),
+        Patch(
+            facecolor=LIGHT["compute"],
+            alpha=_STYLE[source]["alpha"],
+            label=f"{source} ({_STYLE[source]['where']})",
+        )
+        for source in sources
     ]
+    if not handles and not both:
+        return
     axes.legend(
         handles=[*handles, *both],
-        loc="lower right",
-        bbox_to_anchor=(1.0, 1.0),
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.1,
         ncols=len(handles) + len(both),
         fontsize=8,
         frameon=False,
@@ -144,5 +152,8 @@ def _literal(text: str) -> str:
 
 def _encode(figure: Figure) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
+    with warnings.catch_warnings():
+        # A name in a script that the font lacks shows as boxes; nobody need read of it on stderr.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()

@@ -89,7 +89,22 @@ def tabulate_run(predicted: Report | None, measured: Report | None) -> TableData
         show = _format_rate if name.startswith("images") else format_seconds
         rows.append((name, *(_show(value, show) for value in values), describe_change(*values)))
     title = f"Run of {count_requests(predicted, measured)}"
-    return TableData(title, ("", "predicted", "measured", "difference"), tuple(rows))
+    return drop_empty(TableData(title, ("", "predicted", "measured", "difference"), tuple(rows)))
+
+
+def drop_empty(data: TableData) -> TableData:
+    """Return the table without number columns that hold nothing in any row."""
+    kept = [
+        index
+        for index in range(len(data.columns))
+        if index < data.text_columns or any(row[index] != NOTHING for row in data.rows)
+    ]
+    return TableData(
+        data.title,
+        tuple(data.columns[index] for index in kept),
+        tuple(tuple(row[index] for index in kept) for row in data.rows),
+        data.text_columns,
+    )
 
 
 def count_requests(predicted: Report | None, measured: Report | None) -> str:
@@ -109,7 +124,7 @@ def tabulate_devices(predicted: Report | None, measured: Report | None) -> Table
         memory = [use.peak_memory_bytes if use else None for use in uses]
         rows.append(_pair(name, busy, format_seconds) + _pair("", memory, format_bytes)[1:3])
     columns = ("device", "busy, predicted", "measured", "difference", "memory, predicted")
-    return TableData("Devices", (*columns, "measured"), tuple(rows))
+    return drop_empty(TableData("Devices", (*columns, "measured"), tuple(rows)))
 
 
 def tabulate_links(predicted: Report | None, measured: Report | None) -> TableData:
@@ -126,7 +141,7 @@ def tabulate_links(predicted: Report | None, measured: Report | None) -> TableDa
         name = name_link(*key)
         rows.append(_pair(name, moved, format_bytes)[:3] + _pair("", busy, format_seconds)[1:])
     columns = ("link", "bytes, predicted", "measured", "busy, predicted", "measured", "difference")
-    return TableData("Links", columns, tuple(rows))
+    return drop_empty(TableData("Links", columns, tuple(rows)))
 
 
 def tabulate_comparison(contenders: Sequence[Contender]) -> TableData:
@@ -145,7 +160,7 @@ def tabulate_comparison(contenders: Sequence[Contender]) -> TableData:
         for row in sort_contenders(contenders)
     )
     columns = ("planner", "status", "predicted", "measured", "difference", "images/s", "moved")
-    return TableData("Planners", (*columns, "search"), rows, text_columns=2)
+    return drop_empty(TableData("Planners", (*columns, "search"), rows, text_columns=2))
 
 
 def sort_contenders(contenders: Sequence[Contender]) -> list[Contender]:

@@ -13,8 +13,9 @@ Source = Literal["predicted", "measured"]
 Kind = Literal["compute", "receive", "send", "load", "deliver"]
 KINDS: tuple[Kind, ...] = ("load", "compute", "receive", "send", "deliver")
 
-#: Bars beyond this many make a picture slow to open and impossible to read.
+#: More than this makes a picture slow to open and impossible to read; the trace holds everything.
 MAX_BARS = 1500
+MAX_REQUESTS = 6
 #: Spans of one lane that overlap by less than this are neighbours with a rounded clock.
 TOUCH_S = 1e-6
 
@@ -55,7 +56,7 @@ class Timeline:
 
 
 def lay_out(predicted: Report | None, measured: Report | None) -> Timeline:
-    """Return the rows of a timeline of the first requests, as many as fit in ``MAX_BARS`` bars.
+    """Return the rows of a timeline of the first requests, as many as can be read.
 
     Loads are shown where they reach into the run, that is past the first feed.
     """
@@ -87,16 +88,17 @@ def lay_out(predicted: Report | None, measured: Report | None) -> Timeline:
 
 
 def count_shown(spans: Iterable[Iterable[Span]], total: int) -> int:
-    """Return how many requests to draw: at least one, and no more than ``MAX_BARS`` bars."""
+    """Return how many requests to draw: at least one, and no more than the caps allow."""
     counts: dict[int, int] = {}
     for span in (s for found in spans for s in found):
         counts[span.request] = counts.get(span.request, 0) + 1
     bars = counts.get(-1, 0)
-    for request in range(total):
+    most = min(total, MAX_REQUESTS)
+    for request in range(most):
         bars += counts.get(request, 0)
         if bars > MAX_BARS:
             return max(request, 1)
-    return total
+    return most
 
 
 def kind_of(lane: str) -> Kind:

@@ -11,7 +11,7 @@ from partita.report.timeline import Row, Source, Timeline
 from partita.units import format_seconds
 
 WIDTH = 1000
-LABEL_WIDTH = 200
+LABEL_WIDTH = 230
 RIGHT = 24
 TOP = 34
 BAR = 12
@@ -64,10 +64,8 @@ def _draw_legend(timeline: Timeline) -> Iterator[Markup]:
         yield element("text", kind, x=x + 17, y=16, class_="tick")
         x += 30 + 6.5 * len(kind) + 12
     x = float(WIDTH - RIGHT - 300)
-    for source in timeline.sources:
-        words = source
-        if len(timeline.sources) > 1:
-            words += " (upper)" if source == "predicted" else " (lower)"
+    for number, source in enumerate(timeline.sources):
+        words = f"{source} ({'lower' if number else 'upper'})"
         yield element("rect", x=x, y=6, width=12, height=BAR, class_=f"compute {source}")
         yield element("text", words, x=x + 17, y=16, class_="tick")
         x += 150

@@ -37,6 +37,7 @@ def write_report(out_dir: str | Path, bundle: ReportBundle) -> ReportFiles:
         InputError: A file cannot be written.
     """
     folder = Path(out_dir)
+    make_folder(folder)
     runs = (bundle.predicted, bundle.measured)
     files = ReportFiles(
         folder / "index.html",
@@ -93,14 +94,28 @@ def write_file(path: Path, data: bytes) -> None:
     Raises:
         InputError: The file cannot be written.
     """
+    make_folder(path.parent)
     part = path.with_name(f"{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(data)
         os.replace(part, path)
     except OSError as error:
-        if path.parent.is_dir():
-            part.unlink(missing_ok=True)
-        raise InputError(
-            f"File '{path}' cannot be written: {error.strerror}.", subject=str(path)
-        ) from error
+        part.unlink(missing_ok=True)
+        raise _refuse("File", path, error) from error
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it where they are missing.
+
+    Raises:
+        InputError: It cannot be made, or a file has its name.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refuse("Folder", folder, error) from error
+
+
+def _refuse(what: str, path: Path, error: OSError) -> InputError:
+    message = f"{what} '{path}' cannot be written: {error.strerror}. Choose another place."
+    return InputError(message, subject=str(path))

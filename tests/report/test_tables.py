@@ -1,0 +1,89 @@
+"""Tables say what the plan and the runs hold."""
+
+import io
+
+import pytest
+from rich.console import Console
+from tests.report.samples import make_bundle, make_plan, make_report
+
+from partita.plan import Shard, Stage
+from partita.regions import Region
+from partita.report import compare_table, plan_table, report_tables
+from partita.report import tables as t
+
+
+def show(*renderables: object) -> str:
+    """Return what a wide terminal shows."""
+    console = Console(file=io.StringIO(), width=200)
+    for renderable in renderables:
+        console.print(renderable)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_shares_of_a_row_split_add_up() -> None:
+    """Each device's share is its part of the owned rows: 12, 32, 36 and 32 of 112."""
+    assert t.tabulate_plan(make_plan()).rows[0][3:] == ("11 %", "29 %", "32 %", "29 %")
+
+
+@pytest.mark.parametrize(
+    ("axis", "shards", "merge", "expected"),
+    [
+        ("none", (Shard("a"),), (), "whole"),
+        ("replica", (Shard("a"), Shard("b")), (), "replica"),
+        ("rows", (Shard("b"),), (), "–"),
+        ("rows", (Shard("a", {"x": Region(((0, 0),))}),), (), "0 %"),
+        ("input_channels", (Shard("b"),), (Shard("a"),), "merge"),
+    ],
+)
+def test_share_in_words(axis: str, shards: tuple, merge: tuple, expected: str) -> None:
+    """A share without a meaningful percentage is told in words."""
+    assert t.describe_share(Stage("s", ("l",), axis, shards, merge), "a") == expected  # type: ignore[arg-type]
+
+
+def test_run_table_puts_measured_beside_predicted() -> None:
+    """Latency rows carry both values and how far they are apart."""
+    run = make_report()
+    slow = make_report(noise=0.2, seed=1)
+    (row, *_) = t.tabulate_run(run, slow).rows
+    assert row[0] == "latency, mean"
+    assert row[3] == f"{100 * (slow.mean_s / run.mean_s - 1):+.1f} %"
+
+
+def test_absent_run_leaves_no_empty_columns() -> None:
+    """With a prediction alone no table has a column for the measurement."""
+    run = make_report()
+    for table in (
+        t.tabulate_run(run, None),
+        t.tabulate_devices(run, None),
+        t.tabulate_links(run, None),
+    ):
+        assert "measured" not in table.columns
+        assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_comparison_is_sorted_by_latency() -> None:
+    """The fastest planner comes first, one without a plan last."""
+    names = [row[0] for row in t.tabulate_comparison(make_bundle().comparison).rows]
+    assert names == ["best", "proportional_rows", "cut", "single", "exhaustive"]
+
+
+def test_terminal_tables_take_names_literally() -> None:
+    """Console markup and control characters in names are shown, not obeyed."""
+    plan = make_plan()
+    odd = Stage("[red]x[/red]\x1b[31m", ("l",), "none", (Shard("[bold]dev"),))
+    text = show(plan_table(type(plan)(plan.model, plan.cluster, (odd,), "p")))
+    assert "[red]x[/red]" in text
+    assert "[bold]dev" in text
+    assert "\x1b" not in text
+
+
+def test_terminal_tables_hold_every_row() -> None:
+    """Plan, run and comparison tables show each stage, device, link and planner."""
+    bundle = make_bundle()
+    text = show(
+        plan_table(bundle.plan),
+        *report_tables(bundle.predicted, bundle.measured),
+        compare_table(bundle.comparison),
+    )
+    words = ("features", "nano-2", "camera → nano-1", "latency, p99", "proportional_rows")
+    assert [word for word in words if word not in text] == []
