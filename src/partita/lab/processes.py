@@ -10,8 +10,8 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
@@ -27,6 +27,8 @@ from partita.fabric import (
     ZenohEndpoint,
     ZenohOptions,
 )
+from partita.lab.netns import left_out, open_namespaces
+from partita.lab.places import Place
 from partita.lab.ports import free_addresses
 from partita.worker import WorkerOptions
 
@@ -43,13 +45,16 @@ class LabOptions:
         threads: Of each worker; None takes the devices' own numbers.
         store: Directory of content, shared by the workers; the user's cache by default.
         shaped: Whether links are emulated; off, all devices talk as fast as this machine can.
-        shared_memory: Whether large pieces go through shared memory.
+        shared_memory: Whether large pieces go through shared memory; never in namespaces.
+        network: ``user`` shapes links inside the processes; ``netns`` has the kernel do so, with a
+            namespace per device (root only). Empty takes what the cluster file says.
     """
 
     threads: int | None = 1
     store: Path | None = None
     shaped: bool = True
     shared_memory: bool = True
+    network: str = ""
 
 
 @dataclass
@@ -60,11 +65,13 @@ class Lab:
         cluster: What is emulated.
         endpoint: A leader's endpoint that reaches all workers, not shaped.
         processes: Per device, its worker.
+        left_out: What of the links is not emulated, for people.
     """
 
     cluster: Cluster
     endpoint: Endpoint
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     def kill(self, device: str) -> None:
         """End a worker as a crash would."""
@@ -95,13 +102,24 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
     options = options or LabOptions()
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="partita-lab-")))
-        plan = LabPlan(cluster, options, directory)
+        network = options.network or cluster.lab.network
+        if network == "netns":
+            places = stack.enter_context(open_namespaces(cluster))
+            # Shared memory goes around namespaces; links would not be emulated at all.
+            options = replace(options, shared_memory=False, shaped=False)
+            plan = LabPlan(cluster, options, directory, places)
+        else:
+            addresses = free_addresses(len(cluster.names))
+            places = {n: Place(a) for n, a in zip(cluster.names, addresses, strict=True)}
+            plan = LabPlan(cluster, options, directory, places)
         lab = Lab(cluster, plan.open_leader())
+        lab.left_out = left_out(cluster) if network == "netns" else ()
         stack.callback(lab.endpoint.close)
         stack.callback(end_processes, lab.processes)
         stack.enter_context(terminate_as_exit())
         for device in cluster.devices:
-            lab.processes[device.name] = spawn(plan.worker(device), directory)
+            prefix = places[device.name].prefix
+            lab.processes[device.name] = spawn(plan.worker(device), directory, prefix)
         wait_for_workers(lab, directory)
         yield lab
 
@@ -113,15 +131,19 @@ class LabPlan:
         cluster: What is emulated.
         options: Threads, store and network.
         directory: Place for logs and for the files that stand for shared media.
+        places: Where each worker runs.
     """
 
-    def __init__(self, cluster: Cluster, options: LabOptions, directory: Path) -> None:
+    def __init__(
+        self, cluster: Cluster, options: LabOptions, directory: Path, places: Mapping[str, Place]
+    ) -> None:
         self.cluster = cluster
         self.options = options
         self.directory = directory
         self.id = f"lab-{uuid.uuid4().hex[:8]}"
         self.origin_s = time.monotonic()
-        self.addresses = dict(zip(cluster.names, free_addresses(len(cluster.names)), strict=True))
+        self.addresses = {name: place.address for name, place in places.items()}
+        self.is_private = any(place.is_private for place in places.values())
 
     def worker(self, device: Device) -> WorkerOptions:
         """Return the options of one worker."""
@@ -133,6 +155,7 @@ class LabPlan:
                 listen=(self.addresses[device.name],),
                 connect=tuple(self.addresses[name] for name in before),
                 shared_memory=self.options.shared_memory,
+                insecure=self.is_private,
             ),
             store=str(self.options.store) if self.options.store else "",
             memory_limit_bytes=device.memory_bytes,
@@ -164,6 +187,7 @@ class LabPlan:
             self.id,
             connect=tuple(self.addresses.values()),
             shared_memory=self.options.shared_memory,
+            insecure=self.is_private,
         )
         return ShapedEndpoint(ZenohEndpoint(network), {}, origin_s=self.origin_s)
 

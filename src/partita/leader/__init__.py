@@ -2,13 +2,16 @@
 
 from partita.leader.clocks import estimate_offset
 from partita.leader.deployment import Deployable, DeployOptions
+from partita.leader.links import LinkSample, measure_link
 from partita.leader.session import Session
 from partita.leader.start import deploy
 
 __all__ = [
     "DeployOptions",
     "Deployable",
+    "LinkSample",
     "Session",
     "deploy",
     "estimate_offset",
+    "measure_link",
 ]

@@ -128,7 +128,7 @@ class Deployment:
                 # A worker that is gone has nothing left to take down.
                 return
 
-        there = self._crew.endpoint.peers()
+        there = self._crew.endpoint.peers() & set(self._crew.names)
         self._crew.each(tell, [name for name in self._devices if name in there])
 
     def stats(self, device: str, timeout_s: float = 1.0) -> Stats:

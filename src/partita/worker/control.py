@@ -39,6 +39,8 @@ from partita.worker.messages import (
     Missing,
     OfEpoch,
     Prepare,
+    Probe,
+    Probed,
     Progress,
     Put,
     SpansFrom,
@@ -46,6 +48,7 @@ from partita.worker.messages import (
     decode_message,
     encode_message,
 )
+from partita.worker.probe import PROBE_EPOCH, Prober
 from partita.worker.runtime import Host, Runtime
 from partita.worker.store import Store
 
@@ -100,6 +103,7 @@ class Worker:
         )
         self._epochs: dict[int, Runtime] = {}
         self._jobs: dict[int, Progress] = {}
+        self._prober = Prober(endpoint)
         self._closed = threading.Event()
         self._dropped = 0
         self._methods: Mapping[str, Callable[[bytes], object]] = {
@@ -114,6 +118,7 @@ class Worker:
             "spans": self._spans,
             "stats": self._stats,
             "clock": self._clock,
+            "probe": self._probe,
             "stop": self._stop,
         }
 
@@ -259,6 +264,10 @@ class Worker:
     def _clock(self, body: bytes) -> Clock:
         return Clock(time.monotonic())
 
+    def _probe(self, body: bytes) -> Probed:
+        order = decode_message(body, Probe)
+        return Probed(self._prober.measure(order.target, order.size_bytes, order.repeats))
+
     def _stop(self, body: bytes) -> None:
         self._on_stop()
 
@@ -271,6 +280,9 @@ class Worker:
     def _take_frame(self, source: str, header: bytes, payload: memoryview) -> None:
         try:
             piece: Piece = decode_piece(source, header)
+            if piece.epoch == PROBE_EPOCH:
+                self._prober.answer(source, piece)
+                return
             runtime = self._epochs.get(piece.epoch)
             if runtime is None:
                 self._dropped += 1
@@ -290,6 +302,8 @@ class Worker:
     def _take_note(self, source: str, body: bytes) -> None:
         note = decode_note(source, body)
         if isinstance(note, Credit):
+            if note.epoch == PROBE_EPOCH:
+                self._prober.take_echo(note.stream)
             runtime = self._epochs.get(note.epoch)
             if runtime is not None:
                 runtime.credit(note.stream)

@@ -174,6 +174,20 @@ class Stats(msgspec.Struct, frozen=True):
     waiting: tuple[Waiting, ...]
 
 
+class Probe(msgspec.Struct, frozen=True):
+    """Send ``repeats`` messages of a size to another worker and time them."""
+
+    target: str
+    size_bytes: int
+    repeats: int
+
+
+class Probed(msgspec.Struct, frozen=True):
+    """Answer to :class:`Probe`: seconds until the news of each arrival."""
+
+    seconds: tuple[float, ...]
+
+
 class Clock(msgspec.Struct, frozen=True):
     """A worker's monotonic clock, for estimating its offset."""
 

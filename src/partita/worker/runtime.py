@@ -246,7 +246,7 @@ class Runtime:
     def _act(self, actions: list[Action]) -> None:
         for action in actions:
             if isinstance(action, Start):
-                step, request = action
+                step, request = action.step, action.request
                 route = self._machine.route_of(request)
                 self._puts[step](partial(self._do, self._works[step], request, route))
             elif isinstance(action, Free):

@@ -1,0 +1,150 @@
+"""A network namespace per device with rates set by the kernel; needs root and iproute2."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+
+import psutil
+
+from partita.cluster import Cluster
+from partita.errors import RunError
+from partita.lab.places import Place
+
+_PORT = 7447
+_PREFIX = "pt"
+#: Bytes that may leave at once; small, so that small messages are paced too.
+_BURST_BYTES = 8000
+_FREE_RATE = "10gbit"
+_FREE_CLASS = 2
+_FIRST_CLASS = 16
+
+
+def left_out(cluster: Cluster) -> tuple[str, ...]:
+    """Return what namespaces do not emulate of the cluster's links, for people."""
+    found = []
+    if any(link.latency_s or link.per_message_s for link in cluster.links):
+        found.append("latency and cost per message (this kernel has rates only)")
+    if any(link.medium for link in cluster.links):
+        found.append("shared media")
+    if any(link.trace for link in cluster.links):
+        found.append("traces")
+    return tuple(found)
+
+
+@contextlib.contextmanager
+def open_namespaces(cluster: Cluster) -> Iterator[dict[str, Place]]:
+    """Make a namespace per device on one bridge; yield where each worker runs.
+
+    Links that the cluster lacks are as fast as the machine; the path to the leader is, too.
+
+    Raises:
+        RunError: Not root, no iproute2, or the kernel refuses.
+    """
+    if os.geteuid() != 0:
+        raise RunError("Network namespaces need root: run as root, or use network 'user'.")
+    _sweep()
+    net = _Net(cluster)
+    with contextlib.ExitStack() as stack:
+        stack.callback(net.remove)
+        net.make()
+        places = {
+            name: Place(
+                f"tcp/{net.address(name)}:{_PORT}",
+                ("ip", "netns", "exec", net.space(name)),
+                is_private=True,
+            )
+            for name in cluster.names
+        }
+        yield places
+
+
+class _Net:
+    """Names and addresses of one lab's bridge, namespaces and interfaces."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._pid = os.getpid()
+        self._net = f"10.213.{self._pid % 250}"
+        self.bridge = f"{_PREFIX}{self._pid}"
+        self.own = f"{self._net}.1"
+
+    def space(self, name: str) -> str:
+        return f"{self.bridge}-{self.cluster.names.index(name)}"
+
+    def address(self, name: str) -> str:
+        return f"{self._net}.{self.cluster.names.index(name) + 2}"
+
+    def make(self) -> None:
+        _run("ip", "link", "add", self.bridge, "type", "bridge")
+        _run("ip", "address", "add", f"{self.own}/24", "dev", self.bridge)
+        _run("ip", "link", "set", self.bridge, "up")
+        for number, name in enumerate(self.cluster.names):
+            self._make_space(name, f"{self.bridge}.{number}")
+
+    def _make_space(self, name: str, outer: str) -> None:
+        space = self.space(name)
+        within = ("ip", "-netns", space)
+        _run("ip", "netns", "add", space)
+        _run(
+            "ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", space
+        )  # fmt: skip
+        _run("ip", "link", "set", outer, "master", self.bridge, "up")
+        _run(*within, "address", "add", f"{self.address(name)}/24", "dev", "eth0")
+        _run(*within, "link", "set", "lo", "up")
+        _run(*within, "link", "set", "eth0", "up")
+        for line in self._rates(name):
+            _run("tc", "-netns", space, *line.split())
+
+    def _rates(self, name: str) -> list[str]:
+        """Return the ``tc`` commands that limit what leaves a device, per target."""
+        lines = [
+            f"qdisc add dev eth0 root handle 1: htb default {_FREE_CLASS}",
+            f"class add dev eth0 parent 1: classid 1:{_FREE_CLASS:x} htb rate {_FREE_RATE}",
+        ]
+        for number, target in enumerate(self.cluster.names):
+            link = self.cluster.link(name, target)
+            if link is None:
+                continue
+            minor = f"{_FIRST_CLASS + number:x}"
+            rate = f"{int(link.bandwidth_bytes_per_s * 8)}bit"
+            lines += [
+                f"class add dev eth0 parent 1: classid 1:{minor} "
+                f"htb rate {rate} burst {_BURST_BYTES} cburst {_BURST_BYTES}",
+                f"filter add dev eth0 parent 1: protocol ip prio 1 "
+                f"u32 match ip dst {self.address(target)}/32 flowid 1:{minor}",
+            ]
+        return lines
+
+    def remove(self) -> None:
+        for name in self.cluster.names:
+            with contextlib.suppress(RunError):
+                _run("ip", "netns", "delete", self.space(name))
+        with contextlib.suppress(RunError):
+            _run("ip", "link", "delete", self.bridge)
+
+
+def _sweep() -> None:
+    """Remove what labs of processes that no longer live have left."""
+    for line in _run("ip", "netns", "list").splitlines():
+        space = line.split()[0]
+        pid = space.removeprefix(_PREFIX).split("-")[0]
+        if space.startswith(_PREFIX) and pid.isdigit() and not psutil.pid_exists(int(pid)):
+            _run("ip", "netns", "delete", space)
+            with contextlib.suppress(RunError):
+                _run("ip", "link", "delete", f"{_PREFIX}{pid}")
+
+
+def _run(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except FileNotFoundError:
+        raise RunError(
+            f"Command {command[0]!r} is missing: install iproute2, or use network 'user'."
+        ) from None
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["no reason given"]
+        raise RunError(f"Network namespaces cannot be set up: {' '.join(command)}: {lines[-1]}.")
+    return done.stdout

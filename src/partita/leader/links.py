@@ -1,0 +1,59 @@
+"""What messages between two workers cost, as measured."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from partita.fabric import Endpoint
+from partita.worker.messages import Probe, Probed, decode_message, encode_message
+
+_TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True)
+class LinkSample:
+    """One message size on one link.
+
+    Attributes:
+        seconds: From sending to complete arrival, one way; median.
+        spread_s: Distance between the quartiles.
+        count: Number of messages.
+    """
+
+    size_bytes: int
+    seconds: float
+    spread_s: float
+    count: int
+
+
+def measure_link(
+    endpoint: Endpoint, source: str, target: str, sizes: Sequence[int], *, repeats: int = 5
+) -> tuple[LinkSample, ...]:
+    """Return what messages from ``source`` to ``target`` take, per size.
+
+    Half of the shortest round trip of an empty message is taken off for the news of the arrival.
+
+    Args:
+        endpoint: A leader's endpoint that reaches both workers.
+        source: Worker that sends.
+        target: Worker that receives.
+        sizes: Message sizes in bytes.
+        repeats: Messages per size, at least 2.
+
+    Raises:
+        RunError: A worker is not there, or a message did not arrive.
+    """
+    back_s = min(_probe(endpoint, source, Probe(target, 0, 2 * repeats))) / 2
+    samples = []
+    for size in sizes:
+        times = [t - back_s for t in _probe(endpoint, source, Probe(target, size, repeats))]
+        low, middle, high = statistics.quantiles(times, n=4)
+        samples.append(LinkSample(size, middle, high - low, len(times)))
+    return tuple(samples)
+
+
+def _probe(endpoint: Endpoint, source: str, order: Probe) -> tuple[float, ...]:
+    answer = endpoint.call(source, "probe", encode_message(order), _TIMEOUT_S)
+    return decode_message(answer, Probed).seconds

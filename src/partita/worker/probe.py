@@ -1,0 +1,61 @@
+"""Timing messages between two workers: one sends, the other says that it is there."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from partita.errors import RunError
+from partita.fabric import Credit, Endpoint, Piece, encode_note, encode_piece
+
+#: Frames of this epoch belong to no program: they are answered and forgotten.
+PROBE_EPOCH = 0
+_ECHO_S = 60.0
+_NO_DIGEST = b""
+
+
+class Prober:
+    """Sends probes to other workers and answers theirs.
+
+    Args:
+        endpoint: The worker's endpoint.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._one_at_a_time = threading.Lock()
+        self._echo = threading.Event()
+        self._number = 0
+
+    def measure(self, target: str, size_bytes: int, repeats: int) -> tuple[float, ...]:
+        """Return, per repeat, the seconds from a message's sending to the news of its arrival.
+
+        Raises:
+            RunError: ``target`` is not there, or does not answer.
+        """
+        with self._one_at_a_time:
+            payload = bytes(size_bytes)
+            return tuple(self._time_one(target, payload) for _ in range(repeats))
+
+    def answer(self, source: str, piece: Piece) -> None:
+        """Tell the sender of a probe that it is there."""
+        self._endpoint.notify(source, encode_note(Credit(PROBE_EPOCH, piece.stream)))
+
+    def take_echo(self, number: int) -> None:
+        """Take the news that a probe has arrived."""
+        if number == self._number:
+            self._echo.set()
+
+    def _time_one(self, target: str, payload: bytes) -> float:
+        self._number += 1
+        self._echo.clear()
+        piece = Piece(PROBE_EPOCH, 0, (), self._number, _NO_DIGEST, len(payload))
+        start_s = time.monotonic()
+        self._endpoint.send(target, encode_piece(piece), payload)
+        if not self._echo.wait(_ECHO_S):
+            raise RunError(
+                f"Device {target!r} did not receive a message of {len(payload)} bytes within "
+                f"{_ECHO_S:g} s.",
+                device=target,
+            )
+        return time.monotonic() - start_s
