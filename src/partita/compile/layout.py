@@ -226,7 +226,7 @@ class _Build:
         return found
 
     def fetch(self, device: str, piece: tuple[str, Region], when: When, stage: int) -> Input:
-        """Return an input of a step on ``device``, adding the transfers of what is missing there."""
+        """Return an input of a step on ``device``, with transfers of what is missing there."""
         tensor, box = piece
         if tensor not in self.owned:
             raise PlanError(
@@ -249,19 +249,23 @@ class _Build:
         missing = [box]
         used: dict[int, None] = {}
         for held in list(self.local[device, tensor]):
-            if missing and set(held.when) <= set(together):
-                rest = [part for one in missing for part in one.subtract(held.box)]
-                if rest != missing:
-                    used[held.buffer] = None
-                missing = rest
+            if not missing:
+                return used
+            if held.when and not set(held.when) <= set(together):
+                continue
+            if any(part.overlaps(held.box) for part in missing):
+                used[held.buffer] = None
+                missing = [left for part in missing for left in part.subtract(held.box)]
+        if not missing:
+            return used
         owners = [one for one in self.owned[tensor] if one.when == context]
         for owner in self.nearest(device, owners):
             if not missing:
-                break
+                return used
             for part in list(missing):
-                common = part.intersect(owner.box)
-                if common.is_empty:
+                if not part.overlaps(owner.box):
                     continue
+                common = part.intersect(owner.box)
                 used[self.transfer(device, (tensor, common), owner, (together, stage))] = None
                 missing = [left for one in missing for left in one.subtract(common)]
         if missing:

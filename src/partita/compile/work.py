@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from partita.graph import Graph
@@ -23,6 +24,22 @@ class LayerBox:
 
     layer: str
     boxes: tuple[Piece, ...]
+
+
+class WorkKey:
+    """A key that is hashed once: planners look works up again and again."""
+
+    __slots__ = ("_hash", "parts")
+
+    def __init__(self, parts: tuple[object, ...]) -> None:
+        self.parts = parts
+        self._hash = hash(parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, WorkKey) and self.parts == other.parts)
 
 
 @dataclass(frozen=True)
@@ -48,11 +65,11 @@ class FragmentWork:
     parts: int = 0
     share: float = 1.0
 
-    @property
-    def key(self) -> tuple[object, ...]:
+    @cached_property
+    def key(self) -> WorkKey:
         """What makes two works the same fragment."""
         inputs = self.inputs if self.kind == "partial" else self.parts
-        return (self.kind, self.layers, self.outputs, inputs)
+        return WorkKey((self.kind, self.layers, self.outputs, inputs))
 
 
 class WorkBuilder:
@@ -66,6 +83,8 @@ class WorkBuilder:
         self.graph = graph
         self.regions = RegionMap(graph)
         self._stages: dict[tuple[object, ...], FragmentWork] = {}
+        self._partials: dict[tuple[object, ...], FragmentWork] = {}
+        self._merges: dict[tuple[object, ...], FragmentWork] = {}
         self._outputs: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def stage_outputs(self, layers: Sequence[str]) -> tuple[str, ...]:
@@ -124,6 +143,13 @@ class WorkBuilder:
 
     def partial(self, layer: Layer, part: Region, name: str) -> FragmentWork:
         """Return the work that sums the layer's core over ``part`` of its first input."""
+        key = (layer.name, part, name)
+        found = self._partials.get(key)
+        if found is None:
+            found = self._partials[key] = self._partial(layer, part, name)
+        return found
+
+    def _partial(self, layer: Layer, part: Region, name: str) -> FragmentWork:
         source = self.graph.nodes[layer.nodes[0]].inputs[0]
         whole = self.regions.whole(source)
         core = self.core_output(layer)
@@ -142,6 +168,15 @@ class WorkBuilder:
         self, layer: Layer, boxes: dict[str, Region], partials: Sequence[str]
     ) -> FragmentWork:
         """Return the work that adds ``partials`` and applies bias and followers for ``boxes``."""
+        key = (layer.name, tuple(boxes.items()), tuple(partials))
+        found = self._merges.get(key)
+        if found is None:
+            found = self._merges[key] = self._merge(layer, boxes, partials)
+        return found
+
+    def _merge(
+        self, layer: Layer, boxes: dict[str, Region], partials: Sequence[str]
+    ) -> FragmentWork:
         needs = dict(self.regions.merge_walk(layer, boxes).needs)
         core = self.core_output(layer)
         core_box = boxes[core] if core in boxes else self.core_box(layer, boxes)

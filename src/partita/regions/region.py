@@ -39,7 +39,10 @@ class Region(msgspec.Struct, frozen=True, array_like=True):
     @property
     def is_empty(self) -> bool:
         """Whether the box holds no element."""
-        return any(stop <= start for start, stop in self.bounds)
+        for start, stop in self.bounds:  # noqa: SIM110 (planners call this very often)
+            if stop <= start:
+                return True
+        return False
 
     def with_axis(self, axis: int, interval: Interval) -> Region:
         """Return the same box with another interval along ``axis``."""
@@ -53,8 +56,22 @@ class Region(msgspec.Struct, frozen=True, array_like=True):
 
     def intersect(self, other: Region) -> Region:
         """Return the common box; empty boxes may have stop below start set equal to start."""
-        pairs = zip(self.bounds, other.bounds, strict=True)
-        return Region(tuple((max(a, c), max(max(a, c), min(b, d))) for (a, b), (c, d) in pairs))
+        bounds = []
+        for mine, theirs in zip(self.bounds, other.bounds, strict=True):
+            if mine == theirs and mine[0] <= mine[1]:
+                bounds.append(mine)
+                continue
+            start = mine[0] if mine[0] > theirs[0] else theirs[0]
+            stop = mine[1] if mine[1] < theirs[1] else theirs[1]
+            bounds.append((start, stop if stop > start else start))
+        return Region(tuple(bounds))
+
+    def overlaps(self, other: Region) -> bool:
+        """Whether the two boxes have an element in common."""
+        for (a, b), (c, d) in zip(self.bounds, other.bounds, strict=True):
+            if a >= d or c >= b or a >= b or c >= d:
+                return False
+        return True
 
     def hull(self, other: Region) -> Region:
         """Return the smallest box that holds both; an empty box adds nothing."""
@@ -67,11 +84,13 @@ class Region(msgspec.Struct, frozen=True, array_like=True):
 
     def subtract(self, other: Region) -> list[Region]:
         """Return disjoint boxes that cover this box without ``other``."""
-        common = self.intersect(other)
-        if common.is_empty:
+        if not self.overlaps(other):
             return [] if self.is_empty else [self]
+        common = self.intersect(other)
         left, rest = [], self
         for axis, ((a, b), (c, d)) in enumerate(zip(self.bounds, common.bounds, strict=True)):
+            if a == c and b == d:
+                continue
             if a < c:
                 left.append(rest.with_axis(axis, (a, c)))
             if d < b:

@@ -8,6 +8,8 @@ one float32 scale and one float32 offset per piece in front of the payload.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,11 @@ WIRE_FORMATS = ("raw", "float16", "uint8", "uint6", "uint4", "uint2")
 
 _PREFIX_BYTES = 8
 Payload = bytes | memoryview
+
+
+@lru_cache(maxsize=64)
+def _item_bytes(dtype: str) -> int:
+    return np.dtype(dtype).itemsize
 
 
 def _bits(wire: str) -> int:
@@ -30,9 +37,9 @@ def wire_bytes(shape: Sequence[int], dtype: str, wire: str) -> int:
         dtype: NumPy name of the tensor's type.
         wire: One of :data:`WIRE_FORMATS`.
     """
-    count = int(np.prod(shape, dtype=np.int64)) if len(shape) else 1
+    count = prod(shape)
     if wire == "raw":
-        return count * np.dtype(dtype).itemsize
+        return count * _item_bytes(dtype)
     if wire == "float16":
         return count * 2
     return _PREFIX_BYTES + -(-count * _bits(wire) // 8)
