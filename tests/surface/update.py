@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.surface.replies import collect_replies
 from tools import surface
 
 GOLDEN = Path(__file__).with_name("surface.json")
@@ -12,6 +13,7 @@ SECTIONS: dict[str, Callable[[], object]] = {
     "commands": surface.list_commands,
     "errors": surface.list_errors,
     "plan_schema": surface.describe_plan,
+    "replies": collect_replies,
 }
 
 

@@ -1,0 +1,82 @@
+"""Keys of the JSON replies, as the commands really give them for a small model and two devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from partita.zoo import build_model, write_model
+
+CLUSTER = """
+[cluster]
+name = "pair"
+requester = "a"
+
+[[device]]
+name = "a"
+kind = "raspberry-pi-4"
+memory = "1 GB"
+threads = 1
+
+[[device]]
+name = "b"
+kind = "jetson-nano"
+memory = "1 GB"
+threads = 1
+
+[[link]]
+between = ["*", "*"]
+bandwidth = "200 Mbit/s"
+latency = "2 ms"
+"""
+
+#: Commands in order: later ones read what earlier ones wrote.
+COMMANDS: dict[str, list[str]] = {
+    "zoo": ["zoo"],
+    "inspect": ["inspect", "m.onnx"],
+    "plan": ["plan", "m.onnx", "--cluster", "pair.toml", "--planner", "cut", "-o", "p.json"],
+    "simulate": ["simulate", "p.json"],
+    "check": ["check", "p.json"],
+    "compare": ["compare", "m.onnx", "--cluster", "pair.toml", "--planners", "single,cut"],
+    "error": ["inspect", "missing.onnx"],
+}
+
+
+def list_keys(value: object, prefix: str = "") -> set[str]:
+    """Return the paths of all keys: ``latency_s.p50``, ``devices[].name``."""
+    if isinstance(value, dict):
+        found = {f"{prefix}{key}" for key in value}
+        return found.union(*(list_keys(item, f"{prefix}{key}.") for key, item in value.items()))
+    if isinstance(value, list):
+        return set().union(*(list_keys(item, f"{prefix.removesuffix('.')}[].") for item in value))
+    return set()
+
+
+def collect_replies() -> dict[str, list[str]]:
+    """Run each command with ``--json`` in an empty folder and return the keys of its reply."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(build_model("mobilenet_v2", size=32), Path(folder, "m.onnx"))
+        Path(folder, "pair.toml").write_text(CLUSTER, encoding="utf-8")
+        return {name: _ask(words, folder) for name, words in COMMANDS.items()}
+
+
+def _ask(words: list[str], folder: str) -> list[str]:
+    code = "import sys; from partita.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words, "--json"],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    try:
+        return sorted(list_keys(json.loads(done.stdout)))
+    except json.JSONDecodeError:
+        raise RuntimeError(
+            f"{' '.join(words)}: no JSON ({done.returncode})\n{done.stderr}"
+        ) from None
