@@ -1,0 +1,114 @@
+"""Slowed devices, on a virtual clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from partita.engine import Array, Blob, Slowdown, SlowedEngine
+from partita.program import TensorSpec
+
+
+class VirtualClock:
+    """Time that passes only when somebody waits or works."""
+
+    def __init__(self) -> None:
+        self.time_s = 100.0
+
+    def now_s(self) -> float:
+        """Return the virtual time."""
+        return self.time_s
+
+    def wait_until(self, deadline_s: float) -> None:
+        """Jump to the deadline."""
+        self.time_s = max(self.time_s, deadline_s)
+
+
+class ScriptedEngine:
+    """An engine and its runner in one; each run takes the next of the given times."""
+
+    inputs = (TensorSpec("i0", (2, 3), "float32"), TensorSpec("i1", (1,), "int64"))
+    outputs = (TensorSpec("o0", (2, 3), "float32"),)
+    providers = ("scripted",)
+
+    def __init__(self, clock: VirtualClock, times_s: Sequence[float]) -> None:
+        self.clock = clock
+        self.times_s = list(times_s)
+
+    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> ScriptedEngine:
+        """Return itself."""
+        return self
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """Spend the next time and return the first input."""
+        assert [a.shape for a in arrays] == [s.shape for s in self.inputs]
+        self.clock.time_s += self.times_s.pop(0)
+        return [arrays[0]]
+
+
+def make(times_s: Sequence[float], factor: float) -> tuple[SlowedEngine, VirtualClock]:
+    """Return a slowed scripted engine and its clock."""
+    clock = VirtualClock()
+    return SlowedEngine(ScriptedEngine(clock, times_s), Slowdown(factor, clock)), clock
+
+
+INPUTS = [np.ones((2, 3), np.float32), np.ones(1, np.int64)]
+
+
+def test_run_takes_the_factor_times_the_calibrated_median() -> None:
+    """Noise of a single run does not show: the target is the median measured alone."""
+    warm_up, calibration, runs = [9.0], [0.01, 0.5, 0.012, 0.011, 0.009], [0.010, 0.030, 0.001]
+    engine, clock = make(warm_up + calibration + runs, 4)
+    runner = engine.load(b"", {})
+    engine.calibrate(5)
+    assert runner.alone_s == pytest.approx(0.011)
+    for _ in runs:
+        start_s = clock.time_s
+        (output,) = runner.run(INPUTS)
+        assert clock.time_s - start_s == pytest.approx(0.044)
+        np.testing.assert_array_equal(output, INPUTS[0])
+    assert engine.slow_down.overruns == 0
+
+
+def test_overrun_is_counted_not_hidden() -> None:
+    """A run that takes longer than its target is as long as it was, and counts."""
+    engine, clock = make([0.01, 0.01, 0.05], 4)
+    runner = engine.load(b"", {})
+    runner.calibrate(1)
+    start_s = clock.time_s
+    runner.run(INPUTS)
+    assert clock.time_s - start_s == pytest.approx(0.05)
+    assert engine.slow_down.overruns == 1
+
+
+def test_first_run_calibrates_where_nobody_did() -> None:
+    """A runner that was forgotten at deployment is still slowed."""
+    engine, clock = make([0.02] * 7, 3)
+    runner = engine.load(b"", {})
+    runner.run(INPUTS)
+    assert clock.time_s == pytest.approx(100 + 6 * 0.02 + 3 * 0.02)
+
+
+def test_factor_one_changes_nothing() -> None:
+    """A device as fast as the machine neither waits nor counts overruns."""
+    engine, clock = make([0.02, 0.02, 0.05], 1)
+    runner = engine.load(b"", {})
+    runner.calibrate(1)
+    runner.run(INPUTS)
+    assert clock.time_s == pytest.approx(100.09)
+    assert engine.slow_down.overruns == 0
+
+
+def test_stretch_adds_the_missing_time() -> None:
+    """Work of 2 ms on a device 8 times slower gets 14 ms more."""
+    clock = VirtualClock()
+    Slowdown(8, clock).stretch(0.002)
+    assert clock.time_s == pytest.approx(100.014)
+
+
+def test_a_device_cannot_be_faster_than_the_machine() -> None:
+    """A factor below one is refused."""
+    with pytest.raises(ValueError, match="at least 1"):
+        Slowdown(0.5)
