@@ -26,7 +26,7 @@ def loaded_machine(program: Program, device: str, *, in_flight: int = 4) -> Mach
     machine = Machine(program.device(device), program.streams, in_flight)
     todo = machine.begin()
     while todo:
-        todo = [more for load in todo for more in machine.handle(Loaded(load[0]))]
+        todo = [more for load in todo for more in machine.handle(Loaded(load.step))]
     return machine
 
 
@@ -165,7 +165,7 @@ def test_finished_request_does_not_come_again() -> None:
     (compute,) = ids(program, "d0", Compute)
     machine.handle(Fed(0, ()))
     deliver = machine.handle(Finished(compute, 0))[-1]
-    machine.handle(Finished(deliver[0], 0))
+    machine.handle(Finished(deliver.step, 0))
     with pytest.raises(ValueError, match="came before"):
         machine.handle(Fed(0, ()))
 
@@ -200,7 +200,7 @@ def test_replicas_run_only_the_chosen_steps() -> None:
     assert machine.route_of(0) == (1,)
     free_input, deliver = machine.handle(Finished(second, 0))
     assert free_input == Free(0, 0)
-    assert machine.handle(Finished(deliver[0], 0)) == [Free(2, 0), Delivered(0)]
+    assert machine.handle(Finished(deliver.step, 0)) == [Free(2, 0), Delivered(0)]
 
 
 def test_state_says_what_each_step_waits_for() -> None:

@@ -73,12 +73,10 @@ class RandomWorld:
 
     def take(self) -> tuple[str, Event]:
         """Return something under way; only inputs keep their order."""
-        feeds = [entry for entry in self.pending if isinstance(entry[1], Fed)]
-        entry = self.dice.choice(self.pending)
-        if isinstance(entry[1], Fed):
-            entry = feeds[0]
-        self.pending.remove(entry)
-        return entry
+        place = self.dice.randrange(len(self.pending))
+        if isinstance(self.pending[place][1], Fed):
+            place = next(i for i, (_, event) in enumerate(self.pending) if isinstance(event, Fed))
+        return self.pending.pop(place)
 
     def note(self, device: str, event: Event) -> None:
         """Look at an event before the machine does."""

@@ -1,20 +1,23 @@
-"""What the state machine hears and what it answers."""
+"""What the state machine hears and what it answers.
+
+Structs and not named tuples: two kinds with the same numbers must not be equal.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 Route = tuple[int, ...]
 
 
-class Fed(NamedTuple):
+class Fed(msgspec.Struct, frozen=True):
     """The requester's inputs of a request are there (only on the requester)."""
 
     request: int
     route: Route
 
 
-class Arrived(NamedTuple):
+class Arrived(msgspec.Struct, frozen=True):
     """A piece of a stream has arrived, still encoded."""
 
     stream: int
@@ -22,20 +25,20 @@ class Arrived(NamedTuple):
     route: Route
 
 
-class Finished(NamedTuple):
+class Finished(msgspec.Struct, frozen=True):
     """A step that was started is done."""
 
     step: int
     request: int
 
 
-class Credited(NamedTuple):
+class Credited(msgspec.Struct, frozen=True):
     """The receiver of a stream has read one piece."""
 
     stream: int
 
 
-class Loaded(NamedTuple):
+class Loaded(msgspec.Struct, frozen=True):
     """A ``Load`` step is done."""
 
     step: int
@@ -44,33 +47,33 @@ class Loaded(NamedTuple):
 Event = Fed | Arrived | Finished | Credited | Loaded
 
 
-class Start(NamedTuple):
+class Start(msgspec.Struct, frozen=True):
     """Begin a step of a request; answer with ``Finished`` when it is done."""
 
     step: int
     request: int
 
 
-class StartLoad(NamedTuple):
+class StartLoad(msgspec.Struct, frozen=True):
     """Begin a ``Load`` step; answer with ``Loaded``."""
 
     step: int
 
 
-class GiveCredit(NamedTuple):
+class GiveCredit(msgspec.Struct, frozen=True):
     """Tell the sender of a stream that one more piece may come."""
 
     stream: int
 
 
-class Free(NamedTuple):
+class Free(msgspec.Struct, frozen=True):
     """Drop a buffer of a request: its last reader is done."""
 
     buffer: int
     request: int
 
 
-class Delivered(NamedTuple):
+class Delivered(msgspec.Struct, frozen=True):
     """A request is complete on this device: its ``Deliver`` step is done."""
 
     request: int

@@ -133,7 +133,7 @@ class Machine:
         )
 
     def _on_fed(self, event: Fed, actions: list[Action]) -> None:
-        number, route = event
+        number, route = event.request, event.route
         table = self._table
         if not table.feeds:
             raise ValueError(f"{event} on {table.device!r}, which feeds no inputs")
@@ -151,7 +151,7 @@ class Machine:
         self._close_if_done(number, request)
 
     def _on_arrived(self, event: Arrived, actions: list[Action]) -> None:
-        stream, number, route = event
+        stream, number, route = event.stream, event.request, event.route
         table = self._table
         index = table.receive_of.get(stream)
         if index is None:

@@ -30,8 +30,9 @@ from partita.program import Program
 from partita.simulation.device import SimulatedDevice
 from partita.simulation.order import ARRIVED, CAME, CREDITED, ENCODED, FED, FINISHED
 
-#: When (seconds), kind, id, request, place of the device, and what its machine hears.
-_Entry = tuple[float, int, int, int, int, Event | None]
+#: When (seconds), kind, id, request; then a counter that never lets the rest be compared; place of
+#: the device, and what its machine hears.
+_Entry = tuple[float, int, int, int, int, int, Event | None]
 
 
 def simulate(
@@ -94,6 +95,7 @@ class _Run:
         self._requester = self._place[program.requester]
         self._admission = Admission(program.routes, in_flight)
         self._heap: list[_Entry] = []
+        self._pushed = 0
         self._began_s: dict[tuple[int, int], float] = {}
         self._routes: dict[int, Route] = {}
         self._to_come = 0
@@ -103,6 +105,12 @@ class _Run:
         self._latency_s: dict[int, float] = {}
         self._makespan_s = 0.0
 
+    def _push(
+        self, time_s: float, kind: int, ident: int, request: int, place: int, event: Event | None
+    ) -> None:
+        self._pushed += 1
+        heappush(self._heap, (time_s, kind, ident, request, self._pushed, place, event))
+
     def load_all(self, *, cold: bool) -> None:
         """Start loading at time 0, or have it done by then."""
         for place, device in enumerate(self._devices):
@@ -110,9 +118,8 @@ class _Run:
             if cold:
                 self._act(place, actions, 0.0)
             while actions and not cold:
-                actions = [
-                    more for action in actions for more in device.machine.handle(Loaded(action[0]))
-                ]
+                loads = [action for action in actions if isinstance(action, StartLoad)]
+                actions = [m for load in loads for m in device.machine.handle(Loaded(load.step))]
 
     def feed_all(self, requests: int, arrivals: Sequence[float] | None) -> None:
         """Let the inputs come: all at time 0, or each at its own."""
@@ -122,13 +129,13 @@ class _Run:
             self._admit(0.0)
             return
         for request, time_s in enumerate(arrivals):
-            heappush(self._heap, (time_s, CAME, request, request, 0, None))
+            self._push(time_s, CAME, request, request, 0, None)
 
     def finish(self) -> tuple[list[float], float]:
         """Run until nothing happens any more; return latencies and makespan in seconds."""
         heap = self._heap
         while heap:
-            now_s, kind, ident, request, place, event = heappop(heap)
+            now_s, kind, ident, request, _, place, event = heappop(heap)
             if event is not None:
                 device = self._devices[place]
                 if kind == ARRIVED:
@@ -158,7 +165,7 @@ class _Run:
             self._leader_free_s = fed_s
             self._admitted_s.append(start_s)
             event = Fed(request, route)
-            heappush(self._heap, (fed_s, FED, request, request, self._requester, event))
+            self._push(fed_s, FED, request, request, self._requester, event)
 
     def _act(self, place: int, actions: list[Action], now_s: float) -> None:
         device = self._devices[place]
@@ -182,12 +189,12 @@ class _Run:
             device.hold(device.bytes_of_compute.get(step, 0))
             self._record(step, request, now_s, end_s)
             event = Finished(step, request)
-            heappush(self._heap, (end_s, FINISHED, step, request, place, event))
+            self._push(end_s, FINISHED, step, request, place, event)
             return
         self._began_s[step, request] = now_s
         if self._clocks.is_shared(stream.source, stream.target):
             # The turn on a medium goes to who is ready first, which only the heap knows.
-            heappush(self._heap, (end_s, ENCODED, step, request, place, None))
+            self._push(end_s, ENCODED, step, request, place, None)
         else:
             self._transmit(place, step, request, end_s)
 
@@ -197,10 +204,10 @@ class _Run:
         transfer = clock.reserve(now_s, stream.wire_bytes)
         self._record(step, request, self._began_s.pop((step, request)), transfer.end_s)
         finished = Finished(step, request)
-        heappush(self._heap, (transfer.end_s, FINISHED, step, request, place, finished))
+        self._push(transfer.end_s, FINISHED, step, request, place, finished)
         arrived = Arrived(stream.id, request, self._routes[request])
         target = self._place[stream.target]
-        heappush(self._heap, (transfer.arrive_s, ARRIVED, stream.id, request, target, arrived))
+        self._push(transfer.arrive_s, ARRIVED, stream.id, request, target, arrived)
 
     def _give_credit(self, stream_id: int, now_s: float) -> None:
         stream = self._streams[stream_id]
@@ -208,12 +215,12 @@ class _Run:
         back = links.get((stream.target, stream.source)) or links[stream.source, stream.target]
         event = Credited(stream_id)
         source = self._place[stream.source]
-        heappush(self._heap, (now_s + back.latency_s, CREDITED, stream_id, 0, source, event))
+        self._push(now_s + back.latency_s, CREDITED, stream_id, 0, source, event)
 
     def _load(self, place: int, step: int, now_s: float) -> None:
         end_s = now_s + self._devices[place].seconds_of[step]
         self._record(step, -1, now_s, end_s)
-        heappush(self._heap, (end_s, FINISHED, step, -1, place, Loaded(step)))
+        self._push(end_s, FINISHED, step, -1, place, Loaded(step))
 
     def _note_answer(self, request: int, now_s: float) -> None:
         began_s = self._arrivals[request] if self._arrivals else self._admitted_s[request]
