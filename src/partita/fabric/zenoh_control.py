@@ -93,6 +93,7 @@ class ControlPlane:
         deadline_s = time.monotonic() + timeout_s
         while True:
             left_s = deadline_s - time.monotonic()
+            was_there = target in self.names()
             cancel = zenoh.CancellationToken()
             self._pending.setdefault(target, set()).add(cancel)
             try:
@@ -102,7 +103,7 @@ class ControlPlane:
             for reply in replies:
                 if reply.ok is not None:
                     return self._read_answer(target, reply.ok)
-            if cancel.is_cancelled:
+            if cancel.is_cancelled or (was_there and not replies):
                 raise _died(target, method)
             if replies:
                 raise no_answer(target, method, timeout_s)
