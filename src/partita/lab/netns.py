@@ -119,7 +119,10 @@ class _Net:
         return lines
 
     def remove(self) -> None:
-        for name in self.cluster.names:
+        for number, name in enumerate(self.cluster.names):
+            # The kernel would drop the interface with its namespace, but some time later.
+            with contextlib.suppress(RunError):
+                _run("ip", "link", "delete", f"{self.bridge}.{number}")
             with contextlib.suppress(RunError):
                 _run("ip", "netns", "delete", self.space(name))
         with contextlib.suppress(RunError):

@@ -290,6 +290,8 @@ class Worker:
             runtime.take_piece(source, piece, payload)
         except RunError as error:
             self._take_fault(error)
+        except Exception as error:  # reported, so that the run ends instead of waiting
+            self._take_fault(RunError(f"{type(error).__name__}: {error}", device=self.name))
 
     def _take_fault(self, error: RunError) -> None:
         """End what a bad frame or a lost one belongs to: it could never be answered."""

@@ -240,7 +240,7 @@ class Runtime:
             self.pieces.keep(request, written)
         try:
             self._act(self._machine.handle(event))
-        except ValueError as error:
+        except Exception as error:  # a thread that ended here would leave the run hanging
             self._fail("the program", request, error)
 
     def _act(self, actions: list[Action]) -> None:

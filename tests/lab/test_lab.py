@@ -1,0 +1,93 @@
+"""Labs of worker processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from tests.worker.tiny import expected_chain, random_inputs, tiny_chain, tiny_halo, tiny_replicas
+
+from partita.cluster import Cluster, Device
+from partita.errors import RunError
+from partita.lab import Lab, LabOptions, start_lab
+from partita.leader import deploy, measure_link
+
+pytestmark = pytest.mark.slow
+
+_NAMESPACES = os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Four worker processes on shaped links."""
+    cluster = Cluster.of([Device(f"d{n}") for n in range(4)], latency_s=0.001)
+    with start_lab(cluster, LabOptions(store=tmp_path_factory.mktemp("store"))) as running:
+        yield running
+
+
+def test_processes_answer_exactly(lab: Lab) -> None:
+    """A pipeline over four processes with requests in flight answers each input, in order."""
+    tiny = tiny_chain(4, 4, in_flight=3, credit=2)
+    with deploy(tiny, lab.endpoint) as session:
+        inputs = random_inputs(tiny.program, 20)
+        for given, got in zip(inputs, session.run(inputs), strict=True):
+            np.testing.assert_array_equal(got["t3"], expected_chain(tiny.program, given["input"]))
+        report = session.report()
+    # Four links of 1 ms each way: no answer can come sooner.
+    assert min(report.latencies_s) > 0.004
+    assert {(use.source, use.target) for use in report.links} == {
+        ("d0", "d1"), ("d1", "d2"), ("d2", "d3"), ("d3", "d0"),
+    }  # fmt: skip
+
+
+def test_halves_and_replicas_run_on_the_same_workers(lab: Lab) -> None:
+    """Two more programs run one after the other on workers that are already up."""
+    for tiny in (tiny_halo(), tiny_replicas()):
+        with deploy(tiny, lab.endpoint) as session:
+            assert len(session.run(random_inputs(tiny.program, 6))) == 6
+
+
+def test_timelines_of_several_devices_fit_together(lab: Lab) -> None:
+    """No piece is received before it was sent, on clocks that were brought together."""
+    tiny = tiny_chain(2, 2)
+    with deploy(tiny, lab.endpoint) as session:
+        session.run(random_inputs(tiny.program, 3))
+        spans = session.report().spans
+    for request in range(3):
+        sent = next(s for s in spans if s.lane == "send:d1" and s.request == request)
+        got = next(s for s in spans if s.lane == "receive" and s.request == request)
+        assert got.start_s > sent.start_s
+
+
+def test_an_idle_worker_is_small(lab: Lab) -> None:
+    """A worker process that has nothing to do takes at most 120 MB."""
+    for process in lab.processes.values():
+        assert psutil.Process(process.pid).memory_info().rss <= 120e6
+
+
+def test_a_worker_that_cannot_start_says_why(tmp_path: Path) -> None:
+    """When a worker ends at once, its last words are in the error."""
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    cluster = Cluster.of([Device("d0")])
+    with (
+        pytest.raises(RunError, match=r"'d0' of the lab ended at once: .*file"),
+        start_lab(cluster, LabOptions(store=blocked / "store")),
+    ):
+        pass
+
+
+@pytest.mark.skipif(not _NAMESPACES, reason="network namespaces need root and iproute2")
+def test_namespaces_limit_rates_and_are_removed(tmp_path: Path) -> None:
+    """The kernel's rate shows in the time of a large message, and nothing is left afterwards."""
+    cluster = Cluster.of([Device("a"), Device("b")], bandwidth_bytes_per_s=5e6, latency_s=0.0)
+    with start_lab(cluster, LabOptions(store=tmp_path, network="netns")) as running:
+        sample = measure_link(running.endpoint, "a", "b", [10**6], repeats=2)[0]
+    assert sample.seconds > 0.9 * 10**6 / 5e6
+    left = [name for name in psutil.net_if_addrs() if name.startswith(f"pt{os.getpid()}")]
+    assert left == []

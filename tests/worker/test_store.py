@@ -1,0 +1,132 @@
+"""The content store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from partita.errors import RunError
+from partita.worker import Store, default_store_dir
+
+
+def name_of(data: bytes) -> str:
+    """Return the name under which ``data`` is stored."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_content_comes_back_as_it_was_put(tmp_path: Path) -> None:
+    """What was put in chunks is read back whole, memory-mapped and read-only."""
+    store, data = Store(tmp_path), bytes(range(256)) * 10
+    half = len(data) // 2
+    assert not store.put_chunk(name_of(data), 0, len(data), data[:half])
+    assert store.missing([name_of(data)]) == (name_of(data),)
+    assert store.put_chunk(name_of(data), half, len(data), data[half:])
+    content = store.open(name_of(data))
+    assert content.tobytes() == data
+    assert not content.flags.writeable
+    assert store.missing([name_of(data), name_of(data)]) == ()
+
+
+def test_an_empty_blob_is_content_too(tmp_path: Path) -> None:
+    """Weights of no bytes can be stored and read."""
+    store = Store(tmp_path)
+    store.put(name_of(b""), b"")
+    assert store.open(name_of(b"")).size == 0
+
+
+def test_content_that_is_not_what_its_name_says_is_refused(tmp_path: Path) -> None:
+    """A wrong hash is an error and leaves no file."""
+    store = Store(tmp_path, owner="nano")
+    with pytest.raises(RunError, match=r"'nano'.*damaged on the way"):
+        store.put(name_of(b"right"), b"wrong")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_chunk_out_of_order_ends_the_upload(tmp_path: Path) -> None:
+    """A gap between chunks is an error and leaves no file."""
+    store, data = Store(tmp_path), b"0123456789"
+    store.put_chunk(name_of(data), 0, 10, data[:4])
+    with pytest.raises(RunError, match="does not follow"):
+        store.put_chunk(name_of(data), 6, 10, data[6:])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "abc", "G" * 64])
+def test_names_that_are_no_hashes_are_refused(tmp_path: Path, name: str) -> None:
+    """Nothing outside the store can be named."""
+    with pytest.raises(RunError, match="not a SHA-256"):
+        Store(tmp_path).put(name, b"data")
+
+
+def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
+    """Under the quota's pressure what was used longest ago is dropped, and nothing more."""
+    store = Store(tmp_path, 30)
+    blobs = [bytes([n]) * 10 for n in range(4)]
+    for age, blob in enumerate(blobs[:3]):
+        store.put(name_of(blob), blob)
+        os.utime(tmp_path / name_of(blob), (age, age))
+    store.open(name_of(blobs[0]))
+    store.put(name_of(blobs[3]), blobs[3])
+    assert store.missing(map(name_of, blobs)) == (name_of(blobs[1]),)
+    assert store.used_bytes() == 30
+
+
+def test_what_an_epoch_uses_is_not_dropped(tmp_path: Path) -> None:
+    """Pinned content survives; when all is pinned the quota is an error with both numbers."""
+    store = Store(tmp_path, 25)
+    first, second, third = (bytes([n]) * 10 for n in range(3))
+    store.put(name_of(first), first)
+    store.put(name_of(second), second)
+    store.pin(1, [name_of(first)])
+    store.put(name_of(third), third)
+    assert store.missing([name_of(first)]) == ()
+    store.pin(2, [name_of(third)])
+    with pytest.raises(RunError, match=r"quota 25 B, 20 B in use .*--store-quota"):
+        store.put(name_of(second), second)
+    store.unpin(1)
+    store.put(name_of(second), second)
+    assert store.missing([name_of(first)]) == (name_of(first),)
+
+
+def test_damage_on_disk_is_found_when_opened(tmp_path: Path) -> None:
+    """A file that was changed is an error and is deleted, so that it can come again."""
+    store, data = Store(tmp_path), b"weights"
+    store.put(name_of(data), data)
+    (tmp_path / name_of(data)).write_bytes(b"Weights")
+    with pytest.raises(RunError, match="damaged on disk"):
+        store.open(name_of(data))
+    assert store.missing([name_of(data)]) == (name_of(data),)
+
+
+def test_half_written_files_of_dead_processes_are_swept(tmp_path: Path) -> None:
+    """A new store deletes the unfinished uploads of processes that no longer live, no others."""
+    dead = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
+    )
+    old = tmp_path / f".0123456789abcdef-{int(dead.stdout)}-01234567.part"
+    mine = tmp_path / f".0123456789abcdef-{os.getpid()}-01234567.part"
+    old.touch()
+    mine.touch()
+    Store(tmp_path)
+    assert not old.exists()
+    assert mine.exists()
+
+
+def test_closing_drops_unfinished_uploads(tmp_path: Path) -> None:
+    """Nothing half-written stays behind."""
+    store = Store(tmp_path)
+    store.put_chunk(name_of(b"0123456789"), 0, 10, b"0123")
+    assert store.used_bytes() == 4
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_directory_follows_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store lies in the user's cache directory."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert default_store_dir() == Path("/somewhere/partita/store")
