@@ -13,6 +13,7 @@ from partita.report import ReportBundle, write_chart, write_report, write_trace
 from partita.report.trace import dump_trace
 
 
+@pytest.mark.slow
 def test_report_writes_its_files(tmp_path: Path) -> None:
     """Page, picture, trace and chart are written, and the pictures open."""
     files = write_report(tmp_path / "out", make_bundle())
@@ -25,6 +26,7 @@ def test_report_writes_its_files(tmp_path: Path) -> None:
             assert min(picture.size) > 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bundle",
     [

@@ -115,7 +115,7 @@ def _add_legend(axes: Any, handles: list[Any], sources: Sequence[Source]) -> Non
         Patch(
             facecolor=LIGHT["compute"],
             alpha=_STYLE[source]["alpha"],
-            label=f"{source} ({_STYLE[source]['where']})",
+            label=f"{source} ({_STYLE[source]['where']})" if len(sources) > 1 else source,
         )
         for source in sources
     ]

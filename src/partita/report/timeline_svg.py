@@ -65,7 +65,8 @@ def _draw_legend(timeline: Timeline) -> Iterator[Markup]:
         x += 30 + 6.5 * len(kind) + 12
     x = float(WIDTH - RIGHT - 300)
     for number, source in enumerate(timeline.sources):
-        words = f"{source} ({'lower' if number else 'upper'})"
+        place = ("upper", "lower")[number]
+        words = f"{source} ({place})" if len(timeline.sources) > 1 else source
         yield element("rect", x=x, y=6, width=12, height=BAR, class_=f"compute {source}")
         yield element("text", words, x=x + 17, y=16, class_="tick")
         x += 150
