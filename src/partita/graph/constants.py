@@ -146,10 +146,9 @@ def _rename(node: onnx.NodeProto, old: str, new: str) -> None:
 
 
 def _is_idle(node: onnx.NodeProto, draft: Draft) -> bool:
-    if node.domain:
+    if node.domain or not node.input:
         return False
     attrs = {a.name: a for a in node.attribute}
-    same = _keeps_shape(node, draft)
     match node.op_type:
         case "Identity":
             return True
@@ -159,7 +158,7 @@ def _is_idle(node: onnx.NodeProto, draft: Draft) -> bool:
             info = draft.infos.get(node.input[0])
             return info is not None and info.elem_type == attrs["to"].i != TensorProto.UNDEFINED
         case "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Expand" | "Tile":
-            return same
+            return _keeps_shape(node, draft)
         case "Concat" | "Sum" | "Mean" | "Max" | "Min":
             return len(node.input) == 1
         case "Transpose":

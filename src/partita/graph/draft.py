@@ -128,6 +128,13 @@ def node_reads(node: onnx.NodeProto) -> list[str]:
     return list(dict.fromkeys(n for n in (*node.input, *captured_names(node)) if n))
 
 
+def rename_input(node: onnx.NodeProto, old: str, new: str) -> None:
+    """Make a node read ``new`` where it reads ``old``; subgraphs are left as they are."""
+    for place, name in enumerate(node.input):
+        if name == old:
+            node.input[place] = new
+
+
 def make_opsets(imports: dict[str, int]) -> list[onnx.OperatorSetIdProto]:
     """Return operator set imports as ONNX has them."""
     return [helper.make_opsetid(domain, version) for domain, version in imports.items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import helper
@@ -65,4 +66,5 @@ def _evaluate(
         graph, ir_version=draft.ir_version, opset_imports=make_opsets(draft.opset_imports)
     )
     values = make_session(model).run(list(names), feeds)
-    return dict(zip(names, values, strict=True))
+    pairs = zip(names, values, strict=True)
+    return {name: value for name, value in pairs if isinstance(value, np.ndarray)}

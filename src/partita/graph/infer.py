@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import onnx
 from onnx import helper
@@ -14,14 +16,16 @@ from partita.graph.window import WINDOWED
 
 #: Operators whose output shape follows from the values of their inputs.
 VALUE_SHAPED = frozenset(
-    ("Compress", "If", "Loop", "NonMaxSuppression", "NonZero", "Scan", "StringSplit", "Unique")
-)
+    ("Compress", "If", "ImageDecoder", "Loop", "MelWeightMatrix", "NonMaxSuppression", "NonZero",
+     "Scan", "StringNormalizer", "StringSplit", "Unique")
+)  # fmt: skip
 #: Operators whose output shape follows from values, with the places of those inputs.
 SHAPE_OPERANDS = {
-    "CenterCropPad": (1,), "Col2Im": (1,), "ConstantOfShape": (0,), "Expand": (1,),
-    "MaxUnpool": (2,), "OneHot": (1,), "Pad": (1,), "Range": (0, 1, 2), "Reshape": (1,),
-    "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Tile": (1,), "TopK": (1,),
-    "Upsample": (1,),
+    "AffineGrid": (1,), "BlackmanWindow": (0,), "CenterCropPad": (1,), "Col2Im": (1,),
+    "ConstantOfShape": (0,), "DFT": (1, 2), "Expand": (1,), "HammingWindow": (0,),
+    "HannWindow": (0,), "MaxUnpool": (2,), "OneHot": (1,), "Pad": (1, 3), "Range": (0, 1, 2),
+    "Reshape": (1,), "Resize": (1, 2, 3), "STFT": (1, 3), "Slice": (1, 2, 3, 4), "Split": (1,),
+    "Squeeze": (1,), "Tile": (1,), "TopK": (1,), "Unsqueeze": (1,), "Upsample": (1,),
 }  # fmt: skip
 
 
@@ -33,7 +37,8 @@ def infer_shapes(draft: Draft) -> str:
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except Exception as error:
         fault = first_line(error)
-        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        with suppress(Exception):  # What the rules cannot say is left to one run on zeros.
+            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     draft.infos = dict(draft.inputs)
     for value in (*model.graph.value_info, *model.graph.output):
         draft.infos[value.name] = value_info(value)
@@ -108,7 +113,8 @@ def _is_sequence(node: onnx.NodeProto) -> bool:
 def _shape_depends_on_values(node: onnx.NodeProto, draft: Draft) -> bool:
     if node.op_type in VALUE_SHAPED:
         return True
-    places = SHAPE_OPERANDS.get(node.op_type, ())
+    reduces = node.op_type.startswith("Reduce")
+    places = (1,) if reduces else SHAPE_OPERANDS.get(node.op_type, ())
     return any(
         place < len(node.input) and node.input[place] and node.input[place] not in draft.constants
         for place in places
@@ -130,7 +136,8 @@ def _run_on_zeros(draft: Draft, names: list[str], fault: str) -> dict[str, Array
     feeds |= {v.name: draft.constants[v.name] for v in model.graph.input if v.name not in feeds}
     try:
         session = make_session(model)
-        return dict(zip(names, session.run(names, feeds), strict=True))
+        pairs = zip(names, session.run(names, feeds), strict=True)
+        return {name: value for name, value in pairs if isinstance(value, np.ndarray)}
     except Exception as error:  # ONNX Runtime's errors share no narrower class.
         reason = fault or first_line(error)
         raise ModelError(

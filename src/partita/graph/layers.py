@@ -37,7 +37,7 @@ def make_layers(
                 nodes=group,
                 inputs=inputs,
                 outputs=outputs,
-                macs=sum(count_macs(node, wiring.shape_of) for node in nodes),
+                macs=sum(count_macs(n, wiring.shape_of) for n in nodes if _is_fixed(n, tensors)),
                 weight_bytes=sum(constants[n].nbytes for n in reads if n in constants),
                 output_bytes=sum(_size_bytes(tensors[name]) for name in outputs),
                 window=read_window(nodes[0]),
@@ -45,6 +45,11 @@ def make_layers(
             )
         )
     return tuple(layers)
+
+
+def _is_fixed(node: Node, tensors: dict[str, TensorSpec]) -> bool:
+    shapes = (tensors[name].shape for name in (*node.reads, *node.outputs) if name in tensors)
+    return all(min(shape, default=0) >= 0 for shape in shapes)
 
 
 def _outputs(wiring: Wiring, group: Sequence[int]) -> tuple[str, ...]:

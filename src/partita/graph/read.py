@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import onnx
 import onnx.inliner
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from onnx.external_data_helper import uses_external_data
 
 from partita.errors import ModelError
-from partita.graph.draft import Array, Draft, Info, value_info
+from partita.graph.draft import Array, Draft, Info, rename_input, value_info
 
 Source = str | Path | bytes | onnx.ModelProto
 Shapes = Mapping[str, Sequence[int]]
@@ -49,8 +48,20 @@ def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> Draft
         # IR 3 wants every initializer among the inputs; from 4 on they may stand apart.
         ir_version=max(model.ir_version, 8),
     )
+    _compute_constant_outputs(draft)
     _check_structure(draft)
     return draft
+
+
+def _compute_constant_outputs(draft: Draft) -> None:
+    """Put a node before each output that is a constant, so that every output has a producer."""
+    for name in draft.outputs:
+        if name in draft.constants:
+            value = f"{name}.value"
+            draft.constants[value] = draft.constants.pop(name)
+            for node in draft.nodes:
+                rename_input(node, name, value)
+            draft.nodes.append(helper.make_node("Identity", [value], [name]))
 
 
 def _read_model(source: Source) -> onnx.ModelProto:
@@ -63,11 +74,11 @@ def _read_model(source: Source) -> onnx.ModelProto:
         reason = error.strerror or str(error)
         raise ModelError(f"Model file '{where}' cannot be read: {reason}.", subject=where) from None
     model = onnx.ModelProto()
-    with suppress(
-        Exception
-    ):  # What protobuf raises depends on its version; an empty model says all.
+    try:
         model.ParseFromString(data)
-    if not (model.graph.node and model.graph.output and model.opset_import):
+    except Exception:  # What protobuf raises depends on its version.
+        model.Clear()
+    if not (model.graph.node and model.graph.output and max(_opsets(model).values(), default=0)):
         why = f"is not a complete ONNX model: {len(data)} bytes without a readable graph"
         raise ModelError(f"'{where}' {why}. Export or copy it again.", subject=where)
     return model
@@ -145,6 +156,8 @@ def _read_tensor(tensor: onnx.TensorProto, folder: Path | None, label: str) -> A
 def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
+    if copy.domain == "ai.onnx":
+        copy.domain = ""
     return copy
 
 
