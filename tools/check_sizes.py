@@ -32,7 +32,14 @@ def list_functions(tree: ast.Module, path: str) -> Iterator[Function]:
             names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
             bound = bool(names) and names[0] in ("self", "cls")
             length = (node.end_lineno or node.lineno) - node.lineno + 1
-            yield Function(f"{path}:{node.lineno} {node.name}", length, len(names) - bound)
+            positional = 0 if is_command(node) else len(names) - bound
+            yield Function(f"{path}:{node.lineno} {node.name}", length, positional)
+
+
+def is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is a verb of the command line: its flags are named, never positional."""
+    calls = [d.func for d in node.decorator_list if isinstance(d, ast.Call)]
+    return any(isinstance(call, ast.Attribute) and call.attr == "command" for call in calls)
 
 
 def find_faults(path: str, source: str) -> tuple[list[str], list[Function]]:

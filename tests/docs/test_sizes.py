@@ -22,6 +22,13 @@ def test_each_cap_can_break() -> None:
     assert {function.positional for function in functions} == {0, 5, 6}
 
 
+def test_flags_of_a_command_are_not_positional() -> None:
+    """A verb of the command line may have as many flags as it needs; another decorator may not."""
+    signature = "def verb(a, b, c, d, e, f): ...\n"
+    assert check_sizes.find_faults("x.py", f"@app.command('verb')\n{signature}")[0] == []
+    assert len(check_sizes.find_faults("x.py", f"@app.other('verb')\n{signature}")[0]) == 1
+
+
 def test_broken_file_is_a_fault() -> None:
     """A file that does not parse is reported with its line."""
     assert check_sizes.find_faults("x.py", "a = (\n")[0] == [
