@@ -352,7 +352,7 @@ def test_per_tensor_quantisation_is_fused_and_weights_are_opened() -> None:
         make_node("QuantizeLinear", ["a", "t"], ["b"]),
         make_node("DequantizeLinear", ["b", "t"], ["y"]),
     ]
-    constants = {
+    constants: dict[str, Array] = {
         "q": np.arange(-8, 8, dtype=np.int8).reshape(4, 4, 1, 1),
         "s": np.full(4, 0.1, np.float32),
         "t": np.full((), 0.5, np.float32),

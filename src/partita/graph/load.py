@@ -63,8 +63,15 @@ def _wire(draft: Draft) -> Wiring:
         outputs=frozenset(draft.outputs),
         inputs=frozenset(draft.inputs),
         constants={name: array.size for name, array in draft.constants.items()},
-        shape_of=lambda name: draft.shape(name) or (draft.infos[name].shape or ()),
+        shape_of=lambda name: _shape_of(draft, name),
     )
+
+
+def _shape_of(draft: Draft, name: str) -> tuple[int, ...]:
+    if name in draft.constants:
+        return tuple(draft.constants[name].shape)
+    info = draft.infos.get(name)
+    return (-1,) if info is None or info.shape is None else info.shape
 
 
 def _side_by_side(groups: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
