@@ -1,1 +1,5 @@
-"""Part of Partita."""
+"""The command line: ``partita <verb> <inputs> [--flags]``."""
+
+from partita.cli.app import app, main
+
+__all__ = ["app", "main"]

@@ -1,5 +1,6 @@
 """Compiling: a plan checked against its graph, laid out on devices, and written as fragments."""
 
+from partita.compile.check import check_plan
 from partita.compile.emit import Compiled, compile_plan, write_fragments, write_work
 from partita.compile.layout import Layout, build_layout, work_builder
 from partita.compile.work import FragmentWork, LayerBox, WorkBuilder
@@ -11,6 +12,7 @@ __all__ = [
     "Layout",
     "WorkBuilder",
     "build_layout",
+    "check_plan",
     "compile_plan",
     "work_builder",
     "write_fragments",

@@ -64,7 +64,8 @@ def _stage_faults(graph: Graph, plan: Plan, cluster: Cluster) -> Iterator[str]:
         yield from _order_faults(graph, stage, placed)
         placed |= dict.fromkeys(stage.layers, stage.name)
         yield from (
-            f"stage '{stage.name}' uses device '{shard.device}', allowed: {', '.join(cluster.names)}"
+            f"stage '{stage.name}' uses device '{shard.device}', allowed:"
+            f" {', '.join(cluster.names)}"
             for shard in (*stage.shards, *stage.merge)
             if shard.device not in cluster.names
         )
@@ -144,9 +145,7 @@ def _merge_faults(builder: WorkBuilder, stage: Stage) -> Iterator[str]:
         yield from _tiling_faults(builder, f"{place} merge", stage.merge, outputs)
 
 
-def _axis_fault(
-    shape: tuple[int, ...], boxes: list[Region], axes: tuple[int, ...]
-) -> str | None:
+def _axis_fault(shape: tuple[int, ...], boxes: list[Region], axes: tuple[int, ...]) -> str | None:
     for box in boxes:
         for axis, (span, extent) in enumerate(zip(box.bounds, shape, strict=True)):
             if axis not in axes and not box.is_empty and span != (0, extent):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from partita.cluster import Cluster
-from partita.compile.work import FragmentWork, WorkBuilder
+from partita.compile.work import FragmentWork, WorkBuilder, WorkKey
 from partita.errors import PlanError
 from partita.graph import Graph
 from partita.plan import Plan, Shard, Stage, hash_plan
@@ -95,7 +95,7 @@ class _Build:
         self.steps: dict[str, list[Step]] = defaultdict(list)
         self.loads: dict[str, dict[int, Load]] = defaultdict(dict)
         self.streams: list[Stream] = []
-        self.works: dict[tuple[object, ...], int] = {}
+        self.works: dict[WorkKey, int] = {}
         self.work_list: list[FragmentWork] = []
         self.routes: list[int] = []
         self.replicated = any(stage.axis == "replica" for stage in plan.stages)

@@ -128,3 +128,29 @@ class DemoResult:
 def texts_of(plates: Sequence[PlateRead] | Sequence[DrawnPlate]) -> list[str]:
     """Return the characters of each plate."""
     return [plate.text for plate in plates]
+
+
+def describe_demo(result: DemoResult) -> dict[str, object]:
+    """Return the demo's answer as JSON."""
+    trials = {
+        name: {
+            "planner": trial.plan.planner,
+            "devices": list(trial.devices),
+            "predicted_s": trial.predicted_s,
+            "measured_s": trial.measured_s,
+            "moved_bytes": trial.moved_bytes,
+        }
+        for name, trial in (("divided", result.divided), ("single", result.single))
+    }
+    return {
+        "read": texts_of(result.read),
+        "drawn": texts_of(result.drawn),
+        **trials,
+        "speed_up": result.speed_up,
+        "status": result.status,
+        "lower_bound_s": result.lower_bound_s,
+        "max_difference": result.max_difference,
+        "max_magnitude": result.max_magnitude,
+        "passed": result.is_exact,
+        "took_s": result.wall_s,
+    }

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
+import onnx
+import onnxruntime as ort
 
 from partita.compile import Compiled
-from partita.engine import OrtEngine, Runner
-from partita.program import Compute, Deliver, Feed, Input, Program, Receive, Send, is_active
-from partita.regions import Region, decode_array, encode_array
+from partita.graph import Graph
+from partita.leader.interpret import Array, Arrays, run_program
+from partita.plan import Plan
+from partita.program import Program
+from partita.regions import Region
 
-Array = npt.NDArray[Any]
-Arrays = Mapping[str, Array]
+#: Largest difference that rounding in another order explains, relative to the largest magnitude.
+TOLERANCE = 1e-5
+TOLERANCE_FLOAT16 = 2e-3
+
+Advance = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -37,102 +44,6 @@ class Difference:
         if self.max_difference == 0.0:
             return 0.0
         return self.max_difference / self.max_magnitude if self.max_magnitude else float("inf")
-
-
-def run_program(
-    compiled: Compiled, inputs: Arrays, route: tuple[int, ...] | None = None
-) -> tuple[dict[str, Array], list[tuple[str, Region, Array]]]:
-    """Return the outputs of a program, and every piece that its steps computed.
-
-    A plain interpreter in one process, one step after the other: no state machine, no fabric. It is
-    the reference for what the runtime must answer.
-
-    Args:
-        compiled: The program with its fragments.
-        inputs: The model's inputs by name.
-        route: Alternative of each replicated stage; the first of each by default.
-    """
-    chosen = tuple(0 for _ in compiled.program.routes) if route is None else route
-    return _Interpreter(compiled, chosen).run(inputs)
-
-
-class _Interpreter:
-    def __init__(self, compiled: Compiled, route: tuple[int, ...]) -> None:
-        self._compiled = compiled
-        self._program: Program = compiled.program
-        self._route = route
-        self._engine = OrtEngine(threads=1)
-        self._runners: dict[int, Runner] = {}
-        self._held: dict[int, tuple[Region, Array]] = {}
-        self._sent: dict[int, Array] = {}
-        self._outputs: dict[str, Array] = {}
-        self.pieces: list[tuple[str, Region, Array]] = []
-        self._buffers = {b.id: b for device in self._program.devices for b in device.buffers}
-
-    def run(self, inputs: Arrays) -> tuple[dict[str, Array], list[tuple[str, Region, Array]]]:
-        waiting = [list(device.steps) for device in self._program.devices]
-        while any(waiting):
-            before = sum(map(len, waiting))
-            for steps in waiting:
-                while steps and self._try(steps[0], inputs):
-                    steps.pop(0)
-            if sum(map(len, waiting)) == before:
-                raise RuntimeError("the program waits for itself")
-        return self._outputs, self.pieces
-
-    def _try(self, step: Any, inputs: Arrays) -> bool:
-        """Do a step if what it needs is there; return whether it is done."""
-        if not is_active(getattr(step, "when", ()), self._route):
-            return True
-        if isinstance(step, Feed):
-            self._keep(step.write, inputs[step.tensor])
-        elif isinstance(step, Send):
-            self._send(step)
-        elif isinstance(step, Receive):
-            if step.stream not in self._sent:
-                return False
-            self._keep(step.write, self._sent.pop(step.stream))
-        elif isinstance(step, Compute):
-            self._compute(step)
-        elif isinstance(step, Deliver):
-            self._outputs = {read.tensor: self._assemble(read) for read in step.reads}
-        return True
-
-    def _keep(self, buffer: int, array: Array) -> None:
-        self._held[buffer] = (self._buffers[buffer].box, array)
-
-    def _send(self, step: Send) -> None:
-        stream = self._program.streams[step.stream]
-        box, array = self._held[step.read]
-        part = array[stream.box.relative_to(box).slices()]
-        payload = encode_array(part, stream.wire)
-        self._sent[step.stream] = decode_array(payload, stream.box.shape, stream.dtype, stream.wire)
-
-    def _compute(self, step: Compute) -> None:
-        arrays = self._runner(step.fragment).run([self._assemble(read) for read in step.reads])
-        for buffer, array in zip(step.writes, arrays, strict=True):
-            self._keep(buffer, array)
-            self.pieces.append((self._buffers[buffer].tensor, self._buffers[buffer].box, array))
-
-    def _runner(self, fragment: int) -> Runner:
-        if fragment not in self._runners:
-            info = self._program.fragments[fragment]
-            blobs = {name: self._compiled.blobs[name] for name in info.blobs}
-            self._runners[fragment] = self._engine.load(self._compiled.graphs[info.hash], blobs)
-        return self._runners[fragment]
-
-    def _assemble(self, read: Input) -> Array:
-        held = [self._held[buffer] for buffer in read.buffers if buffer in self._held]
-        for box, array in held:
-            if box.contains(read.box):
-                return np.ascontiguousarray(array[read.box.relative_to(box).slices()])
-        result = np.empty(read.box.shape, held[0][1].dtype)
-        for box, array in reversed(held):
-            common = box.intersect(read.box)
-            if not common.is_empty:
-                target = result[common.relative_to(read.box).slices()]
-                target[...] = array[common.relative_to(box).slices()]
-        return result
 
 
 def compare_pieces(pieces: list[tuple[str, Region, Array]], whole: Arrays) -> list[Difference]:
@@ -161,3 +72,97 @@ def max_magnitude(array: Array) -> float:
     """Return the largest absolute finite value."""
     values = np.abs(np.asarray(array, np.float64))
     return float(values[np.isfinite(values)].max(initial=0.0))
+
+
+def tolerance_of(graph: Graph) -> float:
+    """Return the relative difference that a divided run of ``graph`` may have."""
+    halves = any(spec.dtype == "float16" for spec in graph.tensors.values())
+    return TOLERANCE_FLOAT16 if halves else TOLERANCE
+
+
+def is_lossy(program: Program) -> bool:
+    """Whether a transfer of the program rounds what it carries."""
+    return any(stream.wire != "raw" for stream in program.streams)
+
+
+def is_lossy_plan(plan: Plan) -> bool:
+    """Whether the plan names a wire format that rounds."""
+    return any(wire != "raw" for wire in plan.wires.values())
+
+
+class WholeModel:
+    """The undivided network in one ONNX Runtime session.
+
+    Args:
+        graph: The network.
+        tensors: Inner tensors that are wanted besides the outputs.
+    """
+
+    def __init__(self, graph: Graph, tensors: Iterable[str] = ()) -> None:
+        model = graph.to_model()
+        wanted = set(tensors) - set(graph.outputs) - set(graph.inputs)
+        for tensor in sorted(wanted):
+            model.graph.output.append(onnx.helper.make_empty_tensor_value_info(tensor))
+        options = ort.SessionOptions()
+        options.log_severity_level = 3
+        self._inputs = set(graph.inputs)
+        self._session = open_model(model, options)
+        self.names = [value.name for value in self._session.get_outputs()]
+
+    def run(self, inputs: Arrays) -> dict[str, Array]:
+        """Return the outputs and wanted inner tensors by name."""
+        feeds = {name: inputs[name] for name in self._inputs}
+        return dict(zip(self.names, self._session.run(None, feeds), strict=True))
+
+
+def open_model(model: onnx.ModelProto, options: ort.SessionOptions) -> ort.InferenceSession:
+    """Return a session of a model in memory, also of one too large to serialise in one piece."""
+    if model.ByteSize() < 2**31 - 2**20:
+        return ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    with tempfile.TemporaryDirectory(prefix="partita-whole-") as folder:
+        path = str(Path(folder) / "model.onnx")
+        onnx.save_model(model, path, save_as_external_data=True)
+        return ort.InferenceSession(path, options, ["CPUExecutionProvider"])
+
+
+def check_exactness(
+    graph: Graph, compiled: Compiled, feeds: Sequence[Arrays], advance: Advance | None = None
+) -> list[Difference]:
+    """Return how far every tensor at a stage boundary, and every output, is from the whole model's.
+
+    Args:
+        graph: The network.
+        compiled: Its plan, compiled.
+        feeds: Inputs to try.
+        advance: Told how many are done.
+    """
+    tensors = {
+        buffer.tensor for device in compiled.program.devices for buffer in device.buffers
+    } & set(graph.tensors)
+    whole = WholeModel(graph, tensors)
+    found = []
+    for done, inputs in enumerate(feeds):
+        if advance is not None:
+            advance(done, len(feeds), "input")
+        expected = whole.run(inputs)
+        outputs, pieces = run_program(compiled, inputs)
+        found += compare_pieces(pieces, expected)
+        found += [difference_of(name, outputs[name], expected[name]) for name in graph.outputs]
+    return found
+
+
+def difference_of(tensor: str, got: Array, expected: Array) -> Difference:
+    """Return how far one tensor is from what it should be; another shape is infinitely far."""
+    if got.shape != expected.shape:
+        return Difference(tensor, float("inf"), max_magnitude(expected))
+    return Difference(tensor, max_difference(got, expected), max_magnitude(expected))
+
+
+def compare_answers(graph: Graph, feeds: Sequence[Arrays], answers: Sequence[Arrays]) -> Difference:
+    """Return the largest difference of any output of any answer from the whole model's."""
+    whole = WholeModel(graph)
+    found = []
+    for inputs, answer in zip(feeds, answers, strict=True):
+        expected = whole.run(inputs)
+        found += [difference_of(name, answer[name], expected[name]) for name in graph.outputs]
+    return max(found, key=lambda one: one.relative)

@@ -48,11 +48,16 @@ class Stage(msgspec.Struct, frozen=True, omit_defaults=True):
     merge: tuple[Shard, ...] = ()
 
 
-class Identity(msgspec.Struct, frozen=True):
-    """Name for people and hash for machines of a model or cluster."""
+class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Name for people and hash for machines of a model or cluster.
+
+    Attributes:
+        path: File that it was read from, as it was given; empty when it came from memory.
+    """
 
     name: str
     hash: str
+    path: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,94 @@
+"""All verbs under one roof, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from partita.cli import (
+    check,
+    compare,
+    demo,
+    doctor,
+    export,
+    inspect,
+    lab,
+    plan,
+    profile,
+    run,
+    simulate,
+    worker,
+    zoo,
+)
+from partita.cli.output import report_error
+from partita.errors import PartitaError
+
+app = typer.Typer(
+    name="partita",
+    help="Run one neural network on many small machines: plan, predict, run, check.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+for module in (
+    demo,
+    inspect,
+    profile,
+    plan,
+    compare,
+    simulate,
+    run,
+    check,
+    export,
+    worker,
+    lab,
+    zoo,
+    doctor,
+):
+    module.register(app)
+
+#: What only the planning part of the program needs.
+_PLAN_MODULES = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    0 done, 2 bad input, 3 no feasible plan, 4 a run failed. Errors are one line on stderr, or one
+    JSON object on stdout with ``--json``; ``--debug`` adds the traceback.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json, debug = "--json" in given, "--debug" in given
+    try:
+        return int(app(given, standalone_mode=False) or 0)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        return report_error(_as_partita_error(error), as_json=as_json)
+
+
+def _as_partita_error(error: Exception) -> PartitaError:
+    """Return any failure as one of ours; what nobody foresaw says how to see more."""
+    if isinstance(error, PartitaError):
+        return error
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _PLAN_MODULES:
+        return _usage(
+            f"This command needs the planning part: pip install 'partita[plan]' ({error})."
+        )
+    if hasattr(error, "format_message"):
+        return _usage(f"{error.format_message()} See 'partita --help'.")
+    what = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return PartitaError(f"Unexpected failure: {what}. Run again with --debug to see where.")
+
+
+def _usage(message: str) -> PartitaError:
+    error = PartitaError(message, subject="command line")
+    error.exit_code, error.kind = 2, "usage"
+    return error

@@ -1,0 +1,82 @@
+"""``partita check``: is the divided network the whole one?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from partita.cli.flags import (
+    DebugOpt,
+    JsonOpt,
+    PlanArg,
+    PlanClusterOpt,
+    PlanModelOpt,
+    SeedOpt,
+    ShapeOpt,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command("check")
+    def check(
+        plan: PlanArg,
+        inputs: Annotated[
+            list[str] | None, typer.Option("--input", help="File, NAME=FILE, or directory.")
+        ] = None,
+        cases: Annotated[int, typer.Option("--cases", help="Inputs to draw when none given.")] = 3,
+        seed: SeedOpt = 0,
+        model: PlanModelOpt = None,
+        cluster: PlanClusterOpt = None,
+        shape: ShapeOpt = None,
+        json: JsonOpt = False,
+        debug: DebugOpt = False,
+    ) -> int:
+        """Compare divided and whole network at every stage boundary; exit code 4 if they differ."""
+        from partita.cli.inputs import draw_inputs, read_inputs
+        from partita.cli.output import print_reply
+        from partita.cli.sources import read_plan
+        from partita.errors import InputError
+
+        if cases < 1:
+            raise InputError("--cases must be at least 1.", subject="--cases")
+        loaded = read_plan(plan, model, cluster, shape)
+        graph = loaded.graph
+        feeds = read_inputs(graph, inputs) if inputs else draw_inputs(graph, cases, seed)
+        return print_reply(check_cases(loaded, feeds), as_json=json)
+
+
+def check_cases(loaded: Any, feeds: Any) -> Any:
+    """Return the reply for some inputs."""
+    from partita.cli.output import Reply, progress_bar
+    from partita.compile import compile_plan
+    from partita.leader.exactness import check_exactness, is_lossy, tolerance_of
+
+    compiled = compile_plan(loaded.graph, loaded.plan, loaded.cluster)
+    with progress_bar("checking") as advance:
+        found = check_exactness(loaded.graph, compiled, feeds, advance)
+    worst = max(found, key=lambda one: one.relative)
+    allowed = tolerance_of(loaded.graph)
+    lossy = is_lossy(compiled.program)
+    passed = worst.relative <= allowed
+    payload = {
+        "max_difference": worst.max_difference,
+        "max_magnitude": worst.max_magnitude,
+        "relative": worst.relative,
+        "tensor": worst.tensor,
+        "tolerance": allowed,
+        "lossy_transfers": lossy,
+        "passed": passed,
+        "cases": len(feeds),
+        "tensors": len({one.tensor for one in found}),
+    }
+    verdict = "passed" if passed else ("lossy transfers, as planned" if lossy else "FAILED")
+    lines = [
+        f"Compared:    {len(feeds)} input(s), {payload['tensors']} tensors at stage boundaries",
+        f"Difference:  {worst.max_difference:.2e} at most (tensor '{worst.tensor}', largest value"
+        f" {worst.max_magnitude:.3g}, ratio {worst.relative:.1e}, allowed {allowed:g})",
+        f"Result:      {verdict}",
+    ]
+    return Reply(payload, [*lines], exit_code=0 if passed or lossy else 4)

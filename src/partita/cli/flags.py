@@ -1,0 +1,58 @@
+"""Arguments and flags that several verbs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ModelArg = Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX file.")]
+PlanArg = Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file from 'partita plan'.")]
+ShapeOpt = Annotated[
+    list[str] | None,
+    typer.Option("--shape", help="Fix an input's shape: NAME=1x3x224x224. May be repeated."),
+]
+ClusterOpt = Annotated[Path, typer.Option("--cluster", help="Cluster file (TOML).")]
+PlanClusterOpt = Annotated[
+    Path | None, typer.Option("--cluster", help="Cluster file; the plan's own by default.")
+]
+PlanModelOpt = Annotated[
+    Path | None, typer.Option("--model", help="ONNX file; the plan's own by default.")
+]
+ProfileOpt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--profile",
+        help="Measured profile: FILE for this machine, or DEVICE=FILE. May be repeated.",
+    ),
+]
+EstimatorOpt = Annotated[
+    str,
+    typer.Option(
+        "--estimator",
+        help="How profiles are read: table, linear, piecewise_linear, knn, regression, roofline.",
+    ),
+]
+PlannerOpt = Annotated[str, typer.Option("--planner", help="Method that decides.")]
+ObjectiveOpt = Annotated[
+    str, typer.Option("--objective", help="latency, throughput, memory or energy.")
+]
+BudgetOpt = Annotated[float, typer.Option("--budget", help="Seconds that a search may take.")]
+SeedOpt = Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.")]
+InFlightOpt = Annotated[
+    int | None, typer.Option("--in-flight", help="Most requests under way at the same time.")
+]
+KeepOpt = Annotated[
+    list[str] | None,
+    typer.Option("--keep-on", help="Keep a tensor on a device: DEVICE=TENSOR. May be repeated."),
+]
+WireOpt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--wire",
+        help="Let a tensor travel lossy: TENSOR=float16, uint8, uint6, uint4 or uint2.",
+    ),
+]
+JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+DebugOpt = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]

@@ -1,0 +1,145 @@
+"""Inputs for runs: arrays and images from files and directories, or drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partita.errors import InputError
+from partita.graph import Graph
+from partita.program import TensorSpec
+
+Array = npt.NDArray[Any]
+_IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+
+
+def draw_inputs(graph: Graph, count: int, seed: int) -> list[dict[str, Array]]:
+    """Return ``count`` requests drawn from a seed: normal floats, bytes, small whole numbers."""
+    rng = np.random.default_rng(seed)
+    specs = [graph.tensors[name] for name in graph.inputs]
+    return [{spec.name: _draw(rng, spec) for spec in specs} for _ in range(count)]
+
+
+def _draw(rng: np.random.Generator, spec: TensorSpec) -> Array:
+    dtype = np.dtype(spec.dtype)
+    if dtype.kind == "f":
+        return rng.standard_normal(spec.shape, np.float32).astype(dtype)
+    high = 256 if dtype.itemsize == 1 and dtype.kind == "u" else 2
+    return rng.integers(0, high, spec.shape).astype(dtype)
+
+
+def read_inputs(graph: Graph, given: Sequence[str]) -> list[dict[str, Array]]:
+    """Return one request per file; directories give their files in the order of names.
+
+    Args:
+        graph: The model that the inputs are for.
+        given: ``FILE`` for the first input or ``NAME=FILE`` for another: ``.npy``, ``.npz`` with
+            an array per input, an image, or a directory of such.
+
+    Raises:
+        InputError: A file is missing, unreadable, or of the wrong shape or type, or the inputs have
+            different numbers of files.
+    """
+    found: dict[str, list[Array]] = {name: [] for name in graph.inputs}
+    for text in given:
+        name, path = _split_name(graph, text)
+        for file in _list_files(path):
+            for key, array in _read_file(graph.tensors[name], file, graph).items():
+                found[key].append(array)
+    counts = {name: len(arrays) for name, arrays in found.items()}
+    if len(set(counts.values())) != 1 or not max(counts.values()):
+        told = ", ".join(f"{name}: {count}" for name, count in counts.items())
+        raise InputError(f"Each model input needs the same number of files; got {told}.")
+    total = next(iter(counts.values()))
+    return [{name: arrays[k] for name, arrays in found.items()} for k in range(total)]
+
+
+def _split_name(graph: Graph, text: str) -> tuple[str, Path]:
+    name, equals, path = text.partition("=")
+    if equals and name in graph.inputs:
+        return name, Path(path)
+    return graph.inputs[0], Path(text)
+
+
+def _list_files(path: Path) -> list[Path]:
+    if path.is_dir():
+        files = sorted(p for p in path.iterdir() if p.suffix in (*_IMAGES, ".npy", ".npz"))
+        if not files:
+            raise InputError(
+                f"Directory '{path}' has no .npy, .npz or image files.", subject=str(path)
+            )
+        return files
+    if not path.exists():
+        raise InputError(f"Input file '{path}' does not exist.", subject=str(path))
+    return [path]
+
+
+def _read_file(spec: TensorSpec, path: Path, graph: Graph) -> dict[str, Array]:
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+        elif path.suffix == ".npy":
+            arrays = {spec.name: np.load(path, allow_pickle=False)}
+        elif path.suffix.lower() in _IMAGES:
+            arrays = {spec.name: read_image(spec, path)}
+        else:
+            raise InputError(
+                f"Input file '{path}' is of no known kind; allowed: .npy, .npz,"
+                f" {', '.join(_IMAGES)}.",
+                subject=str(path),
+            )
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"Input file '{path}' cannot be read: {error}.", subject=str(path)
+        ) from error
+    for name, array in arrays.items():
+        _check(graph, name, array, path)
+    return arrays
+
+
+def _check(graph: Graph, name: str, array: Array, path: Path) -> None:
+    if name not in graph.inputs:
+        raise InputError(
+            f"Input file '{path}' names '{name}', the model has: {', '.join(graph.inputs)}.",
+            subject=name,
+        )
+    spec = graph.tensors[name]
+    if array.shape != spec.shape or array.dtype != np.dtype(spec.dtype):
+        raise InputError(
+            f"Input file '{path}' has shape {array.shape} of {array.dtype}, model input '{name}'"
+            f" needs {spec.shape} of {spec.dtype}.",
+            subject=str(path),
+        )
+
+
+def read_image(spec: TensorSpec, path: Path) -> Array:
+    """Return an image in a tensor's shape: resized, channels placed, bytes or numbers from 0 to 1.
+
+    Raises:
+        InputError: The tensor is no image: it needs one batch entry and 1 or 3 channels.
+    """
+    from PIL import Image
+
+    shape = spec.shape
+    first = len(shape) == 4 and shape[1] in (1, 3)
+    last = len(shape) == 4 and shape[3] in (1, 3)
+    if not (first or last) or shape[0] != 1:
+        raise InputError(
+            f"Model input '{spec.name}' of shape {shape} takes no image; give a .npy file.",
+            subject=spec.name,
+        )
+    height, width = shape[2:] if first else shape[1:3]
+    channels = shape[1] if first else shape[3]
+    with Image.open(path) as image:
+        pixels = np.asarray(
+            image.convert("L" if channels == 1 else "RGB").resize((width, height))
+        ).reshape(height, width, channels)
+    ordered = pixels.transpose(2, 0, 1) if first else pixels
+    if spec.dtype == "uint8":
+        return np.ascontiguousarray(ordered[None])
+    return np.ascontiguousarray((ordered[None] / np.float32(255)).astype(spec.dtype))

@@ -1,0 +1,104 @@
+"""``partita lab``: unequal devices on one machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from partita.cli.flags import DebugOpt, JsonOpt
+
+EXAMPLE = """\
+[cluster]
+name = "lab"
+requester = "camera"              # where inputs come from and answers go
+
+[[device]]
+name = "camera"
+kind = "this-machine"             # or a name of the catalogue, see 'partita doctor'
+memory = "1 GB"
+threads = 1
+
+[[device]]
+name = "box-1"
+kind = "this-machine"
+memory = "1 GB"
+threads = 1
+
+[[device]]
+name = "box-2"
+kind = "this-machine"
+memory = "1 GB"
+threads = 1
+
+[[link]]
+between = ["*", "*"]              # every pair, each direction
+bandwidth = "200 Mbit/s"
+latency = "2 ms"
+
+[lab]                             # emulation on one machine; ignored by real workers
+slow_down = { camera = 24, box-1 = 8, box-2 = 12 }
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command("lab")
+    def lab(
+        cluster: Annotated[
+            Path | None, typer.Argument(metavar="[CLUSTER]", help="Cluster file (TOML).")
+        ] = None,
+        network: Annotated[
+            str, typer.Option("--network", help="user, or netns (root); the file's by default.")
+        ] = "",
+        example: Annotated[
+            Path | None, typer.Option("--example", help="Write an example cluster file and stop.")
+        ] = None,
+        json: JsonOpt = False,
+        debug: DebugOpt = False,
+    ) -> int:
+        """Emulate a cluster: one worker per device with its slow-down and links, until Ctrl-C."""
+        from partita.cli.output import Reply, print_reply, write_output
+        from partita.errors import InputError
+
+        if example is not None:
+            write_output(example, EXAMPLE.encode())
+            reply = Reply({"file": str(example)}, [f"Written to {example}"])
+            return print_reply(reply, as_json=json)
+        if cluster is None:
+            raise InputError("Give a cluster file, or --example FILE to write one.")
+        if network not in ("", "user", "netns"):
+            raise InputError(
+                f"--network is '{network}', allowed: user, netns.", subject="--network"
+            )
+        return hold_lab(cluster, network, as_json=json)
+
+
+def hold_lab(path: Path, network: str, *, as_json: bool) -> int:
+    """Run a lab until a signal ends it."""
+    import threading
+
+    from partita.cli.output import Reply, print_reply, say
+    from partita.cluster import load_cluster
+    from partita.lab import LabOptions, start_lab
+    from partita.report import draw_table
+    from partita.report.tables import TableData
+
+    cluster = load_cluster(path)
+    with start_lab(cluster, LabOptions(network=network)) as running:
+        rows = tuple(
+            (device.name, f"{device.slow_down:g}x", str(running.processes[device.name].pid))
+            for device in cluster.devices
+        )
+        payload = {
+            "cluster": cluster.name,
+            "devices": [{"name": n, "slow_down": float(s[:-1]), "pid": int(p)} for n, s, p in rows],
+            "not_emulated": list(running.left_out),
+        }
+        table = draw_table(TableData(f"Lab '{cluster.name}'", ("device", "slow-down", "pid"), rows))
+        print_reply(Reply(payload, [table]), as_json=as_json)
+        say("running; Ctrl-C ends it")
+        threading.Event().wait()
+    return 0

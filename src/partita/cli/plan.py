@@ -1,0 +1,177 @@
+"""``partita plan``: decide how to divide a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from partita.cli.flags import (
+    BudgetOpt,
+    ClusterOpt,
+    DebugOpt,
+    EstimatorOpt,
+    InFlightOpt,
+    JsonOpt,
+    KeepOpt,
+    ModelArg,
+    ObjectiveOpt,
+    PlannerOpt,
+    ProfileOpt,
+    SeedOpt,
+    ShapeOpt,
+    WireOpt,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command("plan")
+    def plan(
+        model: ModelArg,
+        cluster: ClusterOpt,
+        planner: PlannerOpt = "best",
+        objective: ObjectiveOpt = "latency",
+        budget: BudgetOpt = 5.0,
+        seed: SeedOpt = 0,
+        in_flight: InFlightOpt = None,
+        keep_on: KeepOpt = None,
+        wire: WireOpt = None,
+        profile: ProfileOpt = None,
+        estimator: EstimatorOpt = "table",
+        shape: ShapeOpt = None,
+        output: Annotated[
+            Path | None, typer.Option("-o", "--output", help="Plan file to write.")
+        ] = None,
+        json: JsonOpt = False,
+        debug: DebugOpt = False,
+    ) -> int:
+        """Decide; print the prediction, a lower bound, and whether splitting is worth it at all."""
+        from partita.cli.output import print_reply
+        from partita.cli.sources import name_sources, read_cost, read_graph
+        from partita.cluster import load_cluster
+
+        graph = read_graph(model, shape)
+        lab = load_cluster(cluster)
+        options = make_options(
+            objective, budget, seed, in_flight=in_flight, keep_on=keep_on, wires=wire
+        )
+        cost = read_cost(graph, lab, profile, estimator)
+        reply, found = plan_model(cost, planner, options)
+        if output is not None:
+            write_plan(output, name_sources(found, model, cluster, shape))
+            reply.payload["file"] = str(output)
+            reply.shown.append(f"Written to {output}")
+        return print_reply(reply, as_json=json)
+
+
+def make_options(
+    objective: str,
+    budget_s: float,
+    seed: int,
+    *,
+    in_flight: int | None = None,
+    keep_on: Sequence[str] | None = None,
+    wires: Sequence[str] | None = None,
+) -> Any:
+    """Return planner options from flags.
+
+    Raises:
+        InputError: A flag has a value that is not allowed.
+    """
+    from partita.cli.sources import parse_pairs, swap_pairs
+    from partita.errors import InputError
+    from partita.planners import OBJECTIVES, PlanOptions
+    from partita.regions import WIRE_FORMATS
+
+    if objective not in OBJECTIVES:
+        raise InputError(
+            f"--objective is '{objective}', allowed: {', '.join(OBJECTIVES)}.", subject=objective
+        )
+    if budget_s < 0 or (in_flight is not None and in_flight < 1):
+        raise InputError("--budget must be at least 0 and --in-flight at least 1.")
+    formats = parse_pairs("--wire", wires)
+    for tensor, wire in formats.items():
+        if wire not in WIRE_FORMATS:
+            raise InputError(
+                f"--wire {tensor}={wire}: allowed formats: {', '.join(WIRE_FORMATS)}.", subject=wire
+            )
+    return PlanOptions(
+        objective=objective,
+        budget_s=budget_s,
+        seed=seed,
+        in_flight=in_flight or (4 if objective == "throughput" else 1),
+        keep_on=swap_pairs(parse_pairs("--keep-on", keep_on)),
+        wires=formats,
+    )
+
+
+def plan_model(cost: Any, planner: str, options: Any) -> tuple[Any, Any]:
+    """Return the reply and the plan of one planner."""
+    from partita.cli.output import Reply
+    from partita.cli.replies import describe_report
+    from partita.planners import find_plan
+    from partita.report import plan_table, report_tables
+    from partita.simulation import simulate
+
+    result = find_plan(cost, planner=planner, options=options)
+    layout = cost.layout(result.plan)
+    requests = 1 if options.in_flight == 1 else 8 * options.in_flight
+    predicted = simulate(
+        layout.program,
+        cost.price(layout),
+        requests=requests,
+        planner=result.plan.planner,
+        seed=options.seed,
+    )
+    payload = describe_report(predicted) | {
+        "status": result.status,
+        "objective": options.objective,
+        "lower_bound_s": result.lower_bound_s,
+        "worth_splitting": result.worth_splitting,
+        "best_single_s": result.best_single_s,
+        "search_s": result.search_s,
+        "evaluations": result.evaluations,
+        "stages": [describe_stage(stage) for stage in result.plan.stages],
+    }
+    tables = report_tables(predicted)
+    return Reply(payload, [plan_table(result.plan), *tables, *_verdict(result)]), result.plan
+
+
+def describe_stage(stage: Any) -> dict[str, Any]:
+    """Return a stage as JSON: what it holds and who has which part."""
+    return {
+        "name": stage.name,
+        "axis": stage.axis,
+        "layers": list(stage.layers),
+        "devices": [shard.device for shard in stage.shards],
+        "merge": [shard.device for shard in stage.merge],
+    }
+
+
+def _verdict(result: Any) -> list[str]:
+    from partita.units import format_seconds
+
+    gain = result.best_single_s / result.latency_s if result.latency_s else 1.0
+    alone = format_seconds(result.best_single_s)
+    lines = [
+        f"Planner:     {result.plan.planner} ({result.status}),"
+        f" {result.evaluations} plans priced in {format_seconds(result.search_s)}",
+        f"Latency:     {format_seconds(result.latency_s)} predicted,"
+        f" no plan can do better than {format_seconds(result.lower_bound_s)}",
+    ]
+    if result.worth_splitting:
+        words = f"worth it, {gain:.2f}x faster than the best single device ({alone})"
+        return [*lines, f"Splitting:   {words}"]
+    return [*lines, f"Splitting:   not worth it, the best single device takes {alone}"]
+
+
+def write_plan(path: Path, plan: Any) -> None:
+    """Write a plan file whole or not at all."""
+    from partita.cli.output import write_output
+    from partita.plan import dump_plan
+
+    write_output(path, dump_plan(plan))

@@ -1,0 +1,258 @@
+"""``partita run``: run a plan on real or emulated workers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from partita.cli.flags import (
+    DebugOpt,
+    EstimatorOpt,
+    InFlightOpt,
+    JsonOpt,
+    PlanArg,
+    PlanClusterOpt,
+    PlanModelOpt,
+    ProfileOpt,
+    SeedOpt,
+    ShapeOpt,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command("run")
+    def run(
+        plan: PlanArg,
+        inputs: Annotated[
+            list[str] | None, typer.Option("--input", help="File, NAME=FILE, or directory.")
+        ] = None,
+        requests: Annotated[
+            int, typer.Option("--requests", help="Inputs to draw when none is given.")
+        ] = 10,
+        in_flight: InFlightOpt = None,
+        model: PlanModelOpt = None,
+        cluster: PlanClusterOpt = None,
+        profile: ProfileOpt = None,
+        estimator: EstimatorOpt = "table",
+        shape: ShapeOpt = None,
+        workers: Annotated[
+            bool | None,
+            typer.Option(
+                "--workers/--lab",
+                help="Use running workers, or emulate the cluster here. By default workers where"
+                " the cluster file gives addresses.",
+            ),
+        ] = None,
+        insecure: Annotated[
+            bool, typer.Option("--insecure", help="Reach workers without credentials.")
+        ] = False,
+        warm_up: Annotated[
+            int, typer.Option("--warm-up", help="Runs before those that count.")
+        ] = 1,
+        recover: Annotated[
+            bool, typer.Option("--recover", help="Plan again on the rest when a device is lost.")
+        ] = False,
+        check: Annotated[
+            bool, typer.Option("--check", help="Compare every answer with the whole model's.")
+        ] = False,
+        seed: SeedOpt = 0,
+        output: Annotated[
+            Path | None, typer.Option("-o", "--output", help="Folder for outputs (.npz per input).")
+        ] = None,
+        report: Annotated[
+            Path | None, typer.Option("--report", help="Folder for the HTML report and the trace.")
+        ] = None,
+        json: JsonOpt = False,
+        debug: DebugOpt = False,
+    ) -> int:
+        """Run on real or emulated workers; outputs, and measured beside predicted."""
+        from partita.cli.inputs import draw_inputs, read_inputs
+        from partita.cli.output import print_reply
+        from partita.cli.simulate import predict
+        from partita.cli.sources import read_cost, read_plan
+        from partita.errors import InputError
+
+        if requests < 1 or warm_up < 0:
+            raise InputError("--requests must be at least 1 and --warm-up at least 0.")
+        loaded = read_plan(plan, model, cluster, shape)
+        graph = loaded.graph
+        feeds = read_inputs(graph, inputs) if inputs else draw_inputs(graph, requests, seed)
+        cost = read_cost(graph, loaded.cluster, profile, estimator)
+        predicted = predict(cost, loaded.plan, len(feeds), in_flight)
+        places = Places(workers, insecure)
+        with open_session(loaded, places, cost if recover else None) as session:
+            session.run(feeds[:1] * warm_up, in_flight=1) if warm_up else None
+            answers = session.run(feeds, in_flight=in_flight)
+            measured = session.report()
+        shown = RunShown(loaded, predicted, measured, check, output, report)
+        return print_reply(shown.finish(feeds, answers), as_json=json)
+
+
+class Places:
+    """Where workers are: running ones, or emulated here.
+
+    Args:
+        workers: The choice of the flags; None decides by the cluster file's addresses.
+        insecure: Whether workers outside this machine may be reached without credentials.
+    """
+
+    def __init__(self, workers: bool | None, insecure: bool) -> None:
+        self.workers = workers
+        self.insecure = insecure
+
+    def uses_workers(self, cluster: Any) -> bool:
+        """Whether running workers are used."""
+        if self.workers is not None:
+            return self.workers
+        return any(device.address for device in cluster.devices)
+
+
+@contextlib.contextmanager
+def open_session(loaded: Any, places: Places, cost: Any | None) -> Iterator[Any]:
+    """Deploy a plan and yield the session; ``cost`` is given to plan again after a loss."""
+    from partita.cli.output import say
+    from partita.compile import compile_plan
+    from partita.leader import DeployOptions, deploy
+
+    compiled = compile_plan(loaded.graph, loaded.plan, loaded.cluster)
+    options = DeployOptions(planner=loaded.plan.planner, seed=loaded.plan.seed)
+    replan = None if cost is None else make_replan(cost)
+    with _open_endpoint(loaded.cluster, places) as endpoint:
+        say("deploying")
+        with deploy(compiled, endpoint, options, replan=replan) as session:
+            say("running")
+            yield session
+
+
+@contextlib.contextmanager
+def _open_endpoint(cluster: Any, places: Places) -> Iterator[Any]:
+    from partita.cli.output import say
+    from partita.fabric import ShapedEndpoint, ZenohEndpoint, ZenohOptions
+    from partita.lab import start_lab
+
+    if not places.uses_workers(cluster):
+        say("starting one worker per device on this machine")
+        with start_lab(cluster) as lab:
+            yield lab.endpoint
+        return
+    addresses = tuple(device.address for device in cluster.devices if device.address)
+    options = ZenohOptions(
+        "leader",
+        cluster.name,
+        connect=addresses,
+        multicast=len(addresses) < len(cluster.devices),
+        insecure=places.insecure,
+    )
+    endpoint = ShapedEndpoint(ZenohEndpoint(options), {})
+    try:
+        yield endpoint
+    finally:
+        endpoint.close()
+
+
+def make_replan(cost: Any) -> Any:
+    """Return what plans anew on the devices that are left, when one is lost."""
+    from partita.cli.output import say
+    from partita.compile import compile_plan
+    from partita.cost import CostModel
+    from partita.planners import PlanOptions, find_plan
+
+    lost: list[str] = []
+
+    def replan(device: str) -> Any:
+        lost.append(device)
+        say(f"device '{device}' is lost, planning on the rest")
+        rest = cost.cluster.without(*lost)
+        model = CostModel(cost.graph, rest, estimator=cost.estimator, profiles=cost.profiles)
+        found = find_plan(model, options=PlanOptions(budget_s=0.5))
+        return compile_plan(cost.graph, found.plan, rest)
+
+    return replan
+
+
+class RunShown:
+    """What a run leaves behind: the reply, outputs, and the report's files."""
+
+    def __init__(
+        self, loaded: Any, predicted: Any, measured: Any, check: bool, *folders: Path | None
+    ) -> None:
+        self.loaded = loaded
+        self.predicted = predicted
+        self.measured = measured
+        self.check = check
+        self.output, self.report = folders
+
+    def finish(self, feeds: Sequence[Any], answers: Sequence[Any]) -> Any:
+        """Write what was asked for and return the reply."""
+        from partita.cli.output import Reply
+        from partita.cli.replies import describe_report
+        from partita.report import plan_table, report_tables
+
+        payload = describe_report(self.measured)
+        payload["predicted"] = describe_report(self.predicted)
+        lines: list[str] = []
+        code = 0
+        checked = self._compare(feeds, answers) if self.check else None
+        if checked is not None:
+            payload["max_difference"] = checked.max_difference
+            payload["max_magnitude"] = checked.max_magnitude
+            payload["passed"] = checked.passed
+            code = 0 if checked.passed else 4
+            lines.append(
+                f"Check:       {checked.max_difference:.2e} from the whole model at most,"
+                f" largest value {checked.max_magnitude:.3g}:"
+                f" {'the same answer' if checked.passed else 'NOT the same answer'}"
+            )
+        lines += self._write(answers, checked, payload)
+        tables = report_tables(self.predicted, self.measured)
+        return Reply(payload, [plan_table(self.loaded.plan), *tables, *lines], exit_code=code)
+
+    def _compare(self, feeds: Sequence[Any], answers: Sequence[Any]) -> Any:
+        from partita.leader.exactness import compare_answers, is_lossy_plan, tolerance_of
+        from partita.report import Checked
+
+        worst = compare_answers(self.loaded.graph, feeds, answers)
+        allowed = tolerance_of(self.loaded.graph)
+        passed = worst.relative <= allowed or is_lossy_plan(self.loaded.plan)
+        return Checked(worst.max_difference, worst.max_magnitude, len(feeds), passed)
+
+    def _write(self, answers: Sequence[Any], checked: Any, payload: dict[str, Any]) -> list[str]:
+        from partita.cli.simulate import graph_title
+        from partita.report import ReportBundle, write_report
+
+        lines = []
+        if self.output is not None:
+            write_answers(self.output, answers)
+            payload["outputs"] = str(self.output)
+            lines.append(f"Outputs written to {self.output}")
+        if self.report is not None:
+            bundle = ReportBundle(
+                graph_title(self.loaded),
+                self.loaded.plan,
+                predicted=self.predicted,
+                measured=self.measured,
+                checked=checked,
+            )
+            payload["report"] = str(write_report(self.report, bundle).page)
+            lines.append(f"Report written to {payload['report']}")
+        return lines
+
+
+def write_answers(folder: Path, answers: Sequence[Any]) -> None:
+    """Write one ``.npz`` per answer, each whole or not at all."""
+    import io
+
+    import numpy as np
+
+    from partita.cli.output import write_output
+
+    for number, answer in enumerate(answers):
+        buffer = io.BytesIO()
+        np.savez(buffer, **answer)
+        write_output(folder / f"output-{number:05d}.npz", buffer.getvalue())

@@ -1,0 +1,117 @@
+"""``partita worker``: be a device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from partita.cli.flags import DebugOpt
+
+if TYPE_CHECKING:
+    from partita.fabric import TlsOptions
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command("worker")
+    def worker(
+        name: Annotated[str, typer.Option("--name", help="The device's name in the cluster file.")],
+        listen: Annotated[
+            str, typer.Option("--listen", help="Address for data; control takes the port above.")
+        ] = "tcp/127.0.0.1:7447",
+        connect: Annotated[
+            list[str] | None, typer.Option("--connect", help="Another worker's address.")
+        ] = None,
+        cluster_name: Annotated[
+            str, typer.Option("--cluster-name", help="Name in the cluster file.")
+        ] = "lab",
+        multicast: Annotated[
+            bool, typer.Option("--multicast", help="Find others by multicast.")
+        ] = False,
+        threads: Annotated[int, typer.Option("--threads", help="Per fragment; 0: all cores.")] = 0,
+        provider: Annotated[
+            list[str] | None,
+            typer.Option("--provider", help="Execution provider; the first there is used."),
+        ] = None,
+        loaders: Annotated[int, typer.Option("--loaders", help="Fragments to load at once.")] = 1,
+        store: Annotated[Path | None, typer.Option("--store", help="Folder for content.")] = None,
+        quota: Annotated[str, typer.Option("--quota", help="Most the store may hold.")] = "4 GB",
+        memory: Annotated[
+            str, typer.Option("--memory", help="Most weights may take; empty: four fifths of all.")
+        ] = "",
+        slow_down: Annotated[
+            float, typer.Option("--slow-down", help="Emulate a slower device.")
+        ] = 1.0,
+        authority: Annotated[
+            Path | None, typer.Option("--authority", help="Certificate of the authority (PEM).")
+        ] = None,
+        certificate: Annotated[
+            Path | None, typer.Option("--certificate", help="This device's certificate (PEM).")
+        ] = None,
+        key: Annotated[Path | None, typer.Option("--key", help="Its private key (PEM).")] = None,
+        insecure: Annotated[
+            bool, typer.Option("--insecure", help="Listen beyond this machine without credentials.")
+        ] = False,
+        debug: DebugOpt = False,
+    ) -> int:
+        """Serve as one device until stopped; needs the core installation only."""
+        from partita.cli.output import say
+        from partita.fabric import ZenohOptions
+        from partita.worker import WorkerOptions, run_worker
+
+        network = ZenohOptions(
+            name,
+            cluster_name,
+            listen=(listen,),
+            connect=tuple(connect or ()),
+            multicast=multicast,
+            tls=_credentials(authority, certificate, key),
+            insecure=insecure,
+        )
+        options = WorkerOptions(
+            network,
+            store=str(store) if store else "",
+            quota_bytes=_size("--quota", quota),
+            memory_limit_bytes=_size("--memory", memory) if memory else 0,
+            threads=threads,
+            providers=tuple(provider) if provider else ("CPUExecutionProvider",),
+            loaders=loaders,
+            slow_down=slow_down,
+        )
+        run_worker(options, on_ready=lambda _: say(f"worker '{name}' listens on {listen}"))
+        return 0
+
+
+def _size(flag: str, text: str) -> int:
+    from partita.errors import InputError
+    from partita.units import parse_quantity
+
+    try:
+        return int(parse_quantity(text, "bytes"))
+    except ValueError as error:
+        raise InputError(f"{flag}: {error}.", subject=flag) from error
+
+
+def _credentials(
+    authority: Path | None, certificate: Path | None, key: Path | None
+) -> TlsOptions | None:
+    """Return TLS options from three files, or None where none is given.
+
+    Raises:
+        InputError: Only some of them are given, or one does not exist.
+    """
+    from partita.errors import InputError
+    from partita.fabric import TlsOptions
+
+    if authority is None and certificate is None and key is None:
+        return None
+    for path in (authority, certificate, key):
+        if path is None or not path.exists():
+            raise InputError(
+                f"Credentials need --authority, --certificate and --key, three files; got {path}.",
+                subject="--certificate",
+            )
+    return TlsOptions(str(authority), str(certificate), str(key))

@@ -1,0 +1,57 @@
+"""``partita zoo``: models to try things with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from partita.cli.flags import DebugOpt, JsonOpt, SeedOpt
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command("zoo")
+    def zoo(
+        name: Annotated[
+            str | None, typer.Argument(metavar="[NAME]", help="Model to build; none lists them.")
+        ] = None,
+        output: Annotated[
+            Path | None, typer.Option("-o", "--output", help="ONNX file to write.")
+        ] = None,
+        seed: SeedOpt = 0,
+        batch: Annotated[int, typer.Option("--batch", help="Images per input.")] = 1,
+        size: Annotated[
+            int | None, typer.Option("--size", help="Height and width in pixels.")
+        ] = None,
+        json: JsonOpt = False,
+        debug: DebugOpt = False,
+    ) -> int:
+        """List the models, or build one with weights from a seed."""
+        from partita.cli.output import Reply, print_reply
+        from partita.errors import InputError
+        from partita.report import draw_table
+        from partita.report.tables import TableData
+        from partita.zoo import ZOO, build_model, write_model
+
+        if name is None:
+            entries = [
+                {"name": e.name, "parameters": e.parameters, "macs": e.macs} for e in ZOO.values()
+            ]
+            rows = tuple((e.name, f"{e.parameters:,}", f"{e.macs / 1e9:.3f}") for e in ZOO.values())
+            table = draw_table(TableData("Zoo", ("name", "parameters", "GMAC"), rows))
+            return print_reply(Reply({"models": entries}, [table]), as_json=json)
+        if output is None:
+            raise InputError(f"Model '{name}' needs a file to go to: give -o FILE.", subject="-o")
+        write_model(build_model(name, seed=seed, batch=batch, size=size), output)
+        entry = ZOO[name]
+        payload = {
+            "name": name,
+            "parameters": entry.parameters,
+            "macs": entry.macs,
+            "file": str(output),
+        }
+        line = f"{name}: {entry.parameters:,} parameters, seed {seed}, written to {output}"
+        return print_reply(Reply(payload, [line]), as_json=json)

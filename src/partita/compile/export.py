@@ -1,0 +1,162 @@
+"""A plan as standard files: fragments, a manifest, and the model with its devices stamped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from partita.cluster import Cluster
+from partita.compile.emit import Compiled, compile_plan
+from partita.errors import InputError
+from partita.graph import Graph
+from partita.plan import Plan, Stage, hash_plan
+from partita.program import Compute, DeviceProgram, Feed, Receive, Send
+
+_DEVICE_IR_VERSION = 11
+
+
+def export_plan(graph: Graph, plan: Plan, cluster: Cluster, folder: Path) -> list[Path]:
+    """Write the plan's files into ``folder`` and return the fragments' paths.
+
+    ``fragment-NN.onnx`` holds one fragment with its weights, inputs ``i0``, ``i1``... and outputs
+    ``o0``, ``o1``...; ``manifest.json`` says which device runs which, from which boxes of which
+    tensors, and what travels; ``model.onnx`` is the whole network with each node's devices stamped
+    as ONNX device configuration.
+
+    Raises:
+        InputError: The folder exists and holds other files, or cannot be written.
+    """
+    compiled = compile_plan(graph, plan, cluster)
+    manifest = _describe(graph, plan, compiled)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if folder.exists() and any(folder.iterdir()):
+            raise InputError(
+                f"Folder '{folder}' is not empty. Name a new one.", subject=str(folder)
+            )
+        work = Path(tempfile.mkdtemp(prefix=".export-", dir=folder.parent))
+        try:
+            names = _write(work, compiled, manifest)
+            onnx.save_model(stamp_devices(graph, plan, cluster), str(work / "model.onnx"))
+            os.chmod(work, 0o755)
+            if folder.exists():
+                folder.rmdir()
+            work.rename(folder)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        raise InputError(
+            f"Folder '{folder}' cannot be written: {error.strerror}.", subject=str(folder)
+        ) from error
+    return [folder / name for name in names]
+
+
+def _write(folder: Path, compiled: Compiled, manifest: dict[str, Any]) -> list[str]:
+    names = []
+    for number, info in enumerate(compiled.program.fragments):
+        model = onnx.load_model_from_string(compiled.graphs[info.hash])
+        for tensor in model.graph.initializer:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                blob = next(e.value for e in tensor.external_data if e.key == "location")
+                tensor.ClearField("external_data")
+                tensor.ClearField("data_location")
+                tensor.raw_data = compiled.blobs[blob].tobytes()
+        name = fragment_name(number)
+        onnx.save_model(model, str(folder / name))
+        names.append(name)
+    text = json.dumps(manifest, indent=1) + "\n"
+    (folder / "manifest.json").write_text(text, encoding="utf-8")
+    return names
+
+
+def fragment_name(number: int) -> str:
+    """Return the file name of one fragment."""
+    return f"fragment-{number:02d}.onnx"
+
+
+def _describe(graph: Graph, plan: Plan, compiled: Compiled) -> dict[str, Any]:
+    program = compiled.program
+    return {
+        "model": graph.name,
+        "model_hash": graph.hash,
+        "plan_hash": hash_plan(plan),
+        "requester": program.requester,
+        "inputs": [{"name": s.name, "shape": s.shape, "dtype": s.dtype} for s in program.inputs],
+        "outputs": [{"name": s.name, "shape": s.shape, "dtype": s.dtype} for s in program.outputs],
+        "fragments": [
+            {"file": fragment_name(k), "sha256": info.hash, "weight_bytes": info.weight_bytes}
+            for k, info in enumerate(program.fragments)
+        ],
+        "devices": {part.device: list(_describe_steps(compiled, part)) for part in program.devices},
+    }
+
+
+def _describe_steps(compiled: Compiled, part: DeviceProgram) -> Iterable[dict[str, Any]]:
+    buffers = {buffer.id: buffer for buffer in part.buffers}
+
+    def piece(number: int) -> dict[str, Any]:
+        return {"tensor": buffers[number].tensor, "box": buffers[number].box.bounds}
+
+    for step in part.steps:
+        if isinstance(step, Compute):
+            yield {
+                "do": "compute",
+                "fragment": fragment_name(step.fragment),
+                "inputs": [{"tensor": r.tensor, "box": r.box.bounds} for r in step.reads],
+                "outputs": [piece(number) for number in step.writes],
+            }
+        elif isinstance(step, (Send, Receive)):
+            stream = compiled.program.streams[step.stream]
+            sends = isinstance(step, Send)
+            yield {
+                "do": "send" if sends else "receive",
+                "to" if sends else "from": stream.target if sends else stream.source,
+                "tensor": stream.tensor,
+                "box": stream.box.bounds,
+                "wire": stream.wire,
+            }
+        elif isinstance(step, Feed):
+            yield {"do": "feed", "tensor": step.tensor}
+
+
+def stamp_devices(graph: Graph, plan: Plan, cluster: Cluster) -> onnx.ModelProto:
+    """Return the whole network with one device configuration: each node's devices, and split axis.
+
+    Shares of a stage may be unequal, which the standard cannot say; the manifest does.
+    """
+    model = graph.to_model()
+    model.ir_version = max(model.ir_version, _DEVICE_IR_VERSION)
+    numbers = {name: k for k, name in enumerate(cluster.names)}
+    model.configuration.append(
+        onnx.DeviceConfigurationProto(
+            name=plan.planner, num_devices=len(numbers), device=list(numbers)
+        )
+    )
+    for index, stage in enumerate(plan.stages):
+        for name in stage.layers:
+            for node in graph.layer(name).nodes:
+                _stamp(model.graph.node[node], stage, index, numbers, plan.planner)
+    return model
+
+
+def _stamp(
+    node: onnx.NodeProto, stage: Stage, index: int, numbers: dict[str, int], configuration: str
+) -> None:
+    stamp = node.device_configurations.add(configuration_id=configuration, pipeline_stage=index)
+    devices = list(dict.fromkeys(numbers[shard.device] for shard in stage.shards))
+    boxes = stage.shards[0].boxes
+    for output in node.output:
+        spec = stamp.sharding_spec.add(tensor_name=output, device=devices)
+        if output not in boxes or stage.merge:
+            continue
+        for axis in range(len(boxes[output].bounds)):
+            if len({shard.boxes[output].bounds[axis] for shard in stage.shards}) > 1:
+                dim = spec.sharded_dim.add(axis=axis)
+                dim.simple_sharding.add(num_shards=len(devices))
