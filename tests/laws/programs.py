@@ -62,8 +62,10 @@ class Pipeline:
         self.unread.add(tensor)
 
 
-def make_program(seed: int, *, stages: int = 6, replicas: bool = False) -> Program:
-    """Return the random program of a seed."""
+def make_program(
+    seed: int, *, stages: int = 6, replicas: bool = False, unread: bool = False
+) -> Program:
+    """Return the random program of a seed; with ``unread``, some tensors have no reader."""
     dice = random.Random(seed)
     groups = dice.randint(1, 2) if replicas else 0
     build = ProgramBuilder(dice.randint(1, 4), in_flight=dice.randint(1, 4), routes=(2,) * groups)
@@ -76,6 +78,8 @@ def make_program(seed: int, *, stages: int = 6, replicas: bool = False) -> Progr
     for number in range(count):
         pipeline.add_stage(number, routed.get(number))
     outputs = sorted(pipeline.unread)
+    if unread and len(outputs) > 1:
+        outputs = dice.sample(outputs, dice.randint(1, len(outputs)))
     build.deliver([pipeline.local(name, build.names[0], ()) for name in outputs])
     return build.build()
 
@@ -108,10 +112,13 @@ def make_durations(program: Program, seed: int, *, medium: bool = False) -> Dura
 
 
 @st.composite
-def programs(draw: st.DrawFn, *, replicas: bool | None = None) -> Program:
+def programs(
+    draw: st.DrawFn, *, replicas: bool | None = None, unread: bool | None = None
+) -> Program:
     """Draw programs over one to four devices with skips, several readers, parts and replicas."""
     routed = draw(st.booleans()) if replicas is None else replicas
-    return make_program(draw(st.integers(0, 2**32)), replicas=routed)
+    loose = draw(st.booleans()) if unread is None else unread
+    return make_program(draw(st.integers(0, 2**32)), replicas=routed, unread=loose)
 
 
 @st.composite
