@@ -56,6 +56,20 @@ def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
     return model
 
 
+def before_softmax(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return ``model`` without a Softmax at its end, changed in place.
+
+    With drawn weights a softmax gives all its mass to one class and would hide differences.
+    """
+    last = model.graph.node[-1]
+    if last.op_type == "Softmax":
+        model.graph.output[0].CopyFrom(
+            helper.make_tensor_value_info(last.input[0], TensorProto.FLOAT, None)
+        )
+        del model.graph.node[-1]
+    return model
+
+
 def plate_model(part: str) -> onnx.ModelProto | None:
     """Return the number plate detector ("det") or reader ("rec"), None if not installed."""
     path = plate_path(part)
