@@ -85,8 +85,8 @@ def register(app: typer.Typer) -> None:
         feeds = read_inputs(graph, inputs) if inputs else draw_inputs(graph, requests, seed)
         cost = read_cost(graph, loaded.cluster, profile, estimator)
         predicted = predict(cost, loaded.plan, len(feeds), in_flight)
-        places = Places(workers, insecure)
-        with open_session(loaded, places, cost if recover else None) as session:
+        spare = cost if recover else None
+        with open_session(loaded, workers=workers, insecure=insecure, cost=spare) as session:
             session.run(feeds[:1] * warm_up, in_flight=1) if warm_up else None
             answers = session.run(feeds, in_flight=in_flight)
             measured = session.report()
@@ -94,28 +94,12 @@ def register(app: typer.Typer) -> None:
         return print_reply(shown.finish(feeds, answers), as_json=json)
 
 
-class Places:
-    """Where workers are: running ones, or emulated here.
-
-    Args:
-        workers: The choice of the flags; None decides by the cluster file's addresses.
-        insecure: Whether workers outside this machine may be reached without credentials.
-    """
-
-    def __init__(self, workers: bool | None, insecure: bool) -> None:
-        self.workers = workers
-        self.insecure = insecure
-
-    def uses_workers(self, cluster: Any) -> bool:
-        """Whether running workers are used."""
-        if self.workers is not None:
-            return self.workers
-        return any(device.address for device in cluster.devices)
-
-
 @contextlib.contextmanager
-def open_session(loaded: Any, places: Places, cost: Any | None) -> Iterator[Any]:
+def open_session(
+    loaded: Any, *, workers: bool | None, insecure: bool, cost: Any | None
+) -> Iterator[Any]:
     """Deploy a plan and yield the session; ``cost`` is given to plan again after a loss."""
+    from partita.api import open_endpoint
     from partita.cli.output import say
     from partita.compile import compile_plan
     from partita.leader import DeployOptions, deploy
@@ -123,37 +107,12 @@ def open_session(loaded: Any, places: Places, cost: Any | None) -> Iterator[Any]
     compiled = compile_plan(loaded.graph, loaded.plan, loaded.cluster)
     options = DeployOptions(planner=loaded.plan.planner, seed=loaded.plan.seed)
     replan = None if cost is None else make_replan(cost)
-    with _open_endpoint(loaded.cluster, places) as endpoint:
+    say("connecting to the workers")
+    with open_endpoint(loaded.cluster, workers=workers, insecure=insecure) as endpoint:
         say("deploying")
         with deploy(compiled, endpoint, options, replan=replan) as session:
             say("running")
             yield session
-
-
-@contextlib.contextmanager
-def _open_endpoint(cluster: Any, places: Places) -> Iterator[Any]:
-    from partita.cli.output import say
-    from partita.fabric import ShapedEndpoint, ZenohEndpoint, ZenohOptions
-    from partita.lab import start_lab
-
-    if not places.uses_workers(cluster):
-        say("starting one worker per device on this machine")
-        with start_lab(cluster) as lab:
-            yield lab.endpoint
-        return
-    addresses = tuple(device.address for device in cluster.devices if device.address)
-    options = ZenohOptions(
-        "leader",
-        cluster.name,
-        connect=addresses,
-        multicast=len(addresses) < len(cluster.devices),
-        insecure=places.insecure,
-    )
-    endpoint = ShapedEndpoint(ZenohEndpoint(options), {})
-    try:
-        yield endpoint
-    finally:
-        endpoint.close()
 
 
 def make_replan(cost: Any) -> Any:

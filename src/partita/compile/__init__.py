@@ -3,12 +3,14 @@
 from partita.compile.check import check_plan
 from partita.compile.emit import Compiled, compile_plan, write_fragments, write_work
 from partita.compile.layout import Layout, build_layout, work_builder
+from partita.compile.whole import WholeModel
 from partita.compile.work import FragmentWork, LayerBox, WorkBuilder
 
 __all__ = [
     "Compiled",
     "FragmentWork",
     "LayerBox",
+    "WholeModel",
     "Layout",
     "WorkBuilder",
     "build_layout",

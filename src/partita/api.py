@@ -1,0 +1,127 @@
+"""The library in one place: what ``import partita as pt`` offers beyond the packages' own names."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from partita.cluster import Cluster
+from partita.compile import build_layout, compile_plan
+from partita.cost import CostModel
+from partita.execution import Report
+from partita.fabric import Endpoint, ShapedEndpoint, ZenohEndpoint, ZenohOptions
+from partita.graph import Graph
+from partita.lab import start_lab
+from partita.leader import DeployOptions, Session
+from partita.leader import deploy as deploy_compiled
+from partita.plan import Plan
+from partita.report.tables import describe_change
+from partita.simulation import simulate as simulate_program
+from partita.units import format_seconds
+
+
+def simulate(
+    plan: Plan, cost: CostModel, *, requests: int = 1, in_flight: int | None = None
+) -> Report:
+    """Return the predicted run of a plan.
+
+    Args:
+        plan: For the cost model's graph and cluster.
+        cost: Seconds of layers and transfers.
+        requests: Inputs to feed.
+        in_flight: Most requests at the same time; the plan's own number by default.
+    """
+    layout = build_layout(cost.graph, plan, cost.cluster)
+    return simulate_program(
+        layout.program,
+        cost.price(layout),
+        requests=requests,
+        in_flight=in_flight,
+        planner=plan.planner,
+        seed=plan.seed,
+    )
+
+
+@contextlib.contextmanager
+def deploy(
+    plan: Plan, graph: Graph, cluster: Cluster, *, insecure: bool = False
+) -> Iterator[Session]:
+    """Deploy a plan and yield the session that runs it.
+
+    Running workers are used where the cluster gives addresses; otherwise the cluster is emulated on
+    this machine, with one worker process per device.
+
+    Args:
+        plan: For this graph and cluster.
+        graph: The network.
+        cluster: The devices.
+        insecure: Reach workers beyond this machine without credentials.
+
+    Raises:
+        PlanError: The plan cannot be compiled for the cluster.
+        RunError: A worker is missing, refuses or fails.
+    """
+    compiled = compile_plan(graph, plan, cluster)
+    options = DeployOptions(planner=plan.planner, seed=plan.seed)
+    with (
+        open_endpoint(cluster, insecure=insecure) as endpoint,
+        deploy_compiled(compiled, endpoint, options) as session,
+    ):
+        yield session
+
+
+@contextlib.contextmanager
+def open_endpoint(
+    cluster: Cluster, *, workers: bool | None = None, insecure: bool = False
+) -> Iterator[Endpoint]:
+    """Yield a leader's endpoint that reaches the cluster's workers, emulated ones if need be.
+
+    Args:
+        cluster: The devices.
+        workers: Whether running workers are used; by default where a device has an address.
+        insecure: Reach workers beyond this machine without credentials.
+    """
+    addresses = tuple(device.address for device in cluster.devices if device.address)
+    if not (bool(addresses) if workers is None else workers):
+        with start_lab(cluster) as lab:
+            yield lab.endpoint
+        return
+    options = ZenohOptions(
+        "leader",
+        cluster.name,
+        connect=addresses,
+        multicast=len(addresses) < len(cluster.devices),
+        insecure=insecure,
+    )
+    endpoint = ShapedEndpoint(ZenohEndpoint(options), {})
+    try:
+        yield endpoint
+    finally:
+        endpoint.close()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A predicted and a measured run; as text, one line."""
+
+    predicted: Report
+    measured: Report
+
+    @property
+    def error(self) -> float:
+        """Measured over predicted median latency, less 1."""
+        return self.measured.quantile_s(0.5) / self.predicted.quantile_s(0.5) - 1
+
+    def __str__(self) -> str:
+        predicted_s, measured_s = self.predicted.quantile_s(0.5), self.measured.quantile_s(0.5)
+        change = describe_change(predicted_s, measured_s)
+        return (
+            f"latency {format_seconds(measured_s)} measured,"
+            f" {format_seconds(predicted_s)} predicted ({change})"
+        )
+
+
+def compare(predicted: Report, measured: Report) -> Comparison:
+    """Return the two runs side by side."""
+    return Comparison(predicted, measured)
