@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from partita.cluster import Cluster
 from partita.compile import build_layout, compile_plan
 from partita.cost import CostModel
 from partita.demo.cluster import load_demo_cluster
@@ -15,17 +14,22 @@ from partita.demo.reader import read_plates
 from partita.demo.result import DemoOptions, DemoResult, Trial
 from partita.demo.whole import Array, compare_outputs, run_whole
 from partita.fabric import Endpoint
-from partita.graph import Graph, load_graph
+from partita.graph import load_graph
 from partita.lab import start_lab
 from partita.leader import deploy
 from partita.leader.exactness import Difference
 from partita.plan import Plan
-from partita.planners import PlanOptions, find_plan
-from partita.profile import Profile, ProfileOptions, measure_profile
+from partita.planners import Costs, PlanOptions, find_plan
+from partita.profile import MeasureOptions, measure_profile
 from partita.simulation import simulate
 
 Say = Callable[[str], None]
 Answer = dict[str, Array]
+
+#: A few seconds for the detector on one core.
+QUICKLY = MeasureOptions(repeats=8, rounds=2, budget_s=0.2)
+#: The first runs of a deployed plan touch memory and connections for the first time.
+WARM_RUNS = 2
 
 
 def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -> DemoResult:
@@ -50,7 +54,7 @@ def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -
     whole = run_whole(model, inputs)
     graph = load_graph(model)
     say("measuring this machine")
-    cost = _make_cost(graph, cluster)
+    cost = CostModel(graph, cluster, profiles=measure_profile(graph, QUICKLY))
     say(f"planning with '{options.planner}'")
     search = PlanOptions(budget_s=options.budget_s)
     found = find_plan(cost, planner=options.planner, options=search)
@@ -73,14 +77,8 @@ def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -
     )
 
 
-def _make_cost(graph: Graph, cluster: Cluster) -> CostModel:
-    """Return a cost model from one quick profile: all devices are this machine, slowed."""
-    profile: Profile = measure_profile(graph, ProfileOptions.quick())
-    return CostModel(graph, cluster, profiles=dict.fromkeys(cluster.names, profile))
-
-
 def _try_plan(
-    endpoint: Endpoint, cost: CostModel, plan: Plan, requests: Sequence[Answer]
+    endpoint: Endpoint, cost: Costs, plan: Plan, requests: Sequence[Answer]
 ) -> tuple[Trial, list[Answer]]:
     """Return a plan's predicted and measured run, one request after the other, and its answers."""
     layout = build_layout(cost.graph, plan, cost.cluster)
@@ -92,7 +90,7 @@ def _try_plan(
         planner=plan.planner,
     )
     with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint) as session:
-        session.run(requests[:1], in_flight=1)
+        session.run([requests[0]] * WARM_RUNS, in_flight=1)
         answers = session.run(requests, in_flight=1)
         measured = session.report()
     return Trial(plan, predicted, measured), answers
