@@ -67,7 +67,7 @@ def encode_array(array: npt.NDArray[np.generic], wire: str) -> Payload:
     A contiguous array in format ``raw`` is not copied: the payload is a view of it.
     """
     if wire == "raw":
-        return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
     if wire == "float16":
         return np.ascontiguousarray(array, np.float16).tobytes()
     bits = _bits(wire)
@@ -97,4 +97,5 @@ def decode_array(
     scale, low = np.frombuffer(payload, "<f4", 2)
     count = int(np.prod(shape, dtype=np.int64))
     codes = _unpack(np.frombuffer(payload, np.uint8, offset=_PREFIX_BYTES), _bits(wire), count)
-    return (codes.astype(np.float32) * scale + low).astype(dtype).reshape(shape)
+    values: npt.NDArray[np.generic] = codes.astype(np.float32) * scale + low
+    return values.astype(dtype).reshape(shape)
