@@ -102,6 +102,18 @@ def test_a_short_or_lying_frame_ends_the_run(stack: ExitStack) -> None:
             _wait_for_error(session, tiny)
 
 
+def test_a_lying_frame_between_workers_ends_the_run(stack: ExitStack) -> None:
+    """A frame of one worker that is too short for its stream is refused by the other and named."""
+    tiny = tiny_chain()
+    lab, session = start(stack, tiny)
+    stream = tiny.program.streams[0]
+    piece = Piece(session.deployment.epoch, 0, (), stream.id, digest_stream(stream), 8)
+    lab.workers["d0"].endpoint.send("d1", encode_piece(piece), b"12345678")
+    with pytest.raises(RunError, match=r"'d1' failed.*8 payload bytes") as caught:
+        _wait_for_error(session, tiny)
+    assert caught.value.device == "d1"
+
+
 def _wait_for_error(session: Session, tiny: Tiny) -> None:
     deadline_s = time.monotonic() + 3
     while time.monotonic() < deadline_s:

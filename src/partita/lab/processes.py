@@ -162,7 +162,7 @@ class LabPlan:
             threads=self.options.threads or device.threads,
             providers=(device.provider,),
             slow_down=device.slow_down,
-            links=self.shapes(device.name) if self.options.shaped else {},
+            links=self.shapes(device.name) if self.options.shaped else None,
             origin_s=self.origin_s,
         )
 
@@ -181,7 +181,7 @@ class LabPlan:
         }
 
     def open_leader(self) -> Endpoint:
-        """Return the leader's endpoint; it stamps its messages as the workers expect it."""
+        """Return the leader's endpoint; shaped ones stamp their messages, so it must, too."""
         network = ZenohOptions(
             "leader",
             self.id,
@@ -189,7 +189,10 @@ class LabPlan:
             shared_memory=self.options.shared_memory,
             insecure=self.is_private,
         )
-        return ShapedEndpoint(ZenohEndpoint(network), {}, origin_s=self.origin_s)
+        inner = ZenohEndpoint(network)
+        if not self.options.shaped:
+            return inner
+        return ShapedEndpoint(inner, {}, origin_s=self.origin_s)
 
 
 def spawn(

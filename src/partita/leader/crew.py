@@ -133,6 +133,10 @@ class Crew:
         ages = {name: now_s - at_s for name, at_s in self._beats.items()}
         return {name: age for name, age in ages.items() if age > longer_than_s}
 
+    def hire(self, names: Iterable[str]) -> None:
+        """Count more workers to the crew; call :meth:`wait` and :meth:`greet` next."""
+        self.names = tuple(dict.fromkeys((*self.names, *names)))
+
     def drop(self, device: str) -> None:
         """Expect nothing more of a lost device."""
         self.names = tuple(name for name in self.names if name != device)

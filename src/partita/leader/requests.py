@@ -27,7 +27,6 @@ class Asked:
         start_s: When it was first fed, on the leader's clock.
         end_s: When its last output was there; 0 before.
         number: Its number under ``epoch``; -1 while it is not admitted.
-        times_fed: How often it was fed.
     """
 
     index: int
@@ -37,7 +36,6 @@ class Asked:
     end_s: float = 0.0
     epoch: int = 0
     number: int = -1
-    times_fed: int = 0
     outputs: dict[int, Array] = field(default_factory=dict)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from partita.fabric import Endpoint
 from partita.leader.crew import Crew
 from partita.leader.deployment import Deployable, Deployment, DeployOptions
-from partita.leader.session import Replan, Session
+from partita.leader.guard import Replan
+from partita.leader.session import Session
 
 _DEFAULT = DeployOptions()
 

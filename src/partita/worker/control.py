@@ -296,8 +296,7 @@ class Worker:
     def _take_fault(self, error: RunError) -> None:
         """End what a bad frame or a lost one belongs to: it could never be answered."""
         for runtime in list(self._epochs.values()):
-            devices = {part.device for part in runtime.program.devices}
-            if error.device in devices | {runtime.leader}:
+            if error.device in runtime.members:
                 runtime.fail("network", error)
         self._dropped += 1
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -72,12 +71,9 @@ class Runtime:
     Args:
         prepare: The program and who leads.
         host: What it runs on.
-        on_change: Called without the lock after each load, and when something failed.
     """
 
-    def __init__(
-        self, prepare: Prepare, host: Host, on_change: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, prepare: Prepare, host: Host) -> None:
         self.epoch = prepare.epoch
         self.leader = prepare.leader
         self.program = prepare.program
@@ -86,7 +82,6 @@ class Runtime:
         self.pieces = Pieces()
         self.stretch = Stretch(host.slow_down)
         self._host = host
-        self._on_change = on_change
         self._device: DeviceProgram = prepare.program.device(host.endpoint.name)
         self._lock = threading.Lock()
         self._machine = Machine(
@@ -134,6 +129,12 @@ class Runtime:
     def is_loaded(self) -> bool:
         """Whether every fragment is ready."""
         return self._machine.is_loaded
+
+    @property
+    def members(self) -> frozenset[str]:
+        """This device, those it exchanges pieces with, and the leader."""
+        ends = {end for s in self.program.streams for end in (s.source, s.target)}
+        return frozenset(ends | {self._device.device, self.leader})
 
     @property
     def works(self) -> tuple[Work, ...]:
@@ -246,9 +247,7 @@ class Runtime:
     def _act(self, actions: list[Action]) -> None:
         for action in actions:
             if isinstance(action, Start):
-                step, request = action.step, action.request
-                route = self._machine.route_of(request)
-                self._puts[step](partial(self._do, self._works[step], request, route))
+                self._start(self._works[action.step], action.request)
             elif isinstance(action, Free):
                 self.pieces.drop(action.request, action.buffer)
             elif isinstance(action, GiveCredit):
@@ -258,6 +257,20 @@ class Runtime:
             elif isinstance(action, Delivered):
                 self._room += 1
                 self._feed()
+
+    def _start(self, work: Work, request: int) -> None:
+        route = self._machine.route_of(request)
+        if not work.is_instant:
+            self._puts[work.step](partial(self._do, work, request, route))
+            return
+        start_s = time.monotonic()
+        try:
+            written = work.do(request, route)
+        except Exception as error:  # as for steps on lanes
+            self._fail(work.label, request, error)
+            return
+        self.book.add(work.lane, work.step, request, start_s, time.monotonic())
+        self._handle(Finished(work.step, request), request, written)
 
     def _do(self, work: Work, request: int, route: tuple[int, ...]) -> None:
         if self._is_closed or self.error:
@@ -290,7 +303,6 @@ class Runtime:
         self.book.add("load", step, -1, start_s, time.monotonic())
         with self._lock:
             self._handle(Loaded(step))
-        self._on_change()
 
     def _give_credit(self, stream: int) -> None:
         source = self._site.streams[stream].source
@@ -309,7 +321,6 @@ class Runtime:
         device = self._host.endpoint.name
         failure = Failure(self.epoch, device, step, request, lines[0][:400])
         self._courier(partial(self._tell_failure, encode_note(failure)))
-        self._on_change()
 
     def _tell_failure(self, note: bytes) -> None:
         try:

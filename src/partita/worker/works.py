@@ -23,11 +23,13 @@ class Work(Protocol):
         step: The step's id.
         lane: Where it runs.
         label: For people.
+        is_instant: Whether it takes so little that a change of thread would take longer.
     """
 
     step: int
     lane: str
     label: str
+    is_instant: bool
 
     def do(self, request: int, route: Route) -> tuple[Written, ...]:
         """Do the step for a request and return what it wrote."""
@@ -76,6 +78,7 @@ class ComputeWork:
     """Assembles the arguments, runs the fragment, checks what came out."""
 
     lane = "compute"
+    is_instant = False
 
     def __init__(self, step: Compute, site: Site) -> None:
         self.step = step.id
@@ -112,7 +115,8 @@ class ReceiveWork:
         self.step = step.id
         self.label = f"receive {stream.tensor} from {stream.source}"
         self.codec = plan_codec(stream)
-        self.wire_bytes = stream.wire_bytes
+        # Raw payloads are viewed where they lie.
+        self.is_instant = stream.wire == "raw"
         self._write = step.write
         self._stream = step.stream
         self._site = site
@@ -127,6 +131,8 @@ class ReceiveWork:
 
 class SendWork:
     """Encodes a piece and hands it to the link."""
+
+    is_instant = False
 
     def __init__(self, step: Send, site: Site) -> None:
         stream = site.streams[step.stream]
@@ -152,6 +158,7 @@ class DeliverWork:
 
     lane = "deliver"
     label = "deliver the outputs"
+    is_instant = False
 
     def __init__(self, step: Deliver, site: Site) -> None:
         self.step = step.id

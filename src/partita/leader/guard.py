@@ -1,0 +1,153 @@
+"""Looks after a session: notices losses, failures and silence, and ends the run or moves it on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from partita.errors import PartitaError, RunError
+from partita.fabric import Failure
+from partita.leader.blame import blame_failure, blame_lost, blame_slow
+from partita.leader.crew import Crew
+from partita.leader.deployment import Deployable, Deployment, DeployOptions
+from partita.leader.flight import Flight
+from partita.leader.measured import Marked
+from partita.worker.messages import Info
+
+#: Makes what the rest can run, from the name of the lost device.
+Replan = Callable[[str], Deployable]
+
+#: A failure may be the echo of a lost device, of which the network tells a moment later.
+_GRACE_S = 0.3
+_WATCH_S = 0.1
+#: A request may take so many times the deadline while others make progress.
+_LONGEST = 20
+#: After a pause of its own this long, the leader does not hold silence against the workers.
+_OWN_PAUSE_S = 1.0
+
+
+class Guard:
+    """One thread that decides about trouble, so that nothing is decided twice.
+
+    Args:
+        crew: The workers.
+        deployment: Active.
+        infos: What each worker is.
+        options: Patience.
+        replan: None ends the run on a loss.
+
+    Attributes:
+        deployment: The epoch that runs now.
+        marked: What workers wrote down in epochs that are over.
+    """
+
+    def __init__(
+        self,
+        crew: Crew,
+        deployment: Deployment,
+        infos: Mapping[str, Info],
+        options: DeployOptions,
+        replan: Replan | None,
+    ) -> None:
+        self.deployment = deployment
+        self.infos = dict(infos)
+        self.marked: list[Marked] = []
+        self.flight = Flight(crew.endpoint, deployment, self.on_fault)
+        self._crew = crew
+        self._options = options
+        self._replan = replan
+        self._troubles: deque[Callable[[], None]] = deque()
+        self._ended = threading.Event()
+        crew.listener = self
+        crew.expect_beats()
+        self._thread = threading.Thread(target=self._watch, name="leader/guard", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop looking, and end the epoch."""
+        self._ended.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(5.0)
+        self._crew.listener = None
+        self.deployment.retire()
+
+    def on_lost(self, device: str, why: str) -> None:
+        """Take note that a device is gone."""
+        self._troubles.append(lambda: self._lose(device, why))
+
+    def on_failure(self, failure: Failure) -> None:
+        """Take note that a step failed on a worker."""
+        at_s = time.monotonic() + _GRACE_S
+        self._troubles.append(lambda: self._judge(failure, at_s))
+
+    def on_fault(self, error: RunError) -> None:
+        """Take note of a fault of the leader's own network."""
+        self.on_failure(Failure(self.deployment.epoch, error.device, "network", -1, error.message))
+
+    def _watch(self) -> None:
+        last_s = time.monotonic()
+        while not self._ended.wait(_WATCH_S):
+            now_s = time.monotonic()
+            if now_s - last_s > _OWN_PAUSE_S:
+                self._crew.expect_beats()
+            try:
+                self._look(now_s)
+            except Exception as error:  # without this thread a run could hang
+                self.flight.fail(RunError(f"The leader failed: {type(error).__name__}: {error}."))
+            last_s = time.monotonic()
+
+    def _look(self, now_s: float) -> None:
+        for _ in range(len(self._troubles)):
+            self._troubles.popleft()()
+        for device, age_s in self._crew.silent(self._options.silence_s).items():
+            self._lose(device, f"it was silent for {age_s:.1f} s")
+        oldest = self.flight.oldest()
+        if oldest is None:
+            return
+        patience_s = self._options.deadline_s
+        since_s = now_s - max(oldest.start_s, self._crew.progress_s)
+        if since_s > patience_s or now_s - oldest.start_s > _LONGEST * patience_s:
+            self.flight.fail(blame_slow(self._crew, self.deployment, oldest, since_s))
+
+    def _judge(self, failure: Failure, at_s: float) -> None:
+        """End the run for a failed step, unless a device turns out to be lost meanwhile."""
+        if failure.epoch != self.deployment.epoch or self.flight.error is not None:
+            return
+        if time.monotonic() < at_s:
+            self._troubles.append(lambda: self._judge(failure, at_s))
+            return
+        asked = self.flight.find(failure.request) or self.flight.oldest()
+        self.flight.fail(blame_failure(failure, asked))
+
+    def _lose(self, device: str, why: str) -> None:
+        if device not in self._crew.names or self.flight.error is not None:
+            return
+        asked = self.flight.oldest()
+        self._crew.drop(device)
+        error = blame_lost(self._crew, self.deployment, asked, (device, why))
+        if self._replan is None or device == self.deployment.program.requester:
+            self.flight.fail(error)
+            return
+        try:
+            self._move(self._replan, device)
+        except PartitaError as fault:
+            message = f"{error.message} The rest could not take over: {fault.message}"
+            self.flight.fail(
+                RunError(message, device=device, step=error.step, request=error.request)
+            )
+
+    def _move(self, replan: Replan, lost: str) -> None:
+        """Go on with the devices that are left; unanswered requests are fed again."""
+        self.flight.suspend()
+        self.marked.append(Marked.fetch(self._crew, self.deployment, self._options.trace))
+        self.deployment.retire()
+        compiled = replan(lost)
+        self._crew.hire(part.device for part in compiled.program.devices)
+        self._crew.wait(self._options.wait_s)
+        self.infos = self._crew.greet()
+        self.deployment = Deployment(compiled, self._crew, self._options)
+        self.deployment.prepare(self.infos)
+        self._crew.expect_beats()
+        self.flight.resume(self.deployment)
