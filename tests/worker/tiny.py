@@ -53,7 +53,7 @@ def fragment(reads: list[tuple[int, ...]], out: tuple[int, ...], start: int, blo
 
 
 def equip(program: Program) -> Tiny:
-    """Return ``program`` with a fragment per ``Compute``; the step's id plus 2 is its weight."""
+    """Return ``program`` with a fragment per ``Compute``, with the weight of its tensor."""
     graphs: dict[str, bytes] = {}
     blobs: dict[str, Any] = {}
     infos = list(program.fragments)
@@ -62,7 +62,7 @@ def equip(program: Program) -> Tiny:
         for step in part.steps:
             if not isinstance(step, Compute):
                 continue
-            weight = np.array([step.id + 2], np.float32)
+            weight = np.array([weight_of(step.label)], np.float32)
             blob = hashlib.sha256(weight.tobytes()).hexdigest()
             blobs[blob] = weight
             out = boxes[step.writes[0]]
@@ -74,22 +74,19 @@ def equip(program: Program) -> Tiny:
     return Tiny(msgspec.structs.replace(program, fragments=tuple(infos)), graphs, blobs)
 
 
-def weight_of(program: Program, label: str) -> float:
-    """Return the factor of the step called ``label``."""
-    return next(
-        step.id + 2.0
-        for part in program.devices
-        for step in part.steps
-        if isinstance(step, Compute) and step.label == label
-    )
+def weight_of(label: str) -> float:
+    """Return the factor by which the step called ``label`` multiplies, on whichever device."""
+    name = label.removeprefix("make ")
+    return int(name[1:]) + 2.0 if name[1:] else 11.0
 
 
 def expected_chain(program: Program, array: np.ndarray) -> np.ndarray:
     """Return what a chain makes of ``array``."""
-    for part in program.devices:
-        for step in part.steps:
-            if isinstance(step, Compute):
-                array = array * np.float32(step.id + 2)
+    labels = {
+        step.label for part in program.devices for step in part.steps if isinstance(step, Compute)
+    }
+    for label in sorted(labels):
+        array = array * np.float32(weight_of(label))
     return array
 
 
@@ -112,7 +109,7 @@ def tiny_halo(in_flight: int = 1) -> Tiny:
 
 
 def tiny_replicas(in_flight: int = 4) -> Tiny:
-    """Return two replicas of one stage, one on each of two other devices, with equal weights."""
+    """Return two replicas of one stage, one on each of two other devices."""
     build = ProgramBuilder(3, in_flight=in_flight, routes=(2,))
     fed = build.feed()
     copies = []
@@ -122,11 +119,7 @@ def tiny_replicas(in_flight: int = 4) -> Tiny:
         made = build.compute(device, [[there]], "a", when=when)
         copies.append(build.send(made, "d0", credit=in_flight, when=when))
     build.deliver([copies])
-    tiny = equip(build.build())
-    first = tiny.program.fragments[0]
-    return Tiny(
-        msgspec.structs.replace(tiny.program, fragments=(first, first)), tiny.graphs, tiny.blobs
-    )
+    return equip(build.build())
 
 
 def random_inputs(program: Program, count: int = 1, seed: int = 0) -> list[dict[str, np.ndarray]]:
