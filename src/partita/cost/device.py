@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from partita.cluster import CatalogueEntry, Device
 from partita.compile import FragmentWork
+from partita.compile.work import WorkKey
 from partita.cost.amount import Amounts, pieces_bytes
 from partita.cost.estimators import Estimator
 from partita.profile import RunCost, WireCost
@@ -49,8 +50,7 @@ class DeviceCost:
         self.facts = facts
         self._amounts = amounts
         self._curves: dict[str, Sequence[float]] = {}
-        self._stages: dict[int, tuple[FragmentWork, float]] = {}
-        self._others: dict[tuple[object, ...], float] = {}
+        self._works: dict[WorkKey, float] = {}
 
     def layer_s(self, layer: str, box: Region) -> float:
         """Return the seconds that a layer takes for ``box`` of its first output, in company."""
@@ -67,12 +67,12 @@ class DeviceCost:
 
     def work_s(self, work: FragmentWork) -> float:
         """Return the seconds of one run of ``work``."""
-        if work.kind != "stage":
-            return self._other_s(work)
-        found = self._stages.get(id(work))
+        key = work.key
+        found = self._works.get(key)
         if found is None:
-            found = self._stages[id(work)] = (work, self._stage_s(work))
-        return found[1]
+            kinds = {"stage": self._stage_s, "partial": self._partial_s, "merge": self._merge_s}
+            found = self._works[key] = kinds[work.kind](work)
+        return found
 
     def _stage_s(self, work: FragmentWork) -> float:
         layers_s = sum(self.layer_s(one.layer, one.boxes[0][1]) for one in work.layers)
@@ -97,15 +97,6 @@ class DeviceCost:
 
     def _bytes(self, tensor: str, box: Region) -> int:
         return pieces_bytes(self._amounts.graph, [(tensor, box)], self.facts.precision)
-
-    def _other_s(self, work: FragmentWork) -> float:
-        key = work.key
-        found = self._others.get(key)
-        if found is None:
-            found = self._others[key] = (
-                self._partial_s(work) if work.kind == "partial" else self._merge_s(work)
-            )
-        return found
 
     def _partial_s(self, work: FragmentWork) -> float:
         """Return a core over part of its input: that share of the whole layer."""

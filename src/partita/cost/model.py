@@ -23,6 +23,8 @@ from partita.regions import Region
 ANY_DEVICE = "*"
 #: Whose power counts for devices of no known kind.
 _USUAL_KIND = "laptop"
+#: Operators that ONNX Runtime runs in the blocked layout when all their inputs have it.
+_PASS_ON = frozenset({"Add", "Sum", "Mul", "Concat", "Relu", "Sigmoid", "Tanh", "Clip"})
 
 
 @dataclass(frozen=True)
@@ -43,21 +45,21 @@ class CostOptions:
 class CostModel:
     """Time, memory and energy of layers, works, transfers and layouts.
 
-    A device is priced by its own profile (from ``profiles`` or its cluster entry), else by the
-    profile of this machine times the device's slow-down, else by the catalogue.
+    A device is priced by a profile of ``profiles`` times its slow-down, else by the profile that
+    the cluster file names, else by the catalogue.
 
     Args:
         graph: The network.
         cluster: The devices and links.
         estimator: How profiles are read; see ``partita.cost.ESTIMATORS``. Devices without a profile
             are always priced by ``roofline``.
-        profiles: One profile: of this machine, which emulates all devices. A mapping: of each
-            device's own, by name; the name ``*`` stands for this machine.
+        profiles: One profile: of this machine, which emulates all devices. A mapping: by device
+            name; the name ``*`` stands for devices that neither it nor the cluster file names.
         options: Fixed costs.
 
     Raises:
-        ClusterError: A device has neither profile nor kind, a profile is of another model, or a
-            name is unknown.
+        ClusterError: A device has neither profile nor kind, a profile is of another model, or the
+            estimator is unknown.
     """
 
     def __init__(
@@ -74,11 +76,7 @@ class CostModel:
         self.estimator = estimator
         self.options = options or CostOptions()
         self.amounts = Amounts(graph)
-        self._profiles = profiles
-        if isinstance(profiles, Mapping):
-            for name in profiles:
-                if name != ANY_DEVICE:
-                    cluster.device(name)
+        self.profiles = profiles
         self.devices = {device.name: self._price(device) for device in cluster.devices}
         self.links = {
             (link.source, link.target): LinkSpec(
@@ -111,7 +109,7 @@ class CostModel:
                 estimator=make_estimator(name, sources),
                 runs=_runs(profile if name != "roofline" else None, entry),
                 wires=profile.wires if profile is not None else {},
-                blocked=_blocked(profile) if name != "roofline" else frozenset(),
+                blocked=find_blocked(self.graph, None if name == "roofline" else profile),
                 slow_down=slow_down,
                 watts_busy=(entry or find_entry(_USUAL_KIND)).watts_busy,
                 precision=precision,
@@ -121,11 +119,11 @@ class CostModel:
 
     def _find_profile(self, device: Device) -> tuple[Profile | None, float]:
         """Return the profile that holds for a device, and what its times are multiplied by."""
-        if isinstance(self._profiles, Profile):
-            return self._profiles, device.slow_down
-        given = self._profiles or {}
+        if isinstance(self.profiles, Profile):
+            return self.profiles, device.slow_down
+        given = self.profiles or {}
         if device.name in given:
-            return given[device.name], 1.0
+            return given[device.name], device.slow_down
         if device.profile is not None:
             return load_profile(device.profile), 1.0
         here = given.get(ANY_DEVICE)
@@ -240,7 +238,8 @@ class CostModel:
         Its inverse bounds the outputs per second.
         """
         program = layout.program
-        busy: dict[object, float] = dict(self.busy_s(layout))
+        busy: dict[object, float] = {}
+        busy.update(self.busy_s(layout))
         for part in program.devices:
             cost = self.devices[part.device]
             for step in part.steps:
@@ -276,9 +275,23 @@ def _frequency(program: Program, step: Compute | Send) -> float:
     return share
 
 
-def _blocked(profile: Profile | None) -> frozenset[str]:
-    layers = {} if profile is None else profile.layers
-    return frozenset(name for name, layer in layers.items() if layer.blocked)
+def find_blocked(graph: Graph, profile: Profile | None) -> frozenset[str]:
+    """Return the layers whose outputs the engine keeps in its own layout.
+
+    Those that the profile saw, and what passes the layout on: the engine's names do not tell.
+    """
+    if profile is None:
+        return frozenset()
+    blocked: set[str] = set()
+    for layer in graph.layers:
+        makers = [graph.producer(tensor) for tensor in layer.inputs]
+        passed_on = layer.kind in _PASS_ON and all(
+            maker is not None and maker.name in blocked for maker in makers
+        )
+        seen = profile.layers.get(layer.name)
+        if passed_on or (seen is not None and seen.blocked):
+            blocked.add(layer.name)
+    return frozenset(blocked)
 
 
 def _runs(profile: Profile | None, entry: CatalogueEntry | None) -> RunCost:

@@ -18,7 +18,7 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         rows: Extent of the layer's first output along its row axis; 1 where it has none.
-        seconds: The least of the rounds' medians.
+        seconds: The least of all runs: nodes are short, so that some run finds the machine quiet.
         count: Number of runs.
         spread_s: Distance between the quartiles of all runs.
     """

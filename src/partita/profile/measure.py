@@ -27,7 +27,7 @@ from partita.profile.options import (
     load_state,
     save_state,
 )
-from partita.profile.probe import Probe, open_probe, quiet_s
+from partita.profile.probe import Probe, open_probe
 from partita.profile.segments import (
     Piece,
     choose_rows,
@@ -111,7 +111,7 @@ class _Measurement:
 
     def measure(self, layers: Sequence[str]) -> None:
         """Measure one segment at all its extents."""
-        store = BlobStore(self.graph.constants)
+        store = BlobStore(self.graph)
         pieces = self.pieces(layers)
         for at in range(0, len(pieces), _BATCH):
             batch = pieces[at : at + _BATCH]
@@ -157,7 +157,7 @@ class _Measurement:
         nodes_s = 0.0
         for place, (name, boxes) in enumerate(probe.piece.layers):
             times = [run.layers[place] for run in trace.runs]
-            sample = self.make_sample(boxes, times, probe.per_round)
+            sample = self.make_sample(boxes, times)
             nodes_s += sample.seconds
             known = self.samples.setdefault(name, {})
             best = known.get(sample.rows)
@@ -169,21 +169,19 @@ class _Measurement:
             (self.state.enter, [run.enter for run in trace.runs]),
             (self.state.leave, [run.leave for run in trace.runs]),
         ):
-            found = _fold_borders(borders, probe.per_round)
+            found = _fold_borders(borders)
             collected += found
             nodes_s += sum(border.seconds for border in found)
         if probe.walls:
-            self.state.walls.append(Wall(probe.wall_s, nodes_s, len(probe.piece.layers)))
+            self.state.walls.append(Wall(min(probe.walls), nodes_s, len(probe.piece.layers)))
         self.state.loads.append(Loading(probe.weight_bytes, probe.load_s))
 
-    def make_sample(
-        self, boxes: dict[str, Region], times: Sequence[float], per_round: int
-    ) -> Sample:
+    def make_sample(self, boxes: dict[str, Region], times: Sequence[float]) -> Sample:
         """Return one layer's sample at the rows of its first output."""
         tensor, box = next(iter(boxes.items()))
         axis = self.axes.axis(tensor)
         rows = 1 if axis is None else box.shape[axis]
-        return Sample(rows, quiet_s(times, per_round), len(times), _spread_s(times))
+        return Sample(rows, min(times), len(times), _spread_s(times))
 
     def finish(self, layers: Iterable[str]) -> None:
         """Write the layers' samples into the state."""
@@ -198,12 +196,10 @@ class _Measurement:
             )
 
 
-def _fold_borders(runs: Sequence[Sequence[tuple[int, float]]], per_round: int) -> list[Border]:
+def _fold_borders(runs: Sequence[Sequence[tuple[int, float]]]) -> list[Border]:
     """Return each conversion of a fragment once, over all runs."""
     width = min((len(run) for run in runs), default=0)
-    return [
-        Border(runs[0][k][0], quiet_s([run[k][1] for run in runs], per_round)) for k in range(width)
-    ]
+    return [Border(runs[0][k][0], min(run[k][1] for run in runs)) for k in range(width)]
 
 
 def _spread_s(times: Sequence[float]) -> float:

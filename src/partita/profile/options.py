@@ -30,7 +30,7 @@ class MeasureOptions:
         rows: ``few`` measures six extents per layer, several layers together; ``all`` every number
             of rows, each layer alone.
         repeats: Most runs of one fragment.
-        rounds: Parts that the runs are divided in, apart in time; the quietest counts.
+        rounds: Parts that the runs are divided in, apart in time, so that some are quiet.
         budget_s: Fragments that take long are run less often, so that one takes about this long.
         unfinished: File that keeps what is done when a measurement is interrupted, and from which
             the next one goes on; None keeps nothing.
@@ -54,7 +54,7 @@ class Border(msgspec.Struct, array_like=True):
 
 
 class Wall(msgspec.Struct, array_like=True):
-    """A fragment timed from outside, beside the sum of its nodes."""
+    """A fragment timed from outside, beside the sum of its nodes; the least of all runs each."""
 
     seconds: float
     nodes_s: float

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import onnxruntime as ort
 
 from partita.engine import OrtEngine
+from partita.engine.ort import CPU
 from partita.errors import ClusterError
 from partita.graph.fragment import BlobStore, Fragment
 from partita.profile.options import MeasureOptions
@@ -31,6 +31,8 @@ class Probe:
 
     Attributes:
         load_s: How long the profiled session took to make.
+        clock: Processor time of this thread where it does all the work, so that other processes do
+            not count; else the time of day.
         walls: Seconds of each run of the plain session.
         per_round: Runs in each round, chosen from the first run.
     """
@@ -41,6 +43,7 @@ class Probe:
     traced: Any
     plain: Any | None
     feeds: dict[str, Any]
+    clock: Callable[[], float]
     per_round: int = 1
     walls: list[float] = field(default_factory=list)
 
@@ -62,9 +65,9 @@ class Probe:
         for _ in range(self.per_round):
             self.traced.run(None, self.feeds)
             if self.plain is not None:
-                start_s = time.perf_counter()
+                start_s = self.clock()
                 self.plain.run(None, self.feeds)
-                self.walls.append(time.perf_counter() - start_s)
+                self.walls.append(self.clock() - start_s)
 
     def finish(self) -> Trace:
         """Return the trace of all runs, warm-ups excluded, and let go of the sessions."""
@@ -73,21 +76,6 @@ class Probe:
         path.unlink()
         self.traced = self.plain = None
         return Trace(trace.runs[_WARM_UPS:], trace.blocked)
-
-    @property
-    def wall_s(self) -> float:
-        """Seconds of a run of the plain session."""
-        return quiet_s(self.walls, self.per_round)
-
-
-def quiet_s(seconds: Sequence[float], per_round: int) -> float:
-    """Return the least of the rounds' medians.
-
-    >>> quiet_s([1.0, 9.0, 1.2, 3.0, 3.0, 3.0], 3)
-    1.2
-    """
-    rounds = [seconds[at : at + per_round] for at in range(0, len(seconds), per_round)]
-    return min(statistics.median(part) for part in rounds if part)
 
 
 def open_probe(
@@ -119,7 +107,9 @@ def open_probe(
         f"i{place}": _draw(rng, box.shape, dtype)
         for place, ((_, box), dtype) in enumerate(zip(piece.inputs, dtypes, strict=True))
     }
-    return Probe(piece, fragment.weight_bytes, load_s, traced, plain, feeds)
+    is_alone = options.threads == 1 and options.provider == CPU
+    clock = time.thread_time if is_alone else time.perf_counter
+    return Probe(piece, fragment.weight_bytes, load_s, traced, plain, feeds, clock)
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:

@@ -1,0 +1,59 @@
+"""Profiles whose figures can be followed by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import helper
+
+from partita.graph import Graph, load_graph
+from partita.profile import LayerProfile, Profile, RunCost, Sample, WireCost
+from tests.models import make_model
+
+#: Seconds of a layer for all its rows, and the share that does not depend on rows.
+WHOLE_S, FIXED = 0.010, 0.1
+
+
+def conv_graph(rows: int = 16, layers: int = 3) -> Graph:
+    """Return 3x3 convolutions in a row, ``c0``, ``c1`` and so on, all of 4 channels."""
+    rng = np.random.default_rng(0)
+    nodes, constants = [], {}
+    for place in range(layers):
+        source, target = f"t{place}", f"t{place + 1}"
+        nodes.append(
+            helper.make_node(
+                "Conv",
+                [source, f"w{place}"],
+                [target],
+                name=f"c{place}",
+                kernel_shape=[3, 3],
+                pads=[1, 1, 1, 1],
+            )
+        )
+        constants[f"w{place}"] = rng.standard_normal((4, 4, 3, 3)).astype(np.float32)
+    model = make_model(nodes, {"t0": (1, 4, rows, 16)}, [f"t{layers}"], constants)
+    return load_graph(model)
+
+
+def straight_profile(graph: Graph, runs: RunCost | None = None) -> Profile:
+    """Return a profile in which every layer takes ``WHOLE_S * (FIXED + (1 - FIXED) * share)``."""
+    layers = {}
+    for layer in graph.layers:
+        full = graph.tensors[layer.outputs[0]].shape[2]
+        samples = tuple(
+            Sample(rows, WHOLE_S * (FIXED + (1 - FIXED) * rows / full), 5, 0.0)
+            for rows in sorted({1, full // 4, full // 2, full})
+        )
+        layers[layer.name] = LayerProfile(layer.kind, full, False, samples)
+    return Profile(
+        device="fake",
+        machine="none",
+        threads=1,
+        engine="none",
+        provider="CPUExecutionProvider",
+        precision="float32",
+        model=graph.name,
+        model_hash=graph.hash,
+        layers=layers,
+        runs=runs or RunCost(),
+        wires={"raw": WireCost(0.0, 0.0, 0.0, 0.0), "uint8": WireCost(1e-3, 1e-6, 2e-3, 2e-6)},
+    )

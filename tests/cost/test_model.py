@@ -1,0 +1,211 @@
+"""The cost model on cases that can be computed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from partita.cluster import Cluster, Device, Link
+from partita.compile import build_layout, work_builder
+from partita.cost import CostModel, CostOptions
+from partita.errors import ClusterError
+from partita.graph import Graph
+from partita.plan import Identity, Plan, Shard, Stage
+from partita.profile import RunCost, save_profile
+from partita.program import Compute, Receive, Send
+from partita.regions import Region
+from partita.simulation import latency_s
+from tests.cost.fakes import FIXED, WHOLE_S, conv_graph, straight_profile
+
+
+def layer_s(rows: int, full: int = 16) -> float:
+    """Return what the fake profile says."""
+    return WHOLE_S * (FIXED + (1 - FIXED) * rows / full)
+
+
+def rows_plan(graph: Graph, cluster: Cluster, cuts: tuple[int, ...], wire: str = "raw") -> Plan:
+    """Return all layers in one stage, rows divided at ``cuts`` over the devices in order."""
+    names = tuple(layer.name for layer in graph.layers)
+    output = graph.outputs[0]
+    whole = Region.full(graph.tensors[output].shape)
+    shards = tuple(
+        Shard(device, {output: whole.with_axis(2, (start, stop))})
+        for device, start, stop in zip(cluster.names, cuts, cuts[1:], strict=False)
+    )
+    return Plan(
+        Identity(graph.name, graph.hash),
+        Identity(cluster.name, cluster.hash),
+        (Stage("s0", names, "rows", shards),),
+        planner="hand",
+        wires={} if wire == "raw" else {graph.inputs[0]: wire, output: wire},
+    )
+
+
+def test_work_is_the_sum_of_layers_at_their_hulls() -> None:
+    """Eight rows of the last layer need nine and ten of those before; the run adds its own."""
+    graph = conv_graph()
+    runs = RunCost(overhead_s=1e-4, layer_s=1e-5, factor=1.1)
+    cost = CostModel(graph, Cluster.of(["a"]), profiles=straight_profile(graph, runs))
+    box = Region.full((1, 4, 16, 16)).with_axis(2, (0, 8))
+    work = work_builder(graph).stage(("c0", "c1", "c2"), {"t3": box})
+    wanted = 1.1 * (layer_s(10) + layer_s(9) + layer_s(8)) + 1e-4 + 3e-5
+    assert cost.work_s("a", work) == pytest.approx(wanted)
+    assert cost.work_s("a", work) == cost.work_s("a", work)
+
+
+def test_slow_down_multiplies_this_machines_profile() -> None:
+    """A lab device takes its slow-down times what this machine takes, all fixed costs included."""
+    graph = conv_graph()
+    cluster = Cluster.of([Device("a"), Device("b", slow_down=8.0)])
+    cost = CostModel(graph, cluster, profiles=straight_profile(graph, RunCost(overhead_s=1e-3)))
+    work = work_builder(graph).stage(("c0",), {"t1": Region.full((1, 4, 16, 16))})
+    assert cost.work_s("b", work) == pytest.approx(8 * cost.work_s("a", work))
+    assert cost.devices["b"].encode_s("uint8", 1000) == pytest.approx(8 * (1e-3 + 1e-3))
+
+
+def test_tiles_and_channels_scale_by_their_share() -> None:
+    """Half of the columns, or of the channels, takes half of what the rows take."""
+    graph = conv_graph()
+    cost = CostModel(graph, Cluster.of(["a"]), profiles=straight_profile(graph))
+    whole = Region.full((1, 4, 16, 16))
+    half_rows = whole.with_axis(2, (4, 12))
+    assert cost.layer_s("a", "c0", {"t1": half_rows}) == pytest.approx(layer_s(8))
+    tile = half_rows.with_axis(3, (0, 8))
+    assert cost.layer_s("a", "c0", {"t1": tile}) == pytest.approx(layer_s(8) / 2)
+    channels = whole.with_axis(1, (0, 1))
+    assert cost.layer_s("a", "c0", {"t1": channels}) == pytest.approx(layer_s(16) / 4)
+
+
+def test_partial_sums_and_merges_cost_their_share_and_their_bytes() -> None:
+    """A core over a quarter of its input takes a quarter; a merge takes its bytes."""
+    graph = conv_graph()
+    profile = straight_profile(graph, RunCost(copy_s_per_byte=1e-9))
+    cost = CostModel(graph, Cluster.of(["a"]), profiles=profile)
+    builder, layer = work_builder(graph), graph.layer("c1")
+    part = Region.full((1, 4, 16, 16)).with_axis(1, (0, 1))
+    assert cost.work_s("a", builder.partial(layer, part, "p")) == pytest.approx(WHOLE_S / 4)
+    merge = builder.merge(layer, {"t2": Region.full((1, 4, 16, 16))}, ["p#0", "p#1"])
+    assert cost.work_s("a", merge) == pytest.approx(3 * 4 * 16 * 16 * 4 * 1e-9)
+
+
+def test_transfer_is_latency_message_and_bytes() -> None:
+    """A message takes its fixed cost, its bytes over the bandwidth, and the delay."""
+    links = [Link("a", "b", 1e6, 0.002, 0.0005)]
+    cluster = Cluster.of(["a", "b"], links=links)
+    graph = conv_graph()
+    cost = CostModel(graph, cluster, profiles=straight_profile(graph))
+    assert cost.transfer_s("a", "b", 10_000) == pytest.approx(0.0125)
+    assert cost.transfer_s("a", "a", 10_000) == 0.0
+    assert cost.transfer_s("b", "a", 10_000) == float("inf")
+
+
+def test_latency_of_a_divided_stage_is_the_one_on_paper() -> None:
+    """Two devices, rows in halves: input over, both compute, one half back."""
+    graph = conv_graph()
+    cluster = Cluster.of(["a", "b"], bandwidth_bytes_per_s=1e6, latency_s=0.001)
+    cost = CostModel(graph, cluster, profiles=straight_profile(graph))
+    layout = build_layout(graph, rows_plan(graph, cluster, (0, 8, 16)), cluster)
+    compute_s = layer_s(10) + layer_s(9) + layer_s(8)
+    over_s = 11 * 4 * 16 * 4 / 1e6 + 0.001
+    back_s = 8 * 4 * 16 * 4 / 1e6 + 0.001
+    found = latency_s(layout.program, cost.price(layout))
+    assert found == pytest.approx(over_s + compute_s + back_s)
+    assert cost.busy_s(layout) == {
+        "a": pytest.approx(compute_s),
+        "b": pytest.approx(compute_s),
+    }
+    assert cost.bottleneck_s(layout) == pytest.approx(compute_s)
+
+
+def test_price_covers_every_step_with_wires_and_options() -> None:
+    """Encoding, decoding and message handling are priced by format and bytes in memory."""
+    graph = conv_graph()
+    cluster = Cluster.of(["a", "b"])
+    options = CostOptions(receive_s=1e-4, send_s=2e-4, admit_s=3e-4)
+    cost = CostModel(graph, cluster, profiles=straight_profile(graph), options=options)
+    layout = build_layout(graph, rows_plan(graph, cluster, (0, 0, 16), "uint8"), cluster)
+    durations = cost.price(layout)
+    size = 16 * 4 * 16 * 4
+    steps = [step for part in layout.program.devices for step in part.steps]
+    for step in steps:
+        if isinstance(step, Compute):
+            assert durations.compute_s[step.id] > 0
+        elif isinstance(step, Send):
+            assert durations.encode_s[step.id] == pytest.approx(1e-3 + size * 1e-6 + 2e-4)
+        elif isinstance(step, Receive):
+            assert durations.receive_s[step.id] == pytest.approx(2e-3 + size * 2e-6 + 1e-4)
+    assert durations.admit_s == 3e-4
+
+
+def test_links_of_one_medium_share_the_bottleneck() -> None:
+    """What two links of one radio carry adds up; apart, only the busier one counts."""
+    graph = conv_graph()
+    apart = [Link("a", "b", 1e3), Link("b", "a", 1e3)]
+    shared = [Link("a", "b", 1e3, medium="air"), Link("b", "a", 1e3, medium="air")]
+    found = []
+    for links in (apart, shared):
+        cluster = Cluster.of(["a", "b"], links=links)
+        cost = CostModel(graph, cluster, profiles=straight_profile(graph))
+        layout = build_layout(graph, rows_plan(graph, cluster, (0, 0, 16)), cluster)
+        found.append(cost.bottleneck_s(layout))
+    assert found[1] == pytest.approx(2 * found[0])
+
+
+def test_memory_counts_weights_copies_pieces_and_arena() -> None:
+    """One device with the whole model holds its weights, input and output, and two inner maps."""
+    graph = conv_graph()
+    cluster = Cluster.of(["a"])
+    cost = CostModel(graph, cluster, profiles=straight_profile(graph))
+    layout = build_layout(graph, rows_plan(graph, cluster, (0, 16)), cluster)
+    use = cost.memory(layout)["a"]
+    piece = 4 * 16 * 16 * 4
+    assert use.weights == 3 * 4 * 4 * 9 * 4
+    assert use.packed == int(use.weights * 0.75)
+    assert use.pieces == 2 * piece
+    assert use.arena == 2 * piece
+    assert use.total == use.weights + use.packed + 4 * piece
+
+
+def test_energy_is_power_times_busy_time() -> None:
+    """A Raspberry Pi 4 at its busy power for the time it computes."""
+    graph = conv_graph()
+    cluster = Cluster.of([Device("a", kind="raspberry-pi-4")])
+    cost = CostModel(graph, cluster)
+    layout = build_layout(graph, rows_plan(graph, cluster, (0, 16)), cluster)
+    assert cost.energy_joules(layout) == pytest.approx(6.4 * cost.busy_s(layout)["a"])
+
+
+def test_profile_named_in_the_cluster_is_the_devices_own(tmp_path: Path) -> None:
+    """A profile file named by the cluster counts as it is, without slow-down."""
+    graph = conv_graph()
+    save_profile(straight_profile(graph), tmp_path / "a.json")
+    device = Device("a", profile=str(tmp_path / "a.json"), slow_down=9.0)
+    cost = CostModel(graph, Cluster.of([device]))
+    box = Region.full((1, 4, 16, 16))
+    assert cost.layer_s("a", "c0", {"t1": box}) == pytest.approx(WHOLE_S)
+
+
+def test_borders_of_blocked_layers_cost_their_bytes() -> None:
+    """A fragment that begins and ends at layers in the engine's layout pays both conversions."""
+    graph = conv_graph()
+    runs = RunCost(enter_s_per_byte=1e-6, leave_s_per_byte=2e-6)
+    profile = straight_profile(graph, runs)
+    for name, layer in profile.layers.items():
+        profile.layers[name] = type(layer)(layer.kind, layer.rows, True, layer.samples)
+    cost = CostModel(graph, Cluster.of(["a"]), profiles=profile)
+    work = work_builder(graph).stage(("c0",), {"t1": Region.full((1, 4, 16, 16))})
+    few_channels = 4 * 16 * 16 * 4 * 2e-6
+    assert cost.work_s("a", work) == pytest.approx(WHOLE_S + few_channels)
+
+
+def test_wrong_profiles_are_cluster_errors() -> None:
+    """No profile and no kind, and a profile of another model, each say what to do."""
+    graph = conv_graph()
+    with pytest.raises(ClusterError, match="neither profile nor a kind"):
+        CostModel(graph, Cluster.of(["a"]))
+    other = straight_profile(conv_graph(rows=32))
+    with pytest.raises(ClusterError, match=r"is of model .* Measure it with 'partita profile'"):
+        CostModel(graph, Cluster.of(["a"]), profiles=other)
+    with pytest.raises(ClusterError, match="Estimator 'magic' is unknown"):
+        CostModel(graph, Cluster.of(["a"]), estimator="magic", profiles=straight_profile(graph))
