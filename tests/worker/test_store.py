@@ -86,7 +86,7 @@ def test_what_an_epoch_uses_is_not_dropped(tmp_path: Path) -> None:
     store.put(name_of(third), third)
     assert store.missing([name_of(first)]) == ()
     store.pin(2, [name_of(third)])
-    with pytest.raises(RunError, match=r"quota 25 B, 20 B in use .*--store-quota"):
+    with pytest.raises(RunError, match=r"quota 25 B, 20 B in use .*--quota"):
         store.put(name_of(second), second)
     store.unpin(1)
     store.put(name_of(second), second)

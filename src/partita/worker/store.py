@@ -212,7 +212,7 @@ class Store:
         if used + size_bytes > self.quota_bytes:
             raise self._error(
                 f"no room for {format_bytes(size_bytes)}: quota {format_bytes(self.quota_bytes)}, "
-                f"{format_bytes(used)} in use by plans. Raise --store-quota."
+                f"{format_bytes(used)} in use by plans. Raise --quota."
             )
 
     def _finish(self, content_hash: str, upload: _Upload, path: Path) -> None:
