@@ -10,7 +10,7 @@ from partita.cluster import Cluster
 from partita.compile import build_layout, compile_plan
 from partita.cost import CostModel
 from partita.execution import Report
-from partita.fabric import Endpoint, ShapedEndpoint, ZenohEndpoint, ZenohOptions
+from partita.fabric import Endpoint, ZenohEndpoint, ZenohOptions
 from partita.graph import Graph
 from partita.lab import start_lab
 from partita.leader import DeployOptions, Session
@@ -94,7 +94,7 @@ def open_endpoint(
         multicast=len(addresses) < len(cluster.devices),
         insecure=insecure,
     )
-    endpoint = ShapedEndpoint(ZenohEndpoint(options), {})
+    endpoint = ZenohEndpoint(options)
     try:
         yield endpoint
     finally:
