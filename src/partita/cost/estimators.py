@@ -43,7 +43,8 @@ class Sources:
         amounts: All layers of the graph by name.
         profile: Measured on this kind of device, or None.
         entry: The catalogue's entry, or None.
-        precision: Number format of the model.
+        precision: Number format to compute in.
+        byte_share: Size of a number in that format over that in the graph.
     """
 
     device: str
@@ -51,6 +52,7 @@ class Sources:
     profile: Profile | None
     entry: CatalogueEntry | None
     precision: str = "float32"
+    byte_share: float = 1.0
 
     def measured(self) -> Profile:
         """Return the profile.
@@ -275,6 +277,7 @@ class Roofline:
         self._entry = sources.entry
         peaks = sources.entry.peak_macs_per_s
         self._peak = peaks.get(sources.precision, peaks["float32"])
+        self._byte_share = sources.byte_share if sources.precision in peaks else 1.0
 
     def curve(self, amount: Amount) -> Sequence[float]:
         """Return the layer's seconds; see :meth:`Estimator.curve`."""
@@ -291,7 +294,7 @@ class Roofline:
         macs = amount.macs_at(tiled_rows) * tiles / amount.channels
         compute_s = macs / (self._peak * efficiency)
         rate = entry.memory_bytes_per_s * entry.bandwidth_efficiency
-        return max(compute_s, amount.bytes_at(rows) / rate)
+        return max(compute_s, amount.bytes_at(rows) * self._byte_share / rate)
 
 
 ESTIMATORS: dict[str, Callable[[Sources], Estimator]] = {

@@ -29,14 +29,17 @@ _PASS_ON = frozenset({"Add", "Sum", "Mul", "Concat", "Relu", "Sigmoid", "Tanh", 
 
 @dataclass(frozen=True)
 class CostOptions:
-    """Fixed costs that no profile holds.
+    """What no profile holds.
 
     Attributes:
+        precision: Number format that devices known from the catalogue compute in, where they can;
+            None for the model's own.
         admit_s: The leader's own work per request.
         receive_s: Handling one message on the receiving device, beyond decoding.
         send_s: Handling one message on the sending device, beyond encoding.
     """
 
+    precision: str | None = None
     admit_s: float = 0.0
     receive_s: float = 0.0
     send_s: float = 0.0
@@ -55,7 +58,7 @@ class CostModel:
             are always priced by ``roofline``.
         profiles: One profile: of this machine, which emulates all devices. A mapping: by device
             name; the name ``*`` stands for devices that neither it nor the cluster file names.
-        options: Fixed costs.
+        options: What no profile holds.
 
     Raises:
         ClusterError: A device has neither profile nor kind, a profile is of another model, or the
@@ -101,8 +104,10 @@ class CostModel:
             )
         if profile is not None:
             self._check_model(device, profile)
-        precision = self._precision()
-        sources = Sources(device.name, self.amounts.layers, profile, entry, precision)
+        own = self._precision()
+        precision = self.options.precision or own
+        byte_share = DTYPE_BYTES.get(precision, 4) / DTYPE_BYTES.get(own, 4)
+        sources = Sources(device.name, self.amounts.layers, profile, entry, precision, byte_share)
         return DeviceCost(
             DeviceFacts(
                 device=device,
@@ -112,7 +117,7 @@ class CostModel:
                 blocked=find_blocked(self.graph, None if name == "roofline" else profile),
                 slow_down=slow_down,
                 watts_busy=(entry or find_entry(_USUAL_KIND)).watts_busy,
-                precision=precision,
+                precision=own,
             ),
             self.amounts,
         )

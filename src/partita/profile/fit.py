@@ -21,9 +21,9 @@ _MIN_BORDER_BYTES = 32_768
 #: Fragments longer than this say little about the fixed cost of a run.
 _SHORT_S = 0.01
 _FACTORS = (0.9, 1.25)
-_WIRE_SIDES = (64, 512)
+_WIRE_SIDES = (64, 256)
 _COPY_ITEMS = 2**20
-_REPEATS = 5
+_REPEATS = 3
 
 
 def fit_runs(state: State) -> RunCost:

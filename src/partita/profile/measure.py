@@ -7,6 +7,7 @@ import platform
 import statistics
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnxruntime as ort
@@ -36,11 +37,14 @@ from partita.profile.segments import (
     middle_rows,
     stage_outputs,
 )
-from partita.profile.trace import Trace, write_piece
+from partita.profile.trace import Run, Trace, write_piece
 from partita.regions import Region
 
 #: Sessions that are open at the same time; each holds its segment's weights.
 _BATCH = 8
+#: A run is undisturbed when its thread had the processor for this share of the time.
+_CLEAN_SHARE = 0.97
+_MIN_CLEAN = 3
 
 
 def measure_profile(
@@ -155,9 +159,11 @@ class _Measurement:
     def collect(self, probe: Probe, trace: Trace) -> None:
         """Add what one probe measured."""
         nodes_s = 0.0
+        runs = Quiet.of(trace.runs, probe.shares)
         for place, (name, boxes) in enumerate(probe.piece.layers):
             times = [run.layers[place] for run in trace.runs]
-            sample = self.make_sample(boxes, times)
+            seconds = runs.typical_s([run.layers[place] for run in runs.runs])
+            sample = Sample(self.box_rows(boxes), seconds, len(times), _spread_s(times))
             nodes_s += sample.seconds
             known = self.samples.setdefault(name, {})
             best = known.get(sample.rows)
@@ -166,22 +172,21 @@ class _Measurement:
             if place in trace.blocked:
                 self.blocked.add(name)
         for collected, borders in (
-            (self.state.enter, [run.enter for run in trace.runs]),
-            (self.state.leave, [run.leave for run in trace.runs]),
+            (self.state.enter, [run.enter for run in runs.runs]),
+            (self.state.leave, [run.leave for run in runs.runs]),
         ):
-            found = _fold_borders(borders)
+            found = _fold_borders(borders, runs)
             collected += found
             nodes_s += sum(border.seconds for border in found)
         if probe.walls:
             self.state.walls.append(Wall(min(probe.walls), nodes_s, len(probe.piece.layers)))
         self.state.loads.append(Loading(probe.weight_bytes, probe.load_s))
 
-    def make_sample(self, boxes: dict[str, Region], times: Sequence[float]) -> Sample:
-        """Return one layer's sample at the rows of its first output."""
+    def box_rows(self, boxes: dict[str, Region]) -> int:
+        """Return the rows of a layer's first output."""
         tensor, box = next(iter(boxes.items()))
         axis = self.axes.axis(tensor)
-        rows = 1 if axis is None else box.shape[axis]
-        return Sample(rows, min(times), len(times), _spread_s(times))
+        return 1 if axis is None else box.shape[axis]
 
     def finish(self, layers: Iterable[str]) -> None:
         """Write the layers' samples into the state."""
@@ -196,10 +201,39 @@ class _Measurement:
             )
 
 
-def _fold_borders(runs: Sequence[Sequence[tuple[int, float]]]) -> list[Border]:
+@dataclass(frozen=True)
+class Quiet:
+    """Runs that other processes did not disturb, or else all runs, corrected.
+
+    Attributes:
+        runs: The runs to take times from.
+        shares: Processor time over time of day of each; 1 for all where they are undisturbed.
+    """
+
+    runs: list[Run]
+    shares: list[float]
+
+    @classmethod
+    def of(cls, runs: list[Run], shares: Sequence[float]) -> Quiet:
+        """Return the undisturbed runs when there are enough of them."""
+        paired = list(zip(runs, shares, strict=True))
+        clean = [run for run, share in paired if share >= _CLEAN_SHARE]
+        if len(clean) >= min(_MIN_CLEAN, len(runs)):
+            return cls(clean, [1.0] * len(clean))
+        return cls(runs, list(shares))
+
+    def typical_s(self, times: Sequence[float]) -> float:
+        """Return the least of undisturbed times; the median of corrected ones."""
+        corrected = [time * share for time, share in zip(times, self.shares, strict=True)]
+        return min(corrected) if min(self.shares) == 1.0 else statistics.median(corrected)
+
+
+def _fold_borders(runs: Sequence[Sequence[tuple[int, float]]], quiet: Quiet) -> list[Border]:
     """Return each conversion of a fragment once, over all runs."""
     width = min((len(run) for run in runs), default=0)
-    return [Border(runs[0][k][0], min(run[k][1] for run in runs)) for k in range(width)]
+    return [
+        Border(runs[0][k][0], quiet.typical_s([run[k][1] for run in runs])) for k in range(width)
+    ]
 
 
 def _spread_s(times: Sequence[float]) -> float:

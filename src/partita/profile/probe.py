@@ -19,7 +19,7 @@ from partita.profile.options import MeasureOptions
 from partita.profile.segments import Piece
 from partita.profile.trace import Trace, read_trace
 
-_MIN_PER_ROUND = 3
+_MIN_PER_ROUND = 2
 #: First runs of a session that are not counted: memory is taken, caches fill.
 _WARM_UPS = 2
 _SEED = 0
@@ -34,7 +34,8 @@ class Probe:
         clock: Processor time of this thread where it does all the work, so that other processes do
             not count; else the time of day.
         walls: Seconds of each run of the plain session.
-        per_round: Runs in each round, chosen from the first run.
+        per_round: Runs in each round, chosen from the first runs.
+        shares: Per run of the profiled session: processor time over time of day.
     """
 
     piece: Piece
@@ -46,6 +47,7 @@ class Probe:
     clock: Callable[[], float]
     per_round: int = 1
     walls: list[float] = field(default_factory=list)
+    shares: list[float] = field(default_factory=list)
 
     def warm_up(self, options: MeasureOptions) -> None:
         """Run a few times, and choose how often to run in a round."""
@@ -63,11 +65,18 @@ class Probe:
     def run_round(self) -> None:
         """Run both sessions as often as chosen."""
         for _ in range(self.per_round):
-            self.traced.run(None, self.feeds)
+            self.shares.append(self._run_traced())
             if self.plain is not None:
                 start_s = self.clock()
                 self.plain.run(None, self.feeds)
                 self.walls.append(self.clock() - start_s)
+
+    def _run_traced(self) -> float:
+        """Run the profiled session and return the share of the time that this thread computed."""
+        day_s, start_s = time.perf_counter(), self.clock()
+        self.traced.run(None, self.feeds)
+        used_s = self.clock() - start_s
+        return min(1.0, used_s / max(time.perf_counter() - day_s, 1e-9))
 
     def finish(self) -> Trace:
         """Return the trace of all runs, warm-ups excluded, and let go of the sessions."""
