@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from partita.cli.flags import DebugOpt, JsonOpt, ModelArg, ShapeOpt
+from partita.cli.flags import DebugOpt, JsonOpt, PlanClusterOpt, ShapeOpt
 
 
 def register(app: typer.Typer) -> None:
@@ -15,8 +15,19 @@ def register(app: typer.Typer) -> None:
 
     @app.command("profile")
     def profile(
-        model: ModelArg,
-        output: Annotated[Path, typer.Option("-o", "--output", help="Profile file to write.")],
+        model: Annotated[
+            Path | None, typer.Argument(metavar="[MODEL]", help="ONNX file; not with --links.")
+        ] = None,
+        output: Annotated[
+            Path | None, typer.Option("-o", "--output", help="File to write.")
+        ] = None,
+        links: Annotated[
+            bool, typer.Option("--links", help="Measure the links of --cluster instead.")
+        ] = False,
+        cluster: PlanClusterOpt = None,
+        insecure: Annotated[
+            bool, typer.Option("--insecure", help="Reach workers without credentials.")
+        ] = False,
         device: Annotated[str, typer.Option("--device", help="Name for it.")] = "this-machine",
         threads: Annotated[int, typer.Option("--threads", help="Threads per operator.")] = 1,
         provider: Annotated[
@@ -35,6 +46,12 @@ def register(app: typer.Typer) -> None:
         from partita.errors import InputError
         from partita.profile import MeasureOptions
 
+        if links:
+            from partita.cli.links import profile_links
+
+            return print_reply(profile_links(cluster, output, insecure), as_json=json)
+        if model is None or output is None:
+            raise InputError("Give MODEL and -o FILE, or --links with --cluster FILE.")
         chosen = _check_rows(rows)
         if min(threads, repeats) < 1:
             raise InputError("--threads and --repeats must be at least 1.", subject="--repeats")
