@@ -119,6 +119,18 @@ def test_process_stuck_in_python_is_seen() -> None:
 
 
 @pytest.mark.slow
+def test_process_that_forgets_to_close_still_ends() -> None:
+    """A process whose main thread ends, or fails, leaves no thread that keeps it alive."""
+    own, other = addresses()
+    for end in ("", "raise SystemExit(3)"):
+        code = CHILD.replace("time.sleep(120)", end)
+        child = subprocess.run(
+            [sys.executable, "-c", code, own, other, "plain"], timeout=30, capture_output=True
+        )
+        assert child.returncode == (3 if end else 0), child.stderr
+
+
+@pytest.mark.slow
 def test_vanished_put_is_sent_again() -> None:
     """Messages that the transport loses arrive all the same, in order, each once."""
     own, other = addresses()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from partita.errors import RunError
 from partita.fabric.base import ErrorCallback
@@ -41,6 +43,37 @@ class CallbackThread:
     def _turn(self) -> None:
         while (item := self._jobs.get()) is not None:
             run_guarded(*item, name=self._thread.name)
+
+
+class Drain:
+    """Takes messages off a network thread at once and works on them on a thread of its own.
+
+    Zenoh's own callback threads would keep the process from ending; this one does not.
+
+    Args:
+        name: Name of the thread, for people who debug.
+        work: Called with each message, in order.
+        on_error: Gets what ``work`` raises.
+    """
+
+    def __init__(
+        self, name: str, work: Callable[[Any], None], on_error: Callable[[RunError], None]
+    ) -> None:
+        self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._work, self._on_error = work, on_error
+        self._thread = threading.Thread(target=self._turn, name=f"partita-{name}", daemon=True)
+        self._thread.start()
+        self.put = self._messages.put
+
+    def close(self) -> None:
+        """End after the messages that are queued; waits unless called by its own work."""
+        self._messages.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=5)
+
+    def _turn(self) -> None:
+        while (message := self._messages.get()) is not None:
+            run_guarded(partial(self._work, message), self._on_error, self._thread.name)
 
 
 def run_guarded(job: Callable[[], None], on_error: ErrorCallback, name: str) -> None:

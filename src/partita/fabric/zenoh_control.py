@@ -13,6 +13,7 @@ import zenoh
 
 from partita.errors import RunError
 from partita.fabric.base import CallHandler, answer_call, no_answer, refusal, unreachable
+from partita.fabric.callbacks import Drain
 from partita.fabric.zenoh_options import ZenohOptions, session_config
 
 _CALL_THREADS = 4
@@ -69,13 +70,24 @@ class ControlPlane:
         self._token: Any = None
         self._tokens: dict[str, set[str]] = {}
         self._pending: dict[str, set[Any]] = {}
+        self._drains: list[Drain] = []
+        session, prefix = self._session, self._prefix
         self._declared: list[Any] = [
-            self._session.declare_subscriber(f"{self._prefix}/note/{self._name}", self._take_note),
-            self._session.declare_queryable(f"{self._prefix}/call/{self._name}", self._take_call),
-            self._session.liveliness().declare_subscriber(
-                f"{self._prefix}/alive/*/*", self._take_presence, history=True
+            session.declare_subscriber(
+                f"{prefix}/note/{self._name}", self._drain("note", self._take_note)
+            ),
+            session.declare_queryable(
+                f"{prefix}/call/{self._name}", self._drain("call", self._take_call)
+            ),
+            session.liveliness().declare_subscriber(
+                f"{prefix}/alive/*/*", self._drain("alive", self._take_presence), history=True
             ),
         ]
+
+    def _drain(self, kind: str, take: Callable[[Any], None]) -> Any:
+        drain = Drain(f"{self._name}-{kind}", take, lambda error: self._reject(error.message))
+        self._drains.append(drain)
+        return zenoh.handlers.Callback(drain.put, indirect=False)
 
     def appear(self, incarnation: str) -> None:
         """Declare the token by which others see this endpoint."""
@@ -164,6 +176,8 @@ class ControlPlane:
         for declared in self._declared:
             declared.undeclare()
         self._session.close()
+        for drain in self._drains:
+            drain.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _take_note(self, sample: Any) -> None:

@@ -12,6 +12,7 @@ import zenoh
 
 from partita.errors import RunError
 from partita.fabric.base import DataCallback, Payload, unreachable
+from partita.fabric.callbacks import Drain
 from partita.fabric.flows import (
     MAX_PIECE_BYTES,
     Ack,
@@ -88,12 +89,14 @@ class DataPlane:
         self._unreported: set[str] = set()
         self._subscriber: Any = None
         self._is_closed = False
+        self._drain = Drain(f"{options.name}-data", self._take, hooks.fail)
 
     def listen(self) -> None:
         """Take pieces from now on; senders wait until then."""
         if self._subscriber is None:
             key = f"{self._prefix}/{self._options.name}"
-            self._subscriber = self._session.declare_subscriber(key, self._take)
+            handler = zenoh.handlers.Callback(self._drain.put, indirect=False)
+            self._subscriber = self._session.declare_subscriber(key, handler)
 
     def send(self, target: str, header: bytes, payload: Payload) -> None:
         """Send one piece; see :meth:`partita.fabric.Endpoint.send`."""
@@ -245,3 +248,4 @@ class DataPlane:
         if self._subscriber is not None:
             self._subscriber.undeclare()
         self._session.close()
+        self._drain.close()

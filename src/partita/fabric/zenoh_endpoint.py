@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -68,6 +69,7 @@ class ZenohEndpoint:
             target=self._keep, name=f"partita-{self.name}-keeper", daemon=True
         )
         self._keeper.start()
+        atexit.register(self.close)  # a process that forgets to close must not hang in Zenoh
 
     def _open(self) -> None:
         hooks = DataHooks(self._deliver, self._fail, self._signal, self._is_near, self._wake.set)
@@ -143,6 +145,7 @@ class ZenohEndpoint:
             if self._is_closed:
                 return
             self._is_closed = True
+        atexit.unregister(self.close)
         self._wake.set()
         self._keeper.join(timeout=5)
         self._control.close()
