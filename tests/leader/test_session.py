@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import numpy as np
@@ -149,6 +150,7 @@ def test_an_emulated_device_takes_its_time(stack: ExitStack) -> None:
     runner = next(iter(lab.workers["d0"]._epochs.values())).site.runners[0]
     session.run(random_inputs(tiny.program))
     compute = next(span for span in session.report().spans if span.lane == "compute")
+    assert session.stats()["d0"].overruns == 0
     assert compute.end_s - compute.start_s >= 50 * runner.alone_s  # type: ignore[attr-defined]
 
 
@@ -160,3 +162,32 @@ def test_content_is_pushed_once(stack: ExitStack) -> None:
     session.close()
     again = stack.enter_context(deploy(tiny, lab.endpoint))
     assert again.deployment.pushed_bytes == 0
+
+
+def test_several_threads_may_submit(stack: ExitStack) -> None:
+    """Requests submitted from several threads each get their own answer."""
+    tiny = tiny_chain(2, 2, in_flight=3, credit=2)
+    _, session = start(stack, tiny)
+    inputs = random_inputs(tiny.program, 24)
+    with ThreadPoolExecutor(6) as pool:
+        futures = list(pool.map(session.submit, inputs))
+    for given, future in zip(inputs, futures, strict=True):
+        got = future.result(5)["t1"]
+        np.testing.assert_array_equal(got, expected_chain(tiny.program, given["input"]))
+
+
+def test_inputs_are_drawn_only_when_they_can_be_fed(stack: ExitStack) -> None:
+    """A stream of inputs is read as answers come, not all at once."""
+    tiny = tiny_chain(2, 2, in_flight=2, credit=2)
+    _, session = start(stack, tiny)
+    drawn = []
+
+    def draw() -> Iterator[dict[str, np.ndarray]]:
+        for number, given in enumerate(random_inputs(tiny.program, 30)):
+            drawn.append(number)
+            yield given
+
+    answers = session.iterate(draw())
+    next(answers)
+    assert len(drawn) <= 3
+    assert len(list(answers)) == 29

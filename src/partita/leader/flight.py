@@ -172,5 +172,5 @@ class Flight:
         self.past.append(asked)
         answer = {stream.tensor: asked.outputs[n] for n, stream in enumerate(self._answers)}
         asked.inputs, asked.outputs = (), {}
-        asked.future.set_result(answer)
         self._change.notify_all()
+        asked.future.set_result(answer)

@@ -16,7 +16,7 @@ from partita.leader.guard import Guard, Replan
 from partita.leader.measured import Marked, build_report
 from partita.leader.requests import Array, Arrays, check_inputs
 from partita.program import Program
-from partita.worker.messages import Info
+from partita.worker.messages import Info, Stats
 
 
 class Session:
@@ -115,6 +115,18 @@ class Session:
         now = Marked.fetch(self._crew, self.deployment, self._options.trace)
         made_by = (self._options.planner, self._options.seed)
         return build_report([*self._guard.marked, now], asked, made_by)
+
+    def stats(self) -> dict[str, Stats]:
+        """Return what each device did since the deployment: memory, drops, overruns, waits.
+
+        Overruns are steps of emulated devices that took longer than they should have; a run with
+        overruns is no true emulation.
+
+        Raises:
+            RunError: A worker does not answer.
+        """
+        devices = [part.device for part in self.program.devices]
+        return self._crew.each(self.deployment.stats, devices)
 
     def close(self) -> None:
         """Take the plan down; requests without an answer end with an error. May be repeated."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -45,7 +46,7 @@ from partita.worker.messages import (
 )
 from partita.worker.pieces import decode_feed, index_buffers
 from partita.worker.store import Store
-from partita.worker.works import Site, Stretch, Work, make_work
+from partita.worker.works import DeliverWork, Site, Stretch, Work, make_work
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ class Runtime:
         self._fed: dict[int, dict[str, memoryview]] = {}
         self._ready: deque[tuple[Fed, tuple[Written, ...]]] = deque()
         self._room = prepare.program.in_flight
+        self._is_lane = False
+        self._last: Callable[[], None] | None = None
         self._dropped = 0
         self._is_closed = False
 
@@ -261,7 +264,11 @@ class Runtime:
     def _start(self, work: Work, request: int) -> None:
         route = self._machine.route_of(request)
         if not work.is_instant:
-            self._puts[work.step](partial(self._do, work, request, route))
+            job = partial(self._do, work, request, route)
+            if isinstance(work, DeliverWork) and self._is_lane and self._is_alone:
+                self._last = job
+            else:
+                self._puts[work.step](job)
             return
         start_s = time.monotonic()
         try:
@@ -283,7 +290,18 @@ class Runtime:
             return
         self.book.add(work.lane, work.step, request, start_s, time.monotonic())
         with self._lock:
+            self._is_lane = True
             self._handle(Finished(work.step, request), request, written)
+            self._is_lane = False
+            last, self._last = self._last, None
+        if last is not None:
+            # With one request under way this thread has nothing else to do: no need to change.
+            last()
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether at most one request is under way; known on the requester only."""
+        return self._room >= self.program.in_flight - 1
 
     def _start_load(self, step: int) -> None:
         name = f"{self._host.endpoint.name}/load"
