@@ -33,6 +33,7 @@ from partita.simulation.order import ARRIVED, CAME, CREDITED, ENCODED, FED, FINI
 #: When (seconds), kind, id, request; then a counter that never lets the rest be compared; place of
 #: the device, and what its machine hears.
 _Entry = tuple[float, int, int, int, int, int, Event | None]
+_Heard = Event | None
 
 
 def simulate(
@@ -105,11 +106,9 @@ class _Run:
         self._latency_s: dict[int, float] = {}
         self._makespan_s = 0.0
 
-    def _push(
-        self, time_s: float, kind: int, ident: int, request: int, place: int, event: Event | None
-    ) -> None:
+    def _push(self, time_s: float, key: tuple[int, int, int], place: int, event: _Heard) -> None:
         self._pushed += 1
-        heappush(self._heap, (time_s, kind, ident, request, self._pushed, place, event))
+        heappush(self._heap, (time_s, *key, self._pushed, place, event))
 
     def load_all(self, *, cold: bool) -> None:
         """Start loading at time 0, or have it done by then."""
@@ -129,7 +128,7 @@ class _Run:
             self._admit(0.0)
             return
         for request, time_s in enumerate(arrivals):
-            self._push(time_s, CAME, request, request, 0, None)
+            self._push(time_s, (CAME, request, request), 0, None)
 
     def finish(self) -> tuple[list[float], float]:
         """Run until nothing happens any more; return latencies and makespan in seconds."""
@@ -165,7 +164,7 @@ class _Run:
             self._leader_free_s = fed_s
             self._admitted_s.append(start_s)
             event = Fed(request, route)
-            self._push(fed_s, FED, request, request, self._requester, event)
+            self._push(fed_s, (FED, request, request), self._requester, event)
 
     def _act(self, place: int, actions: list[Action], now_s: float) -> None:
         device = self._devices[place]
@@ -189,12 +188,12 @@ class _Run:
             device.hold(device.bytes_of_compute.get(step, 0))
             self._record(step, request, now_s, end_s)
             event = Finished(step, request)
-            self._push(end_s, FINISHED, step, request, place, event)
+            self._push(end_s, (FINISHED, step, request), place, event)
             return
         self._began_s[step, request] = now_s
         if self._clocks.is_shared(stream.source, stream.target):
             # The turn on a medium goes to who is ready first, which only the heap knows.
-            self._push(end_s, ENCODED, step, request, place, None)
+            self._push(end_s, (ENCODED, step, request), place, None)
         else:
             self._transmit(place, step, request, end_s)
 
@@ -204,10 +203,10 @@ class _Run:
         transfer = clock.reserve(now_s, stream.wire_bytes)
         self._record(step, request, self._began_s.pop((step, request)), transfer.end_s)
         finished = Finished(step, request)
-        self._push(transfer.end_s, FINISHED, step, request, place, finished)
+        self._push(transfer.end_s, (FINISHED, step, request), place, finished)
         arrived = Arrived(stream.id, request, self._routes[request])
         target = self._place[stream.target]
-        self._push(transfer.arrive_s, ARRIVED, stream.id, request, target, arrived)
+        self._push(transfer.arrive_s, (ARRIVED, stream.id, request), target, arrived)
 
     def _give_credit(self, stream_id: int, now_s: float) -> None:
         stream = self._streams[stream_id]
@@ -215,12 +214,12 @@ class _Run:
         back = links.get((stream.target, stream.source)) or links[stream.source, stream.target]
         event = Credited(stream_id)
         source = self._place[stream.source]
-        self._push(now_s + back.latency_s, CREDITED, stream_id, 0, source, event)
+        self._push(now_s + back.latency_s, (CREDITED, stream_id, 0), source, event)
 
     def _load(self, place: int, step: int, now_s: float) -> None:
         end_s = now_s + self._devices[place].seconds_of[step]
         self._record(step, -1, now_s, end_s)
-        self._push(end_s, FINISHED, step, -1, place, Loaded(step))
+        self._push(end_s, (FINISHED, step, -1), place, Loaded(step))
 
     def _note_answer(self, request: int, now_s: float) -> None:
         began_s = self._arrivals[request] if self._arrivals else self._admitted_s[request]
