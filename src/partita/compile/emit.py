@@ -44,11 +44,18 @@ def compile_plan(graph: Graph, plan: Plan, cluster: Cluster) -> Compiled:
 
 def write_fragments(graph: Graph, layout: Layout) -> Compiled:
     """Return the layout with its fragments written and hashed."""
-    store = BlobStore(graph.constants)
+    store = BlobStore(graph)
     builder = work_builder(graph)
     fragments = [write_work(builder, work, store) for work in layout.works]
     infos = tuple(
-        FragmentInfo(one.hash, one.blobs, len(one.graph), one.weight_bytes) for one in fragments
+        FragmentInfo(
+            one.hash,
+            one.blobs,
+            len(one.graph),
+            one.weight_bytes,
+            tuple(store.blobs[blob].nbytes for blob in one.blobs),
+        )
+        for one in fragments
     )
     program = msgspec.structs.replace(layout.program, fragments=infos)
     return Compiled(program, {one.hash: one.graph for one in fragments}, store.blobs)
