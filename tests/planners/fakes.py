@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,9 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from partita.cluster import Cluster, Device, Link
 from partita.compile import FragmentWork, Layout
+from partita.cost import MemoryUse
 from partita.execution import Durations, LinkSpec
 from partita.graph import Graph, load_graph
-from partita.program import Compute
+from partita.program import Compute, Load
 from partita.regions import Region
 
 
@@ -37,6 +39,12 @@ class FakeCost:
 
     def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
         """Return the layer's share of its work, rows rounded up to whole tiles."""
+        key = (device, layer, tuple(boxes.items()))
+        if key not in self._seen:
+            self._seen[key] = self._layer_s(device, layer, boxes)
+        return self._seen[key]
+
+    def _layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
         one = self.graph.layer(layer)
         work = 0.0
         for tensor, box in boxes.items():
@@ -55,12 +63,12 @@ class FakeCost:
             self._seen[key] = self.overhead_s + work.share * total
         return self._seen[key]
 
-    def transfer_s(self, source: str, target: str, nbytes: int) -> float:
+    def transfer_s(self, source: str, target: str, size_bytes: float) -> float:
         """Return the message's time on the link, and the link's delay."""
         link = self.cluster.link(source, target)
         if link is None:
             return float("inf")
-        return link.per_message_s + nbytes / link.bandwidth_bytes_per_s + link.latency_s
+        return link.per_message_s + size_bytes / link.bandwidth_bytes_per_s + link.latency_s
 
     def price(self, layout: Layout) -> Durations:
         """Return durations of all steps; encoding and decoding cost nothing."""
@@ -78,6 +86,45 @@ class FakeCost:
         }
         return Durations(compute_s, links=links)
 
+    def memory(self, layout: Layout) -> dict[str, MemoryUse]:
+        """Return the bytes of weights and of all pieces."""
+        return {
+            part.device: MemoryUse(
+                weights=sum(
+                    layout.works[step.fragment].weight_bytes
+                    for step in part.steps
+                    if isinstance(step, Load)
+                ),
+                packed=0,
+                pieces=sum(buffer.size_bytes for buffer in part.buffers),
+                arena=0,
+            )
+            for part in layout.program.devices
+        }
+
+    def busy_s(self, layout: Layout) -> dict[str, float]:
+        """Return the seconds that each device computes."""
+        durations = self.price(layout).compute_s
+        return {
+            part.device: sum(durations.get(step.id, 0.0) for step in part.steps)
+            for part in layout.program.devices
+        }
+
+    def bottleneck_s(self, layout: Layout) -> float:
+        """Return the largest busy time of devices and links."""
+        wires: dict[tuple[str, str], float] = {}
+        for stream in layout.program.streams:
+            pair = (stream.source, stream.target)
+            delay = self.cluster.link(*pair).latency_s  # type: ignore[union-attr]
+            seconds = self.transfer_s(*pair, stream.wire_bytes) - delay
+            wires[pair] = wires.get(pair, 0.0) + seconds
+        return max(*self.busy_s(layout).values(), 0.0, *wires.values())
+
+    def energy_joules(self, layout: Layout) -> float:
+        """Return joules at 1 W for the first device, 2 W for the second..."""
+        names = self.cluster.names
+        return sum((1 + names.index(d)) * s for d, s in self.busy_s(layout).items())
+
 
 def make_cost(graph: Graph, *rates: float, bandwidth: float = 25e6, **more: float) -> FakeCost:
     """Return a cost model for devices ``d0`` (the requester), ``d1``... with these MAC/s."""
@@ -92,7 +139,7 @@ def conv(
     """Return a convolution node and its weights (out, in, kernel, kernel)."""
     weights = numpy_helper.from_array(np.ones(shape, np.float32) * 0.1, f"{name}.w")
     pad = shape[-1] // 2
-    given = {"pads": [pad] * 4, **attrs}
+    given: dict[str, Any] = {"pads": [pad] * 4, **attrs}
     return [helper.make_node("Conv", [source, weights.name], [target], name=name, **given), weights]
 
 

@@ -83,6 +83,7 @@ class WorkBuilder:
         self.graph = graph
         self.regions = RegionMap(graph)
         self._stages: dict[tuple[object, ...], FragmentWork] = {}
+        self._ordered: dict[tuple[str, ...], list[Layer]] = {}
         self._partials: dict[tuple[object, ...], FragmentWork] = {}
         self._merges: dict[tuple[object, ...], FragmentWork] = {}
         self._outputs: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -105,8 +106,12 @@ class WorkBuilder:
 
     def ordered(self, layers: Sequence[str]) -> list[Layer]:
         """Return layers in topological order."""
-        indices = sorted(self.graph.layer_index(name) for name in layers)
-        return [self.graph.layers[index] for index in indices]
+        key = tuple(layers)
+        found = self._ordered.get(key)
+        if found is None:
+            indices = sorted(self.graph.layer_index(name) for name in key)
+            found = self._ordered[key] = [self.graph.layers[index] for index in indices]
+        return found
 
     def stage(self, layers: tuple[str, ...], boxes: dict[str, Region]) -> FragmentWork:
         """Return the work that makes ``boxes`` of the stage's outputs, halo recomputed."""
@@ -205,5 +210,5 @@ def channel_share(graph: Graph, layer: Layer, boxes: dict[str, Region]) -> float
     rank = len(box.bounds)
     if rank < 2:
         return 1.0
-    extent = graph.tensors[tensor].shape[axis]
-    return box.shape[axis % rank] / max(1, extent)
+    start, stop = box.bounds[axis]
+    return (stop - start) / max(1, graph.tensors[tensor].shape[axis])

@@ -1,6 +1,6 @@
 """Methods that decide how to divide a network, and how good their plans are."""
 
-from partita.planners import cut, rows, single
+from partita.planners import best, cut, exhaustive, rows, single
 from partita.planners.base import (
     OBJECTIVES,
     Costs,
@@ -20,7 +20,7 @@ from partita.planners.find import find_plan
 from partita.planners.outline import Outline
 
 #: Importing a method registers it.
-_METHODS = (single, cut, rows)
+_METHODS = (single, cut, rows, exhaustive, best)
 
 __all__ = [
     "OBJECTIVES",

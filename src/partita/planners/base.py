@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from partita.cluster import Cluster
 from partita.compile import FragmentWork, Layout
+from partita.cost import MemoryUse
 from partita.errors import PlanError
 from partita.execution import Durations
 from partita.graph import Graph
@@ -43,11 +44,20 @@ class Costs(Protocol):
     def work_s(self, device: str, work: FragmentWork) -> float:
         """Return the seconds for one fragment."""
 
-    def transfer_s(self, source: str, target: str, nbytes: int) -> float:
+    def transfer_s(self, source: str, target: str, size_bytes: float) -> float:
         """Return the seconds from the start of a message's sending to its arrival."""
 
     def price(self, layout: Layout) -> Durations:
         """Return the durations of all steps of a layout."""
+
+    def memory(self, layout: Layout) -> Mapping[str, MemoryUse]:
+        """Return the memory that each device needs."""
+
+    def bottleneck_s(self, layout: Layout) -> float:
+        """Return the largest busy time per request over devices and links."""
+
+    def energy_joules(self, layout: Layout) -> float:
+        """Return the energy of one request."""
 
 
 @dataclass(frozen=True)
@@ -83,16 +93,17 @@ class Estimate:
     Attributes:
         latency_s: One request alone, from its feed to its answer.
         bottleneck_s: Largest busy time per request over all lanes of devices and links.
-        memory_bytes: Per device: weights, and the most bytes of pieces held at a time.
-        energy_joules: Of all devices for one request, those that wait included; None where no
-            device's power is known.
+        memory_bytes: Per device: weights, the engine's copies, and the most bytes held at a time.
+        energy_joules: Of all devices' computing for one request.
+        messages: Pieces that are sent for one request.
         in_flight: Requests under way at the same time.
     """
 
     latency_s: float
     bottleneck_s: float
     memory_bytes: Mapping[str, int]
-    energy_joules: float | None = None
+    energy_joules: float
+    messages: int
     in_flight: int = 1
 
     @property

@@ -19,8 +19,8 @@ Node = tuple[int, str]
 def plan_cut(evaluator: Evaluator) -> Found:
     """The best cuts of the network into ranges of layers, each whole on one device.
 
-    Exact for chains of layers. Where several tensors cross, all of them are thought to move with the
-    range that runs, which may be more than is needed; the result is then priced exactly.
+    Exact for chains of layers. Where several tensors cross, all of them are thought to move with
+    the range that runs, which may be more than is needed; the result is then priced exactly.
     """
     drafts = [*single_drafts(evaluator), *cut_drafts(evaluator)]
     return Found(evaluator.best(drafts))

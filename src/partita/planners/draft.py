@@ -84,9 +84,20 @@ class Drafter:
         return Stage(name, layers, axis, tuple(Shard(device) for device in one.devices))
 
     def _shards(self, one: DraftStage) -> Iterable[Shard]:
-        outputs = self.outline.outputs(one.start, one.stop)
         for number, device in enumerate(one.devices):
-            yield Shard(device, {tensor: self._box(one, tensor, number) for tensor in outputs})
+            yield Shard(device, self.boxes(one, number))
+
+    def boxes(self, one: DraftStage, number: int) -> dict[str, Region]:
+        """Return what device ``number`` of a divided stage owns of each of its outputs."""
+        outputs = self.outline.outputs(one.start, one.stop)
+        return {tensor: self._box(one, tensor, number) for tensor in outputs}
+
+    def boxes_of(self, one: DraftStage, number: int) -> dict[str, Region]:
+        """Return what device ``number`` of any stage makes of each of its outputs."""
+        if one.axis in ("rows", "output_channels"):
+            return self.boxes(one, number)
+        outputs = self.outline.outputs(one.start, one.stop)
+        return {tensor: Region.full(self.outline.graph.tensors[tensor].shape) for tensor in outputs}
 
     def _box(self, one: DraftStage, tensor: str, number: int) -> Region:
         """Return what shard ``number`` of a divided stage owns of one output."""

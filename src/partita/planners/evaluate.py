@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from partita.compile import Layout, build_layout
 from partita.errors import InfeasibleError, PlanError
-from partita.execution import Durations, weight_bytes
 from partita.plan import Identity, Plan, Stage
 from partita.planners.base import Costs, Estimate, PlanOptions
-from partita.planners.draft import Draft, Drafter
+from partita.planners.draft import Draft, Drafter, DraftStage
 from partita.planners.outline import Outline
-from partita.planners.power import device_watts
-from partita.program import Compute, Deliver, DeviceProgram, Feed, Program, Receive, Send, Step
+from partita.program import Load
+from partita.regions import wire_bytes
 from partita.simulation import latency_s
 from partita.units import format_bytes
 
@@ -49,6 +47,9 @@ class Evaluator:
         self.evaluations = 0
         self._began_s = time.monotonic()
         self._estimates: dict[Draft, Estimate | PlanError] = {}
+        self._loads: dict[DraftStage, tuple[tuple[str, float], ...]] = {}
+        outputs = sorted(layer.output_bytes for layer in self.graph.layers)
+        self._widest_bytes = 2 * sum(outputs[-2:])
         self._model = Identity(self.graph.name, self.graph.hash)
         self._where = Identity(self.cluster.name, self.cluster.hash)
 
@@ -90,7 +91,7 @@ class Evaluator:
         found = self._estimates.get(draft)
         if found is None:
             try:
-                found = self.evaluate(self.plan(draft))
+                found = self.evaluate(self.plan(draft), full=False)
             except PlanError as error:
                 found = error
             self._estimates[draft] = found
@@ -98,8 +99,12 @@ class Evaluator:
             raise found
         return found
 
-    def evaluate(self, plan: Plan) -> Estimate:
+    def evaluate(self, plan: Plan, *, full: bool = True) -> Estimate:
         """Return a plan's predicted cost.
+
+        Args:
+            plan: The plan.
+            full: Whether all of the estimate is wanted, or only what the objective asks for.
 
         Raises:
             PlanError: The plan breaks a rule.
@@ -107,12 +112,16 @@ class Evaluator:
         """
         self.evaluations += 1
         layout = build_layout(self.graph, plan, self.cluster)
-        durations = self.cost.price(layout)
-        latency = latency_s(layout.program, durations)
-        memory = self._check_memory(layout)
-        busy = lane_seconds(layout, durations)
-        bottleneck = max(busy.values(), default=0.0)
-        return Estimate(latency, bottleneck, memory, self._energy(busy, latency), plan.in_flight)
+        objective = self.options.objective
+        needed = full or objective == "memory"
+        return Estimate(
+            latency_s=latency_s(layout.program, self.cost.price(layout)),
+            memory_bytes=self._check_memory(layout, needed=needed),
+            bottleneck_s=self.cost.bottleneck_s(layout) if full or objective == "throughput" else 0,
+            energy_joules=self.cost.energy_joules(layout) if full or objective == "energy" else 0,
+            messages=len(layout.program.streams),
+            in_flight=plan.in_flight,
+        )
 
     def score(self, draft: Draft) -> Score:
         """Return the objective first and the latency second; infinite for impossible drafts."""
@@ -120,6 +129,11 @@ class Evaluator:
             return self.rate(self.estimate(draft))
         except PlanError:
             return IMPOSSIBLE
+
+    def wire_bytes(self, tensor: str) -> int:
+        """Return the payload size of a whole tensor in the wire format that it is given."""
+        spec = self.graph.tensors[tensor]
+        return wire_bytes(spec.shape, spec.dtype, self.options.wires.get(tensor, "raw"))
 
     def latency_of(self, draft: Draft) -> float:
         """Return a draft's latency in seconds; infinite for impossible drafts."""
@@ -139,9 +153,34 @@ class Evaluator:
             )
             return (max(shares, default=0.0), estimate.latency_s)
         if self.options.objective == "energy":
-            energy = estimate.energy_joules
-            return (estimate.latency_s if energy is None else energy, estimate.latency_s)
-        return (estimate.latency_s, estimate.bottleneck_s)
+            return (estimate.energy_joules, estimate.latency_s)
+        return (estimate.latency_s, estimate.messages)
+
+    def floor_s(self, draft: Draft) -> float:
+        """Return seconds that a draft's latency is not below: the busiest device's computing.
+
+        Much cheaper than an estimate. Sums over rows count as nothing.
+        """
+        busy = dict.fromkeys(self.devices, 0.0)
+        for stage in draft:
+            loads = self._loads.get(stage)
+            if loads is None:
+                loads = self._loads[stage] = self._stage_loads(stage)
+            for device, seconds in loads:
+                busy[device] = busy.get(device, 0.0) + seconds
+        return max(busy.values())
+
+    def _stage_loads(self, stage: DraftStage) -> tuple[tuple[str, float], ...]:
+        if stage.axis == "reduce":
+            return ()
+        layers = self.outline.layers(stage.start, stage.stop)
+        loads = []
+        for number, device in enumerate(stage.devices):
+            boxes = self.drafter.boxes_of(stage, number)
+            if not all(box.is_empty for box in boxes.values()):
+                work = self.outline.works.stage(layers, boxes)
+                loads.append((device, self.cost.work_s(device, work)))
+        return tuple(loads)
 
     def best(self, drafts: Iterable[Draft]) -> Draft:
         """Return the best of some drafts, the first among equals.
@@ -166,93 +205,32 @@ class Evaluator:
             raise InfeasibleError(f"No plan is possible: {reason}", subject=subject)
         return best
 
-    def _check_memory(self, layout: Layout) -> dict[str, int]:
-        used = memory_bytes(layout.program)
-        for name, needed in used.items():
+    def _check_memory(self, layout: Layout, *, needed: bool) -> dict[str, int]:
+        """Return the memory that devices use; nothing where it surely suffices and none asks."""
+        if not needed and self._surely_fits(layout):
+            return {}
+        used = {name: use.total for name, use in self.cost.memory(layout).items()}
+        for name, total in used.items():
             allowed = self.cluster.device(name).memory_bytes
-            if needed > allowed:
+            if total > allowed:
                 raise InfeasibleError(
-                    f"Plan does not fit on device '{name}': needs {format_bytes(needed)}, device"
+                    f"Plan does not fit on device '{name}': needs {format_bytes(total)}, device"
                     f" has {format_bytes(allowed)}. Move layers to other devices, or raise memory"
                     " in the cluster file.",
                     subject=name,
                 )
         return used
 
-    def _energy(self, busy: Mapping[tuple[str, str], float], latency: float) -> float | None:
-        total, known = 0.0, False
-        for device in self.cluster.devices:
-            power = device_watts(device.kind)
-            if power is not None:
-                known = True
-                working = busy.get((device.name, "compute"), 0.0)
-                total += power[1] * working + power[0] * max(0.0, latency - working)
-        return total if known else None
-
-
-def lane_seconds(layout: Layout, durations: Durations) -> dict[tuple[str, str], float]:
-    """Return the busy seconds of each lane for one request: (device, lane) to seconds.
-
-    Replicas count as if each request were routed to them in turn.
-    """
-    program = layout.program
-    streams = {stream.id: stream for stream in program.streams}
-    busy: dict[tuple[str, str], float] = defaultdict(float)
-    for part in program.devices:
-        for step in part.steps:
-            share = _share(step, program)
-            if isinstance(step, Compute):
-                busy[part.device, "compute"] += durations.compute_s[step.id] * share
-            elif isinstance(step, Receive):
-                busy[part.device, "receive"] += durations.receive_s.get(step.id, 0.0) * share
-            elif isinstance(step, Send):
-                stream = streams[step.stream]
-                link = durations.links[stream.source, stream.target]
-                wire_s = link.per_message_s + stream.wire_bytes / link.bandwidth_bytes_per_s
-                encode_s = durations.encode_s.get(step.id, 0.0)
-                busy[part.device, stream.target] += (encode_s + wire_s) * share
-                if link.medium is not None:
-                    busy["medium", link.medium] += wire_s * share
-    return busy
-
-
-def _share(step: Step, program: Program) -> float:
-    share = 1.0
-    for group, _ in getattr(step, "when", ()):
-        share /= program.routes[group]
-    return share
-
-
-def memory_bytes(program: Program) -> dict[str, int]:
-    """Return what each device needs: weights, and the most bytes of pieces held in program order.
-
-    Pieces of all requests under way count, as if each were at its worst place.
-    """
-    return {
-        part.device: weight_bytes(program, part.device) + _peak_bytes(part) * program.in_flight
-        for part in program.devices
-    }
-
-
-def _peak_bytes(part: DeviceProgram) -> int:
-    sizes = {buffer.id: buffer.size_bytes for buffer in part.buffers}
-    readers = {buffer.id: buffer.readers for buffer in part.buffers}
-    live = peak = 0
-    for step in part.steps:
-        written: tuple[int, ...] = ()
-        read: set[int] = set()
-        if isinstance(step, Compute):
-            written, read = step.writes, {b for one in step.reads for b in one.buffers}
-        elif isinstance(step, Feed | Receive):
-            written = (step.write,)
-        elif isinstance(step, Send):
-            read = {step.read}
-        elif isinstance(step, Deliver):
-            read = {b for one in step.reads for b in one.buffers}
-        live += sum(sizes[buffer] for buffer in written)
-        peak = max(peak, live)
-        for buffer in read:
-            readers[buffer] -= 1
-            if not readers[buffer]:
-                live -= sizes[buffer]
-    return peak
+    def _surely_fits(self, layout: Layout) -> bool:
+        program = layout.program
+        for part in program.devices:
+            pieces = sum(buffer.size_bytes for buffer in part.buffers) * program.in_flight
+            weights = sum(
+                layout.works[step.fragment].weight_bytes
+                for step in part.steps
+                if isinstance(step, Load)
+            )
+            most = pieces + 2 * weights + self._widest_bytes
+            if most > self.cluster.device(part.device).memory_bytes:
+                return False
+        return True

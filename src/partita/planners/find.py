@@ -17,7 +17,6 @@ from partita.planners.base import (
 )
 from partita.planners.bound import lower_bound_s
 from partita.planners.evaluate import Evaluator
-from partita.planners.power import device_watts
 from partita.planners.single import single_drafts
 
 #: Less gain than this over the best single device is not worth more machines.
@@ -57,13 +56,6 @@ def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
             f"Objective '{options.objective}' is unknown; allowed: {allowed}.",
             subject=options.objective,
         )
-    powers = (device_watts(device.kind) for device in cost.cluster.devices)
-    if options.objective == "energy" and all(power is None for power in powers):
-        raise PlanError(
-            "Objective 'energy' needs devices whose power is known: give 'kind' a name of the"
-            " catalogue in the cluster file.",
-            subject="energy",
-        )
     if options.in_flight < 1:
         raise PlanError(f"Requests in flight: {options.in_flight}, must be at least 1.")
     return options
@@ -73,7 +65,8 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
     method = get_planner(name)
     evaluator = Evaluator(cost, options)
     found = method.choose(evaluator)
-    estimate = evaluator.estimate(found.draft)
+    plan = evaluator.plan(found.draft, planner=name)
+    estimate = evaluator.evaluate(plan)
     bound_s = lower_bound_s(evaluator)
     singles = [evaluator.latency_of(draft) for draft in single_drafts(evaluator)]
     best_single_s = min(singles)
@@ -82,7 +75,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         status = "optimal"
     gain = best_single_s - estimate.latency_s
     return Result(
-        plan=evaluator.plan(found.draft, planner=name),
+        plan=plan,
         estimate=estimate,
         lower_bound_s=bound_s,
         status=status,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partita.planners.evaluate import Evaluator
-from partita.regions import Region, wire_bytes
+from partita.regions import Region
 
 #: Dynamic programs look at no more places to cut than this.
 MOST_CUTS = 48
@@ -58,14 +58,10 @@ class RangeCosts:
         if link is None or not set(live).isdisjoint(evaluator.options.keep_on):
             return float("inf")
         messages = [
-            evaluator.cost.transfer_s(source, target, self._wire_bytes(tensor)) for tensor in live
+            evaluator.cost.transfer_s(source, target, evaluator.wire_bytes(tensor))
+            for tensor in live
         ]
         return sum(messages) - link.latency_s * (len(messages) - 1)
-
-    def _wire_bytes(self, tensor: str) -> int:
-        spec = self._outline.graph.tensors[tensor]
-        wire = self._evaluator.options.wires.get(tensor, "raw")
-        return wire_bytes(spec.shape, spec.dtype, wire)
 
 
 def cut_positions(evaluator: Evaluator, most: int = MOST_CUTS) -> list[int]:

@@ -80,4 +80,6 @@ def row_ends(evaluator: Evaluator, most: int = MOST_ENDS) -> list[int]:
     ends: list[int] = []
     for start, stop in outline.row_runs():
         ends += [*shrink_positions(outline, start, stop), stop]
+        if stop < len(outline) and outline.kinds[stop] == "reduce":
+            ends.append(stop + 1)
     return thin(ends, most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from partita.planners.draft import Draft, DraftStage, share_cuts, whole_stages
+from partita.planners.draft import Draft, DraftAxis, DraftStage, share_cuts, whole_stages
 from partita.planners.outline import Outline
 
 
@@ -61,8 +61,10 @@ def _range_stages(outline: Outline, start: int, stop: int, division: Division) -
     if kind == "rows":
         cuts = share_cuts(division.shares, outline.rows(start, stop))
         return (DraftStage(start, stop, "rows", division.devices, cuts),)
-    axis = "reduce" if kind == "reduce" else "everywhere"
-    return (DraftStage(start, stop, axis, division.devices),)  # type: ignore[arg-type]
+    axis: DraftAxis = "reduce" if kind == "reduce" else "everywhere"
+    is_last = stop == division.boundaries[-1]
+    devices = (division.home,) if is_last else division.devices
+    return (DraftStage(start, stop, axis, devices),)
 
 
 def shrink_positions(outline: Outline, start: int, stop: int) -> list[int]:

@@ -33,7 +33,9 @@ class Region(msgspec.Struct, frozen=True, array_like=True):
         """Number of elements; 1 for a scalar."""
         count = 1
         for start, stop in self.bounds:
-            count *= max(0, stop - start)
+            if stop <= start:
+                return 0
+            count *= stop - start
         return count
 
     @property

@@ -1,0 +1,74 @@
+"""The planner to use: the best of all others, improved by local search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from partita.errors import PlanError
+from partita.planners.base import Found, PlannerCost, Status, get_planner, planner_names, register
+from partita.planners.climb import Climber
+from partita.planners.draft import Draft
+from partita.planners.evaluate import Evaluator
+from partita.planners.exhaustive import Space
+from partita.planners.moves import Moves, prune
+from partita.planners.rows import device_speeds
+from partita.planners.single import single_drafts
+from partita.planners.volumes import Volumes
+
+#: Planners of these costs run for every network; others only where their space is this small.
+ALWAYS: tuple[PlannerCost, ...] = ("cheap",)
+SMALL_SPACE = 3000
+#: Starts that local search climbs from.
+MOST_STARTS = 3
+
+
+@register("best", cost="search")
+def plan_best(evaluator: Evaluator) -> Found:
+    """The best of all planners that the budget allows, improved on the exact cost.
+
+    Raises:
+        InfeasibleError: No plan is possible.
+    """
+    if Space(evaluator).count() <= SMALL_SPACE:
+        found = get_planner("exhaustive").choose(evaluator)
+        return Found(evaluator.best([found.draft, *_others(evaluator)]), "optimal")
+    starts = sorted(dict.fromkeys(_starts(evaluator)), key=evaluator.score)
+    best = evaluator.best(starts)
+    moves = Moves(evaluator.outline, evaluator.devices, device_speeds(evaluator))
+    climber = Climber(evaluator, moves)
+    for draft in starts[:MOST_STARTS]:
+        climber.start(draft)
+        climber.climb()
+        best = evaluator.best([best, climber.draft])
+    climber.start(best)
+    climber.wander()
+    best = evaluator.best([prune(climber.draft), best])
+    status: Status = "cut short" if evaluator.is_over else "heuristic"
+    return Found(best, status)
+
+
+def _others(evaluator: Evaluator) -> Iterator[Draft]:
+    """Yield what the registered planners of low cost choose; some may find nothing."""
+    for name in planner_names():
+        method = get_planner(name)
+        if method.cost in ALWAYS:
+            try:
+                yield method.choose(evaluator).draft
+            except PlanError:
+                continue
+
+
+def _starts(evaluator: Evaluator) -> Iterator[Draft]:
+    yield from single_drafts(evaluator)
+    yield from _others(evaluator)
+    speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
+    ranked = sorted(evaluator.devices, key=lambda device: -speeds[device])
+    counts = sorted({len(ranked), 3, 2} & set(range(2, len(ranked) + 1)), reverse=True)
+    for count in counts:
+        devices = tuple(d for d in evaluator.devices if d in ranked[:count])
+        volumes = Volumes(evaluator, devices, [speeds[d] for d in devices])
+        for home in dict.fromkeys((ranked[0], evaluator.requester)):
+            if home in evaluator.devices and not evaluator.is_over:
+                draft = volumes.draft(home)
+                if draft:
+                    yield draft

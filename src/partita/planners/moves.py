@@ -1,0 +1,258 @@
+"""Small changes of drafts, for local search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import permutations
+
+from partita.planners.draft import (
+    Draft,
+    DraftStage,
+    channel_axis,
+    scale_cut,
+    share_cuts,
+    whole_stages,
+)
+from partita.planners.outline import Outline
+
+#: A change of a draft; None where it does not apply.
+Move = Callable[[Draft], Draft | None]
+#: Places to cut a stage that are tried.
+_MOST_SPLITS = 6
+
+
+def widths_of(stage: DraftStage) -> list[int]:
+    """Return how many rows or channels each device of a divided stage has."""
+    return [b - a for a, b in zip(stage.cuts, stage.cuts[1:], strict=False)]
+
+
+def with_widths(stage: DraftStage, widths: Sequence[int]) -> DraftStage:
+    """Return a divided stage with other widths."""
+    cuts = [0]
+    for width in widths:
+        cuts.append(cuts[-1] + width)
+    return replace(stage, cuts=tuple(cuts))
+
+
+def shift(stage: DraftStage, giver: str, taker: str, rows: int) -> DraftStage | None:
+    """Return the stage with ``rows`` moved between devices; None where the giver has none."""
+    if giver not in stage.devices or taker not in stage.devices or not stage.cuts:
+        return None
+    widths = widths_of(stage)
+    rows = min(rows, widths[stage.devices.index(giver)])
+    if rows <= 0:
+        return None
+    widths[stage.devices.index(giver)] -= rows
+    widths[stage.devices.index(taker)] += rows
+    return with_widths(stage, widths)
+
+
+class Moves:
+    """Makes the moves of a draft.
+
+    Args:
+        outline: The network.
+        devices: Those that may compute.
+        speeds: Of each, in any unit.
+    """
+
+    def __init__(self, outline: Outline, devices: tuple[str, ...], speeds: Sequence[float]) -> None:
+        self.outline = outline
+        self.devices = devices
+        self.speeds = dict(zip(devices, speeds, strict=True))
+
+    def numeric(self, draft: Draft, fraction: float) -> Iterator[Move]:
+        """Yield shifts of rows: in all stages together, then in each alone.
+
+        Args:
+            draft: The draft to be changed.
+            fraction: Part of a stage's height that moves, at least one row.
+        """
+        used = [d for d in self.devices if any(d in s.devices and s.cuts for s in draft)]
+        for giver, taker in permutations(used, 2):
+            yield lambda d, g=giver, t=taker: self._shift_all(d, g, t, fraction)  # type: ignore[misc]
+        for index, stage in enumerate(draft):
+            if stage.cuts:
+                for giver, taker in permutations(stage.devices, 2):
+                    yield lambda d, i=index, g=giver, t=taker: self._shift_one(  # type: ignore[misc]
+                        d, i, (g, t), fraction
+                    )
+
+    def _shift_all(self, draft: Draft, giver: str, taker: str, fraction: float) -> Draft | None:
+        changed = tuple(
+            shift(stage, giver, taker, _rows(stage, fraction)) or stage if stage.cuts else stage
+            for stage in draft
+        )
+        return None if changed == draft else changed
+
+    @staticmethod
+    def _shift_one(
+        draft: Draft, index: int, pair: tuple[str, str], fraction: float
+    ) -> Draft | None:
+        stage = shift(draft[index], *pair, _rows(draft[index], fraction))
+        return None if stage is None else (*draft[:index], stage, *draft[index + 1 :])
+
+    def structural(self, draft: Draft) -> Iterator[Draft]:
+        """Yield drafts with other stages: merged, cut, moved borders, other axes or devices."""
+        for index in range(len(draft) - 1):
+            yield from self._merged(draft, index)
+        for index in range(len(draft)):
+            yield from self._elsewhere(draft, index)
+        for index in range(len(draft) - 1):
+            yield from self._moved_border(draft, index)
+        yield from self._without_device(draft)
+        for index in range(len(draft)):
+            yield from self._split(draft, index)
+
+    def _merged(self, draft: Draft, index: int) -> Iterator[Draft]:
+        first, second = draft[index], draft[index + 1]
+        joined = self._join(first, second)
+        if joined is not None:
+            yield (*draft[:index], joined, *draft[index + 2 :])
+
+    def _join(self, first: DraftStage, second: DraftStage) -> DraftStage | None:
+        if first.axis != second.axis or first.axis == "reduce":
+            return None
+        if first.axis == "rows":
+            return self._rows_stage(first.start, second.stop, second)
+        if first.devices != second.devices or first.axis == "output_channels":
+            return None
+        return DraftStage(first.start, second.stop, first.axis, first.devices)
+
+    def _rows_stage(self, start: int, stop: int, like: DraftStage) -> DraftStage:
+        """Return a divided range with the shares of another."""
+        height = self.outline.rows(start, stop)
+        cuts = tuple(scale_cut(cut, like.cuts[-1], height) for cut in like.cuts)
+        return DraftStage(start, stop, "rows", like.devices, cuts)
+
+    def _is_divisible(self, start: int, stop: int) -> bool:
+        outline = self.outline
+        return start < stop and all(
+            outline.kinds[p] == "rows" and p not in outline.pins for p in range(start, stop)
+        )
+
+    def _places(self, start: int, stop: int) -> list[int]:
+        outline = self.outline
+        inner = sorted(
+            range(start + 1, stop), key=lambda p: (len(outline.live(p)), outline.live_bytes[p], p)
+        )
+        return sorted(inner[:_MOST_SPLITS])
+
+    def _split(self, draft: Draft, index: int) -> Iterator[Draft]:
+        stage = draft[index]
+        if stage.axis == "rows":
+            for place in self._places(stage.start, stage.stop):
+                parts = [
+                    self._rows_stage(start, stop, stage)
+                    for start, stop in ((stage.start, place), (place, stage.stop))
+                ]
+                yield (*draft[:index], *parts, *draft[index + 1 :])
+        elif stage.axis == "none":
+            for place in self._places(stage.start, stage.stop):
+                for device in self.devices:
+                    if device != stage.devices[0]:
+                        here = whole_stages(self.outline, stage.start, place, stage.devices[0])
+                        there = whole_stages(self.outline, place, stage.stop, device)
+                        yield (*draft[:index], *here, *there, *draft[index + 1 :])
+
+    def _elsewhere(self, draft: Draft, index: int) -> Iterator[Draft]:
+        """Yield drafts in which one stage runs on other devices or along another axis."""
+        stage = draft[index]
+        pinned = any(p in self.outline.pins for p in range(stage.start, stage.stop))
+        if pinned:
+            return
+        for device in self.devices:
+            if stage.axis not in ("reduce", "everywhere") and stage.devices != (device,):
+                one = DraftStage(stage.start, stage.stop, "none", (device,))
+                yield (*draft[:index], one, *draft[index + 1 :])
+        if stage.axis == "none" and self.outline.kinds[stage.start] == "reduce":
+            summed = DraftStage(stage.start, stage.start + 1, "reduce", stage.devices)
+            rest = whole_stages(self.outline, stage.start + 1, stage.stop, stage.devices[0])
+            yield (*draft[:index], summed, *rest, *draft[index + 1 :])
+        for one in self._other_axes(stage):
+            if one != stage:
+                yield (*draft[:index], one, *draft[index + 1 :])
+
+    def _other_axes(self, stage: DraftStage) -> Iterator[DraftStage]:
+        start, stop = stage.start, stage.stop
+        shares = [self.speeds[device] for device in self.devices]
+        if stage.axis in ("everywhere", "reduce"):
+            for device in self.devices:
+                yield DraftStage(start, stop, "none", (device,))
+                if stage.axis == "reduce":
+                    yield DraftStage(start, stop, "reduce", (device,))
+            yield DraftStage(start, stop, stage.axis, self.devices)
+            return
+        if stage.axis != "rows" and self._is_divisible(start, stop):
+            cuts = share_cuts(shares, self.outline.rows(start, stop))
+            yield DraftStage(start, stop, "rows", self.devices, cuts)
+        outputs = self.outline.outputs(start, stop)
+        channels = "output_channels" in self.outline.splits(stop - 1) and len(outputs) == 1
+        if stage.axis != "output_channels" and channels:
+            shape = self.outline.graph.tensors[outputs[0]].shape
+            cuts = share_cuts(shares, shape[channel_axis(shape)])
+            yield DraftStage(start, stop, "output_channels", self.devices, cuts)
+
+    def _moved_border(self, draft: Draft, index: int) -> Iterator[Draft]:
+        """Yield drafts in which the border after a stage lies elsewhere."""
+        first, second = draft[index], draft[index + 1]
+        if not {first.axis, second.axis} <= {"rows", "none"}:
+            return
+        places = {first.stop - 1, first.stop + 1, first.stop - 2, first.stop + 2}
+        places |= {p for p in self._places(first.start, second.stop) if p != first.stop}
+        for place in sorted(places):
+            if first.start < place < second.stop:
+                left = self._resized(first, first.start, place)
+                right = self._resized(second, place, second.stop)
+                if left and right:
+                    yield (*draft[:index], *left, *right, *draft[index + 2 :])
+
+    def _resized(self, stage: DraftStage, start: int, stop: int) -> Draft:
+        if stage.axis == "none":
+            return whole_stages(self.outline, start, stop, stage.devices[0])
+        if not self._is_divisible(start, stop):
+            return ()
+        return (self._rows_stage(start, stop, stage),)
+
+    def _without_device(self, draft: Draft) -> Iterator[Draft]:
+        """Yield drafts in which one device has no part of what is divided, or joins again."""
+        for device in self.devices:
+            changed = tuple(_drop(stage, device) for stage in draft)
+            if changed != draft:
+                yield changed
+            for index, stage in enumerate(draft):
+                one = _drop(stage, device)
+                if one != stage:
+                    yield (*draft[:index], one, *draft[index + 1 :])
+
+
+def prune(draft: Draft) -> Draft:
+    """Return the draft without devices that have no part of a divided stage."""
+    stages = []
+    for stage in draft:
+        widths = widths_of(stage) if stage.cuts else []
+        kept = [at for at, width in enumerate(widths) if width]
+        if kept and len(kept) < len(widths):
+            devices = tuple(stage.devices[at] for at in kept)
+            stage = with_widths(replace(stage, devices=devices), [widths[at] for at in kept])
+        stages.append(stage)
+    return tuple(stages)
+
+
+def _rows(stage: DraftStage, fraction: float) -> int:
+    return max(1, round(fraction * stage.cuts[-1]))
+
+
+def _drop(stage: DraftStage, device: str) -> DraftStage:
+    """Return the stage without a device; its rows go to its neighbours."""
+    if device not in stage.devices or len(stage.devices) < 2:
+        return stage
+    index = stage.devices.index(device)
+    devices = (*stage.devices[:index], *stage.devices[index + 1 :])
+    if not stage.cuts:
+        return replace(stage, devices=devices)
+    widths = widths_of(stage)
+    rest = [width for at, width in enumerate(widths) if at != index]
+    shares = [width + 1e-6 for width in rest]
+    return replace(stage, devices=devices, cuts=share_cuts(shares, stage.cuts[-1]))
