@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -88,7 +89,8 @@ def open_endpoint(
             yield lab.endpoint
         return
     options = ZenohOptions(
-        "leader",
+        # Several leaders may use one cluster at the same time.
+        f"leader-{secrets.token_hex(4)}",
         cluster.name,
         connect=addresses,
         multicast=len(addresses) < len(cluster.devices),

@@ -242,3 +242,32 @@ def test_closing_ends_what_is_under_way(stack: ExitStack) -> None:
     closer.join(5)
     with pytest.raises(RunError, match="session is closed"):
         session.submit(random_inputs(tiny.program)[0])
+
+
+def test_workers_let_go_when_their_leader_is_gone(stack: ExitStack) -> None:
+    """When a leader leaves without a word, its workers drop what they loaded for it."""
+    tiny = tiny_chain(1, 1)
+    lab = stack.enter_context(memory_lab([Device("d0")]))
+    other = lab.fabric.endpoint("other-leader")
+    deploy(tiny, other)
+    worker = lab.workers["d0"]
+    assert worker._epochs
+    other.close()
+    deadline_s = time.monotonic() + 3
+    while worker._epochs and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert not worker._epochs
+
+
+def test_two_leaders_use_one_worker(stack: ExitStack) -> None:
+    """Two sessions of two leaders run side by side on the same worker."""
+    tiny = tiny_chain(1, 1)
+    lab, session = start(stack, tiny)
+    other = lab.fabric.endpoint("other-leader")
+    stack.callback(other.close)
+    second = stack.enter_context(deploy(tiny, other))
+    given = random_inputs(tiny.program, 2)
+    for one in (session, second, session):
+        np.testing.assert_array_equal(
+            one.run(given)[1]["t0"], expected_chain(tiny.program, given[1]["input"])
+        )

@@ -63,6 +63,8 @@ class Crew:
         endpoint.on_notify(self._take_note)
         endpoint.on_error(self._take_fault)
         endpoint.watch(self._watch)
+        # Visible, so that workers notice when their leader is gone.
+        endpoint.announce(b"")
 
     def wait(self, timeout_s: float) -> None:
         """Return when all workers are there.
