@@ -24,12 +24,12 @@ from partita.fabric.flows import (
     cut_chunks,
     read_envelope,
 )
+from partita.fabric.shared_pool import SharedPool
 from partita.fabric.zenoh_options import ZenohOptions, session_config
 
 #: Chunk over a network: short enough that a slow link never blocks a put for seconds.
 NETWORK_CHUNK_BYTES = 256 * 1024
-#: Chunk through shared memory, where only its address travels.
-SHARED_CHUNK_BYTES = 32 * 2**20
+_SHARED_LEAST_BYTES = 16 * 1024
 _POLL_S = 0.002
 _PROBE_S = 0.5
 _RESEND_S = 1.5
@@ -47,6 +47,7 @@ class Lane:
     flow: Outflow
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_ready: bool = False
+    is_near: bool = False
     is_resending: bool = False
     resent_s: float = 0.0
 
@@ -83,6 +84,7 @@ class DataPlane:
         self._hooks = hooks
         self._prefix = f"partita/{options.cluster}/data"
         self._session: Any = zenoh.open(session_config(options, control=False))
+        self._pool = SharedPool(options.shared_pool_bytes)
         self._lanes: dict[str, Lane] = {}
         self._lanes_lock = threading.Lock()
         self._inflows: dict[str, Inflow] = {}
@@ -135,7 +137,8 @@ class DataPlane:
                 raise unreachable(lane.target, set())
             time.sleep(_POLL_S)
         near = self._options.shared_memory and self._hooks.is_near(lane.target)
-        lane.chunk_bytes = SHARED_CHUNK_BYTES if near else NETWORK_CHUNK_BYTES
+        lane.is_near = near and self._pool.size_bytes > 0
+        lane.chunk_bytes = self._pool.chunk_bytes if lane.is_near else NETWORK_CHUNK_BYTES
         lane.is_ready = True
 
     def _put(self, lane: Lane, sent: Sent) -> None:
@@ -145,7 +148,10 @@ class DataPlane:
                 is_whole = start == 0 and len(whole) <= size
                 data = whole if is_whole else whole[start : start + size]
                 # Zenoh takes bytes only; those that are bytes already are not copied here.
-                lane.publisher.put(bytes(data), attachment=envelope)
+                chunk: Any = bytes(data)
+                if lane.is_near and len(chunk) >= _SHARED_LEAST_BYTES:
+                    chunk = self._pool.lend(chunk)
+                lane.publisher.put(chunk, attachment=envelope)
         except zenoh.ZError as error:
             raise RunError(
                 f"Piece for {lane.target!r} not sent: {error}.", device=lane.target

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +23,6 @@ _ENDPOINT = re.compile(r"^(?P<protocol>[a-z-]+)/(?P<host>.+):(?P<port>\d+)(?P<re
 _SECURE = frozenset({"tls", "quic"})
 _GROUP = "224.0.0.224"
 _GROUP_PORT = 7446
-_SHM_POOL_BYTES = 128 * 2**20
-_SHM_LEAST_BYTES = 16 * 2**20
-_SHM_THRESHOLD_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
@@ -58,6 +54,8 @@ class ZenohOptions:
         multicast: Whether to find others by multicast.
         shared_memory: Whether large pieces to the same host go through shared memory. Must be off
             where links are emulated by network namespaces: shared memory goes around them.
+        shared_pool_bytes: Memory for pieces under way to the same host; taken as a whole with
+            the first of them. Where it is full, pieces go through the loopback interface.
         lease_s: A peer that is silent for this long is gone.
         heartbeat_s: Interval at which watched peers are asked; they answer from their own loop.
         patience_s: How long a send waits for its target to appear, and a stuck link to move.
@@ -71,6 +69,7 @@ class ZenohOptions:
     connect: tuple[str, ...] = ()
     multicast: bool = False
     shared_memory: bool = True
+    shared_pool_bytes: int = 24 * 2**20
     lease_s: float = 2.0
     heartbeat_s: float = 0.5
     patience_s: float = 10.0
@@ -173,27 +172,11 @@ def _settings(options: ZenohOptions, *, control: bool) -> dict[str, object]:
         "transport/link/tx/queue/size/data": 16,
         # The lease finds dead peers; a merely slow link must not lose its transport after 5 s.
         "transport/link/tx/queue/congestion_control/block/wait_before_close": 60_000_000,
+        "transport/shared_memory/enabled": options.shared_memory and not control,
+        # Pieces are put into shared memory by us: Zenoh's own pool is taken even by idle workers.
+        "transport/shared_memory/transport_optimization/enabled": False,
     }
-    pool_bytes = find_shared_bytes() if options.shared_memory and not control else 0
-    settings["transport/shared_memory/enabled"] = pool_bytes > 0
-    if pool_bytes:
-        optimisation = "transport/shared_memory/transport_optimization"
-        settings[f"{optimisation}/pool_size"] = pool_bytes
-        settings[f"{optimisation}/message_size_threshold"] = _SHM_THRESHOLD_BYTES
     return settings | _tls_settings(options.tls)
-
-
-def find_shared_bytes() -> int:
-    """Return how much shared memory one endpoint may take here; 0 where there is too little.
-
-    A container's few MB must not be overdrawn: writing beyond them would kill the process.
-    """
-    try:
-        status = os.statvfs("/dev/shm")
-    except OSError:
-        return 0
-    share = status.f_bavail * status.f_frsize // 8
-    return min(_SHM_POOL_BYTES, share) if share >= _SHM_LEAST_BYTES else 0
 
 
 def _tls_settings(tls: TlsOptions | None) -> dict[str, object]:
