@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test lint types contracts sizes docs check wheel clean help
+.PHONY: demo test lint types contracts sizes docs check benchmarks wheel clean help
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -42,6 +42,9 @@ docs: $(READY) ## commands, flags and names are documented; marked blocks run
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.check_docs --run
 
 check: lint types contracts sizes docs ## everything but the tests
+
+benchmarks: $(READY) ## measure against peers and fill docs/benchmarks.md; needs a quiet machine
+	$(BIN)/python -m benchmarks.all
 
 wheel: $(READY) ## build a wheel into dist/
 	$(BIN)/python -m build --wheel --outdir dist

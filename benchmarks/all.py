@@ -1,0 +1,188 @@
+"""Run every benchmark, one after the other, and write their table to ``docs/benchmarks.md``.
+
+    python -m benchmarks.all [--only NAME...] [--output FILE] [--json FILE]
+
+A benchmark that was not run or that failed has a row that says so. With ``--json`` what the
+benchmarks said is kept in FILE, and those not run this time are taken from it, so that one of them
+can be repeated. Some 20 minutes on two cores; the machine should be doing nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.harness import ROOT, say
+
+MOST_S = 3600.0
+RAN, NOT_RUN = "ran", "not run"
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One script.
+
+    Attributes:
+        measure: What it measures, for people.
+        peer: What it compares with.
+        flags: Besides ``--json``.
+    """
+
+    name: str
+    measure: str
+    peer: str
+    flags: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """What a person types."""
+        return " ".join(("python -m", f"benchmarks.{self.name}", *self.flags))
+
+
+BENCHMARKS = (
+    Benchmark("exactness", "Divided network against the whole one", "ONNX Runtime, whole model"),
+    Benchmark("overhead", "One local worker", "ONNX Runtime, same threads"),
+    Benchmark("scaling", "Two workers", "ONNX Runtime, one thread"),
+    Benchmark("prediction", "Predicted latency", "measured latency"),
+    Benchmark("transport", "Tensors through the fabric", "plain blocking socket, or ideal link"),
+    Benchmark("planning", "Planning", "`inspect`: onnx alone, reading and shape inference"),
+    Benchmark("footprint", "Size of a worker", "ONNX Runtime and NumPy alone"),
+)
+
+
+def run(one: Benchmark) -> dict[str, Any]:
+    """Run one benchmark and return its JSON object, with how it went under ``state``."""
+    say(f"== {one.command}")
+    command = [sys.executable, "-m", f"benchmarks.{one.name}", *one.flags, "--json"]
+    start_s = time.monotonic()
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, text=True, check=False, timeout=MOST_S, cwd=ROOT
+        )
+    except subprocess.TimeoutExpired:
+        return {"state": f"took longer than {MOST_S:.0f} s"}
+    found = parse(done.stdout)
+    # 1 says that a target was missed: its rows are there all the same.
+    if found is None or done.returncode not in (0, 1):
+        return {"state": f"failed with exit code {done.returncode}"}
+    return found | {"state": RAN, "wall_s": time.monotonic() - start_s}
+
+
+def parse(text: str) -> dict[str, Any] | None:
+    """Return the JSON object in a benchmark's output; None where there is none with rows."""
+    for line in reversed(text.splitlines()):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict) and isinstance(found.get("rows"), list):
+            return found
+    return None
+
+
+def write_page(results: dict[str, dict[str, Any]]) -> str:
+    """Return the document: what is measured on what, and the table."""
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `make benchmarks` (`python -m benchmarks.all`); each row is measured beside its"
+        " peer in the",
+        "same run, and numbers are medians. *Ratio* is ours over the peer's, unless the target says"
+        " otherwise.",
+        "",
+        *describe_machine(),
+        "",
+        "| measure | peer | ours | ratio | target | met | command |",
+        "|---|---:|---:|---:|---|---|---|",
+    ]
+    for one in BENCHMARKS:
+        lines += list_rows(one, results.get(one.name, {"state": NOT_RUN}))
+    lines += ["", "Peers:", ""]
+    lines += [f"- {one.measure}: {one.peer}." for one in BENCHMARKS]
+    return "\n".join(lines) + "\n"
+
+
+def describe_machine() -> Iterator[str]:
+    memory = psutil.virtual_memory().total / 1e9
+    parts = ("onnxruntime", "eclipse-zenoh", "onnx", "numpy", "scipy")
+    yield f"Machine: {processor()}, {psutil.cpu_count()} cores, {memory:.0f} GB;"
+    yield f"{platform.system()} {platform.release()}, Python {platform.python_version()};"
+    yield ", ".join(f"{name} {version(name)}" for name in parts) + "."
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def list_rows(one: Benchmark, found: dict[str, Any]) -> Iterator[str]:
+    if found["state"] != RAN:
+        yield table_row(one.measure, "", "", "", "", found["state"], f"`{one.command}`")
+        return
+    for number, row in enumerate(found["rows"]):
+        command = f"`{one.command}`" if number == 0 else ""
+        met = {True: "yes", False: "**no**", None: ""}[row["met"]]
+        ratio = "" if row["ratio"] is None else f"{row['ratio']:.3g}"
+        name = f"{one.measure}: {row['case']}"
+        ours, peer = (amount(row[key], row["unit"]) for key in ("ours", "peer"))
+        yield table_row(name, peer, ours, ratio, row["target"], met, command)
+
+
+def amount(value: float | None, unit: str) -> str:
+    return "" if value is None else f"{value:.3g} {unit}".strip()
+
+
+def table_row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def select(names: Sequence[str] | None) -> list[Benchmark]:
+    known = {one.name: one for one in BENCHMARKS}
+    return list(BENCHMARKS) if names is None else [known[name] for name in names]
+
+
+def read_kept(path: Path | None) -> dict[str, dict[str, Any]]:
+    if path is None or not path.exists():
+        return {}
+    kept: dict[str, dict[str, Any]] = json.loads(path.read_text())
+    return kept
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=[one.name for one in BENCHMARKS])
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/benchmarks.md")
+    parser.add_argument("--json", type=Path, help="keep what was measured here, and go on from it")
+    args = parser.parse_args()
+    results = read_kept(args.json)
+    for one in select(args.only):
+        results[one.name] = run(one)
+        # After each, so that an interruption loses nothing.
+        args.output.write_text(write_page(results))
+        if args.json is not None:
+            args.json.write_text(json.dumps(results))
+    say(f"written to {args.output}")
+    rows = [row for found in results.values() for row in found.get("rows", ())]
+    failed = [name for name, found in results.items() if found["state"] != RAN]
+    return 1 if failed or any(row["met"] is False for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

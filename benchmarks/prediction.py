@@ -1,0 +1,146 @@
+"""Predicted against measured latency, over all planners of ``compare``, on the emulated lab.
+
+Each model is profiled on this machine in the same run; then every planner's plan runs on the
+demo's four devices (slow-downs 8, 12, 16 and 24, links of 200 Mbit/s and 2 ms), one request after
+the other. What messages and requests cost beyond links and computing is measured on the same lab.
+
+    python -m benchmarks.prediction [--models NAME...] [--requests 5] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from benchmarks.harness import Row, draw_inputs, find_model, make_parser, report, say
+from benchmarks.links import measure_fixed_costs
+from partita.cli.compare import choose_planners
+from partita.cluster import Cluster
+from partita.compile import compile_plan
+from partita.cost import CostModel
+from partita.demo.cluster import load_demo_cluster
+from partita.errors import PlanError
+from partita.fabric import Endpoint
+from partita.graph import Graph, load_graph
+from partita.lab import start_lab
+from partita.leader import deploy
+from partita.plan import Plan
+from partita.planners import PlanOptions, find_plan
+from partita.profile import MeasureOptions, measure_profile
+from partita.simulation import simulate
+
+MODELS = ("plate-detector", "mobilenet_v2", "resnet50", "vgg16")
+MOST_MEDIAN, MOST_WORST = 0.10, 0.25
+MEMORY_BYTES = 2_000_000_000
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One plan: what was predicted, and the median of what was measured."""
+
+    model: str
+    planner: str
+    stages: int
+    predicted_s: float
+    measured_s: float
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1."""
+        return self.predicted_s / self.measured_s - 1
+
+
+def roomy_demo_cluster() -> Cluster:
+    """Return the demo's cluster with memory for large networks."""
+    cluster = load_demo_cluster()
+    roomy = tuple(replace(device, memory_bytes=MEMORY_BYTES) for device in cluster.devices)
+    return replace(cluster, devices=roomy)
+
+
+def list_plans(cost: CostModel, planners: Sequence[str], budget_s: float) -> dict[str, Plan]:
+    """Return each planner's plan; a planner that finds none is left out."""
+    plans = {}
+    for name in planners:
+        try:
+            plans[name] = find_plan(cost, planner=name, options=PlanOptions(budget_s=budget_s)).plan
+        except PlanError as error:
+            say(f"{name}: {error}")
+    return plans
+
+
+def try_plan(
+    endpoint: Endpoint, cost: CostModel, plan: Plan, inputs: Any, requests: int
+) -> tuple[float, float]:
+    """Return predicted and measured latency, the median of ``requests``."""
+    layout = cost.layout(plan)
+    predicted = simulate(layout.program, cost.price(layout), requests=requests)
+    with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint) as session:
+        session.run([inputs] * 2, in_flight=1)
+        session.run([inputs] * requests, in_flight=1)
+        measured = session.report()
+    return predicted.quantile_s(0.5), measured.quantile_s(0.5)
+
+
+def measure(graph: Graph, cluster: Cluster, args: argparse.Namespace) -> list[Trial]:
+    """Return all planners' trials of one model."""
+    say(f"{graph.name}: measuring this machine")
+    profile = measure_profile(graph, MeasureOptions(repeats=9, budget_s=0.3))
+    inputs = draw_inputs(graph)
+    trials = []
+    with start_lab(cluster) as lab:
+        fixed = measure_fixed_costs(lab.endpoint, cluster, graph)
+        say(f"message {2e3 * fixed.send_s:.2f} ms, request {1e3 * fixed.admit_s:.2f} ms")
+        cost = CostModel(graph, cluster, profiles=profile, options=fixed)
+        for name, plan in list_plans(cost, choose_planners(args.planners), args.budget).items():
+            times = try_plan(lab.endpoint, cost, plan, inputs, args.requests)
+            trials.append(Trial(graph.name, name, len(plan.stages), *times))
+            say(f"{graph.name} {name}: {trials[-1].error:+.1%}")
+    return trials
+
+
+def judge(trials: Sequence[Trial]) -> list[Row]:
+    """Return a row per plan, and the median and the worst error."""
+    rows = [
+        Row(
+            f"{trial.model}, {trial.planner}",
+            "ms",
+            trial.predicted_s * 1e3,
+            trial.measured_s * 1e3,
+            1 + trial.error,
+            "",
+            None,
+        )
+        for trial in trials
+    ]
+    errors = [abs(trial.error) for trial in trials]
+    for name, value, most in (
+        ("median error of prediction", statistics.median(errors), MOST_MEDIAN),
+        ("worst error of prediction", max(errors), MOST_WORST),
+    ):
+        target = f"<= {most:.0%}"
+        rows.append(Row(name, "%", value * 100, None, None, target, value <= most))
+    return rows
+
+
+def main() -> int:
+    parser = make_parser(__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--models", nargs="+", default=MODELS)
+    parser.add_argument("--planners", default="all")
+    parser.add_argument("--requests", type=int, default=5)
+    parser.add_argument("--budget", type=float, default=5.0, help="seconds per planner")
+    args = parser.parse_args()
+    cluster = roomy_demo_cluster()
+    trials: list[Trial] = []
+    for name in args.models:
+        trials += measure(load_graph(find_model(name), name=name), cluster, args)
+    notes = {} if not args.json else {"trials": [asdict(trial) for trial in trials]}
+    return report(judge(trials), as_json=args.json, notes=notes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
