@@ -11,8 +11,9 @@ from onnx import helper
 from partita.errors import ModelError
 from partita.graph.draft import Array, Draft, Info, node_reads, value_info
 from partita.graph.evaluate import make_session
+from partita.graph.pooling import pad_instead
 from partita.graph.read import first_line
-from partita.graph.window import WINDOWED
+from partita.graph.window import POOLS, WINDOWED
 
 #: Operators whose output shape follows from the values of their inputs.
 VALUE_SHAPED = frozenset(
@@ -31,7 +32,21 @@ SHAPE_OPERANDS = {
 
 def infer_shapes(draft: Draft) -> str:
     """Set ``draft.infos`` from the operators' rules; return what was wrong, empty if nothing."""
+    draft.infos = dict(draft.inputs)
+    before: dict[str, Info] = {}
+    fault = ""
+    # Each round corrects the pools whose input the round before has found.
+    while draft.infos != before:
+        before = draft.infos
+        fault = _infer_once(draft)
+        if not any(node.op_type in POOLS for node in draft.nodes):
+            break
+    return fault
+
+
+def _infer_once(draft: Draft) -> str:
     model = draft.to_stripped_model()
+    pad_instead(model.graph.node, draft.shape)
     fault = ""
     try:
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)

@@ -9,6 +9,7 @@ from partita.graph.draft import Draft
 from partita.graph.infer import fill_holes, infer_shapes, refuse_empty
 from partita.graph.opset import raise_opset
 from partita.graph.parameters import count_parameters
+from partita.graph.pooling import round_down
 from partita.graph.window import make_windows_explicit
 
 #: Goes into every graph's hash; raise it when the same file gives another graph.
@@ -50,6 +51,7 @@ def _fold(draft: Draft) -> str:
         changed |= fold_constants(draft)
         changed |= drop_idle(draft)
         changed |= make_windows_explicit(draft)
+        changed |= round_down(draft.nodes, draft.shape)
         if not changed:
             break
     return fault

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from partita.graph.pooling import count_windows
 from partita.graph.rules.base import Boxes, Emitter, NodeView, Rule, copy_node, wanted
 from partita.regions import Interval, Region
 
@@ -107,9 +108,8 @@ class Pool(Rule):
         axes = window_axes(view, view.attr("kernel_shape", []))
         made = []
         for axis, part in zip(axes, parts, strict=True):
-            span = part.need[1] - part.need[0] + sum(part.pads)
-            span -= axis.dilation * (axis.kernel - 1) + 1
-            count = (-(-span // axis.stride) if ceil else span // axis.stride) + 1
+            extent, span = part.need[1] - part.need[0], axis.dilation * (axis.kernel - 1) + 1
+            count = count_windows(extent, part.pads, span, axis.stride, ceil=bool(ceil))
             made.append((part.made[0], max(part.made[1], part.made[0] + count)))
         return made
 
