@@ -42,8 +42,7 @@ def make_single(
     for name, array in consts.items():
         graph.initializer.append(numpy_helper.from_array(array, name))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    inferred = onnx.shape_inference.infer_shapes(model)
-    return inferred
+    return onnx.shape_inference.infer_shapes(model)
 
 
 def run_whole(model: onnx.ModelProto, feeds: dict[str, Array]) -> list[Array]:
@@ -58,7 +57,7 @@ def run_box(graph: Graph, feeds: dict[str, Array], boxes: dict[str, Region]) -> 
     """Return boxes of the graph's outputs, computed by one fragment over all layers."""
     builder = work_builder(graph)
     work = builder.stage(tuple(layer.name for layer in graph.layers), boxes)
-    store = BlobStore(graph.constants)
+    store = BlobStore(graph)
     fragment = write_work(builder, work, store)
     runner = OrtEngine(threads=1).load(
         fragment.graph, {name: store.blobs[name] for name in fragment.blobs}
@@ -80,7 +79,12 @@ def draw_box(rng: np.random.Generator, shape: tuple[int, ...], axes: list[int]) 
 
 
 def assert_boxes_equal(
-    model: onnx.ModelProto, feeds: dict[str, Array], *, axes: list[int], count: int = 8, seed: int = 0
+    model: onnx.ModelProto,
+    feeds: dict[str, Array],
+    *,
+    axes: list[int],
+    count: int = 8,
+    seed: int = 0,
 ) -> None:
     """Check that random boxes of every output equal the same boxes of the whole output."""
     expected = run_whole(model, feeds)

@@ -124,7 +124,7 @@ def test_max_pool_dilated() -> None:
 )
 @pytest.mark.parametrize("constant", [True, False])
 def test_broadcast(op: str, other: Array, constant: bool) -> None:
-    """Broadcasting operands, constant or not, are cut where they vary and kept where they do not."""
+    """Broadcasting operands are cut where they vary and kept where they do not."""
     inputs = {"x": X4} | ({} if constant else {"z": other})
     consts = {"z": other} if constant else {}
     assert_boxes_equal(make_single(op, inputs, consts), inputs, axes=[0, 1, 2, 3])
@@ -290,7 +290,15 @@ def test_transpose() -> None:
 
 @pytest.mark.parametrize(
     "target",
-    [(1, 2, 3, 11, 9), (1, 6, 99), (1, -1), (6, 11, 9), (1, 6, 11, 3, 3), (66, 9), (1, 6, 11, 9, 1)],
+    [
+        (1, 2, 3, 11, 9),
+        (1, 6, 99),
+        (1, -1),
+        (6, 11, 9),
+        (1, 6, 11, 3, 3),
+        (66, 9),
+        (1, 6, 11, 9, 1),
+    ],
 )
 def test_reshape(target: tuple[int, ...]) -> None:
     """A reshape keeps the axes that survive divided, and widens where boxes do not align."""

@@ -2,7 +2,8 @@
 
 A box is computed with the position-independent form where one exists (whole-number scales), and
 otherwise by gathering the rows that each output row looks at and blending them with its weights;
-positions and weights are those that ONNX Runtime computes for the whole tensor, in single precision.
+positions and weights are those that ONNX Runtime computes for the whole tensor, in single
+precision.
 """
 
 from __future__ import annotations
@@ -112,36 +113,57 @@ class Resize(Rule):
         return ratios
 
     def _maps(self, view: NodeView) -> list[AxisMap] | None:
-        modes = ("nearest", "linear")
-        crop = view.attr("coordinate_transformation_mode", "") == "tf_crop_and_resize"
-        scales = self._scales(view)
-        dynamic = any(
-            view.has_input(i) and view.constant(i) is None for i in range(1, len(view.input_shapes))
-        )
-        if view.attr("mode", "nearest") not in modes or crop or dynamic:
+        if view.attr("mode", "nearest") not in ("nearest", "linear"):
             return None
         if view.attr("antialias", 0) or view.attr("exclude_outside", 0):
             return None
-        return [axis_map(view, axis, scale) for axis, scale in enumerate(scales)]
+        return [axis_map(view, axis, scale) for axis, scale in enumerate(self._scales(view))]
+
+    @staticmethod
+    def _is_known(view: NodeView) -> bool:
+        """Whether each axis is resized by itself, by a factor that is known."""
+        if view.attr("coordinate_transformation_mode", "") == "tf_crop_and_resize":
+            return False
+        if view.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
+            return False
+        places = range(1, len(view.input_shapes))
+        return not any(view.has_input(i) and view.constant(i) is None for i in places)
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
         """Return the positions that the box looks at."""
+        if not self._is_known(view):
+            return super().needs(view, outs)
         maps = self._maps(view)
         padding: list[Region | None] = [None] * (len(view.input_shapes) - 1)
         if maps is None:
             return [self._identity_axes(view, wanted(outs)), *padding]
+        box = wanted(outs)
+        if self._is_whole(maps, box):
+            return [self._identity_axes(view, box), *padding]
         spans: list[Interval] = []
-        for one, (start, stop) in zip(maps, wanted(outs).bounds, strict=True):
+        for one, (start, stop) in zip(maps, box.bounds, strict=True):
             spans.append((int(one.low[start:stop].min()), int(one.high[start:stop].max()) + 1))
         return [Region(tuple(spans)), *padding]
 
     @staticmethod
-    def _identity_axes(view: NodeView, box: Region) -> Region:
-        pairs = zip(box.bounds, view.shape(), view.output_shapes[0], strict=True)
-        return Region(tuple(span if i == o else (0, i) for span, i, o in pairs))
+    def _is_whole(maps: list[AxisMap], box: Region) -> bool:
+        """Whether the box is whole along every resized axis, so that the node stays as it is."""
+        pairs = zip(maps, box.bounds, strict=True)
+        return all(one.is_identity or span == (0, len(one.low)) for one, span in pairs)
+
+    def _kept_axes(self, view: NodeView) -> list[bool]:
+        """Return, per axis, whether it is not resized at all."""
+        rows = zip(self._scales(view), view.shape(), view.output_shapes[0], strict=True)
+        return [scale == 1 and i == o for scale, i, o in rows]
+
+    def _identity_axes(self, view: NodeView, box: Region) -> Region:
+        rows = zip(self._kept_axes(view), box.bounds, view.shape(), strict=True)
+        return Region(tuple(span if kept else (0, extent) for kept, span, extent in rows))
 
     def emit(self, view: NodeView, outs: Boxes, args: Sequence[str], out: Emitter) -> list[str]:
-        """Write the node on whole axes, a local upscale by a whole number, or gathers with weights."""
+        """Write the node on whole axes, a repeat, or gathers with weights."""
+        if not self._is_known(view):
+            return super().emit(view, outs, args, out)
         box = wanted(outs)
         maps = self._maps(view)
         if maps is None:
@@ -150,7 +172,7 @@ class Resize(Rule):
         resized = [axis for axis, one in enumerate(maps) if not one.is_identity]
         if spans is None or not resized:
             return [args[0]]
-        if all(box.bounds[axis] == (0, len(maps[axis].low)) for axis in resized):
+        if self._is_whole(maps, box):
             return self._emit_whole(view, box, args, out)
         name = args[0]
         if self._is_repeat(view, maps, box, resized):
@@ -164,8 +186,8 @@ class Resize(Rule):
         self, view: NodeView, box: Region, args: Sequence[str], out: Emitter
     ) -> list[str]:
         """Write the node over whole resized axes and crop them."""
-        pairs = list(zip(box.bounds, view.shape(), view.output_shapes[0], strict=True))
-        made = Region(tuple(span if i == o else (0, o) for span, i, o in pairs))
+        rows = zip(self._kept_axes(view), box.bounds, view.output_shapes[0], strict=True)
+        made = Region(tuple(span if kept else (0, extent) for kept, span, extent in rows))
         scales = np.asarray(self._scales(view), np.float32)
         if view.node.op == "Upsample":
             (name,) = copy_node(view, [args[0], out.constant(scales)], out)
