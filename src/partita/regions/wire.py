@@ -97,5 +97,7 @@ def decode_array(
     scale, low = np.frombuffer(payload, "<f4", 2)
     count = int(np.prod(shape, dtype=np.int64))
     codes = _unpack(np.frombuffer(payload, np.uint8, offset=_PREFIX_BYTES), _bits(wire), count)
-    values: npt.NDArray[np.generic] = codes.astype(np.float32) * scale + low
+    values: npt.NDArray[np.float32] = codes.astype(np.float32) * scale + low
+    if np.dtype(dtype).kind in "iu":
+        values = np.rint(values)
     return values.astype(dtype).reshape(shape)
