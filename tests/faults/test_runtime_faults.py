@@ -126,6 +126,7 @@ def test_a_strangers_garbage_changes_nothing(stack: ExitStack) -> None:
     lab, session = start(stack, tiny)
     stranger = lab.fabric.endpoint("stranger")
     stranger.send("d0", b"\xff\xfe garbage", b"payload")
+    stranger.send("leader", b"\xff\xfe garbage", b"payload")
     stream = tiny.program.streams[0]
     piece = Piece(session.deployment.epoch, 0, (), stream.id, digest_stream(stream), 16)
     stranger.send("d1", encode_piece(piece), bytes(16))

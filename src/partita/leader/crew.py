@@ -168,7 +168,8 @@ class Crew:
             self.listener.on_lost(name, "it left the network")
 
     def _take_fault(self, error: RunError) -> None:
-        if self.listener is not None:
+        is_strangers = error.device not in {*self.names, self.endpoint.name, ""}
+        if self.listener is not None and not is_strangers:
             self.listener.on_fault(error)
 
 

@@ -61,6 +61,8 @@ class Flight:
             if self.error is not None:
                 raise self.error
             asked = Asked(self.count, arrays, Future())
+            # What is fed cannot be called back: a cancelled future would take no result.
+            asked.future.set_running_or_notify_cancel()
             self.count += 1
             self._waiting.append(asked)
         while True:
