@@ -25,7 +25,7 @@ import numpy as np
 from partita.fabric import WORKER_ENV, LinkShape, ShapedEndpoint, ZenohEndpoint, ZenohOptions
 
 HEAD = struct.Struct("<cQ")
-PORT = 17700
+PORT = int(os.environ.get("PARTITA_BENCH_PORT", "0"))  # set for all processes by the first
 WINDOW, CREDIT = 16, 8
 KIB, MIB = 1024, 2**20
 NAMESPACES = ("partita-a", "partita-b")
@@ -367,7 +367,16 @@ def main() -> int:
     return report(args)
 
 
+def find_ports() -> int:
+    """Return the first of a run of ports that are free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return min(port, 60000)
+
+
 def report(args: argparse.Namespace) -> int:
+    os.environ["PARTITA_BENCH_PORT"] = str(find_ports())
     rows: list[Row] = []
     if args.only in (None, "unshaped"):
         rows += unshaped_rows(args.rounds)

@@ -9,8 +9,11 @@ from typing import Any
 
 import zenoh
 
+from partita.fabric.base import Payload
+
 _LEAST_BYTES = 8 * 2**20
 _PAUSE_S = 0.0003
+_SCRATCH_BYTES = 128 * 1024
 _PATIENCE_S = 0.1
 
 
@@ -27,14 +30,16 @@ class SharedPool:
         self.size_bytes = find_shared_bytes(wanted_bytes)
         self._lock = threading.Lock()
         self._provider: Any = None
+        self._scratch = bytearray(_SCRATCH_BYTES)
+        self._scratch_view = memoryview(self._scratch)
 
     @property
     def chunk_bytes(self) -> int:
         """Largest part of a piece to lend at once: several fit, whatever lies between them."""
         return self.size_bytes // 4
 
-    def lend(self, data: bytes) -> Any:
-        """Return a copy of ``data`` in the pool, or ``data`` itself where no room becomes free."""
+    def lend(self, data: Payload) -> Any:
+        """Return a copy of ``data`` in the pool, or as bytes where no room becomes free."""
         deadline_s = time.monotonic() + _PATIENCE_S
         with self._lock:
             while True:
@@ -44,11 +49,20 @@ class SharedPool:
                     room = self._provider.alloc(len(data), policy=zenoh.shm.GarbageCollect())
                 except zenoh.ZError:
                     if time.monotonic() > deadline_s:
-                        return data
+                        return bytes(data)
                     time.sleep(_PAUSE_S)  # the receiver is still reading earlier pieces
                 else:
-                    room[0 : len(data)] = data
+                    self._fill(room, data)
                     return room
+
+    def _fill(self, room: Any, data: Payload) -> None:
+        """Copy through a scratch that stays in the cache; Zenoh takes bytes objects only."""
+        whole = len(data) - len(data) % _SCRATCH_BYTES
+        for start in range(0, whole, _SCRATCH_BYTES):
+            self._scratch_view[:] = data[start : start + _SCRATCH_BYTES]
+            room[start : start + _SCRATCH_BYTES] = self._scratch
+        if whole < len(data):
+            room[whole : len(data)] = bytes(data[whole:])
 
 
 def find_shared_bytes(wanted_bytes: int) -> int:

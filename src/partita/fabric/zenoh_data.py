@@ -148,9 +148,8 @@ class DataPlane:
                 is_whole = start == 0 and len(whole) <= size
                 data = whole if is_whole else whole[start : start + size]
                 # Zenoh takes bytes only; those that are bytes already are not copied here.
-                chunk: Any = bytes(data)
-                if lane.is_near and len(chunk) >= _SHARED_LEAST_BYTES:
-                    chunk = self._pool.lend(chunk)
+                is_lent = lane.is_near and len(data) >= _SHARED_LEAST_BYTES
+                chunk = self._pool.lend(data) if is_lent else bytes(data)
                 lane.publisher.put(chunk, attachment=envelope)
         except zenoh.ZError as error:
             raise RunError(

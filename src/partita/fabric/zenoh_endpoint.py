@@ -79,7 +79,7 @@ class ZenohEndpoint:
                 self._options, self._take_note, self._take_presence, self._reject
             )
         except Exception as error:  # Zenoh's own error type covers configuration and sockets
-            reason = str(error).splitlines()[0]
+            reason = str(error).splitlines()[0].split(": [")[0].split(" at /")[0]
             raise RunError(
                 f"Device {self.name!r} cannot join the network: {reason}. "
                 "Is the port free, and are the addresses right?",
