@@ -77,7 +77,7 @@ class PlanOptions:
     """
 
     objective: Objective = "latency"
-    budget_s: float = 5.0
+    budget_s: float = 3.0
     seed: int = 0
     in_flight: int = 1
     keep_on: Mapping[str, str] = field(default_factory=dict)
@@ -193,8 +193,9 @@ def register(name: str, *, cost: PlannerCost) -> Callable[[ChooseDraft], ChooseD
 
 
 def planner_names() -> tuple[str, ...]:
-    """Return the names of all planners."""
-    return tuple(_PLANNERS)
+    """Return the names of all planners, quick ones first."""
+    ranks: tuple[PlannerCost, ...] = ("cheap", "exponential", "search")
+    return tuple(sorted(_PLANNERS, key=lambda name: ranks.index(_PLANNERS[name].cost)))
 
 
 def get_planner(name: str) -> Planner:
@@ -205,6 +206,6 @@ def get_planner(name: str) -> Planner:
     """
     found = _PLANNERS.get(name)
     if found is None:
-        known = ", ".join(_PLANNERS)
+        known = ", ".join(planner_names())
         raise PlanError(f"Planner '{name}' is unknown; allowed: {known}.", subject=name)
     return found

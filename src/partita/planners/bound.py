@@ -132,7 +132,7 @@ class _Shares:
         """Return the least time; infinite where no shares are possible."""
         for layer in self.place:
             row = {self.share(n, layer): -1.0 for n in range(len(self.chosen))}
-            self._add(row, -1.0)
+            self._add(row, -self.floors.required[layer])
         for number, device in enumerate(self.chosen):
             run_s = self.floors.run_s[device] if self.segment.is_first else 0.0
             row = {

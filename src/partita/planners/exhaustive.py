@@ -155,7 +155,8 @@ class _Walk:
 
     def _speed(self, name: str, number: int) -> float:
         seconds = self._floors.layer_s[name][number]
-        return self._fluid[name] / seconds if seconds > 0 else 1.0
+        required = self._floors.required[name]
+        return self._fluid[name] / required / seconds if seconds > 0 and required > 0 else 0.0
 
     def best(self) -> Draft:
         """Return the best draft.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import prod
 
 from partita.cluster import Link
 from partita.graph import Layer
@@ -11,6 +13,8 @@ from partita.regions import Region
 
 #: Extents are looked at in steps of this part of themselves; between them the least is assumed.
 _FINENESS = 50
+#: Axes are looked at in at most so many blocks.
+_MOST_BLOCKS = 48
 
 
 class Floors:
@@ -29,6 +33,7 @@ class Floors:
         self.reach_s = self._delays(outward=True)
         self.return_s = self._delays(outward=False)
         self._shares: dict[str, dict[str, float]] = {}
+        self.required = self._find_required()
 
     def _layer_floors(self, layer: Layer) -> list[float]:
         """Return per device the least seconds for the layer's whole extent, in any parts."""
@@ -88,8 +93,44 @@ class Floors:
         total = 0.0
         for name in layers:
             rates = [1.0 / one if one > 0 else float("inf") for one in self.layer_s[name]]
-            total += 1.0 / sum(rates)
+            total += self.required[name] / sum(rates)
         return total
+
+    def _find_required(self) -> dict[str, float]:
+        """Return per layer the least part of its output that must be computed at all.
+
+        Less than all where readers step over rows or columns that nobody needs.
+        """
+        graph = self.outline.graph
+        required: dict[str, float] = {}
+        for layer in reversed(graph.layers):
+            part = 0.0
+            for tensor in layer.outputs:
+                if tensor in graph.outputs:
+                    part = 1.0
+                for reader in graph.readers(tensor):
+                    if part < 1.0:
+                        part = max(part, self._required_by(reader, tensor, required[reader.name]))
+            required[layer.name] = part
+        return required
+
+    def _required_by(self, reader: Layer, tensor: str, part: float) -> float:
+        """Return the part of a tensor that a reader needs, itself computed in ``part``."""
+        share = self.needed_share(reader, tensor)
+        if part < 1.0 or share >= 1.0:
+            return share * part
+        if len(reader.outputs) != 1:
+            return share
+        regions = self.outline.works.regions
+        whole = regions.whole(reader.outputs[0])
+        covered = _least_density(reader, whole.size / max(1, regions.whole(tensor).size))
+        for axis, extent in enumerate(whole.shape):
+            total = 0
+            for span in _blocks(extent):
+                needs = regions.walk(reader, {reader.outputs[0]: whole.with_axis(axis, span)}).needs
+                total += needs[tensor].size if tensor in needs else 0
+            covered *= min(1.0, total / max(1, regions.whole(tensor).size))
+        return covered
 
     def needed_share(self, reader: Layer, tensor: str) -> float:
         """Return the least part of an input that a reader needs per part of its output."""
@@ -99,19 +140,37 @@ class Floors:
         return found.get(tensor, 0.0)
 
     def _needed_shares(self, reader: Layer) -> dict[str, float]:
+        """Multiply over the axes of the output, as tiles may divide it along several."""
+        if len(reader.outputs) != 1:
+            return {}
         regions = self.outline.works.regions
+        whole = regions.whole(reader.outputs[0])
         shares = dict.fromkeys(reader.inputs, 1.0)
-        for output in reader.outputs if len(reader.outputs) == 1 else ():
-            whole = regions.whole(output)
-            for axis, extent in enumerate(whole.shape):
-                for start, stop in _samples(extent):
-                    box = whole.with_axis(axis, (start, stop))
-                    needs = regions.walk(reader, {output: box}).needs
-                    for tensor in reader.inputs:
-                        size = needs[tensor].size if tensor in needs else 0
-                        part = size / max(1, regions.whole(tensor).size)
-                        shares[tensor] = min(shares[tensor], part * extent / (stop - start))
-        return shares if len(reader.outputs) == 1 else dict.fromkeys(reader.inputs, 0.0)
+        for axis, extent in enumerate(whole.shape):
+            least = dict.fromkeys(reader.inputs, 1.0)
+            for start, stop in _samples(extent):
+                box = whole.with_axis(axis, (start, stop))
+                needs = regions.walk(reader, {reader.outputs[0]: box}).needs
+                for tensor in reader.inputs:
+                    size = needs[tensor].size if tensor in needs else 0
+                    part = size / max(1, regions.whole(tensor).size)
+                    least[tensor] = min(least[tensor], part * extent / (stop - start))
+            shares = {tensor: shares[tensor] * least[tensor] for tensor in shares}
+        return shares
+
+
+def _blocks(extent: int) -> list[tuple[int, int]]:
+    """Return consecutive parts of an axis, single positions where there are few."""
+    cuts = sorted({at * extent // _MOST_BLOCKS for at in range(_MOST_BLOCKS + 1)})
+    return list(pairwise(range(extent + 1) if extent <= _MOST_BLOCKS else cuts))
+
+
+def _least_density(reader: Layer, growth: float) -> float:
+    """Return the least part of a needed box that is truly needed: windows may step over rows."""
+    if reader.window is None:
+        return min(1.0, growth)
+    steps = zip(reader.window.kernel, reader.window.stride, strict=True)
+    return prod(min(1.0, kernel / stride) for kernel, stride in steps)
 
 
 def _samples(extent: int) -> set[tuple[int, int]]:
