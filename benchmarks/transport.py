@@ -48,11 +48,6 @@ class Row:
 # --- the plain blocking socket -------------------------------------------------------------------
 
 
-def read_exactly(sock: socket.socket, view: memoryview) -> None:
-    while len(view):
-        view = view[sock.recv_into(view) :]
-
-
 def serve_socket(host: str) -> None:
     listener = socket.create_server((host, PORT))
     print("ready", flush=True)
@@ -61,7 +56,7 @@ def serve_socket(host: str) -> None:
     head, buffer = bytearray(HEAD.size), memoryview(bytearray(8 * MIB))
     with contextlib.suppress(ConnectionError):
         while True:
-            read_exactly_or_end(sock, memoryview(head))
+            read_exactly(sock, memoryview(head))
             op, size = HEAD.unpack(head)
             read_exactly(sock, buffer[:size])
             if op == b"p":
@@ -71,7 +66,7 @@ def serve_socket(host: str) -> None:
                 sock.sendall(b"!")
 
 
-def read_exactly_or_end(sock: socket.socket, view: memoryview) -> None:
+def read_exactly(sock: socket.socket, view: memoryview) -> None:
     while len(view):
         got = sock.recv_into(view)
         if not got:
