@@ -1,0 +1,52 @@
+"""The undivided network, run by ONNX Runtime: what every division must equal."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+import onnx
+import onnxruntime as ort
+
+from partita.graph import Graph
+
+Array = npt.NDArray[Any]
+Arrays = Mapping[str, Array]
+
+
+class WholeModel:
+    """The undivided network in one ONNX Runtime session.
+
+    Args:
+        graph: The network.
+        tensors: Inner tensors that are wanted besides the outputs.
+    """
+
+    def __init__(self, graph: Graph, tensors: Iterable[str] = ()) -> None:
+        model = graph.to_model()
+        wanted = set(tensors) - set(graph.outputs) - set(graph.inputs)
+        for tensor in sorted(wanted):
+            model.graph.output.append(onnx.helper.make_empty_tensor_value_info(tensor))
+        options = ort.SessionOptions()
+        options.log_severity_level = 3
+        self._inputs = set(graph.inputs)
+        self._session = open_model(model, options)
+        self.names = [value.name for value in self._session.get_outputs()]
+
+    def run(self, inputs: Arrays) -> dict[str, Array]:
+        """Return the outputs and wanted inner tensors by name."""
+        feeds = {name: inputs[name] for name in self._inputs}
+        return dict(zip(self.names, self._session.run(None, feeds), strict=True))
+
+
+def open_model(model: onnx.ModelProto, options: ort.SessionOptions) -> ort.InferenceSession:
+    """Return a session of a model in memory, also of one too large to serialise in one piece."""
+    if model.ByteSize() < 2**31 - 2**20:
+        return ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    with tempfile.TemporaryDirectory(prefix="partita-whole-") as folder:
+        path = str(Path(folder) / "model.onnx")
+        onnx.save_model(model, path, save_as_external_data=True)
+        return ort.InferenceSession(path, options, ["CPUExecutionProvider"])

@@ -1,0 +1,195 @@
+"""Plans that divide everything along one axis: the material of exactness checks, not of speed.
+
+Each stage that can be divided along the axis is, in the same unequal shares; what cannot be divided runs
+whole on one device after the other, so that transfers of every kind occur.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise, product
+
+from partita.cluster import Cluster
+from partita.compile import WorkBuilder, work_builder
+from partita.graph import Graph
+from partita.graph.layer import Layer
+from partita.plan import Identity, Plan, Shard, SplitAxis, Stage
+from partita.regions import Interval, Region
+
+UNIFORM_AXES: tuple[SplitAxis, ...] = (
+    "rows",
+    "tiles",
+    "output_channels",
+    "input_channels",
+    "none",
+)
+
+
+@dataclass(frozen=True)
+class UniformOptions:
+    """How to divide.
+
+    Attributes:
+        axis: Split axis of every stage that can be divided; ``none`` for whole-stage cuts.
+        shares: Relative share of each device, in the cluster's order.
+        volume: Layers per stage, for ``rows`` and ``tiles``.
+    """
+
+    axis: SplitAxis
+    shares: tuple[float, ...]
+    volume: int = 6
+
+
+def plan_uniform(graph: Graph, cluster: Cluster, options: UniformOptions) -> Plan:
+    """Return a plan that divides every stage it can along one axis.
+
+    Args:
+        graph: The network.
+        cluster: At least as many devices as shares.
+        options: Axis, shares and size of the stages.
+    """
+    builder = work_builder(graph)
+    devices = cluster.names[: len(options.shares)]
+    stages: list[Stage] = []
+    for number, layers in enumerate(_groups(builder, options)):
+        name = f"s{number}"
+        stage = _divide(builder, (name, layers), devices, options)
+        if stage is None:
+            only = Shard(devices[number % len(devices)])
+            stage = Stage(name, layers, "none", (only,))
+        stages.append(stage)
+    return Plan(
+        Identity(graph.name, graph.hash),
+        Identity(cluster.name, cluster.hash),
+        tuple(stages),
+        planner="uniform",
+    )
+
+
+def _groups(builder: WorkBuilder, options: UniformOptions) -> list[tuple[str, ...]]:
+    """Return the layers of each stage, in order."""
+    layers = builder.graph.layers
+    if options.axis in ("output_channels", "input_channels"):
+        return [(layer.name,) for layer in layers]
+    if options.axis == "none":
+        ends = split_extent(len(layers), options.shares)
+        return [tuple(layer.name for layer in layers[a:b]) for a, b in ends if b > a]
+    groups: list[list[Layer]] = []
+    for layer in layers:
+        kind = _is_spatial(builder.graph, layer)
+        full = not groups or len(groups[-1]) >= options.volume
+        if full or _is_spatial(builder.graph, groups[-1][-1]) != kind:
+            groups.append([])
+        groups[-1].append(layer)
+    return [tuple(layer.name for layer in group) for group in groups]
+
+
+def _is_spatial(graph: Graph, layer: Layer) -> bool:
+    shapes = [graph.tensors[tensor].shape for tensor in layer.outputs]
+    return not layer.barrier and all(len(shape) >= 3 and shape[2] > 1 for shape in shapes)
+
+
+def split_extent(extent: int, shares: Sequence[float]) -> list[Interval]:
+    """Return consecutive intervals that divide ``extent`` in proportion to ``shares``.
+
+    >>> split_extent(10, (1, 3, 1))
+    [(0, 2), (2, 8), (8, 10)]
+    """
+    total = sum(shares)
+    ends = [round(extent * part / total) for part in accumulate(shares)]
+    return list(pairwise([0, *ends]))
+
+
+def _divide(
+    builder: WorkBuilder,
+    named: tuple[str, tuple[str, ...]],
+    devices: Sequence[str],
+    options: UniformOptions,
+) -> Stage | None:
+    """Return the stage divided along the axis; None where it cannot be."""
+    name, layers = named
+    if options.axis == "none":
+        number = int(name.removeprefix("s"))
+        return Stage(name, layers, "none", (Shard(devices[number % len(devices)]),))
+    if options.axis == "input_channels":
+        return _partial(builder, named, devices, options)
+    outputs = builder.stage_outputs(layers)
+    specs = [builder.graph.tensors[tensor] for tensor in outputs]
+    axes = [1] if options.axis == "output_channels" else [2]
+    if not specs or any(len(s.shape) <= axes[0] or s.shape[axes[0]] < 2 for s in specs):
+        return None
+    if any(builder.graph.layer(layer).barrier for layer in layers):
+        return None
+    shards: list[Shard] = []
+    boxes = {spec.name: _cells(spec.shape, options) for spec in specs}
+    for cell in range(max(map(len, boxes.values()))):
+        device = devices[cell % len(devices)]
+        shards.append(Shard(device, {tensor: cells[cell] for tensor, cells in boxes.items()}))
+    return Stage(name, layers, options.axis, tuple(shards))
+
+
+def _cells(shape: tuple[int, ...], options: UniformOptions) -> list[Region]:
+    """Return the boxes of one tensor, in the order of the shards."""
+    whole = Region.full(shape)
+    if options.axis == "output_channels":
+        return [whole.with_axis(1, span) for span in split_extent(shape[1], options.shares)]
+    rows = split_extent(shape[2], options.shares)
+    if options.axis == "rows" or len(shape) < 4:
+        columns = [(0, shape[3])] if len(shape) > 3 else []
+    else:
+        columns = split_extent(shape[3], (2, 3))
+    if not columns:
+        return [whole.with_axis(2, span) for span in rows]
+    return [whole.with_axis(2, row).with_axis(3, column) for row, column in product(rows, columns)]
+
+
+def _partial(
+    builder: WorkBuilder,
+    named: tuple[str, tuple[str, ...]],
+    devices: Sequence[str],
+    options: UniformOptions,
+) -> Stage | None:
+    """Return the one-layer stage summed over parts of its input; None where it cannot be."""
+    name, layers = named
+    layer = builder.graph.layer(layers[0])
+    found = builder.regions.partial_form(layer)
+    if found is None:
+        return None
+    source = builder.graph.nodes[layer.nodes[0]].inputs[0]
+    whole = builder.regions.whole(source)
+    axis = found[1][0]
+    if whole.shape[axis] < 2:
+        return None
+    spans = split_extent(whole.shape[axis], options.shares)
+    shards = tuple(
+        Shard(device, {source: whole.with_axis(axis, span)})
+        for device, span in zip(devices, spans, strict=True)
+    )
+    number = int(name.removeprefix("s"))
+    return Stage(name, layers, "input_channels", shards, _merges(builder, layers, devices, number))
+
+
+def _merges(
+    builder: WorkBuilder, layers: tuple[str, ...], devices: Sequence[str], number: int
+) -> tuple[Shard, ...]:
+    """Return merge owners, by turns one device, all of them, and a box each."""
+    if number % 3 == 0:
+        return (Shard(devices[number % len(devices)]),)
+    if number % 3 == 1:
+        return tuple(Shard(device) for device in devices)
+    boxes = {
+        tensor: builder.graph.tensors[tensor].shape for tensor in builder.stage_outputs(layers)
+    }
+    return tuple(
+        Shard(
+            device,
+            {
+                tensor: Region.full(shape).with_axis(
+                    1, split_extent(shape[1], [1] * len(devices))[k]
+                )
+                for tensor, shape in boxes.items()
+            },
+        )
+        for k, device in enumerate(devices)
+    )
