@@ -42,6 +42,8 @@ def _identity_faults(graph: Graph, plan: Plan, cluster: Cluster) -> Iterator[str
     if plan.in_flight < 1:
         yield f"key 'in_flight' is {plan.in_flight}, allowed: 1 or more"
     for tensor, wire in plan.wires.items():
+        if tensor not in graph.tensors:
+            yield f"wires names tensor '{tensor}', which the model does not have"
         if wire not in WIRE_FORMATS:
             yield f"wires.{tensor} is '{wire}', allowed: {', '.join(WIRE_FORMATS)}"
     for tensor, device in plan.keep_on.items():
@@ -55,6 +57,12 @@ def _stage_faults(graph: Graph, plan: Plan, cluster: Cluster) -> Iterator[str]:
     builder = work_builder(graph)
     known = {layer.name for layer in graph.layers}
     placed: dict[str, str] = {}
+    names = [stage.name for stage in plan.stages]
+    yield from (
+        f"stage name '{name}' is used {names.count(name)} times, allowed: once"
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    )
     for stage in plan.stages:
         yield from (
             f"stage '{stage.name}' names layer '{name}', which the model does not have"
@@ -106,8 +114,17 @@ def _shard_faults(builder: WorkBuilder, stage: Stage) -> Iterator[str]:
     outputs = builder.stage_outputs(stage.layers)
     if stage.axis in _BOXED:
         yield from _tiling_faults(builder, place, stage.shards, outputs)
-    elif any(shard.boxes for shard in stage.shards):
+        return
+    if any(shard.boxes for shard in stage.shards):
         yield f"{place} has axis '{stage.axis}', whose shards have no boxes"
+    yield from _twice_faults(place, stage.shards)
+
+
+def _twice_faults(place: str, shards: tuple[Shard, ...]) -> Iterator[str]:
+    devices = [shard.device for shard in shards]
+    for device in dict.fromkeys(devices):
+        if devices.count(device) > 1:
+            yield f"{place} is whole on device '{device}' {devices.count(device)} times"
 
 
 def _tiling_faults(
@@ -143,6 +160,8 @@ def _merge_faults(builder: WorkBuilder, stage: Stage) -> Iterator[str]:
     if any(shard.boxes for shard in stage.merge):
         outputs = builder.stage_outputs(stage.layers)
         yield from _tiling_faults(builder, f"{place} merge", stage.merge, outputs)
+    else:
+        yield from _twice_faults(f"{place} merge", stage.merge)
 
 
 def _axis_fault(shape: tuple[int, ...], boxes: list[Region], axes: tuple[int, ...]) -> str | None:

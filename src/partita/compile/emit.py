@@ -16,6 +16,7 @@ from partita.graph import Graph
 from partita.graph.fragment import BlobStore, Fragment, FragmentWriter, Held
 from partita.plan import Plan
 from partita.program import FragmentInfo, Program
+from partita.program.check import check_program, find_leaks
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,15 @@ def compile_plan(graph: Graph, plan: Plan, cluster: Cluster) -> Compiled:
     """Return the plan compiled for the cluster, fragments written.
 
     Raises:
-        PlanError: As :func:`partita.compile.build_layout`.
+        PlanError: As :func:`partita.compile.build_layout`; or the program is not sound.
     """
-    return write_fragments(graph, build_layout(graph, plan, cluster))
+    compiled = write_fragments(graph, build_layout(graph, plan, cluster))
+    faults = check_program(compiled.program)
+    for tensor, device in plan.keep_on.items():
+        faults += find_leaks(compiled.program, tensor, device)
+    if faults:
+        raise PlanError(f"Plan compiles to a program that is not sound: {faults[0]}.")
+    return compiled
 
 
 def write_fragments(graph: Graph, layout: Layout) -> Compiled:

@@ -98,6 +98,7 @@ class _Build:
         self.works: dict[WorkKey, int] = {}
         self.work_list: list[FragmentWork] = []
         self.routes: list[int] = []
+        self.kept = dict(plan.keep_on)
         self.replicated = any(stage.axis == "replica" for stage in plan.stages)
         self.next_id = 0
 
@@ -134,6 +135,12 @@ class _Build:
 
     def add_buffer(self, device: str, tensor: str, box: Region) -> int:
         """Add a buffer on a device and return its id."""
+        if self.kept.get(tensor, device) != device:
+            raise PlanError(
+                f"Tensor '{tensor}' is kept on device '{self.kept[tensor]}', but the plan makes it"
+                f" on '{device}'.",
+                subject=tensor,
+            )
         buffer = self.fresh()
         self.buffers[buffer] = (device, tensor, box, self.spec(tensor).dtype)
         return buffer
@@ -176,6 +183,7 @@ class _Build:
         """Add partial results on each shard's device and the merges of them."""
         layer = self.graph.layer(stage.layers[0])
         core = self.builder.core_output(layer)
+        keeper = next((self.kept[made] for made in layer.outputs if made in self.kept), None)
         partials = []
         for number, shard in enumerate(stage.shards):
             part = next(iter(shard.boxes.values()))
@@ -184,6 +192,9 @@ class _Build:
             name = f"{core}#{stage.name}.{number}"
             spec = self.graph.tensors[core]
             self.specs[name] = TensorSpec(name, spec.shape, spec.dtype)
+            if keeper is not None:
+                # Sums of parts tell as much as the tensor that comes of them.
+                self.kept[name] = keeper
             work = self.builder.partial(layer, part, name)
             label = f"{stage.name} {stage.axis} {number + 1}/{len(stage.shards)}"
             self.add_compute(index, shard.device, (work, label), ({name: self.whole(name)}, ()))
@@ -317,9 +328,9 @@ class _Build:
 
     def check_transfer(self, tensor: str, source: str, target: str) -> None:
         """Raise when a tensor may not leave its device, or has no link to go by."""
-        if tensor in self.plan.keep_on:
+        if tensor in self.kept:
             raise PlanError(
-                f"Tensor '{tensor}' is kept on device '{self.plan.keep_on[tensor]}', but the plan"
+                f"Tensor '{tensor}' is kept on device '{self.kept[tensor]}', but the plan"
                 f" sends it from '{source}' to '{target}'.",
                 subject=tensor,
             )
