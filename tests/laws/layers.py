@@ -45,6 +45,22 @@ def _windowed(shape: Shape, attrs: dict[str, list[int]], *, ceil: bool = False) 
     return tuple(extents)
 
 
+def _is_mixed(shape: Shape, attrs: dict[str, list[int]]) -> bool:
+    """Whether one axis rounds up and another has its last window dropped.
+
+    ONNX Runtime infers a wrong extent there, and refuses the dense layers that follow.
+    """
+    count, made = len(shape) - 2, _windowed(shape, attrs, ceil=True)
+    up = down = False
+    for axis in range(count):
+        pads = attrs["pads"][axis] + attrs["pads"][axis + count]
+        free = shape[2 + axis] + pads - attrs["kernel_shape"][axis]
+        floor, rest = divmod(free, attrs["strides"][axis])
+        up |= made[axis] > floor + 1
+        down |= rest > 0 and made[axis] == floor + 1
+    return up and down
+
+
 def _conv(net: Net, x: str) -> str | None:
     shape = net.shapes[x]
     groups = net.rng.choice([g for g in (1, 1, 2, 3, shape[1]) if shape[1] % g == 0])
@@ -92,7 +108,7 @@ def _pool(net: Net, x: str) -> str | None:
     attrs = _window(net, shape, most=3, pooled=True)
     ceil = net.chance(40)
     spatial = _windowed(shape, attrs, ceil=ceil)
-    if min(spatial) < 1:
+    if min(spatial) < 1 or (ceil and _is_mixed(shape, attrs)):
         return None
     attrs.pop("dilations")
     more = {"count_include_pad": int(net.chance(50))} if op == "AveragePool" else {}
