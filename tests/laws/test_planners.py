@@ -14,7 +14,7 @@ from partita.compile.check import check_plan
 from partita.errors import InfeasibleError
 from partita.graph import Graph
 from partita.plan import dump_plan
-from partita.planners import Evaluator, PlanOptions, Result, find_plan, planner_names
+from partita.planners import Evaluator, PlanOptions, Result, best, find_plan, planner_names
 from partita.planners.draft import DraftStage
 from partita.simulation import simulate
 from tests.planners.fakes import (
@@ -72,13 +72,13 @@ def test_every_planner_keeps_the_rules(name: str, seed: int) -> None:
 def test_best_is_no_worse_than_any_other(seed: int) -> None:
     """The planner to use is as good as each of the others."""
     cost = _draw(200 + seed, "crg")
-    best = find_plan(cost, options=OPTIONS)
+    chosen = find_plan(cost, options=OPTIONS)
     for name in planner_names():
         try:
             other = find_plan(cost, planner=name, options=OPTIONS)
         except InfeasibleError:
             continue
-        assert best.latency_s <= other.latency_s * (1 + 1e-9)
+        assert chosen.latency_s <= other.latency_s * (1 + 1e-9)
 
 
 def _oracle(seed: int) -> tuple[FakeCost, Result]:
@@ -87,8 +87,9 @@ def _oracle(seed: int) -> tuple[FakeCost, Result]:
 
 
 @pytest.mark.slow
-def test_bound_and_search_against_the_oracle(record_property: Callable[..., None]) -> None:
+def test_bound_and_search_against_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     """On small networks no optimum is below its bound, gaps are small, and search finds optima."""
+    monkeypatch.setattr(best, "SMALL_SPACE", 0)
     gaps, misses = [], []
     options = PlanOptions(budget_s=1000.0, max_evaluations=400)
     for seed in range(36):
@@ -97,12 +98,12 @@ def test_bound_and_search_against_the_oracle(record_property: Callable[..., None
         gaps.append(oracle.latency_s / oracle.lower_bound_s - 1)
         misses.append(find_plan(cost, options=options).latency_s / oracle.latency_s - 1)
     median = statistics.median(gaps)
-    record_property("median_gap", median)
     print(f"bound: median gap {median:.1%}, largest {max(gaps):.1%}")
     print(f"best: largest miss {max(misses):.2%}, equal {sum(m < 1e-6 for m in misses)} of 36")
     assert median <= 0.30
     assert statistics.median(misses) <= 1e-6
-    assert max(misses) <= 0.05
+    assert sum(miss < 1e-6 for miss in misses) >= 30
+    assert max(misses) <= 0.15
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -115,10 +116,10 @@ def test_cut_is_the_best_of_all_cuts(seed: int) -> None:
     result = find_plan(cost, planner="cut")
     evaluator = Evaluator(cost, PlanOptions())
     count = len(evaluator.outline)
-    best = min(
+    least = min(
         evaluator.latency_of(
             tuple(DraftStage(p, p + 1, "none", (device,)) for p, device in enumerate(devices))
         )
         for devices in product(cost.cluster.names, repeat=count)
     )
-    assert result.latency_s <= best * (1 + 1e-9)
+    assert result.latency_s <= least * (1 + 1e-9)

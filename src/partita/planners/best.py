@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from partita.errors import PlanError
 from partita.planners.base import Found, PlannerCost, Status, get_planner, planner_names, register
@@ -11,13 +12,15 @@ from partita.planners.draft import Draft
 from partita.planners.evaluate import Evaluator
 from partita.planners.exhaustive import Space
 from partita.planners.moves import Moves, prune
-from partita.planners.rows import device_speeds
+from partita.planners.rows import device_speeds, divide_rows
 from partita.planners.single import single_drafts
 from partita.planners.volumes import Volumes
 
 #: Planners of these costs run for every network; others only where their space is this small.
 ALWAYS: tuple[PlannerCost, ...] = ("cheap",)
 SMALL_SPACE = 3000
+#: Part of the time budget after which no more starts are made.
+STARTS_SHARE = 0.5
 #: Starts that local search climbs from.
 MOST_STARTS = 3
 
@@ -51,7 +54,7 @@ def _others(evaluator: Evaluator) -> Iterator[Draft]:
     """Yield what the registered planners of low cost choose; some may find nothing."""
     for name in planner_names():
         method = get_planner(name)
-        if method.cost in ALWAYS:
+        if method.cost in ALWAYS and evaluator.spent < STARTS_SHARE:
             try:
                 yield method.choose(evaluator).draft
             except PlanError:
@@ -60,15 +63,24 @@ def _others(evaluator: Evaluator) -> Iterator[Draft]:
 
 def _starts(evaluator: Evaluator) -> Iterator[Draft]:
     yield from single_drafts(evaluator)
+    with suppress(PlanError):
+        yield divide_rows(evaluator, device_speeds(evaluator))
+    yield from _volumes(evaluator)
     yield from _others(evaluator)
+
+
+def _volumes(evaluator: Evaluator) -> Iterator[Draft]:
+    """Yield divisions whose stages end where dynamic programming says, for several crews."""
     speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
     ranked = sorted(evaluator.devices, key=lambda device: -speeds[device])
     counts = sorted({len(ranked), 3, 2} & set(range(2, len(ranked) + 1)), reverse=True)
     for count in counts:
+        if count < counts[0] and evaluator.spent > STARTS_SHARE / 2:
+            break
         devices = tuple(d for d in evaluator.devices if d in ranked[:count])
         volumes = Volumes(evaluator, devices, [speeds[d] for d in devices])
         for home in dict.fromkeys((ranked[0], evaluator.requester)):
-            if home in evaluator.devices and not evaluator.is_over:
+            if home in evaluator.devices and evaluator.spent < STARTS_SHARE:
                 draft = volumes.draft(home)
                 if draft:
                     yield draft

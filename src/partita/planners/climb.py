@@ -14,7 +14,7 @@ FRACTIONS = (0.15, 0.05, 0.02, 0.0)
 #: A gain below this part is noise.
 _LEAST_GAIN = 1e-6
 #: Perturbed restarts without a gain after which the search ends.
-_PATIENCE = 4
+_PATIENCE = 12
 
 
 class Climber:
@@ -96,7 +96,7 @@ class Climber:
 
     def _perturb(self, draft: Draft) -> Draft:
         """Return the draft with jittered rows and, at times, one random change of structure."""
-        if self._random.random() < 0.5:
+        if self._random.random() < 0.75:
             others = list(self._moves.structural(draft))
             if others:
                 draft = self._random.choice(others)

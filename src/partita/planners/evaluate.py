@@ -56,7 +56,12 @@ class Evaluator:
     @property
     def is_over(self) -> bool:
         """Whether the time budget is spent."""
-        return time.monotonic() - self._began_s > self.options.budget_s
+        return self.spent > 1.0
+
+    @property
+    def spent(self) -> float:
+        """The part of the time budget that is spent."""
+        return (time.monotonic() - self._began_s) / max(self.options.budget_s, 1e-9)
 
     @property
     def is_exhausted(self) -> bool:

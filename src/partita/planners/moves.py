@@ -149,12 +149,29 @@ class Moves:
                 ]
                 yield (*draft[:index], *parts, *draft[index + 1 :])
         elif stage.axis == "none":
+            yield from self._divided_front(draft, index)
             for place in self._places(stage.start, stage.stop):
                 for device in self.devices:
                     if device != stage.devices[0]:
                         here = whole_stages(self.outline, stage.start, place, stage.devices[0])
                         there = whole_stages(self.outline, place, stage.stop, device)
                         yield (*draft[:index], *here, *there, *draft[index + 1 :])
+
+    def _divided_front(self, draft: Draft, index: int) -> Iterator[Draft]:
+        """Yield drafts in which the first layers of a whole stage are divided in rows."""
+        stage = draft[index]
+        end = stage.start
+        while end < stage.stop and self._is_divisible(end, end + 1):
+            end += 1
+        places = [*self._places(stage.start, end), end] if end > stage.start else []
+        crews = [self.devices, *((d, stage.devices[0]) for d in self.devices)]
+        for place in reversed(places):
+            rest = whole_stages(self.outline, place, stage.stop, stage.devices[0])
+            for crew in (crew for crew in crews if len(set(crew)) > 1):
+                shares = [self.speeds.get(device, 1.0) for device in crew]
+                cuts = share_cuts(shares, self.outline.rows(stage.start, place))
+                front = DraftStage(stage.start, place, "rows", tuple(crew), cuts)
+                yield (*draft[:index], front, *rest, *draft[index + 1 :])
 
     def _elsewhere(self, draft: Draft, index: int) -> Iterator[Draft]:
         """Yield drafts in which one stage runs on other devices or along another axis."""

@@ -10,7 +10,6 @@ from partita.compile import WorkBuilder, work_builder
 from partita.errors import InfeasibleError, PlanError
 from partita.graph import Graph, Layer
 from partita.graph.splits import RowAxes, row_axes
-from partita.program import DTYPE_BYTES
 
 LayerKind = Literal["rows", "reduce", "whole"]
 
@@ -42,7 +41,10 @@ class Outline:
         self.kinds: tuple[LayerKind, ...] = tuple(self._kind(name) for name in self.order)
         self.pins = self._find_pins(keep_on or {}, requester)
         place = {name: position for position, name in enumerate(self.order)}
-        self._live = self._find_live(place)
+        self._index = [graph.layer_index(name) for name in self.order]
+        self._outputs: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._last = self._find_last(place)
+        self._live = self._find_live()
         self.live_bytes: tuple[int, ...] = tuple(
             sum(self.size_bytes(tensor) for tensor in live) for live in self._live
         )
@@ -64,7 +66,16 @@ class Outline:
 
     def outputs(self, start: int, stop: int) -> tuple[str, ...]:
         """Return the tensors of a range that later layers, or the network's outputs, read."""
-        return self.works.stage_outputs(self.layers(start, stop))
+        found = self._outputs.get((start, stop))
+        if found is None:
+            places = sorted(range(start, stop), key=self._index.__getitem__)
+            found = self._outputs[start, stop] = tuple(
+                tensor
+                for place in places
+                for tensor in self.graph.layer(self.order[place]).outputs
+                if self._last.get(tensor, -1) >= stop
+            )
+        return found
 
     def rows(self, start: int, stop: int) -> int:
         """Return into how many rows a range can be divided: those of its highest output."""
@@ -120,18 +131,21 @@ class Outline:
             return "rows"
         return "reduce" if "reduce" in splits else "whole"
 
-    def _find_live(self, place: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
+    def _find_last(self, place: Mapping[str, int]) -> dict[str, int]:
+        """Return where each tensor is read last; the network's outputs after all layers."""
         graph = self.graph
         last = {
             tensor: max((place[reader.name] for reader in graph.readers(tensor)), default=-1)
             for tensor in (*graph.inputs, *(t for layer in graph.layers for t in layer.outputs))
         }
-        last |= dict.fromkeys(graph.outputs, len(self.order))
-        live = [tensor for tensor in graph.inputs if last[tensor] >= 0]
+        return last | dict.fromkeys(graph.outputs, len(self.order))
+
+    def _find_live(self) -> tuple[tuple[str, ...], ...]:
+        live = [tensor for tensor in self.graph.inputs if self._last[tensor] >= 0]
         result = [tuple(live)]
         for position, name in enumerate(self.order):
-            live += graph.layer(name).outputs
-            live = [tensor for tensor in live if last[tensor] > position]
+            live += self.graph.layer(name).outputs
+            live = [tensor for tensor in live if self._last[tensor] > position]
             result.append(tuple(live))
         return tuple(result)
 
@@ -163,8 +177,3 @@ class Outline:
                         subject=layer.name,
                     )
         return pins
-
-
-def item_bytes(dtype: str) -> int:
-    """Return the size of one element."""
-    return DTYPE_BYTES.get(dtype, 4)

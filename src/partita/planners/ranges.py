@@ -8,7 +8,7 @@ from partita.planners.evaluate import Evaluator
 from partita.regions import Region
 
 #: Dynamic programs look at no more places to cut than this.
-MOST_CUTS = 48
+MOST_CUTS = 32
 
 
 class RangeCosts:

@@ -14,6 +14,8 @@ from partita.planners.template import Division, divide, shrink_positions, thin
 
 #: Ends of the division that are tried.
 MOST_ENDS = 8
+#: Where the network itself makes this many stages, they are not cut further.
+MANY_STAGES = 12
 
 
 @register("equal_rows", cost="cheap")
@@ -43,11 +45,14 @@ def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
     Raises:
         InfeasibleError: No such division is possible.
     """
-    drafts = list(_row_drafts(evaluator, shares))
+    drafts = list(dict.fromkeys(_row_drafts(evaluator, shares)))
     if not drafts:
         return evaluator.best(single_drafts(evaluator))
     best, score = drafts[0], IMPOSSIBLE
-    for draft in drafts:
+    latency_counts = evaluator.options.objective == "latency"
+    for draft in sorted(drafts, key=evaluator.floor_s):
+        if latency_counts and evaluator.floor_s(draft) > score[0]:
+            break
         found = evaluator.score(draft)
         if found < score:
             best, score = draft, found
@@ -68,8 +73,12 @@ def _row_drafts(evaluator: Evaluator, shares: Sequence[float]) -> Iterator[Draft
             p for start, stop in runs for p in (*shrink_positions(outline, start, stop), stop)
         ]
         boundaries = tuple(p for p in inside if p < end)
-        for kept in ((), boundaries, tuple(thin(boundaries, 3))):
-            for home in homes:
+        for home in homes:
+            plain = divide(outline, Division(evaluator.devices, tuple(shares), (end,), home))
+            yield plain
+            if len(plain) > MANY_STAGES:
+                continue
+            for kept in (boundaries, tuple(thin(boundaries, 3))):
                 division = Division(evaluator.devices, tuple(shares), (*kept, end), home)
                 yield divide(outline, division)
 

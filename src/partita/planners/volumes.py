@@ -11,7 +11,7 @@ from partita.planners.template import Division, divide
 from partita.regions import Region
 
 #: Dynamic programming looks at no more places than this.
-MOST_PLACES = 20
+MOST_PLACES = 16
 
 
 class Volumes:
