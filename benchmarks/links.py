@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 
 import numpy as np
+import onnx
 from onnx import helper, numpy_helper
 
 from benchmarks.harness import draw_inputs, whole_plan
@@ -61,7 +62,7 @@ def measure_admit_s(endpoint: Endpoint, cluster: Cluster, graph: Graph) -> float
     return max(0.0, found.quantile_s(0.5) - computed_s)
 
 
-def _corner_model(graph: Graph) -> object:
+def _corner_model(graph: Graph) -> onnx.ModelProto:
     nodes, constants, inputs, outputs = [], [], [], []
     for number, name in enumerate(graph.inputs):
         spec = graph.tensors[name]

@@ -7,17 +7,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from partita.cli.output import progress_bar
 from partita.cluster import THIS_MACHINE, Cluster, load_cluster
-from partita.compile import check_plan
-from partita.cost import CostModel
 from partita.errors import InputError, PlanError
 from partita.graph import Graph, load_graph
 from partita.plan import Identity, Plan, load_plan
-from partita.profile import MeasureOptions, Profile, load_profile, measure_profile, save_profile
+
+# Costs and profiles load SciPy, which takes longer than what some verbs do without it.
+if TYPE_CHECKING:
+    from partita.cost import CostModel
+    from partita.profile import Profile
 
 _SHAPE = re.compile(r"^(?P<name>.+)=(?P<dims>\d+(?:x\d+)*)$")
 
@@ -74,6 +77,8 @@ def read_cost(
     graph: Graph, cluster: Cluster, profiles: Sequence[str] | None, estimator: str
 ) -> CostModel:
     """Return a cost model; this machine is measured where the cluster needs it and no file does."""
+    from partita.cost import CostModel
+
     given = read_profiles(graph, profiles)
     needs_this = any(
         device.kind == THIS_MACHINE and device.profile is None and device.name not in given
@@ -86,6 +91,8 @@ def read_cost(
 
 def read_profiles(graph: Graph, given: Sequence[str] | None) -> dict[str, Profile]:
     """Return profiles by device name; ``*`` stands for this machine."""
+    from partita.profile import load_profile
+
     profiles = {}
     for text in given or ():
         name, equals, path = text.partition("=")
@@ -95,6 +102,8 @@ def read_profiles(graph: Graph, given: Sequence[str] | None) -> dict[str, Profil
 
 def measure_this_machine(graph: Graph) -> Profile:
     """Return this machine's profile of the model: from the user's cache, else measured now."""
+    from partita.profile import MeasureOptions, load_profile, measure_profile, save_profile
+
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     path = base / "partita" / "profiles" / f"{graph.hash[:24]}.json"
     if path.exists():
@@ -115,6 +124,8 @@ def read_plan(
     Raises:
         PlanError: The plan does not say where they are and no flag does, or it is not for them.
     """
+    from partita.compile import check_plan
+
     plan = load_plan(path)
     graph = _read_plan_graph(path, plan, model, shapes)
     lab = load_cluster(_find(path, plan.cluster, cluster, "--cluster"))

@@ -14,7 +14,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
-from sklearn.neighbors import KNeighborsRegressor
 
 from partita.cluster import CatalogueEntry
 from partita.cost.amount import Amount
@@ -231,6 +230,9 @@ class Neighbours:
     _GROUPS = ("dense", "winograd", "depthwise", "stream")
 
     def __init__(self, sources: Sources) -> None:
+        # Takes a second to import, and no other estimator needs it.
+        from sklearn.neighbors import KNeighborsRegressor
+
         points: list[list[float]] = []
         rates: list[float] = []
         for amount, sample in sources.points():

@@ -1,0 +1,17 @@
+"""How much a verb loads before it does anything."""
+
+import subprocess
+import sys
+
+HEAVY = ("scipy", "sklearn", "matplotlib", "networkx", "torch")
+
+
+def test_inspect_does_not_load_what_only_planning_needs() -> None:
+    """``inspect`` loads neither SciPy nor scikit-learn, which take longer than its own work."""
+    code = (
+        "import sys; from partita.cli import main; main(['inspect', 'nothing.onnx', '--json']);"
+        f"sys.exit(','.join(name for name in {HEAVY} if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert '"kind": "model"' in done.stdout
+    assert done.stderr.strip() == ""
