@@ -100,7 +100,7 @@ def small_cases(count: int) -> list[FakeCost]:
         rates = [1e6 * (1 + (seed * 7 + k * 5) % 9) for k in range(3 if seed % 5 == 0 else 2)]
         bandwidth = (1e5, 1e6, 1e7, 1e8)[seed // 2 % 4]
         cost = make_cost(graph, *rates, bandwidth=bandwidth, overhead_s=1e-5)
-        if Space(Evaluator(cost, PlanOptions())).count() <= MOST_SPACE:
+        if Space(Evaluator(cost, PlanOptions())).count(MOST_SPACE) <= MOST_SPACE:
             cases.append(cost)
         if len(cases) == count:
             break

@@ -30,7 +30,6 @@ app = typer.Typer(
     help="Run one neural network on many small machines: plan, predict, run, check.",
     add_completion=False,
     pretty_exceptions_enable=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 for module in (
@@ -60,10 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 done, 2 bad input, 3 no feasible plan, 4 a run failed. Errors are one line on stderr, or one
     JSON object on stdout with ``--json``; ``--debug`` adds the traceback.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     as_json, debug = "--json" in given, "--debug" in given
     try:
-        return int(app(given, standalone_mode=False) or 0)
+        return int(app(given, prog_name="partita", standalone_mode=False) or 0)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -83,7 +82,9 @@ def _as_partita_error(error: Exception) -> PartitaError:
             f"This command needs the planning part: pip install 'partita[plan]' ({error})."
         )
     if hasattr(error, "format_message"):
-        return _usage(f"{error.format_message()} See 'partita --help'.")
+        context = getattr(error, "ctx", None)
+        path = "partita" if context is None else context.command_path
+        return _usage(f"{error.format_message().rstrip('.')}. See '{path} --help'.")
     what = f"{type(error).__name__}: {error}".partition("\n")[0]
     return PartitaError(f"Unexpected failure: {what}. Run again with --debug to see where.")
 

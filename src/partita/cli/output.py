@@ -77,7 +77,8 @@ def progress_bar(title: str) -> Iterator[Advance]:
         TimeElapsedColumn(),
         TextColumn("{task.description}"),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("", total=None)
 
         def advance(done: int, total: int, what: str) -> None:

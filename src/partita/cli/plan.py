@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
         cluster: ClusterOpt,
         planner: PlannerOpt = "best",
         objective: ObjectiveOpt = "latency",
-        budget: BudgetOpt = 5.0,
+        budget: BudgetOpt = 3.0,
         seed: SeedOpt = 0,
         in_flight: InFlightOpt = None,
         keep_on: KeepOpt = None,
@@ -110,13 +110,19 @@ def make_options(
 
 
 def plan_model(cost: Any, planner: str, options: Any) -> tuple[Any, Any]:
-    """Return the reply and the plan of one planner."""
+    """Return the reply and the plan of one planner.
+
+    Raises:
+        InputError: A tensor is to travel lossy that the model does not have.
+        PlanError: As the planner.
+    """
     from partita.cli.output import Reply
     from partita.cli.replies import describe_report
     from partita.planners import find_plan
     from partita.report import plan_table, report_tables
     from partita.simulation import simulate
 
+    _check_wires(cost.graph, options.wires)
     result = find_plan(cost, planner=planner, options=options)
     layout = cost.layout(result.plan)
     requests = 1 if options.in_flight == 1 else 8 * options.in_flight
@@ -139,6 +145,18 @@ def plan_model(cost: Any, planner: str, options: Any) -> tuple[Any, Any]:
     }
     tables = report_tables(predicted)
     return Reply(payload, [plan_table(result.plan), *tables, *_verdict(result)]), result.plan
+
+
+def _check_wires(graph: Any, wires: Any) -> None:
+    from partita.errors import InputError
+
+    for tensor in wires:
+        if tensor not in graph.tensors:
+            raise InputError(
+                f"--wire names tensor '{tensor}', which model '{graph.name}' does not have. Its"
+                f" inputs are {', '.join(graph.inputs)}; 'inspect' lists the others.",
+                subject=tensor,
+            )
 
 
 def describe_stage(stage: Any) -> dict[str, Any]:

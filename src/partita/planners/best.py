@@ -32,7 +32,7 @@ def plan_best(evaluator: Evaluator) -> Found:
     Raises:
         InfeasibleError: No plan is possible.
     """
-    if Space(evaluator).count() <= SMALL_SPACE:
+    if Space(evaluator).count(SMALL_SPACE) <= SMALL_SPACE:
         found = get_planner("exhaustive").choose(evaluator)
         return Found(evaluator.best([found.draft, *_others(evaluator)]), "optimal")
     starts = sorted(dict.fromkeys(_starts(evaluator)), key=evaluator.score)

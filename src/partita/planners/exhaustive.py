@@ -30,10 +30,10 @@ def plan_exhaustive(evaluator: Evaluator) -> Found:
         InfeasibleError: There are too many plans; the message says how many.
     """
     space = Space(evaluator)
-    count = space.count()
+    count = space.count(MOST_PLANS)
     if count > MOST_PLANS:
         raise InfeasibleError(
-            f"Planner 'exhaustive' would look at {count} plans, allowed are {MOST_PLANS}."
+            f"Planner 'exhaustive' would look at {count} plans or more, allowed are {MOST_PLANS}."
             " Use 'best', fewer devices, or a smaller input.",
             subject="exhaustive",
         )
@@ -52,14 +52,16 @@ class Space:
         self._devices = evaluator.devices
         self._known: dict[tuple[int, int], list[DraftStage]] = {}
 
-    def count(self) -> int:
-        """Return the number of drafts, without making them."""
+    def count(self, limit: int) -> int:
+        """Return the number of drafts, without making them; counting ends above ``limit``."""
         total = len(self._outline)
         ways = [0] * total + [1]
         for start in range(total - 1, -1, -1):
             ways[start] = sum(
                 self._count(start, stop) * ways[stop] for stop in range(start + 1, total + 1)
             )
+            if ways[start] > limit:  # every longer rest has at least as many
+                return ways[start]
         return ways[0]
 
     def _count(self, start: int, stop: int) -> int:
