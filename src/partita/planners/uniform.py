@@ -1,7 +1,7 @@
 """Plans that divide everything along one axis: the material of exactness checks, not of speed.
 
-Each stage that can be divided along the axis is, in the same unequal shares; what cannot be divided runs
-whole on one device after the other, so that transfers of every kind occur.
+Each stage that can be divided along the axis is, in the same unequal shares; what cannot be divided
+runs whole on one device after the other, so that transfers of every kind occur.
 """
 
 from __future__ import annotations
