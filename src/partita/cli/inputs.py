@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -93,9 +94,10 @@ def _read_file(spec: TensorSpec, path: Path, graph: Graph) -> dict[str, Array]:
                 f" {', '.join(_IMAGES)}.",
                 subject=str(path),
             )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(
-            f"Input file '{path}' cannot be read: {error}.", subject=str(path)
+            f"Input file '{path}' is no readable {path.suffix} file of numbers or pixels.",
+            subject=str(path),
         ) from error
     for name, array in arrays.items():
         _check(graph, name, array, path)

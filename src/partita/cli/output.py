@@ -99,7 +99,8 @@ def write_output(path: Path, data: bytes) -> None:
         partial.write_bytes(data)
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
         raise InputError(
             f"File '{path}' cannot be written: {error.strerror}.", subject=str(path)
         ) from error

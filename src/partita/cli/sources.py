@@ -129,7 +129,10 @@ def read_plan(
     plan = load_plan(path)
     graph = _read_plan_graph(path, plan, model, shapes)
     lab = load_cluster(_find(path, plan.cluster, cluster, "--cluster"))
-    check_plan(graph, plan, lab)
+    try:
+        check_plan(graph, plan, lab)
+    except PlanError as error:
+        raise PlanError(f"Plan file '{path}': {error}", subject=str(path)) from error
     return Loaded(plan, graph, lab)
 
 

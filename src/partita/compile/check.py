@@ -21,7 +21,10 @@ def check_plan(graph: Graph, plan: Plan, cluster: Cluster) -> None:
     Raises:
         PlanError: Lists every broken rule, each with its place in the plan.
     """
-    faults = [*_identity_faults(graph, plan, cluster), *_stage_faults(graph, plan, cluster)]
+    faults = list(_identity_faults(graph, plan, cluster))
+    if plan.model.hash == graph.hash:
+        # Of another model's plan no layer would be known.
+        faults += _stage_faults(graph, plan, cluster)
     if faults:
         more = "".join(f"; {fault}" for fault in faults[1:8])
         rest = f"; and {len(faults) - 8} more" if len(faults) > 8 else ""

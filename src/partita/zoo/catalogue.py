@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -104,7 +105,8 @@ def write_model(model: onnx.ModelProto, path: str | Path) -> None:
         part.write_bytes(model.SerializeToString())
         os.replace(part, target)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise ModelError(
             f"Model file '{path}' cannot be written: {error.strerror}.", subject=str(path)
         ) from error
