@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import numpy as np
+from onnx.helper import np_dtype_to_tensor_dtype
 
 from partita.cluster import Cluster
 from partita.compile.layout import Layout, build_layout, work_builder
@@ -91,8 +92,7 @@ def _dtype(builder: WorkBuilder, work: FragmentWork, tensor: str) -> str:
     specs = builder.graph.tensors
     if tensor in specs:
         return specs[tensor].dtype
-    core = builder.core_output(builder.graph.layer(work.layers[0].layer))
-    return specs[core].dtype
+    return builder.sum_dtype(builder.graph.layer(work.layers[0].layer))
 
 
 def _write_partial(
@@ -109,7 +109,18 @@ def _write_partial(
     form, view, part = found[0], builder.regions.view(node), work.inputs[0][1]
     args = writer.arguments(node, form.needs(view, part), held)
     name, box = work.outputs[0]
-    held[name] = (form.emit_partial(view, part, args, writer), box)
+    dtype = form.sum_dtype(view)
+    if dtype == view.dtype:
+        made = form.emit_partial(view, part, args, writer)
+    elif form.widens_input:
+        made = form.emit_partial(view, part, [_cast(writer, args[0], dtype), *args[1:]], writer)
+    else:
+        made = _cast(writer, form.emit_partial(view, part, args, writer), dtype)
+    held[name] = (made, box)
+
+
+def _cast(writer: FragmentWriter, name: str, dtype: str) -> str:
+    return writer.node("Cast", [name], {"to": np_dtype_to_tensor_dtype(np.dtype(dtype))})[0]
 
 
 def _write_merge(
@@ -128,5 +139,11 @@ def _write_merge(
         for index, box in form.merge_needs(view, core_box).items()
     }
     parts = [f"i{number}" for number in range(work.parts)]
-    held[node.outputs[0]] = (form.emit_merge(view, parts, consts, writer), core_box)
+    wide = replace(view, dtype=form.sum_dtype(view))
+    if wide.dtype != view.dtype:
+        consts = {index: _cast(writer, name, wide.dtype) for index, name in consts.items()}
+    made = form.emit_merge(wide, parts, consts, writer)
+    if wide.dtype != view.dtype:
+        made = _cast(writer, made, view.dtype)
+    held[node.outputs[0]] = (made, core_box)
     writer.followers(layer.name, boxes, held)

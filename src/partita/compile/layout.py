@@ -183,6 +183,7 @@ class _Build:
         """Add partial results on each shard's device and the merges of them."""
         layer = self.graph.layer(stage.layers[0])
         core = self.builder.core_output(layer)
+        dtype = self.builder.sum_dtype(layer)
         keeper = next((self.kept[made] for made in layer.outputs if made in self.kept), None)
         partials = []
         for number, shard in enumerate(stage.shards):
@@ -190,8 +191,7 @@ class _Build:
             if part.is_empty:
                 continue
             name = f"{core}#{stage.name}.{number}"
-            spec = self.graph.tensors[core]
-            self.specs[name] = TensorSpec(name, spec.shape, spec.dtype)
+            self.specs[name] = TensorSpec(name, self.spec(core).shape, dtype)
             if keeper is not None:
                 # Sums of parts tell as much as the tensor that comes of them.
                 self.kept[name] = keeper

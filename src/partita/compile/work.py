@@ -146,6 +146,13 @@ class WorkBuilder:
         """Return the tensor that the layer's core writes, before the fused followers."""
         return self.graph.nodes[layer.nodes[0]].outputs[0]
 
+    def sum_dtype(self, layer: Layer) -> str:
+        """Return the type of the layer's partial results."""
+        found = self.regions.partial_form(layer)
+        if found is None:
+            return self.graph.tensors[self.core_output(layer)].dtype
+        return found[0].sum_dtype(self.regions.view(self.graph.nodes[layer.nodes[0]]))
+
     def partial(self, layer: Layer, part: Region, name: str) -> FragmentWork:
         """Return the work that sums the layer's core over ``part`` of its first input."""
         key = (layer.name, part, name)

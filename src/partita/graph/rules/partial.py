@@ -22,7 +22,21 @@ _SUMS = ("ReduceSum",)
 
 
 class PartialForm:
-    """How one kind of core is computed over a box of its first input and merged."""
+    """How one kind of core is computed over a box of its first input and merged.
+
+    Attributes:
+        widens_input: Whether a half-precision input must be widened before it is summed, not after:
+            a sum over thousands of positions leaves half precision's range.
+    """
+
+    widens_input = False
+
+    def sum_dtype(self, view: NodeView) -> str:
+        """Return the type of a partial result: single precision where the core's is half.
+
+        Half-precision sums of partials would be rounded once per shard.
+        """
+        return "float32" if view.dtype == "float16" else view.dtype
 
     def split_axes(self, view: NodeView) -> tuple[int, ...]:
         """Return the axes of the first input that may be divided among shards."""
@@ -142,6 +156,12 @@ class PartialMatMul(PartialForm):
 
 class PartialReduce(PartialForm):
     """Mean, sum or maximum over axes, each shard over its own box."""
+
+    widens_input = True
+
+    def sum_dtype(self, view: NodeView) -> str:
+        """Return the type of a partial result; a maximum keeps its own."""
+        return view.dtype if view.node.op in _MAXIMA else super().sum_dtype(view)
 
     def split_axes(self, view: NodeView) -> tuple[int, ...]:
         """Return the reduced axes."""
