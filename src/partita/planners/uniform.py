@@ -135,12 +135,12 @@ def _cells(shape: tuple[int, ...], options: UniformOptions) -> list[Region]:
     if options.axis == "output_channels":
         return [whole.with_axis(1, span) for span in split_extent(shape[1], options.shares)]
     rows = split_extent(shape[2], options.shares)
-    if options.axis == "rows" or len(shape) < 4:
-        columns = [(0, shape[3])] if len(shape) > 3 else []
-    else:
-        columns = split_extent(shape[3], (2, 3))
-    if not columns:
+    if options.axis == "rows":
         return [whole.with_axis(2, span) for span in rows]
+    if len(shape) < 4:
+        # Without columns the second tile of each row is empty.
+        return [whole.with_axis(2, part) for a, b in rows for part in ((a, b), (b, b))]
+    columns = split_extent(shape[3], (2, 3))
     return [whole.with_axis(2, row).with_axis(3, column) for row, column in product(rows, columns)]
 
 
