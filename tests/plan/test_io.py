@@ -111,6 +111,18 @@ def test_keys_of_the_wrong_type_are_named(
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("place", [(), ("stages", 0), ("stages", 0, "shards", 0), ("model",)])
+def test_a_misspelt_key_is_refused(place: tuple[str | int, ...]) -> None:
+    """A key that no plan has is named: a misspelt ``keep_on`` must not pass for none."""
+    data = json.loads(dump_plan(PLAN))
+    inner = data
+    for key in place:
+        inner = inner[key]
+    inner["kepe_on"] = {}
+    with pytest.raises(PlanError, match="unknown field `kepe_on`"):
+        load_plan(json.dumps(data).encode())
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """A plan file that is not there is told by name."""
     with pytest.raises(PlanError, match=r"gone\.json' cannot be read: No such file"):

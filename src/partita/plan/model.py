@@ -15,7 +15,7 @@ SplitAxis = Literal[
 ]
 
 
-class Shard(msgspec.Struct, frozen=True, omit_defaults=True):
+class Shard(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One device's part of a stage.
 
     Attributes:
@@ -29,7 +29,7 @@ class Shard(msgspec.Struct, frozen=True, omit_defaults=True):
     boxes: dict[str, Region] = {}
 
 
-class Stage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Stage(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Layers that run as one step on each of their devices.
 
     Attributes:
@@ -48,7 +48,7 @@ class Stage(msgspec.Struct, frozen=True, omit_defaults=True):
     merge: tuple[Shard, ...] = ()
 
 
-class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
+class Identity(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Name for people and hash for machines of a model or cluster.
 
     Attributes:
@@ -60,7 +60,7 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     path: str = ""
 
 
-class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The complete decision.
 
     Attributes:
