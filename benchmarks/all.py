@@ -72,6 +72,8 @@ def run(one: Benchmark) -> dict[str, Any]:
         )
     except subprocess.TimeoutExpired:
         return {"state": f"took longer than {MOST_S:.0f} s"}
+    if done.returncode < 0:
+        return {"state": f"ended from outside by signal {-done.returncode}"}
     found = parse(done.stdout)
     # 1 says that a target was missed: its rows are there all the same.
     if found is None or done.returncode not in (0, 1):
