@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -272,6 +273,65 @@ def _blocks(net: Net, x: str) -> str | None:
     return net.add("SpaceToDepth", [x], made, blocksize=2)
 
 
+def _attend(net: Net, x: str) -> str | None:
+    """Attention of every position to every other, each channel one number of its vector."""
+    shape = net.shapes[x]
+    positions = prod(shape[2:])
+    if positions > 60:
+        return None
+    flat, turned = (shape[0], shape[1], positions), (shape[0], positions, shape[1])
+    keys = net.add("Reshape", [x, net.ints(*flat)], flat)
+    queries = net.add("Transpose", [keys], turned, perm=[0, 2, 1])
+    scores = net.add("MatMul", [queries, keys], (shape[0], positions, positions))
+    shares = net.add("Softmax", [scores], (shape[0], positions, positions), axis=-1)
+    mixed = net.add("MatMul", [shares, queries], turned)
+    back = net.add("Transpose", [mixed], flat, perm=[0, 2, 1])
+    made = net.add("Reshape", [back, net.ints(*shape)], shape)
+    for name in (keys, queries, scores, shares, mixed, back):
+        del net.shapes[name]
+    return made
+
+
+def _project(net: Net, x: str) -> str:
+    """Multiply the last axis with a matrix."""
+    shape, some = net.shapes[x], net.rng.randint(2, 6)
+    w = net.constant(np.ascontiguousarray(net.constants[net.weights(some, shape[-1])].T))
+    return net.add("MatMul", [x, w], (*shape[:-1], some))
+
+
+def _standardise(net: Net, x: str) -> str:
+    """Normalise each sample over its positions, or over its last axis."""
+    shape = net.shapes[x]
+    op, extent = net.rng.choice(
+        [("InstanceNormalization", shape[1]), ("LayerNormalization", shape[-1])]
+    )
+    params = [net.weights(extent, spread=0.5) for _ in range(2)]
+    return net.add(op, [x, *params], shape, epsilon=0.1)
+
+
+def _over_channels(net: Net, x: str) -> str:
+    """Divide by a sum over channels, one number per position."""
+    shape = net.shapes[x]
+    op = net.rng.choice(["ReduceSumSquare", "ReduceL2", "ReduceMax"])
+    top = net.add(op, [x, net.ints(1)], (shape[0], 1, *shape[2:]), keepdims=1)
+    positive = net.add("Softplus", [top], net.shapes[top])
+    return net.add("Div", [x, positive], shape)
+
+
+def _repeat(net: Net, x: str) -> str:
+    shape, axis = net.shapes[x], net.rng.randint(1, len(net.shapes[x]) - 1)
+    times = [2 if place == axis else 1 for place in range(len(shape))]
+    made = tuple(extent * n for extent, n in zip(shape, times, strict=True))
+    return net.add("Tile", [x, net.ints(*times)], made)
+
+
+def _pick(net: Net, x: str) -> str:
+    shape, axis = net.shapes[x], net.rng.randint(1, len(net.shapes[x]) - 1)
+    chosen = [net.rng.randint(0, shape[axis] - 1) for _ in range(net.rng.randint(1, 5))]
+    made = (*shape[:axis], len(chosen), *shape[axis + 1 :])
+    return net.add("Gather", [x, net.ints(*chosen)], made, axis=axis)
+
+
 def _barrier(net: Net, x: str) -> str:
     """An operator without a region rule."""
     axis = net.constant(np.asarray(2, np.int64))
@@ -282,7 +342,8 @@ def _barrier(net: Net, x: str) -> str:
 STEPS: tuple[Step, ...] = (
     _conv, _conv, _conv, _conv, _conv_transpose, _pool, _pool, add_unary, _swish, _join, _join,
     _scale, _normalise, _concat, _concat_rows, _split, _slice, _pad, _resize, _excite, _softmax,
-    _lrn, _transpose, _shuffle, _blocks, _barrier,
+    _lrn, _transpose, _shuffle, _blocks, _barrier, _attend, _project, _standardise, _over_channels,
+    _repeat, _pick,
 )  # fmt: skip
 #: What ONNX Runtime computes in float16 on a CPU, and what does not amplify its rounding.
 HALF_STEPS: tuple[Step, ...] = (
