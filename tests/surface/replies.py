@@ -37,11 +37,16 @@ latency = "2 ms"
 #: Commands in order: later ones read what earlier ones wrote.
 COMMANDS: dict[str, list[str]] = {
     "zoo": ["zoo"],
+    "zoo NAME": ["zoo", "mobilenet_v2", "--size", "32", "-o", "z.onnx"],
     "inspect": ["inspect", "m.onnx"],
-    "plan": ["plan", "m.onnx", "--cluster", "pair.toml", "--planner", "cut", "-o", "p.json"],
+    "plan": ["plan", "m.onnx", "--cluster", "pair.toml", "--planner", "equal_rows", "-o", "p.json"],
     "simulate": ["simulate", "p.json"],
     "check": ["check", "p.json"],
-    "compare": ["compare", "m.onnx", "--cluster", "pair.toml", "--planners", "single,cut"],
+    "export": ["export", "p.json", "-o", "parts"],
+    "profile": ["profile", "m.onnx", "--repeats", "1", "-o", "p.profile.json"],
+    "run": ["run", "p.json", "--requests", "2", "--check", "-o", "answers", "--report", "report"],
+    "doctor": ["doctor"],
+    "compare": ["compare", "m.onnx", "--cluster", "pair.toml", "--planners", "single,equal_rows"],
     "error": ["inspect", "missing.onnx"],
 }
 
