@@ -11,7 +11,7 @@ from partita.cluster import Cluster
 from partita.compile import build_layout, compile_plan
 from partita.cost import CostModel
 from partita.execution import Report
-from partita.fabric import Endpoint, ZenohEndpoint, ZenohOptions
+from partita.fabric import Endpoint, TlsOptions, ZenohEndpoint, ZenohOptions
 from partita.graph import Graph
 from partita.lab import start_lab
 from partita.leader import DeployOptions, Session
@@ -20,6 +20,21 @@ from partita.plan import Plan
 from partita.report.tables import describe_change
 from partita.simulation import simulate as simulate_program
 from partita.units import format_seconds
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a leader reaches workers.
+
+    Attributes:
+        workers: Whether running workers are used; by default where a device has an address.
+        insecure: Reach workers beyond this machine without credentials.
+        tls: Certificate files, where the workers ask for them.
+    """
+
+    workers: bool | None = None
+    insecure: bool = False
+    tls: TlsOptions | None = None
 
 
 def simulate(
@@ -46,7 +61,7 @@ def simulate(
 
 @contextlib.contextmanager
 def deploy(
-    plan: Plan, graph: Graph, cluster: Cluster, *, insecure: bool = False
+    plan: Plan, graph: Graph, cluster: Cluster, access: Access | None = None
 ) -> Iterator[Session]:
     """Deploy a plan and yield the session that runs it.
 
@@ -57,7 +72,7 @@ def deploy(
         plan: For this graph and cluster.
         graph: The network.
         cluster: The devices.
-        insecure: Reach workers beyond this machine without credentials.
+        access: How running workers are reached.
 
     Raises:
         PlanError: The plan cannot be compiled for the cluster.
@@ -66,25 +81,23 @@ def deploy(
     compiled = compile_plan(graph, plan, cluster)
     options = DeployOptions(planner=plan.planner, seed=plan.seed)
     with (
-        open_endpoint(cluster, insecure=insecure) as endpoint,
+        open_endpoint(cluster, access) as endpoint,
         deploy_compiled(compiled, endpoint, options) as session,
     ):
         yield session
 
 
 @contextlib.contextmanager
-def open_endpoint(
-    cluster: Cluster, *, workers: bool | None = None, insecure: bool = False
-) -> Iterator[Endpoint]:
+def open_endpoint(cluster: Cluster, access: Access | None = None) -> Iterator[Endpoint]:
     """Yield a leader's endpoint that reaches the cluster's workers, emulated ones if need be.
 
     Args:
         cluster: The devices.
-        workers: Whether running workers are used; by default where a device has an address.
-        insecure: Reach workers beyond this machine without credentials.
+        access: Whether and how running workers are reached.
     """
+    access = access or Access()
     addresses = tuple(device.address for device in cluster.devices if device.address)
-    if not (bool(addresses) if workers is None else workers):
+    if not (bool(addresses) if access.workers is None else access.workers):
         with start_lab(cluster) as lab:
             yield lab.endpoint
         return
@@ -94,7 +107,8 @@ def open_endpoint(
         cluster.name,
         connect=addresses,
         multicast=len(addresses) < len(cluster.devices),
-        insecure=insecure,
+        tls=access.tls,
+        insecure=access.insecure,
     )
     endpoint = ZenohEndpoint(options)
     try:

@@ -67,11 +67,28 @@ def test_garbage_without_a_stamp_is_rejected() -> None:
     seen = threading.Event()
     b.on_error(errors.append)
     b.on_data(lambda source, header, payload: seen.set())
-    raw.send("b", b"short", b"")
-    raw.send("b", b"\xff" * 8, b"")
-    raw.send("b", bytes(8) + b"good", b"")
+    raw.send("b", b"\x01short", b"")
+    raw.send("b", b"\x01" + b"\xff" * 8, b"")
+    raw.send("b", b"\x01" + bytes(8) + b"good", b"")
     assert seen.wait(5)
     assert [error.device for error in errors] == ["raw", "raw"]
+    b.close()
+    raw.close()
+
+
+def test_endpoints_that_shape_nothing_take_part() -> None:
+    """A frame without a stamp is delivered at once; only what is delayed is stamped."""
+    fabric = MemoryFabric()
+    raw, b = fabric.endpoint("raw"), ShapedEndpoint(fabric.endpoint("b"), {})
+    seen: list[bytes] = []
+    both = threading.Barrier(2, timeout=5)
+    b.on_data(lambda source, header, payload: (seen.append(header), both.wait()))  # type: ignore[func-returns-value]
+    raw.on_data(lambda source, header, payload: (seen.append(header), both.wait()))  # type: ignore[func-returns-value]
+    raw.send("b", b"\x93plain", b"")
+    both.wait()
+    b.send("raw", b"\x93back", b"")
+    both.wait()
+    assert seen == [b"\x93plain", b"\x93back"]
     b.close()
     raw.close()
 

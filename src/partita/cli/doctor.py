@@ -8,7 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from partita.cli.flags import DebugOpt, JsonOpt
+from partita.cli.credentials import read_access
+from partita.cli.flags import (
+    AuthorityOpt,
+    CertificateOpt,
+    DebugOpt,
+    InsecureOpt,
+    JsonOpt,
+    KeyOpt,
+)
 
 _PLAN = ("onnx", "networkx", "scipy", "sklearn", "matplotlib", "PIL")
 
@@ -21,9 +29,10 @@ def register(app: typer.Typer) -> None:
         cluster: Annotated[
             Path | None, typer.Option("--cluster", help="Also ask this cluster's workers.")
         ] = None,
-        insecure: Annotated[
-            bool, typer.Option("--insecure", help="Reach workers without credentials.")
-        ] = False,
+        insecure: InsecureOpt = False,
+        authority: AuthorityOpt = None,
+        certificate: CertificateOpt = None,
+        key: KeyOpt = None,
         json: JsonOpt = False,
         debug: DebugOpt = False,
     ) -> int:
@@ -35,7 +44,10 @@ def register(app: typer.Typer) -> None:
         facts = examine_machine()
         payload: dict[str, Any] = {"machine": facts, "workers": []}
         if cluster is not None:
-            payload["workers"] = ask_workers(cluster, insecure)
+            access = read_access(
+                True, insecure, authority=authority, certificate=certificate, key=key
+            )
+            payload["workers"] = ask_workers(cluster, access)
         rows = [(key.replace("_", " "), _words(value)) for key, value in facts.items()]
         rows += [(f"worker {one['name']}", _words(one)) for one in payload["workers"]]
         table = draw_table(TableData("Doctor", ("what", "found"), tuple(rows), text_columns=2))
@@ -83,29 +95,24 @@ def examine_machine() -> dict[str, Any]:
     return facts
 
 
-def ask_workers(path: Path, insecure: bool) -> list[dict[str, Any]]:
+def ask_workers(path: Path, access: Any) -> list[dict[str, Any]]:
     """Return what each worker of a cluster says of itself; those that do not answer say so."""
     import time
 
+    from partita.api import open_endpoint
     from partita.cluster import load_cluster
-    from partita.fabric import ZenohEndpoint, ZenohOptions
     from partita.leader.crew import Crew
 
     cluster = load_cluster(path)
-    addresses = tuple(device.address for device in cluster.devices if device.address)
-    options = ZenohOptions("doctor", cluster.name, connect=addresses, insecure=insecure)
-    endpoint = ZenohEndpoint(options)
-    try:
+    with open_endpoint(cluster, access) as endpoint:
         deadline_s = time.monotonic() + 5.0
         while set(cluster.names) - endpoint.peers() and time.monotonic() < deadline_s:
             time.sleep(0.05)
         there = [name for name in cluster.names if name in endpoint.peers()]
         infos = Crew(endpoint, there).greet() if there else {}
-        return [
-            {"name": name, "state": "ready", "providers": list(infos[name].providers)}
-            if name in infos
-            else {"name": name, "state": "does not answer"}
-            for name in cluster.names
-        ]
-    finally:
-        endpoint.close()
+    return [
+        {"name": name, "state": "ready", "providers": list(infos[name].providers)}
+        if name in infos
+        else {"name": name, "state": "does not answer"}
+        for name in cluster.names
+    ]

@@ -56,3 +56,13 @@ WireOpt = Annotated[
 ]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 DebugOpt = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
+InsecureOpt = Annotated[
+    bool, typer.Option("--insecure", help="Reach workers beyond this machine without credentials.")
+]
+AuthorityOpt = Annotated[
+    Path | None, typer.Option("--authority", help="Certificate of the authority (PEM).")
+]
+CertificateOpt = Annotated[
+    Path | None, typer.Option("--certificate", help="This machine's certificate (PEM).")
+]
+KeyOpt = Annotated[Path | None, typer.Option("--key", help="Its private key (PEM).")]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from partita.cli.flags import DebugOpt, JsonOpt
+
+if TYPE_CHECKING:
+    from partita.cluster import Cluster
 
 EXAMPLE = """\
 [cluster]
@@ -53,6 +57,10 @@ def register(app: typer.Typer) -> None:
         network: Annotated[
             str, typer.Option("--network", help="user, or netns (root); the file's by default.")
         ] = "",
+        output: Annotated[
+            Path | None,
+            typer.Option("-o", "--output", help="Cluster file to write, with the addresses."),
+        ] = None,
         example: Annotated[
             Path | None, typer.Option("--example", help="Write an example cluster file and stop.")
         ] = None,
@@ -73,32 +81,51 @@ def register(app: typer.Typer) -> None:
             raise InputError(
                 f"--network is '{network}', allowed: user, netns.", subject="--network"
             )
-        return hold_lab(cluster, network, as_json=json)
+        return hold_lab(cluster, network, output, as_json=json)
 
 
-def hold_lab(path: Path, network: str, *, as_json: bool) -> int:
-    """Run a lab until a signal ends it."""
+def hold_lab(path: Path, network: str, output: Path | None, *, as_json: bool) -> int:
+    """Run a lab until a signal ends it; ``output`` tells other commands where its workers are."""
     import threading
 
-    from partita.cli.output import Reply, print_reply, say
-    from partita.cluster import load_cluster
+    from partita.cli.output import Reply, print_reply, say, write_output
+    from partita.cluster import dump_cluster, load_cluster
     from partita.lab import LabOptions, start_lab
     from partita.report import draw_table
     from partita.report.tables import TableData
 
     cluster = load_cluster(path)
-    with start_lab(cluster, LabOptions(network=network)) as running:
+    with start_lab(cluster, LabOptions(network=network, name=cluster.name)) as running:
         rows = tuple(
-            (device.name, f"{device.slow_down:g}x", str(running.processes[device.name].pid))
+            (
+                device.name,
+                f"{device.slow_down:g}x",
+                str(running.processes[device.name].pid),
+                running.addresses[device.name],
+            )
             for device in cluster.devices
         )
         payload = {
             "cluster": cluster.name,
-            "devices": [{"name": n, "slow_down": float(s[:-1]), "pid": int(p)} for n, s, p in rows],
+            "devices": [
+                {"name": n, "slow_down": float(s[:-1]), "pid": int(p), "address": a}
+                for n, s, p, a in rows
+            ],
             "not_emulated": list(running.left_out),
         }
-        table = draw_table(TableData(f"Lab '{cluster.name}'", ("device", "slow-down", "pid"), rows))
+        columns = ("device", "slow-down", "pid", "address")
+        table = draw_table(TableData(f"Lab '{cluster.name}'", columns, rows))
+        if output is not None:
+            write_output(output, dump_cluster(with_addresses(cluster, running.addresses)).encode())
         print_reply(Reply(payload, [table]), as_json=as_json)
         say("running; Ctrl-C ends it")
         threading.Event().wait()
     return 0
+
+
+def with_addresses(cluster: Cluster, addresses: Mapping[str, str]) -> Cluster:
+    """Return the cluster with the place of each worker."""
+    from dataclasses import replace
+
+    devices = tuple(replace(one, address=addresses[one.name]) for one in cluster.devices)
+    return replace(cluster, devices=devices)

@@ -9,7 +9,7 @@ from typing import Any
 _SIZES = (0, 4096, 65536, 262144, 1048576)
 
 
-def profile_links(path: Path | None, output: Path | None, insecure: bool) -> Any:
+def profile_links(path: Path | None, output: Path | None, access: Any) -> Any:
     """Measure every link of a cluster's workers, emulated ones if need be; return the reply.
 
     Raises:
@@ -28,7 +28,7 @@ def profile_links(path: Path | None, output: Path | None, insecure: bool) -> Any
     lab = load_cluster(path)
     found = []
     say("connecting to the workers")
-    with open_endpoint(lab, insecure=insecure) as endpoint, progress_bar("links") as advance:
+    with open_endpoint(lab, access) as endpoint, progress_bar("links") as advance:
         pairs = [pair for pair in permutations(lab.names, 2) if lab.link(*pair)]
         wait_for(endpoint, lab.names)
         for done, (source, target) in enumerate(pairs):

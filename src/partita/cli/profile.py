@@ -7,7 +7,17 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from partita.cli.flags import DebugOpt, JsonOpt, PlanClusterOpt, ShapeOpt
+from partita.cli.credentials import read_access
+from partita.cli.flags import (
+    AuthorityOpt,
+    CertificateOpt,
+    DebugOpt,
+    InsecureOpt,
+    JsonOpt,
+    KeyOpt,
+    PlanClusterOpt,
+    ShapeOpt,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -25,9 +35,10 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--links", help="Measure the links of --cluster instead.")
         ] = False,
         cluster: PlanClusterOpt = None,
-        insecure: Annotated[
-            bool, typer.Option("--insecure", help="Reach workers without credentials.")
-        ] = False,
+        insecure: InsecureOpt = False,
+        authority: AuthorityOpt = None,
+        certificate: CertificateOpt = None,
+        key: KeyOpt = None,
         device: Annotated[str, typer.Option("--device", help="Name for it.")] = "this-machine",
         threads: Annotated[int, typer.Option("--threads", help="Threads per operator.")] = 1,
         provider: Annotated[
@@ -49,7 +60,10 @@ def register(app: typer.Typer) -> None:
         if links:
             from partita.cli.links import profile_links
 
-            return print_reply(profile_links(cluster, output, insecure), as_json=json)
+            access = read_access(
+                None, insecure, authority=authority, certificate=certificate, key=key
+            )
+            return print_reply(profile_links(cluster, output, access), as_json=json)
         if model is None or output is None:
             raise InputError("Give MODEL and -o FILE, or --links with --cluster FILE.")
         chosen = _check_rows(rows)

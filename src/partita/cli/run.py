@@ -9,11 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
+from partita.cli.credentials import read_access
 from partita.cli.flags import (
+    AuthorityOpt,
+    CertificateOpt,
     DebugOpt,
     EstimatorOpt,
     InFlightOpt,
+    InsecureOpt,
     JsonOpt,
+    KeyOpt,
     PlanArg,
     PlanClusterOpt,
     PlanModelOpt,
@@ -49,9 +54,10 @@ def register(app: typer.Typer) -> None:
                 " the cluster file gives addresses.",
             ),
         ] = None,
-        insecure: Annotated[
-            bool, typer.Option("--insecure", help="Reach workers without credentials.")
-        ] = False,
+        insecure: InsecureOpt = False,
+        authority: AuthorityOpt = None,
+        certificate: CertificateOpt = None,
+        key: KeyOpt = None,
         warm_up: Annotated[
             int, typer.Option("--warm-up", help="Runs before those that count.")
         ] = 1,
@@ -86,7 +92,10 @@ def register(app: typer.Typer) -> None:
         cost = read_cost(graph, loaded.cluster, profile, estimator)
         predicted = predict(cost, loaded.plan, len(feeds), in_flight)
         spare = cost if recover else None
-        with open_session(loaded, workers=workers, insecure=insecure, cost=spare) as session:
+        access = read_access(
+            workers, insecure, authority=authority, certificate=certificate, key=key
+        )
+        with open_session(loaded, access, spare) as session:
             session.run(feeds[:1] * warm_up, in_flight=1) if warm_up else None
             answers = session.run(feeds, in_flight=in_flight)
             measured = session.report()
@@ -95,9 +104,7 @@ def register(app: typer.Typer) -> None:
 
 
 @contextlib.contextmanager
-def open_session(
-    loaded: Any, *, workers: bool | None, insecure: bool, cost: Any | None
-) -> Iterator[Any]:
+def open_session(loaded: Any, access: Any, cost: Any | None) -> Iterator[Any]:
     """Deploy a plan and yield the session; ``cost`` is given to plan again after a loss."""
     from partita.api import open_endpoint
     from partita.cli.output import say
@@ -108,7 +115,7 @@ def open_session(
     options = DeployOptions(planner=loaded.plan.planner, seed=loaded.plan.seed)
     replan = None if cost is None else make_replan(cost)
     say("connecting to the workers")
-    with open_endpoint(loaded.cluster, workers=workers, insecure=insecure) as endpoint:
+    with open_endpoint(loaded.cluster, access) as endpoint:
         say("deploying")
         with deploy(compiled, endpoint, options, replan=replan) as session:
             say("running")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from partita.cli.flags import DebugOpt
-
-if TYPE_CHECKING:
-    from partita.fabric import TlsOptions
+from partita.cli.credentials import read_credentials
+from partita.cli.flags import AuthorityOpt, CertificateOpt, DebugOpt, KeyOpt
 
 
 def register(app: typer.Typer) -> None:
@@ -45,13 +43,9 @@ def register(app: typer.Typer) -> None:
         slow_down: Annotated[
             float, typer.Option("--slow-down", help="Emulate a slower device.")
         ] = 1.0,
-        authority: Annotated[
-            Path | None, typer.Option("--authority", help="Certificate of the authority (PEM).")
-        ] = None,
-        certificate: Annotated[
-            Path | None, typer.Option("--certificate", help="This device's certificate (PEM).")
-        ] = None,
-        key: Annotated[Path | None, typer.Option("--key", help="Its private key (PEM).")] = None,
+        authority: AuthorityOpt = None,
+        certificate: CertificateOpt = None,
+        key: KeyOpt = None,
         insecure: Annotated[
             bool, typer.Option("--insecure", help="Listen beyond this machine without credentials.")
         ] = False,
@@ -68,7 +62,7 @@ def register(app: typer.Typer) -> None:
             listen=(listen,),
             connect=tuple(connect or ()),
             multicast=multicast,
-            tls=_credentials(authority, certificate, key),
+            tls=read_credentials(authority, certificate, key),
             insecure=insecure,
         )
         options = WorkerOptions(
@@ -93,25 +87,3 @@ def _size(flag: str, text: str) -> int:
         return int(parse_quantity(text, "bytes"))
     except ValueError as error:
         raise InputError(f"{flag}: {error}.", subject=flag) from error
-
-
-def _credentials(
-    authority: Path | None, certificate: Path | None, key: Path | None
-) -> TlsOptions | None:
-    """Return TLS options from three files, or None where none is given.
-
-    Raises:
-        InputError: Only some of them are given, or one does not exist.
-    """
-    from partita.errors import InputError
-    from partita.fabric import TlsOptions
-
-    if authority is None and certificate is None and key is None:
-        return None
-    for path in (authority, certificate, key):
-        if path is None or not path.exists():
-            raise InputError(
-                f"Credentials need --authority, --certificate and --key, three files; got {path}.",
-                subject="--certificate",
-            )
-    return TlsOptions(str(authority), str(certificate), str(key))

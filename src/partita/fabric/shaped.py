@@ -26,7 +26,9 @@ from partita.fabric.medium import FileMedium
 from partita.waiting import Clock, MonotonicClock, sharpen_sleep
 
 Job = Callable[[], None]
-_STAMP = struct.Struct("<d")
+#: In front of what is delayed: a mark that no frame begins with, and when it is due.
+_STAMP = struct.Struct("<Bd")
+_MARK = 1
 #: Wake this long before a piece is due: condition waits end late, the clock's wait does not.
 _EARLY_S = 400e-6
 
@@ -79,7 +81,8 @@ class ShapedEndpoint:
 
     Args:
         inner: The endpoint that really sends; this one owns and closes it.
-        links: Shape of the link to each target; targets that are not named are not shaped.
+        links: Shape of the link to each target; what goes to others is not shaped, and endpoints
+            that shape nothing can receive it.
         origin_s: Time zero of the traces, on the clock; the same in all processes.
         clock: Where time comes from.
 
@@ -114,19 +117,22 @@ class ShapedEndpoint:
         link = self._links.get(target)
         now_s = self._clock.now_s()
         if link is None:
-            self._inner.send(target, _STAMP.pack(now_s) + header, payload)
+            self._inner.send(target, header, payload)
             return
         size_bytes = memoryview(payload).nbytes
         left_s, there_s = link.reserve(now_s - self._origin_s, size_bytes)
-        self._inner.send(target, _STAMP.pack(there_s + self._origin_s) + header, payload)
+        self._inner.send(target, _stamp(there_s + self._origin_s) + header, payload)
         self._clock.wait_until(left_s + self._origin_s)
 
     def on_data(self, callback: DataCallback) -> None:
         """Set the callback for pieces; each is delivered at its emulated time."""
 
         def receive(source: str, header: bytes, payload: memoryview) -> None:
+            if not is_stamped(header):
+                self._run(lambda: callback(source, header, payload))
+                return
             due_s = _read_stamp(source, header)
-            if self._clock.now_s() > due_s and source in self._links:
+            if self._clock.now_s() > due_s:
                 self.late += 1
             body = header[_STAMP.size :]
             self._data.put(due_s, lambda: self._run(lambda: callback(source, body, payload)))
@@ -144,13 +150,18 @@ class ShapedEndpoint:
     def notify(self, target: str, body: bytes) -> None:
         """Send one note; it arrives after the link's latency."""
         link = self._links.get(target)
-        due_s = self._clock.now_s() + (link.latency_s if link is not None else 0.0)
-        self._inner.notify(target, _STAMP.pack(due_s) + body)
+        if link is None:
+            self._inner.notify(target, body)
+            return
+        self._inner.notify(target, _stamp(self._clock.now_s() + link.latency_s) + body)
 
     def on_notify(self, callback: NoteCallback) -> None:
         """Set the callback for notes; each is delivered at its emulated time."""
 
         def receive(source: str, body: bytes) -> None:
+            if not is_stamped(body):
+                self._run(lambda: callback(source, body))
+                return
             due_s = _read_stamp(source, body)
             note = body[_STAMP.size :]
             self._notes.put(due_s, lambda: self._run(lambda: callback(source, note)))
@@ -230,10 +241,19 @@ class _Hold:
         return None
 
 
+def is_stamped(frame: bytes) -> bool:
+    """Whether a frame says when it is due; frames of endpoints that shape nothing do not."""
+    return frame[:1] == bytes((_MARK,))
+
+
+def _stamp(due_s: float) -> bytes:
+    return _STAMP.pack(_MARK, due_s)
+
+
 def _read_stamp(source: str, header: bytes) -> float:
     if len(header) < _STAMP.size:
-        raise RunError(f"Frame from {source!r} rejected: no time stamp.", device=source)
-    due_s: float = _STAMP.unpack_from(header)[0]
+        raise RunError(f"Frame from {source!r} rejected: no whole time stamp.", device=source)
+    due_s: float = _STAMP.unpack_from(header)[1]
     if not 0 <= due_s < 1e12:
         raise RunError(f"Frame from {source!r} rejected: time stamp {due_s}.", device=source)
     return due_s

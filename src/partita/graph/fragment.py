@@ -27,25 +27,31 @@ Held = dict[str, tuple[str, Region]]
 class BlobStore:
     """Weight slices by content hash, each cut and hashed once.
 
+    Args:
+        graph: Whose constants are cut.
+
     Attributes:
         blobs: SHA-256 in hex to the bytes, as a flat uint8 array.
     """
 
-    def __init__(self, constants: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        self._constants = constants
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
         self._hashes: dict[tuple[str, Region], str] = {}
         self.blobs: dict[str, np.ndarray[Any, np.dtype[np.uint8]]] = {}
 
     def cut(self, name: str, box: Region) -> np.ndarray[Any, Any]:
         """Return part of a constant."""
-        return self._constants[name][box.slices()]
+        return self._graph.constants[name][box.slices()]
 
     def add(self, name: str, box: Region) -> str:
         """Keep part of a constant as a blob and return its hash."""
         found = self._hashes.get((name, box))
         if found is None:
-            flat = np.ascontiguousarray(self.cut(name, box)).reshape(-1).view(np.uint8)
-            found = hashlib.sha256(flat.data).hexdigest()
+            part = self.cut(name, box)
+            flat = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+            whole = part.size == self._graph.constants[name].size
+            known = self._graph.constant_hash(name) if whole else ""
+            found = known or hashlib.sha256(flat.data).hexdigest()
             self._hashes[name, box] = found
             self.blobs[found] = flat
         return found

@@ -46,6 +46,7 @@ class LabOptions:
         store: Directory of content, shared by the workers; the user's cache by default.
         shaped: Whether links are emulated; off, all devices talk as fast as this machine can.
         shared_memory: Whether large pieces go through shared memory; never in namespaces.
+        name: Name under which other leaders find the workers; by default one of its own.
         network: ``user`` shapes links inside the processes; ``netns`` has the kernel do so, with a
             namespace per device (root only). Empty takes what the cluster file says.
     """
@@ -55,6 +56,7 @@ class LabOptions:
     shaped: bool = True
     shared_memory: bool = True
     network: str = ""
+    name: str = ""
 
 
 @dataclass
@@ -66,12 +68,14 @@ class Lab:
         endpoint: A leader's endpoint that reaches all workers, not shaped.
         processes: Per device, its worker.
         left_out: What of the links is not emulated, for people.
+        addresses: Per device, where its worker listens.
     """
 
     cluster: Cluster
     endpoint: Endpoint
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    addresses: dict[str, str] = field(default_factory=dict)
 
     def kill(self, device: str) -> None:
         """End a worker as a crash would."""
@@ -112,7 +116,7 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
             addresses = free_addresses(len(cluster.names))
             places = {n: Place(a) for n, a in zip(cluster.names, addresses, strict=True)}
             plan = LabPlan(cluster, options, directory, places)
-        lab = Lab(cluster, plan.open_leader())
+        lab = Lab(cluster, plan.open_leader(), addresses=plan.addresses)
         lab.left_out = left_out(cluster) if network == "netns" else ()
         stack.callback(lab.endpoint.close)
         stack.callback(end_processes, lab.processes)
@@ -140,7 +144,7 @@ class LabPlan:
         self.cluster = cluster
         self.options = options
         self.directory = directory
-        self.id = f"lab-{uuid.uuid4().hex[:8]}"
+        self.id = options.name or f"lab-{uuid.uuid4().hex[:8]}"
         self.origin_s = time.monotonic()
         self.addresses = {name: place.address for name, place in places.items()}
         self.is_private = any(place.is_private for place in places.values())
