@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from benchmarks.harness import Row, draw_inputs, find_model, make_parser, report, say
-from benchmarks.links import measure_fixed_costs
 from partita.cli.compare import choose_planners
 from partita.cluster import Cluster
 from partita.compile import compile_plan
@@ -27,7 +26,7 @@ from partita.errors import PlanError
 from partita.fabric import Endpoint
 from partita.graph import Graph, load_graph
 from partita.lab import start_lab
-from partita.leader import deploy
+from partita.leader import deploy, refine_cost
 from partita.plan import Plan
 from partita.planners import PlanOptions, find_plan
 from partita.profile import MeasureOptions, measure_profile
@@ -92,9 +91,11 @@ def measure(graph: Graph, cluster: Cluster, args: argparse.Namespace) -> list[Tr
     inputs = draw_inputs(graph)
     trials = []
     with start_lab(cluster) as lab:
-        fixed = measure_fixed_costs(lab.endpoint, cluster, graph)
+        cost = CostModel(graph, cluster, profiles=profile)
+        program = cost.layout(find_plan(cost, planner="single").plan).program
+        cost = refine_cost(lab.endpoint, cost, program)
+        fixed = cost.options
         say(f"message {2e3 * fixed.send_s:.2f} ms, request {1e3 * fixed.admit_s:.2f} ms")
-        cost = CostModel(graph, cluster, profiles=profile, options=fixed)
         for name, plan in list_plans(cost, choose_planners(args.planners), args.budget).items():
             times = try_plan(lab.endpoint, cost, plan, inputs, args.requests)
             trials.append(Trial(graph.name, name, len(plan.stages), *times))

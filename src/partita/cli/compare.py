@@ -86,18 +86,30 @@ def choose_planners(names: str) -> list[str]:
 
 
 def compare_planners(cost: Any, names: str, options: Any, runs: int) -> tuple[Any, list[Any]]:
-    """Return the reply, and the contenders for the chart."""
+    """Return the reply, and the contenders for the chart; with ``runs`` each plan is also run."""
+    from contextlib import ExitStack
+
     from partita.cli.output import Reply, progress_bar
+    from partita.lab import start_lab
+    from partita.planners import find_plan
     from partita.report import compare_table
 
     chosen = choose_planners(names)
     entries: list[dict[str, Any]] = []
-    with progress_bar("comparing") as advance:
+    with ExitStack() as stack:
+        endpoint = None
+        if runs:
+            from partita.leader import refine_cost
+
+            endpoint = stack.enter_context(start_lab(cost.cluster)).endpoint
+            program = cost.layout(find_plan(cost, planner="single").plan).program
+            cost = refine_cost(endpoint, cost, program)
+        advance = stack.enter_context(progress_bar("comparing"))
         for done, name in enumerate(chosen):
             advance(done, len(chosen), name)
             entries.append(_try_planner(cost, name, options))
-        if runs:
-            _measure(cost, [one for one in entries if "plan" in one], runs, advance)
+        if endpoint is not None:
+            _measure(endpoint, cost, [one for one in entries if "plan" in one], (runs, advance))
     contenders = [_contender(one) for one in entries]
     shown = [{key: v for key, v in one.items() if key != "plan"} for one in entries]
     return Reply({"planners": shown}, [compare_table(contenders)]), contenders
@@ -115,23 +127,24 @@ def _try_planner(cost: Any, name: str, options: Any) -> dict[str, Any]:
     return payload
 
 
-def _measure(cost: Any, entries: Sequence[dict[str, Any]], runs: int, advance: Any) -> None:
-    """Run each plan on one emulated cluster and add ``measured`` to its entry."""
+def _measure(
+    endpoint: Any, cost: Any, entries: Sequence[dict[str, Any]], how: tuple[int, Any]
+) -> None:
+    """Run each plan on the emulated cluster and add ``measured`` to its entry."""
     from partita.cli.inputs import draw_inputs
     from partita.cli.replies import describe_report
     from partita.compile import compile_plan
-    from partita.lab import start_lab
     from partita.leader import deploy
 
+    runs, advance = how
     inputs = draw_inputs(cost.graph, runs + 1, 0)
-    with start_lab(cost.cluster) as lab:
-        for done, entry in enumerate(entries):
-            advance(done, len(entries), f"running {entry['planner']}")
-            compiled = compile_plan(cost.graph, entry["plan"], cost.cluster)
-            with deploy(compiled, lab.endpoint) as session:
-                session.run(inputs[:1], in_flight=1)
-                session.run(inputs[1:])
-                entry["measured"] = describe_report(session.report())
+    for done, entry in enumerate(entries):
+        advance(done, len(entries), f"running {entry['planner']}")
+        compiled = compile_plan(cost.graph, entry["plan"], cost.cluster)
+        with deploy(compiled, endpoint) as session:
+            session.run(inputs[:1], in_flight=1)
+            session.run(inputs[1:])
+            entry["measured"] = describe_report(session.report())
 
 
 def _contender(entry: dict[str, Any]) -> Any:
@@ -142,7 +155,7 @@ def _contender(entry: dict[str, Any]) -> Any:
     measured = entry.get("measured")
     return Contender(
         entry["planner"],
-        predicted_s=entry["latency_s"]["mean"],
+        predicted_s=entry["latency_s"]["p50"],
         measured_s=measured["latency_s"]["p50"] if measured else None,
         images_per_second=entry["images_per_second"],
         moved_bytes=sum(link["bytes"] for link in entry["links"]),

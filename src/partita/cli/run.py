@@ -80,7 +80,7 @@ def register(app: typer.Typer) -> None:
         """Run on real or emulated workers; outputs, and measured beside predicted."""
         from partita.cli.inputs import draw_inputs, read_inputs
         from partita.cli.output import print_reply
-        from partita.cli.simulate import predict
+        from partita.cli.simulate import check_in_flight, predict
         from partita.cli.sources import read_cost, read_plan
         from partita.errors import InputError
 
@@ -90,36 +90,40 @@ def register(app: typer.Typer) -> None:
         graph = loaded.graph
         feeds = read_inputs(graph, inputs) if inputs else draw_inputs(graph, requests, seed)
         cost = read_cost(graph, loaded.cluster, profile, estimator)
-        predicted = predict(cost, loaded.plan, len(feeds), in_flight)
-        spare = cost if recover else None
+        check_in_flight(loaded.plan, in_flight)
         access = read_access(
             workers, insecure, authority=authority, certificate=certificate, key=key
         )
-        with open_session(loaded, access, spare) as session:
+        with open_session(loaded, access, cost, recover=recover) as (session, cost):
             session.run(feeds[:1] * warm_up, in_flight=1) if warm_up else None
             answers = session.run(feeds, in_flight=in_flight)
             measured = session.report()
+        predicted = predict(cost, loaded.plan, len(feeds), in_flight)
         shown = RunShown(loaded, predicted, measured, check, output, report)
         return print_reply(shown.finish(feeds, answers), as_json=json)
 
 
 @contextlib.contextmanager
-def open_session(loaded: Any, access: Any, cost: Any | None) -> Iterator[Any]:
-    """Deploy a plan and yield the session; ``cost`` is given to plan again after a loss."""
+def open_session(
+    loaded: Any, access: Any, cost: Any, *, recover: bool
+) -> Iterator[tuple[Any, Any]]:
+    """Deploy a plan; yield the session, and the cost model with the workers' fixed costs."""
     from partita.api import open_endpoint
     from partita.cli.output import say
     from partita.compile import compile_plan
-    from partita.leader import DeployOptions, deploy
+    from partita.leader import DeployOptions, deploy, refine_cost
 
     compiled = compile_plan(loaded.graph, loaded.plan, loaded.cluster)
     options = DeployOptions(planner=loaded.plan.planner, seed=loaded.plan.seed)
-    replan = None if cost is None else make_replan(cost)
     say("connecting to the workers")
     with open_endpoint(loaded.cluster, access) as endpoint:
+        say("measuring what messages cost")
+        cost = refine_cost(endpoint, cost, compiled.program)
+        replan = make_replan(cost) if recover else None
         say("deploying")
         with deploy(compiled, endpoint, options, replan=replan) as session:
             say("running")
-            yield session
+            yield session, cost
 
 
 def make_replan(cost: Any) -> Any:

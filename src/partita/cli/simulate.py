@@ -69,15 +69,9 @@ def predict(cost: Any, plan: Any, requests: int, in_flight: int | None) -> Any:
     Raises:
         InputError: More requests at a time are asked for than the plan allows.
     """
-    from partita.errors import InputError
     from partita.simulation import simulate as run
 
-    if in_flight is not None and not 1 <= in_flight <= plan.in_flight:
-        raise InputError(
-            f"--in-flight is {in_flight}, the plan allows 1 to {plan.in_flight}."
-            " Plan again with a larger --in-flight.",
-            subject="--in-flight",
-        )
+    check_in_flight(plan, in_flight)
     layout = cost.layout(plan)
     return run(
         layout.program,
@@ -87,3 +81,19 @@ def predict(cost: Any, plan: Any, requests: int, in_flight: int | None) -> Any:
         planner=plan.planner,
         seed=plan.seed,
     )
+
+
+def check_in_flight(plan: Any, in_flight: int | None) -> None:
+    """Return when the plan allows so many requests at a time.
+
+    Raises:
+        InputError: It does not.
+    """
+    from partita.errors import InputError
+
+    if in_flight is not None and not 1 <= in_flight <= plan.in_flight:
+        raise InputError(
+            f"--in-flight is {in_flight}, the plan allows 1 to {plan.in_flight}."
+            " Plan again with a larger --in-flight.",
+            subject="--in-flight",
+        )

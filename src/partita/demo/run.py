@@ -16,7 +16,7 @@ from partita.demo.whole import Array, compare_outputs, run_whole
 from partita.fabric import Endpoint
 from partita.graph import load_graph
 from partita.lab import start_lab
-from partita.leader import deploy
+from partita.leader import deploy, refine_cost
 from partita.leader.exactness import Difference
 from partita.plan import Plan
 from partita.planners import Costs, PlanOptions, find_plan
@@ -55,11 +55,15 @@ def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -
     graph = load_graph(model)
     say("measuring this machine")
     cost = CostModel(graph, cluster, profiles=measure_profile(graph, QUICKLY))
-    say(f"planning with '{options.planner}'")
     search = PlanOptions(budget_s=options.budget_s)
-    found = find_plan(cost, planner=options.planner, options=search)
     alone = find_plan(cost, planner="single", options=search)
     with start_lab(cluster) as lab:
+        say("measuring what messages cost")
+        program = build_layout(graph, alone.plan, cluster).program
+        cost = refine_cost(lab.endpoint, cost, program)
+        say(f"planning with '{options.planner}'")
+        found = find_plan(cost, planner=options.planner, options=search)
+        alone = find_plan(cost, planner="single", options=search)
         say("running on the best single device")
         single, _ = _try_plan(lab.endpoint, cost, alone.plan, [inputs] * options.runs)
         say("running divided")

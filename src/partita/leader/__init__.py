@@ -2,6 +2,7 @@
 
 from partita.leader.clocks import estimate_offset
 from partita.leader.deployment import Deployable, DeployOptions
+from partita.leader.fixed import measure_fixed_costs, refine_cost
 from partita.leader.links import LinkSample, measure_link
 from partita.leader.session import Session
 from partita.leader.start import deploy
@@ -13,5 +14,7 @@ __all__ = [
     "Session",
     "deploy",
     "estimate_offset",
+    "measure_fixed_costs",
     "measure_link",
+    "refine_cost",
 ]

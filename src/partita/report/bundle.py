@@ -36,8 +36,8 @@ class Contender:
 
     Attributes:
         planner: Name of the planner.
-        predicted_s: Predicted latency, mean.
-        measured_s: Measured latency, mean.
+        predicted_s: Predicted latency, median.
+        measured_s: Measured latency, median.
         images_per_second: Predicted throughput.
         moved_bytes: Payload bytes over all links, per request.
         search_s: Time that the planner took.

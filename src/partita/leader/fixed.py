@@ -1,0 +1,122 @@
+"""What messages and requests cost beyond links and computing, as measured on the workers in use."""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+
+from partita.cluster import Cluster, Link
+from partita.cost import CostModel, CostOptions
+from partita.fabric import Endpoint
+from partita.leader.links import measure_link
+from partita.leader.start import deploy
+from partita.program import (
+    DTYPE_BYTES,
+    Buffer,
+    Deliver,
+    DeviceProgram,
+    Feed,
+    Input,
+    Program,
+    TensorSpec,
+)
+from partita.regions import Region
+
+_MESSAGE_BYTES = 65_536
+_REPEATS = 9
+
+
+def measure_fixed_costs(endpoint: Endpoint, cluster: Cluster, program: Program) -> CostOptions:
+    """Return what a message and a request cost beyond what the links and the profiles say.
+
+    Half of a message's cost falls to its sender, half to its receiver.
+
+    Args:
+        endpoint: A leader's, that reaches the workers.
+        cluster: Its links, as they are planned with.
+        program: Of the network in question; requests cost more with larger inputs and outputs.
+
+    Raises:
+        RunError: A worker is missing or does not answer.
+    """
+    used = {part.device for part in program.devices}
+    links = [link for link in cluster.links if {link.source, link.target} <= used]
+    half_s = statistics.median([0.0] if not links else [_beyond_s(endpoint, one) for one in links])
+    admit_s = measure_admit_s(endpoint, program)
+    return CostOptions(admit_s=admit_s, receive_s=half_s / 2, send_s=half_s / 2)
+
+
+def _beyond_s(endpoint: Endpoint, link: Link) -> float:
+    """Return what a message takes beyond the link's own time."""
+    (sample,) = measure_link(
+        endpoint, link.source, link.target, (_MESSAGE_BYTES,), repeats=_REPEATS
+    )
+    ideal_s = link.per_message_s + sample.size_bytes / link.bandwidth_at(0.0) + link.latency_s
+    return max(0.0, sample.seconds - ideal_s)
+
+
+def measure_admit_s(endpoint: Endpoint, program: Program) -> float:
+    """Return what leader and requester do per request: a run that computes nothing.
+
+    It takes the network's inputs and gives back a part of the first of them that is about as large
+    as the network's outputs.
+    """
+    idle = make_idle_program(program)
+    inputs = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in idle.inputs}
+    with deploy(_Idle(idle), endpoint) as session:
+        session.run([inputs] * 3, in_flight=1)
+        session.run([inputs] * _REPEATS, in_flight=1)
+        return session.report().quantile_s(0.5)
+
+
+def refine_cost(endpoint: Endpoint, cost: CostModel, program: Program) -> CostModel:
+    """Return the cost model with the fixed costs of these workers, as measured."""
+    return CostModel(
+        cost.graph,
+        cost.cluster,
+        estimator=cost.estimator,
+        profiles=cost.profiles,
+        options=measure_fixed_costs(endpoint, cost.cluster, program),
+    )
+
+
+class _Idle:
+    """A program without fragments, ready to deploy."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.graphs: dict[str, bytes] = {}
+        self.blobs: dict[str, bytes] = {}
+
+
+def make_idle_program(program: Program) -> Program:
+    """Return the program of a network with the same inputs that hands back part of the first."""
+    first = program.inputs[0]
+    wanted = sum(_size_bytes(spec) for spec in program.outputs)
+    box = Region.full(first.shape)
+    for axis, extent in enumerate(first.shape):
+        share = min(1.0, wanted / max(1, _size_bytes(first)))
+        if extent > 1 and share < 1:
+            box = box.with_axis(axis, (0, max(1, round(extent * share))))
+            break
+    buffers = tuple(
+        Buffer(100 + k, spec.name, Region.full(spec.shape), spec.dtype, int(k == 0))
+        for k, spec in enumerate(program.inputs)
+    )
+    feeds = tuple(Feed(k, spec.name, 100 + k) for k, spec in enumerate(program.inputs))
+    deliver = Deliver(50, (Input(first.name, box, (100,)),))
+    return Program(
+        plan_hash="idle",
+        model_hash=program.model_hash,
+        requester=program.requester,
+        inputs=program.inputs,
+        outputs=(TensorSpec(first.name, box.shape, first.dtype),),
+        streams=(),
+        fragments=(),
+        devices=(DeviceProgram(program.requester, (*feeds, deliver), buffers),),
+    )
+
+
+def _size_bytes(spec: TensorSpec) -> int:
+    return int(np.prod(spec.shape, dtype=np.int64)) * DTYPE_BYTES.get(spec.dtype, 4)
