@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from partita.graph.node import Node
 from partita.graph.rules.base import (
     Array,
     Boxes,
@@ -93,6 +95,11 @@ def axis_map(view: NodeView, axis: int, scale: np.float32) -> AxisMap:
     return AxisMap(low, np.where(weight == 0, low, high), weight, extent)
 
 
+#: Coordinate modes in which a piece that begins elsewhere looks at the same places.
+_SHIFTABLE = ("half_pixel", "asymmetric", "pytorch_half_pixel")
+_MAPS: WeakKeyDictionary[Node, list[AxisMap] | None] = WeakKeyDictionary()
+
+
 class Resize(Rule):
     """Nearest and linear resizing; other modes need the resized axes whole."""
 
@@ -113,6 +120,12 @@ class Resize(Rule):
         return ratios
 
     def _maps(self, view: NodeView) -> list[AxisMap] | None:
+        """Return where outputs look, per axis; remembered per node."""
+        if view.node not in _MAPS:
+            _MAPS[view.node] = self._find_maps(view)
+        return _MAPS[view.node]
+
+    def _find_maps(self, view: NodeView) -> list[AxisMap] | None:
         if view.attr("mode", "nearest") not in ("nearest", "linear"):
             return None
         if view.attr("antialias", 0) or view.attr("exclude_outside", 0):
@@ -161,7 +174,7 @@ class Resize(Rule):
         return Region(tuple(span if kept else (0, extent) for kept, span, extent in rows))
 
     def emit(self, view: NodeView, outs: Boxes, args: Sequence[str], out: Emitter) -> list[str]:
-        """Write the node on whole axes, a repeat, or gathers with weights."""
+        """Write the node on whole axes, on the piece alone, or as gathers with weights."""
         if not self._is_known(view):
             return super().emit(view, outs, args, out)
         box = wanted(outs)
@@ -175,8 +188,12 @@ class Resize(Rule):
         if self._is_whole(maps, box):
             return self._emit_whole(view, box, args, out)
         name = args[0]
-        if self._is_repeat(view, maps, box, resized):
-            return [self._emit_repeat(view, spans, box, name, out)]
+        times = self._times(view, maps)
+        if times is not None:
+            name = self._emit_local(view, times, name, out)
+            pairs = zip(spans.bounds, times, strict=True)
+            made = Region(tuple((start * by, stop * by) for (start, stop), by in pairs))
+            return [out.crop(name, made, box)]
         for axis in resized:
             local = maps[axis].local(spans.bounds[axis][0], box.bounds[axis])
             name = self._emit_axis(view, local, axis, name, out)
@@ -198,30 +215,40 @@ class Resize(Rule):
             (name,) = copy_node(view, [args[0], "", out.constant(scales)], out, axes=None)
         return [out.crop(name, made, box)]
 
-    @staticmethod
-    def _is_repeat(view: NodeView, maps: list[AxisMap], box: Region, resized: list[int]) -> bool:
-        """Whether nearest upscaling just repeats each position a whole number of times."""
-        if view.attr("mode", "nearest") != "nearest":
-            return False
-        for axis in resized:
-            one, (start, stop) = maps[axis], box.bounds[axis]
+    def _times(self, view: NodeView, maps: list[AxisMap]) -> list[int] | None:
+        """Return by what whole number each axis grows, if that is the same at every position.
+
+        Nearest upscaling then repeats, and linear upscaling by a power of two has weights that are
+        exact in single precision wherever a piece begins.
+        """
+        linear = view.attr("mode", "nearest") == "linear"
+        if linear and view.attr("coordinate_transformation_mode", "half_pixel") not in _SHIFTABLE:
+            return None
+        found = []
+        for one, scale in zip(maps, self._scales(view), strict=True):
             times, rest = divmod(len(one.low), one.extent)
-            if rest or times < 1 or start % times or stop % times:
-                return False
-            if not bool((one.low == np.arange(len(one.low)) // times).all()):
-                return False
-        return True
+            if rest or times != scale or (linear and times & (times - 1)):
+                return None
+            repeats = bool((one.low == np.arange(len(one.low)) // times).all())
+            if not repeats and not linear:
+                return None
+            found.append(times)
+        return found
 
     @staticmethod
-    def _emit_repeat(view: NodeView, spans: Region, box: Region, name: str, out: Emitter) -> str:
-        scales = np.asarray(
-            [o / i for o, i in zip(box.shape, spans.shape, strict=True)], np.float32
-        )
-        attrs = {"mode": "nearest"}
+    def _emit_local(view: NodeView, times: list[int], name: str, out: Emitter) -> str:
+        """Write the upscaling of a piece on its own."""
+        scales = out.constant(np.asarray(times, np.float32))
+        mode = view.attr("mode", "nearest")
         if view.opset < 10:
-            return out.node("Upsample", [name, out.constant(scales)], attrs)[0]
-        attrs |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        return out.node("Resize", [name, "", out.constant(scales)], attrs)[0]
+            return out.node("Upsample", [name, scales], {"mode": mode})[0]
+        attrs = {"mode": mode}
+        if mode == "nearest":
+            attrs |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        else:
+            coordinates = view.attr("coordinate_transformation_mode", "half_pixel")
+            attrs["coordinate_transformation_mode"] = coordinates
+        return out.node("Resize", [name, "", scales], attrs)[0]
 
     @staticmethod
     def _emit_axis(view: NodeView, one: AxisMap, axis: int, name: str, out: Emitter) -> str:
