@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 import threading
 import time
 from typing import Protocol
@@ -11,6 +13,7 @@ from typing import Protocol
 _SPIN_S = 150e-6
 _PR_SET_TIMERSLACK = 29
 _SLACK_NS = 1000
+_NICE = 10
 _thread = threading.local()
 
 
@@ -40,6 +43,19 @@ class MonotonicClock:
             remaining_s = deadline_s - time.monotonic()
         while time.monotonic() < deadline_s:
             time.sleep(0)  # gives the interpreter lock to other threads
+
+
+def yield_to_others() -> None:
+    """Let other threads and processes go first when cores are short; lasts for this thread.
+
+    An emulated device computes for real in a fraction of its time; what it computes must not keep
+    messages of other emulated devices waiting, which would have cores of their own.
+    """
+    if getattr(_thread, "yields", False):
+        return
+    _thread.yields = True
+    with contextlib.suppress(AttributeError, OSError):  # not every system has threads' priorities
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 def sharpen_sleep() -> None:

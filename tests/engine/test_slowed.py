@@ -103,7 +103,7 @@ def test_factor_one_changes_nothing() -> None:
 
 def test_short_fragments_are_timed_more_often() -> None:
     """Runs go on until they took long enough together, so that one of them finds quiet."""
-    engine, _ = make([0.01, 0.01, *[0.004] * 12, 0.003, 0.004], 2)
+    engine, _ = make([0.01, 0.01, *[0.004] * 6, 0.003, 0.004], 2)
     runner = engine.load(b"", {})
     assert runner.calibrate(1) == pytest.approx(0.003)
 

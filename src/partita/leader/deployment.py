@@ -32,6 +32,7 @@ from partita.worker.messages import (
 )
 
 _POLL_S = 0.01
+_TIMINGS = 3
 _MARKS_PER_CALL = 10_000
 _last_epoch = 0
 
@@ -109,8 +110,9 @@ class Deployment:
             self._crew.each(self._load, self._devices)
             slowed = [name for name in self._devices if infos[name].slow_down > 1]
             self._crew.each(self._time, [n for n in self._devices if n not in slowed])
-            # Emulated devices share a machine: each must be timed while the others rest.
-            for name in slowed:
+            # Emulated devices share a machine: each must be timed while the others rest, and more
+            # than once, because the machine itself is slow at times.
+            for name in slowed * _TIMINGS:
                 self._time(name)
             activate = OfEpoch(self.epoch)
             self._crew.each(lambda n: self._crew.tell(n, "activate", activate), self._devices)
