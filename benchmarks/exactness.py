@@ -179,7 +179,9 @@ def examine(name: str) -> tuple[list[Row], dict[str, float]]:
     truth = find_truth(graph)
     found: dict[str, float] = {}
     for axis, shares in CASES:
-        found[name_case(axis, shares)] = find_difference(graph, truth, axis, shares)
+        case = name_case(axis, shares)
+        found[case] = find_difference(graph, truth, axis, shares)
+        say(f"{name}, {case}: {found[case]:.1e}")
         gc.collect()
     # Regions are remembered per graph object: the fault needs one that nobody asked before.
     spoiled = replace(graph)
@@ -223,7 +225,11 @@ def main() -> int:
     rows: list[Row] = []
     differences: dict[str, dict[str, float]] = {}
     for name in args.models:
-        more, differences[name] = examine(name)
+        try:
+            more, differences[name] = examine(name)
+        except Exception as error:
+            say(f"{name} failed: {type(error).__name__}: {error}")
+            more = [Row(f"{name} (failed)", "", float("inf"), None, None, "an answer", False)]
         rows += more
         gc.collect()
     if not args.json:

@@ -9,6 +9,7 @@ import numpy as np
 from partita.cluster import Cluster, Link
 from partita.cost import CostModel, CostOptions
 from partita.fabric import Endpoint
+from partita.leader.crew import Crew
 from partita.leader.links import measure_link
 from partita.leader.start import deploy
 from partita.program import (
@@ -25,6 +26,7 @@ from partita.regions import Region
 
 _MESSAGE_BYTES = 65_536
 _REPEATS = 9
+_WAIT_S = 10.0
 
 
 def measure_fixed_costs(endpoint: Endpoint, cluster: Cluster, program: Program) -> CostOptions:
@@ -41,6 +43,7 @@ def measure_fixed_costs(endpoint: Endpoint, cluster: Cluster, program: Program) 
         RunError: A worker is missing or does not answer.
     """
     used = {part.device for part in program.devices}
+    Crew(endpoint, sorted(used)).wait(_WAIT_S)
     links = [link for link in cluster.links if {link.source, link.target} <= used]
     half_s = statistics.median([0.0] if not links else [_beyond_s(endpoint, one) for one in links])
     admit_s = measure_admit_s(endpoint, program)
