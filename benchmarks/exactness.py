@@ -38,7 +38,8 @@ from partita.zoo import ZOO
 SHARES = ((1.0, 3.0), (1.0, 3.0, 2.0), (2.0, 1.0, 4.0, 1.0, 3.0))
 SOFTMAXES = ("Softmax", "LogSoftmax")
 SPATIAL = ("rows", "tiles")
-HALVES = ("half_squeezenet", "half_resnet50")
+#: Float16 models, and the float32 models that they are made of.
+HALVES = {"half_squeezenet": "light_squeezenet", "half_mobilenet_v2": "mobilenet_v2"}
 MODELS = (
     *(f"light_{name}" for name in LIGHT_MODELS),
     *ZOO,
@@ -52,7 +53,7 @@ CASES = tuple(product(UNIFORM_AXES, SHARES))
 def open_model(name: str) -> onnx.ModelProto:
     """Return a model by name, with the input of every softmax among its outputs."""
     if name in HALVES:
-        return expose_softmax(halve(find_model(name.replace("half_", "light_"))))
+        return expose_softmax(halve(find_model(HALVES[name])))
     if name == "plate-reader":
         from partita.demo.package import READER, load_resource
 
@@ -194,12 +195,12 @@ def examine(name: str) -> tuple[list[Row], dict[str, float]]:
 
 def make_rows(name: str, found: dict[str, float], allowed: float, seen: list[bool]) -> list[Row]:
     case, worst = max(found.items(), key=lambda item: item[1])
-    target = f"<= {allowed:g} of the largest value, all {len(found)} cases"
+    target = f"<= {allowed * 1e6:g} ppm of the largest value in all {len(found)} cases"
     return [
-        Row(f"{name} (worst: {case})", "", worst, None, None, target, worst <= allowed),
+        Row(f"{name} (worst: {case})", "ppm", worst * 1e6, None, None, target, worst <= allowed),
         Row(
             f"{name}, planted halo fault seen",
-            "",
+            "cases",
             sum(seen),
             None,
             None,
