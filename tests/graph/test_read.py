@@ -115,7 +115,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         path.write_bytes(data)
         assert "bad.onnx" in refusal(path)
     assert "cannot be read" in refusal(tmp_path / "none.onnx")
-    assert "cannot be read" in refusal(tmp_path)
+    assert "no regular file" in refusal(tmp_path)
 
 
 def test_unknown_domain_is_refused() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from partita.errors import ModelError
 from partita.graph import Graph
 from partita.graph.layer import Layer
 from partita.graph.regions import RegionMap
@@ -77,9 +78,13 @@ class WorkBuilder:
 
     Args:
         graph: The graph that all plans are for.
+
+    Raises:
+        ModelError: An output's shape depends on the data.
     """
 
     def __init__(self, graph: Graph) -> None:
+        refuse_moving_outputs(graph)
         self.graph = graph
         self.regions = RegionMap(graph)
         self._stages: dict[tuple[object, ...], FragmentWork] = {}
@@ -206,6 +211,22 @@ class WorkBuilder:
         """Return the box of the core's output that ``boxes`` of the layer's outputs need."""
         box = self.regions.merge_walk(layer, boxes).outs[0][0]
         return self.regions.whole(self.core_output(layer)) if box is None else box
+
+
+def refuse_moving_outputs(graph: Graph) -> None:
+    """Raise where an output's shape is not known beforehand: no part of it could be placed.
+
+    Raises:
+        ModelError: Names the output.
+    """
+    for tensor in graph.outputs:
+        if min(graph.tensors[tensor].shape, default=0) < 0:
+            raise ModelError(
+                f"Output '{tensor}' of model '{graph.name}' has a shape that depends on the data;"
+                " such a model can be inspected, not divided. End it before the node that makes"
+                " the shape, and do that on the answer.",
+                subject=tensor,
+            )
 
 
 def channel_share(graph: Graph, layer: Layer, boxes: dict[str, Region]) -> float:

@@ -175,6 +175,9 @@ class Graph:
             [self._value_info(name) for name in names] for names in (self.inputs, self.outputs)
         )
         graph = helper.make_graph([n.proto for n in self.nodes], self.name, inputs, outputs)
+        if len({node.name for node in graph.node}) < len(graph.node):
+            for number, node in enumerate(graph.node):
+                node.name = f"node-{number}"  # engines want names that are unique
         for name, array in self.constants.items():
             graph.initializer.append(numpy_helper.from_array(array, name))
         return helper.make_model(

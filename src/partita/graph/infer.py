@@ -54,9 +54,10 @@ def _infer_once(draft: Draft) -> str:
         fault = first_line(error)
         with suppress(Exception):  # What the rules cannot say is left to one run on zeros.
             model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    draft.infos = dict(draft.inputs)
-    for value in (*model.graph.value_info, *model.graph.output):
-        draft.infos[value.name] = value_info(value)
+    draft.infos = {
+        value.name: value_info(value) for value in (*model.graph.value_info, *model.graph.output)
+    }
+    draft.infos |= draft.inputs  # an output may be an input, handed on
     return fault
 
 

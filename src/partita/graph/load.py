@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx import helper
 
+from partita.errors import ModelError
 from partita.graph.draft import Draft, Info
 from partita.graph.fuse import Wiring, group_nodes
 from partita.graph.graph import Graph
@@ -11,7 +12,7 @@ from partita.graph.layers import make_layers
 from partita.graph.node import wrap_node
 from partita.graph.normalise import normalise
 from partita.graph.read import Shapes, Source, read_draft
-from partita.program import TensorSpec
+from partita.program import DTYPE_BYTES, TensorSpec
 
 
 def load_graph(source: Source, *, shapes: Shapes | None = None, name: str | None = None) -> Graph:
@@ -36,6 +37,8 @@ def load_graph(source: Source, *, shapes: Shapes | None = None, name: str | None
     draft.nodes = [draft.nodes[place] for group in groups for place in group]
     wiring = _wire(draft)
     tensors = _describe_tensors(draft)
+    refuse_types(draft, tensors)
+    refuse_chance(draft)
     layers = make_layers(wiring, _side_by_side(groups), draft.constants, tensors)
     return Graph(
         name=draft.name,
@@ -93,3 +96,39 @@ def _describe_tensor(name: str, info: Info | None) -> TensorSpec:
     shape = info.shape if info is not None and info.shape is not None else (-1,)
     dtype = helper.tensor_dtype_to_np_dtype(kind).name if kind else "object"
     return TensorSpec(name, shape, dtype)
+
+
+def refuse_types(draft: Draft, tensors: dict[str, TensorSpec]) -> None:
+    """Raise for a tensor of a type that cannot travel; what nobody knows the type of may stay.
+
+    Raises:
+        ModelError: Names the tensor, its type, and those allowed.
+    """
+    for spec in tensors.values():
+        info = draft.infos.get(spec.name)
+        if spec.dtype not in DTYPE_BYTES and info is not None and info.elem_type:
+            raise ModelError(
+                f"Tensor '{spec.name}' is of type {spec.dtype}, allowed: {', '.join(DTYPE_BYTES)}.",
+                subject=spec.name,
+            )
+
+
+_CHANCE = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+           "RandomUniformLike")  # fmt: skip
+
+
+def refuse_chance(draft: Draft) -> None:
+    """Raise for a node that draws random numbers: no division could be shown to be the whole.
+
+    Raises:
+        ModelError: Names the node.
+    """
+    for node in draft.nodes:
+        trains = node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]
+        if not node.domain and (node.op_type in _CHANCE or trains):
+            name = node.name or node.output[0]
+            raise ModelError(
+                f"Node '{name}' ({node.op_type}) draws random numbers, so that no answer can be"
+                " checked. Export the model for inference.",
+                subject=name,
+            )

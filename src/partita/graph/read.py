@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -64,12 +65,16 @@ def _compute_constant_outputs(draft: Draft) -> None:
             draft.nodes.append(helper.make_node("Identity", [value], [name]))
 
 
+#: Protocol buffers hold no more.
+_MOST_BYTES = 2**31 - 1
+
+
 def _read_model(source: Source) -> onnx.ModelProto:
     if isinstance(source, onnx.ModelProto):
         return source
     where = "bytes" if isinstance(source, bytes) else str(source)
     try:
-        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        data = source if isinstance(source, bytes) else _read_file(Path(source))
     except OSError as error:
         reason = error.strerror or str(error)
         raise ModelError(f"Model file '{where}' cannot be read: {reason}.", subject=where) from None
@@ -82,6 +87,25 @@ def _read_model(source: Source) -> onnx.ModelProto:
         why = f"is not a complete ONNX model: {len(data)} bytes without a readable graph"
         raise ModelError(f"'{where}' {why}. Export or copy it again.", subject=where)
     return model
+
+
+def _read_file(path: Path) -> bytes:
+    """Return a file's bytes.
+
+    Raises:
+        ModelError: It is no regular file, or larger than an ONNX file can be.
+        OSError: It cannot be read.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelError(f"Model file '{path}' is no regular file.", subject=str(path))
+    if status.st_size > _MOST_BYTES:
+        raise ModelError(
+            f"Model file '{path}' has {status.st_size} bytes, at most {_MOST_BYTES} fit in one ONNX"
+            " file. Keep the weights as external data.",
+            subject=str(path),
+        )
+    return path.read_bytes()
 
 
 def _opsets(model: onnx.ModelProto) -> dict[str, int]:

@@ -46,6 +46,9 @@ class RowAxes:
                 self._axes[tensor] = axis
         for layer in graph.layers:
             self._axes.update(self._follow(layer, self._axes))
+        for layer in graph.layers:  # in order, so that each finds those before it known
+            for tensor in layer.outputs:
+                self.unit(tensor)
 
     def axis(self, tensor: str) -> int | None:
         """Return the tensor's row axis; None where nothing follows the image's height."""

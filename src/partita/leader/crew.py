@@ -59,6 +59,7 @@ class Crew:
         self._beats: dict[str, float] = {}
         self._finished: dict[str, int] = {}
         self._alive: set[str] = set()
+        self._gone: set[str] = set()
         self._change = threading.Condition()
         endpoint.on_notify(self._take_note)
         endpoint.on_error(self._take_fault)
@@ -107,14 +108,27 @@ class Crew:
         Raises:
             RunError: It does not answer, or refuses.
         """
-        body = self.endpoint.call(device, method, encode_message(message), timeout_s)
-        return decode_message(body, answer)
+        return decode_message(self._call(device, method, message, timeout_s), answer)
 
     def tell(
         self, device: str, method: str, message: msgspec.Struct, timeout_s: float = CALL_TIMEOUT_S
     ) -> None:
         """Have a worker do something that has no answer; errors as in :meth:`ask`."""
-        self.endpoint.call(device, method, encode_message(message), timeout_s)
+        self._call(device, method, message, timeout_s)
+
+    def _call(self, device: str, method: str, message: msgspec.Struct, timeout_s: float) -> bytes:
+        """Return the answer of a worker; one that has left is not waited for."""
+        if device not in self._gone:
+            try:
+                return self.endpoint.call(device, method, encode_message(message), timeout_s)
+            except RunError:
+                if device not in self._gone:
+                    raise
+        raise RunError(
+            f"Device '{device}' was lost before the plan ran (asked for: {method}). Look at its"
+            " worker, or plan without it.",
+            device=device,
+        )
 
     def each(self, work: Callable[[str], R], names: Sequence[str] | None = None) -> dict[str, R]:
         """Return ``work(name)`` of each worker, all at the same time; the first error counts."""
@@ -162,6 +176,10 @@ class Crew:
     def _watch(self, name: str, alive: bool) -> None:
         was_there = name in self._alive
         (self._alive.add if alive else self._alive.discard)(name)
+        if alive:
+            self._gone.discard(name)
+        elif was_there:
+            self._gone.add(name)
         with self._change:
             self._change.notify_all()
         if not alive and was_there and name in self.names and self.listener is not None:

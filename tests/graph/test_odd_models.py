@@ -1,0 +1,115 @@
+"""Models that are valid but unusual: they work, or one line says why they do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from partita.cluster import Cluster
+from partita.compile import check_plan, compile_plan
+from partita.errors import ModelError
+from partita.graph import load_graph
+from partita.graph.splits import row_axes
+from partita.leader.exactness import check_exactness
+from partita.planners.uniform import UniformOptions, plan_uniform
+
+F = TensorProto.FLOAT
+
+
+def value(name: str, shape: list[int], kind: int = F) -> onnx.ValueInfoProto:
+    """Return a description of an input or output."""
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def conv(source: str, weight: str, target: str, name: str = "") -> onnx.NodeProto:
+    """Return a convolution that keeps height and width, its kernel left to the weights."""
+    return helper.make_node("Conv", [source, weight], [target], name=name, pads=[1, 1, 1, 1])
+
+
+def model_of(
+    nodes: list[onnx.NodeProto],
+    outputs: list[onnx.ValueInfoProto],
+    weights: dict[str, tuple[int, ...]],
+    kind: int = F,
+) -> onnx.ModelProto:
+    """Return a model with one image input ``x`` of 3 x 8 x 8 and drawn weights."""
+    rng = np.random.default_rng(1)
+    inits = [
+        numpy_helper.from_array(rng.standard_normal(shape, np.float32), name)
+        for name, shape in weights.items()
+    ]
+    graph = helper.make_graph(nodes, "odd", [value("x", [1, 3, 8, 8], kind)], outputs, inits)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def assert_divided_equals_whole(model: onnx.ModelProto) -> None:
+    """Check a division by rows over two devices."""
+    graph = load_graph(model)
+    cluster = Cluster.of(["a", "b"])
+    plan = plan_uniform(graph, cluster, UniformOptions("rows", (1, 2)))
+    check_plan(graph, plan, cluster)
+    feeds = {"x": np.random.default_rng(2).standard_normal((1, 3, 8, 8), np.float32)}
+    found = check_exactness(graph, compile_plan(graph, plan, cluster), [feeds])
+    assert max(one.relative for one in found) <= 1e-5
+
+
+def test_an_input_may_be_an_output() -> None:
+    """A tensor that is handed on untouched keeps its shape for the layers that read it."""
+    outputs = [value("y", [1, 4, 8, 8]), value("x", [1, 3, 8, 8])]
+    assert_divided_equals_whole(model_of([conv("x", "w", "y")], outputs, {"w": (4, 3, 3, 3)}))
+
+
+def test_nodes_may_share_a_name() -> None:
+    """Engines want unique node names; the whole model gets them."""
+    nodes = [conv("x", "w", "t", "n"), conv("t", "v", "y", "n")]
+    weights = {"w": (4, 3, 3, 3), "v": (2, 4, 3, 3)}
+    assert_divided_equals_whole(model_of(nodes, [value("y", [1, 2, 8, 8])], weights))
+
+
+def test_deep_chains_do_not_exhaust_the_stack() -> None:
+    """Row axes of a chain of many hundred layers are found in order, not by recursion."""
+    count = 400
+    nodes = [conv(f"t{k}" if k else "x", "w", f"t{k + 1}") for k in range(count)]
+    model = model_of(nodes, [value(f"t{count}", [1, 3, 8, 8])], {"w": (3, 3, 3, 3)})
+    assert row_axes(load_graph(model)).rows(f"t{count}") == 8
+
+
+@pytest.mark.parametrize("kind", [TensorProto.BFLOAT16, TensorProto.COMPLEX64])
+def test_types_that_cannot_travel_are_refused(kind: int) -> None:
+    """The message names tensor and type."""
+    node = helper.make_node("Identity", ["x"], ["y"])
+    again = helper.make_node("Transpose", ["y"], ["z"], perm=[0, 1, 3, 2])
+    model = model_of([node, again], [value("z", [1, 3, 8, 8], kind)], {}, kind)
+    with pytest.raises(ModelError, match=r"Tensor '.' is of type (bfloat16|complex64), allowed"):
+        load_graph(model)
+
+
+def test_chance_is_refused() -> None:
+    """A node that draws random numbers is named."""
+    node = helper.make_node("RandomNormalLike", ["x"], ["y"], name="noise")
+    with pytest.raises(ModelError, match=r"Node 'noise' .* draws random numbers"):
+        load_graph(model_of([node], [value("y", [1, 3, 8, 8])], {}))
+
+
+def test_outputs_of_unknown_length_cannot_be_planned() -> None:
+    """They load, and planning says what to do."""
+    node = helper.make_node("NonZero", ["x"], ["y"])
+    model = model_of([node], [helper.make_tensor_value_info("y", TensorProto.INT64, [4, None])], {})
+    graph = load_graph(model)
+    with pytest.raises(ModelError, match=r"Output 'y' .* depends on the data"):
+        plan_uniform(graph, Cluster.of(["a", "b"]), UniformOptions("rows", (1, 2)))
+
+
+def test_only_regular_files_of_possible_size_are_read(tmp_path: Path) -> None:
+    """A device that never ends, and a file larger than ONNX allows, are refused at once."""
+    with pytest.raises(ModelError, match="no regular file"):
+        load_graph("/dev/zero")
+    large = tmp_path / "large.onnx"
+    with large.open("wb") as file:
+        file.truncate(3 * 10**9)
+    with pytest.raises(ModelError, match="at most"):
+        load_graph(large)
