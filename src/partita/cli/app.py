@@ -84,7 +84,7 @@ def _as_partita_error(error: Exception) -> PartitaError:
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
         path = "partita" if context is None else context.command_path
-        return _usage(f"{error.format_message().rstrip('.')}. See '{path} --help'.")
+        return _usage(f"{error.format_message().rstrip('.?')}. See '{path} --help'.")
     what = f"{type(error).__name__}: {error}".partition("\n")[0]
     return PartitaError(f"Unexpected failure: {what}. Run again with --debug to see where.")
 

@@ -89,7 +89,7 @@ def compare_planners(cost: Any, names: str, options: Any, runs: int) -> tuple[An
     """Return the reply, and the contenders for the chart; with ``runs`` each plan is also run."""
     from contextlib import ExitStack
 
-    from partita.cli.output import Reply, progress_bar
+    from partita.cli.output import Reply, progress_bar, say
     from partita.lab import start_lab
     from partita.planners import find_plan
     from partita.report import compare_table
@@ -101,12 +101,16 @@ def compare_planners(cost: Any, names: str, options: Any, runs: int) -> tuple[An
         if runs:
             from partita.leader import refine_cost
 
+            say("starting one worker per device on this machine")
             endpoint = stack.enter_context(start_lab(cost.cluster)).endpoint
+            say("measuring what messages cost")
             program = cost.layout(find_plan(cost, planner="single").plan).program
             cost = refine_cost(endpoint, cost, program)
         advance = stack.enter_context(progress_bar("comparing"))
         for done, name in enumerate(chosen):
             advance(done, len(chosen), name)
+            if runs:
+                say(f"planning with '{name}'")
             entries.append(_try_planner(cost, name, options))
         if endpoint is not None:
             _measure(endpoint, cost, [one for one in entries if "plan" in one], (runs, advance))
@@ -132,6 +136,7 @@ def _measure(
 ) -> None:
     """Run each plan on the emulated cluster and add ``measured`` to its entry."""
     from partita.cli.inputs import draw_inputs
+    from partita.cli.output import say
     from partita.cli.replies import describe_report
     from partita.compile import compile_plan
     from partita.leader import deploy
@@ -140,6 +145,7 @@ def _measure(
     inputs = draw_inputs(cost.graph, runs + 1, 0)
     for done, entry in enumerate(entries):
         advance(done, len(entries), f"running {entry['planner']}")
+        say(f"running '{entry['planner']}'")
         compiled = compile_plan(cost.graph, entry["plan"], cost.cluster)
         with deploy(compiled, endpoint) as session:
             session.run(inputs[:1], in_flight=1)

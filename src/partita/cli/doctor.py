@@ -18,6 +18,7 @@ from partita.cli.flags import (
     KeyOpt,
 )
 
+_SAID = ("name", "state")
 _PLAN = ("onnx", "networkx", "scipy", "sklearn", "matplotlib", "PIL")
 
 
@@ -49,9 +50,14 @@ def register(app: typer.Typer) -> None:
             )
             payload["workers"] = ask_workers(cluster, access)
         rows = [(key.replace("_", " "), _words(value)) for key, value in facts.items()]
-        rows += [(f"worker {one['name']}", _words(one)) for one in payload["workers"]]
+        rows += [(f"worker {one['name']}", _worker_words(one)) for one in payload["workers"]]
         table = draw_table(TableData("Doctor", ("what", "found"), tuple(rows), text_columns=2))
         return print_reply(Reply(payload, [table]), as_json=json)
+
+
+def _worker_words(worker: dict[str, Any]) -> str:
+    more = [f"{key} {_words(value)}" for key, value in worker.items() if key not in _SAID]
+    return ", ".join([worker["state"], *more])
 
 
 def _words(value: Any) -> str:
@@ -104,6 +110,8 @@ def ask_workers(path: Path, access: Any) -> list[dict[str, Any]]:
     from partita.leader.crew import Crew
 
     cluster = load_cluster(path)
+    if not any(device.address for device in cluster.devices):
+        return [{"name": name, "state": "emulated by run and lab"} for name in cluster.names]
     with open_endpoint(cluster, access) as endpoint:
         deadline_s = time.monotonic() + 5.0
         while set(cluster.names) - endpoint.peers() and time.monotonic() < deadline_s:

@@ -77,7 +77,7 @@ def describe_link(source: str, target: str, samples: Any) -> dict[str, Any]:
 def link_toml(link: dict[str, Any]) -> str:
     """Return a link as lines of a cluster file."""
     return (
-        f"[[link]]\nfrom = {link['from']!r}\nto = {link['to']!r}\n"
+        f'[[link]]\nfrom = "{link["from"]}"\nto = "{link["to"]}"\n'
         f'bandwidth = "{link["bytes_per_s"] * 8 / 1e6:.3f} Mbit/s"\n'
         f'latency = "{link["message_s"] * 1e3:.4f} ms"\n\n'
     )

@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """List the models, or build one with weights from a seed."""
         from partita.cli.output import Reply, print_reply
-        from partita.errors import InputError
+        from partita.errors import InputError, ModelError
         from partita.report import draw_table
         from partita.report.tables import TableData
         from partita.zoo import ZOO, build_model, write_model
@@ -43,6 +43,8 @@ def register(app: typer.Typer) -> None:
             rows = tuple((e.name, f"{e.parameters:,}", f"{e.macs / 1e9:.3f}") for e in ZOO.values())
             table = draw_table(TableData("Zoo", ("name", "parameters", "GMAC"), rows))
             return print_reply(Reply({"models": entries}, [table]), as_json=json)
+        if name not in ZOO:
+            raise ModelError(f"Model '{name}' is not in the zoo, which has: {', '.join(ZOO)}.")
         if output is None:
             raise InputError(f"Model '{name}' needs a file to go to: give -o FILE.", subject="-o")
         write_model(build_model(name, seed=seed, batch=batch, size=size), output)
