@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Literal
 
@@ -44,7 +45,8 @@ def parse_quantity(text: object, quantity: Quantity) -> float:
         quantity: Which kind of unit is allowed.
 
     Raises:
-        ValueError: The unit is missing or unknown; the message lists those allowed.
+        ValueError: The unit is missing or unknown (the message lists those allowed), or the number
+            is too large.
 
     >>> parse_quantity("200 Mbit/s", "bandwidth")
     25000000.0
@@ -57,7 +59,10 @@ def parse_quantity(text: object, quantity: Quantity) -> float:
     if unit not in UNITS[quantity]:
         what = f"unit {unit!r} is unknown" if unit else f"{text!r} has no unit"
         raise ValueError(f"{what}; allowed units: {allowed}")
-    return float(number) * UNITS[quantity][unit]
+    value = float(number) * UNITS[quantity][unit]
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is too large a number")
+    return value
 
 
 def format_seconds(value_s: float) -> str:

@@ -248,6 +248,40 @@ CASES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         ("worker", "--name", "w", "--listen", "somewhere"),
         ("somewhere",),
     ),
+    **{
+        f"worker {' '.join(words)[:40]}": (_nothing, ("worker", "--name", "w", *words), named)
+        for words, named in (
+            (("--threads", "-1"), ("--threads", "-1", "allowed: 0 to 1024")),
+            (("--loaders", "0"), ("--loaders", "allowed: 1 to 64")),
+            (("--slow-down", "nan"), ("--slow-down nan", "at least 1 and at most 10000")),
+            (("--slow-down", "1e300"), ("--slow-down 1e+300", "at most 10000")),
+            (("--slow-down", "0.5"), ("--slow-down 0.5", "at least 1")),
+            (("--quota", "5 B"), ("--quota", "'5 B'", "1 MB")),
+            (("--quota", "1e300 GB"), ("--quota", "too large")),
+            (("--memory", "0 B"), ("--memory", "'0 B'", "1 MB")),
+            (("--provider", "Foo"), ("--provider 'Foo'", "CPUExecutionProvider")),
+            (("--store", "/dev/null"), ("--store '/dev/null'", "folder")),
+            (("--store", "/proc/foo"), ("--store '/proc/foo'", "folder")),
+            (("--name", "a/b"), ("'a/b'", "1 to 64 letters")),
+            (("--name", "*"), ("'*'", "1 to 64 letters")),
+            (("--name", ""), ("''", "1 to 64 letters")),
+            (("--cluster-name", "a b"), ("Cluster name 'a b'", "1 to 64 letters")),
+            (("--listen", "foo/127.0.0.1:1"), ("foo/127.0.0.1:1", "tcp, tls, quic")),
+            (("--listen", "tls/127.0.0.1:7447"), ("--authority, --certificate and --key",)),
+        )
+    },
+    "seed below zero": (_nothing, (*CHECK, "--seed", "-1"), ("--seed", "-1", "allowed: 0 to")),
+    "plan is a device": (_nothing, ("check", "/dev/full"), ("/dev/full", "no regular file")),
+    "model path with NUL": (
+        _edit_plan(lambda plan: plan["model"].update(path="a\0b")),
+        CHECK,
+        ("p.json", "model.path", "NUL"),
+    ),
+    "cluster path over-long": (
+        _edit_plan(lambda plan: plan["cluster"].update(path="a" * 1000)),
+        CHECK,
+        ("aaa", "cannot be read"),
+    ),
     "quota without unit": (
         _nothing,
         ("worker", "--name", "w", "--quota", "4"),

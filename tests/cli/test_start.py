@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+from tests.cli.conftest import Ask
+
 HEAVY = ("scipy", "sklearn", "matplotlib", "networkx", "torch")
 
 
@@ -15,3 +19,14 @@ def test_inspect_does_not_load_what_only_planning_needs() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert '"kind": "model"' in done.stdout
     assert done.stderr.strip() == ""
+
+
+def test_an_interrupt_is_told(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends a command with one line and code 130."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("partita.cli.sources.load_plan", interrupt)
+    answer = ask("check", "p.json")
+    assert (answer.code, answer.message) == (130, "partita: interrupted")

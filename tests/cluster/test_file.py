@@ -125,12 +125,25 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
         ('["camera", "*"]', '["camera", "camera"]', "link[1]: 'camera' is linked to itself"),
         ('to = "camera"', "", "link[2]: needs either between = [a, b], or both from and to"),
         ('"200 Mbit/s"', '"200"', "link[0].bandwidth: '200' has no unit"),
-        ('"200 Mbit/s"', '"0 Mbit/s"', "link[0].bandwidth: '0 Mbit/s' must be above 0"),
+        ('"200 Mbit/s"', '"0 Mbit/s"', "link[0].bandwidth: '0 Mbit/s' must be from 1 bit/s to"),
         ('"200 Mbit/s"', '"-5 Mbit/s"', "link[0].bandwidth: '-5 Mbit/s'"),
         ('bandwidth = "200 Mbit/s"', "", "bandwidth is missing"),
         ('medium = "radio"', 'trace = "no.csv"', "link[1].trace: trace 'no.csv' cannot be read"),
         ("camera = 24", "camera = 0.5", "lab.slow_down: 0.5 must be a number without unit"),
         ("camera = 24", "moon = 24", "lab.slow_down.moon: 'moon' is not a device"),
+        ('name = "lab"', 'name = "a/b"', "cluster.name: 'a/b' cannot be a name; allowed are 1 to"),
+        ('name = "nano-1"', 'name = "*"', "device[1].name: '*' cannot be a name"),
+        ('"1 GB"', '"1e300 GB"', "device[0].memory: '1e300 GB' is too large a number"),
+        ('"1 GB"', '"1e200 GB"', "device[0].memory: '1e200 GB' must be from 1 B to 1000000 GB"),
+        ("threads = 4", "threads = 5000", "threads: 5000 must be a whole number from 1 to 1024"),
+        ("camera = 24", "camera = 1e300", "must be a number without unit from 1 to 10000"),
+        ("camera = 24", "camera = inf", "must be a number without unit from 1 to 10000"),
+        ("camera = 24", "camera = nan", "must be a number without unit from 1 to 10000"),
+        ('"200 Mbit/s"', '"1e9 GB/s"', "bandwidth: '1e9 GB/s' must be from 1 bit/s to 10000 Gbit"),
+        ('"2 ms"', '"2 h"', "link[0].latency: '2 h' must be from 0 s to 1 h"),
+        ('"tcp/192.0.2.7:7447"', '"here"', "device[1].address: 'here' is malformed; allowed is"),
+        ("192.0.2.7:7447", "192.0.2.7:99999", "device[1].address: 'tcp/192.0.2.7:99999' is malf"),
+        ('medium = "radio"', 'trace = "/dev/zero"', "trace '/dev/zero' cannot be read: it is no"),
         ("[lab]", "[laboratory]", "laboratory: unknown section; allowed are cluster, device"),
     ],
 )
@@ -174,7 +187,7 @@ def test_missing_file_is_a_cluster_error(tmp_path: Path) -> None:
         ("time_s,bandwidth\n0,1 MB/s\n0,2 MB/s\n", "line 3: time 0 s must be above"),
         ("time_s,bandwidth\nsoon,1 MB/s\n", "line 2"),
         ("time_s,bandwidth\n1\n", "line 2 has 1 cells"),
-        ("time_s,bandwidth\n1,0 MB/s\n", "bandwidth must be above 0"),
+        ("time_s,bandwidth\n1,0 MB/s\n", "bandwidth must be from 1 bit/s"),
     ],
 )
 def test_a_broken_trace_names_the_line(tmp_path: Path, content: str, expected: str) -> None:
@@ -219,3 +232,34 @@ def test_cluster_from_parts_is_checked() -> None:
         Cluster.of(["a"], links=[Link("a", "c", 1.0)])
     with pytest.raises(ClusterError, match="Device 'z' is not in cluster"):
         Cluster.of(["a"]).device("z")
+
+
+@pytest.mark.parametrize("port", ["7447", "7448"])
+def test_devices_do_not_share_ports(port: str) -> None:
+    """Two devices at one address, or one at the other's control port, are refused."""
+    text = GOOD.replace("threads = 4", f'threads = 4\naddress = "tcp/192.0.2.7:{port}"')
+    with pytest.raises(ClusterError, match=r"'nano-1' address: .* shares a port with .*'camera'"):
+        load_cluster(text.encode())
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    """Editors that begin a file with a mark write cluster files and traces too."""
+    (tmp_path / "air.csv").write_text("time_s,bandwidth\n0,1 MB/s\n", encoding="utf-8-sig")
+    text = GOOD.replace('medium = "radio"', 'trace = "air.csv"')
+    (tmp_path / "lab.toml").write_text(text, encoding="utf-8-sig")
+    assert load_cluster(tmp_path / "lab.toml").links[0].trace == ((0.0, 1e6),)
+
+
+def test_a_device_file_is_not_read_for_ever() -> None:
+    """A path that is no regular file is refused at once."""
+    with pytest.raises(ClusterError, match="cannot be read: it is no regular file"):
+        load_cluster("/dev/zero")
+
+
+def test_a_missing_trace_is_told_once(tmp_path: Path) -> None:
+    """The message has the path once and no number of the system's."""
+    (tmp_path / "lab.toml").write_text(GOOD.replace('medium = "radio"', 'trace = "no.csv"'))
+    with pytest.raises(ClusterError) as caught:
+        load_cluster(tmp_path / "lab.toml")
+    assert caught.value.message.count("no.csv") == 1
+    assert "Errno" not in caught.value.message

@@ -33,7 +33,12 @@ def test_exposed_without_credentials_is_refused(options: ZenohOptions) -> None:
         check_exposure(options)
     with pytest.raises(ClusterError, match="without credentials"):
         ZenohEndpoint(options)
-    check_exposure(replace(options, insecure=True))
+    open_options = replace(options, insecure=True)
+    if any(one.startswith("tls/") for one in options.listen) and options.tls is None:
+        with pytest.raises(ClusterError, match="--authority, --certificate and --key"):
+            check_exposure(open_options)
+    else:
+        check_exposure(open_options)
 
 
 @pytest.mark.parametrize(

@@ -127,3 +127,31 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """A plan file that is not there is told by name."""
     with pytest.raises(PlanError, match=r"gone\.json' cannot be read: No such file"):
         load_plan(tmp_path / "gone.json")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('"in_flight": 3', '"in_flight": 1001', "key 'in_flight': got 1001, allowed: 1 to 1000"),
+        ('"in_flight": 3', '"in_flight": 0', "key 'in_flight': got 0, allowed: 1 to 1000"),
+        ('"seed": 7', '"seed": -7', "key 'seed': got -7"),
+        ('"rows"', '"lines"', "stages[0].axis`; allowed for 'axis': none, everywhere, rows, tiles"),
+        ('"device": "left"', '"devise": "left"', "keys here are device, boxes"),
+        ('"planner"', '"plenner"', "keys here are model, cluster, stages, planner"),
+        ("net.onnx", "net\\u0000", "key 'model.path'"),
+        ("net.onnx", "n" * 5000, "key 'model.path'"),
+    ],
+)
+def test_values_out_of_range_are_named(old: str, new: str, expected: str) -> None:
+    """The message names the key, what was got and what is allowed."""
+    text = dump_plan(PLAN).decode()
+    assert old in text
+    with pytest.raises(PlanError) as caught:
+        load_plan(text.replace(old, new, 1).encode())
+    assert expected in caught.value.message
+
+
+def test_a_device_file_is_not_read_for_ever() -> None:
+    """A path that is no regular file is refused at once."""
+    with pytest.raises(PlanError, match="no regular file"):
+        load_plan("/dev/zero")

@@ -22,7 +22,7 @@ from partita.cli import (
     worker,
     zoo,
 )
-from partita.cli.output import report_error
+from partita.cli.output import report_error, say
 from partita.errors import PartitaError
 
 app = typer.Typer(
@@ -49,6 +49,8 @@ for module in (
 ):
     module.register(app)
 
+#: Exit code after Ctrl-C, as shells have it.
+INTERRUPTED = 130
 #: What only the planning part of the program needs.
 _PLAN_MODULES = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL")
 
@@ -56,15 +58,20 @@ _PLAN_MODULES = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    0 done, 2 bad input, 3 no feasible plan, 4 a run failed. Errors are one line on stderr, or one
-    JSON object on stdout with ``--json``; ``--debug`` adds the traceback.
+    0 done, 2 bad input, 3 no feasible plan, 4 a run failed, 130 interrupted. Errors are
+    one line on stderr, or one JSON object on stdout with ``--json``; ``--debug`` adds the
+    traceback.
     """
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     as_json, debug = "--json" in given, "--debug" in given
     try:
-        return int(app(given, prog_name="partita", standalone_mode=False) or 0)
-    except KeyboardInterrupt:
-        return 130
+        code = int(app(given, prog_name="partita", standalone_mode=False) or 0)
+        if code == INTERRUPTED:  # Typer turns Ctrl-C into this code without a word
+            say("partita: interrupted")
+        return code
+    except (KeyboardInterrupt, typer.Abort):
+        say("partita: interrupted")
+        return INTERRUPTED
     except BrokenPipeError:
         return 0
     except Exception as error:

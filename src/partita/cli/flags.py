@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def from_to(least: int, most: int) -> Callable[[int], int]:
+    """Return a callback that refuses a flag's number outside a range, both ends allowed."""
+
+    def check(value: int) -> int:
+        if not least <= value <= most:
+            raise typer.BadParameter(f"got {value}, allowed: {least} to {most}")
+        return value
+
+    return check
+
 
 ModelArg = Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX file.")]
 PlanArg = Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file from 'partita plan'.")]
@@ -39,7 +52,12 @@ ObjectiveOpt = Annotated[
     str, typer.Option("--objective", help="latency, throughput, memory or energy.")
 ]
 BudgetOpt = Annotated[float, typer.Option("--budget", help="Seconds that a search may take.")]
-SeedOpt = Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.")]
+SeedOpt = Annotated[
+    int,
+    typer.Option(
+        "--seed", callback=from_to(0, 2**63 - 1), help="Seed of everything that is drawn."
+    ),
+]
 InFlightOpt = Annotated[
     int | None, typer.Option("--in-flight", help="Most requests under way at the same time.")
 ]

@@ -156,7 +156,15 @@ def _find(plan_file: Path, identity: Identity, given: Path | None, flag: str) ->
         )
     named = Path(identity.path)
     beside = plan_file.parent / named
-    return beside if not named.exists() and beside.exists() else named
+    return beside if not _exists(named) and _exists(beside) else named
+
+
+def _exists(path: Path) -> bool:
+    """Whether a file is there; a text that can be no path names none."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def name_sources(plan: Plan, model: Path, cluster: Path, shapes: Sequence[str] | None) -> Plan:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from partita.cli.credentials import read_credentials
-from partita.cli.flags import AuthorityOpt, CertificateOpt, DebugOpt, KeyOpt
+from partita.cli.flags import AuthorityOpt, CertificateOpt, DebugOpt, KeyOpt, from_to
 
 
 def register(app: typer.Typer) -> None:
@@ -29,12 +30,20 @@ def register(app: typer.Typer) -> None:
         multicast: Annotated[
             bool, typer.Option("--multicast", help="Find others by multicast.")
         ] = False,
-        threads: Annotated[int, typer.Option("--threads", help="Per fragment; 0: all cores.")] = 0,
+        threads: Annotated[
+            int,
+            typer.Option(
+                "--threads", callback=from_to(0, 1024), help="Per fragment; 0: all cores."
+            ),
+        ] = 0,
         provider: Annotated[
             list[str] | None,
             typer.Option("--provider", help="Execution provider; the first there is used."),
         ] = None,
-        loaders: Annotated[int, typer.Option("--loaders", help="Fragments to load at once.")] = 1,
+        loaders: Annotated[
+            int,
+            typer.Option("--loaders", callback=from_to(1, 64), help="Fragments to load at once."),
+        ] = 1,
         store: Annotated[Path | None, typer.Option("--store", help="Folder for content.")] = None,
         quota: Annotated[str, typer.Option("--quota", help="Most the store may hold.")] = "4 GB",
         memory: Annotated[
@@ -65,6 +74,7 @@ def register(app: typer.Typer) -> None:
             tls=read_credentials(authority, certificate, key),
             insecure=insecure,
         )
+        _check_providers(provider or ())
         options = WorkerOptions(
             network,
             store=str(store) if store else "",
@@ -84,6 +94,24 @@ def _size(flag: str, text: str) -> int:
     from partita.units import parse_quantity
 
     try:
-        return int(parse_quantity(text, "bytes"))
+        size_bytes = parse_quantity(text, "bytes")
     except ValueError as error:
         raise InputError(f"{flag}: {error}.", subject=flag) from error
+    if not 1e6 <= size_bytes <= 1e15:
+        raise InputError(f"{flag} is '{text}', allowed: 1 MB to 1000000 GB.", subject=flag)
+    return int(size_bytes)
+
+
+def _check_providers(names: Sequence[str]) -> None:
+    """Refuse names that no ONNX Runtime has; known ones that are not here fall back."""
+    import onnxruntime
+
+    from partita.errors import InputError
+
+    known = onnxruntime.get_all_providers()
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"--provider '{name}' is unknown, allowed: {', '.join(known)}.",
+                subject="--provider",
+            )

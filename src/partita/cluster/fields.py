@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from partita.naming import ADDRESS_RULE, NAME_RULE, is_name, parse_address
 from partita.units import Quantity, parse_quantity
 
 Parser = Callable[[object], Any]
+
+MAX_SLOW_DOWN = 10_000
 
 
 @dataclass(frozen=True)
@@ -83,35 +86,60 @@ def list_of(parser: Parser, count: int | None = None) -> Parser:
     return parse
 
 
-def whole(minimum: int) -> Parser:
-    """Return a parser of a whole number of at least ``minimum``."""
+def name(value: object) -> str:
+    """Return a name that the network takes.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if not isinstance(value, str) or not is_name(value):
+        raise ValueError(f"{value!r} cannot be a name; allowed are {NAME_RULE}")
+    return value
+
+
+def address(value: object) -> str:
+    """Return an address of the network.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if not isinstance(value, str) or parse_address(value) is None:
+        raise ValueError(f"{value!r} is malformed; allowed is {ADDRESS_RULE}")
+    return value
+
+
+def whole(minimum: int, maximum: int) -> Parser:
+    """Return a parser of a whole number from ``minimum`` to ``maximum``."""
+    allowed = range(minimum, maximum + 1)
 
     def parse(value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-            raise ValueError(f"{value!r} must be a whole number of at least {minimum}")
+        if not isinstance(value, int) or isinstance(value, bool) or value not in allowed:
+            raise ValueError(f"{value!r} must be a whole number from {minimum} to {maximum}")
         return value
 
     return parse
 
 
 def factor(value: object) -> float:
-    """Return a number of at least 1.
+    """Return a number from 1 to ``MAX_SLOW_DOWN``.
 
     Raises:
         ValueError: It is something else.
     """
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 1 <= value < 1e9:
-        raise ValueError(f"{value!r} must be a number without unit of at least 1")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not isinstance(value, int | float) or not is_number or not 1 <= value <= MAX_SLOW_DOWN:
+        raise ValueError(f"{value!r} must be a number without unit from 1 to {MAX_SLOW_DOWN}")
     return float(value)
 
 
-def quantity(kind: Quantity, *, above_zero: bool = False) -> Parser:
-    """Return a parser of a text with unit into SI."""
+def quantity(kind: Quantity, least: str, most: str) -> Parser:
+    """Return a parser of a text with unit into SI, from ``least`` to ``most``."""
+    low, high = parse_quantity(least, kind), parse_quantity(most, kind)
 
     def parse(value: object) -> float:
         number = parse_quantity(value, kind)
-        if above_zero and number <= 0:
-            raise ValueError(f"{value!r} must be above 0")
+        if not low <= number <= high:
+            raise ValueError(f"{value!r} must be from {least} to {most}")
         return number
 
     return parse

@@ -11,8 +11,10 @@ from typing import Any
 from partita.cluster.catalogue import THIS_MACHINE, catalogue_names, find_entry
 from partita.cluster.fields import (
     Field,
+    address,
     factor,
     list_of,
+    name,
     one_of,
     quantity,
     read_table,
@@ -27,8 +29,10 @@ from partita.cluster.model import (
     find_faults,
     raise_faults,
 )
-from partita.cluster.trace import read_trace
+from partita.cluster.trace import BANDWIDTHS, read_trace
 from partita.errors import ClusterError
+from partita.files import read_regular
+from partita.naming import parse_address
 
 PRECISIONS = ("float32", "float16", "int8")
 NETWORKS = ("user", "netns")
@@ -50,14 +54,14 @@ PROVIDERS = (
 
 _KINDS = (*catalogue_names(), THIS_MACHINE)
 
-_CLUSTER = {"name": Field(text), "requester": Field(text, required=True)}
+_CLUSTER = {"name": Field(name), "requester": Field(text, required=True)}
 _DEVICE = {
-    "name": Field(text, required=True),
+    "name": Field(name, required=True),
     "kind": Field(one_of(_KINDS)),
     "profile": Field(text),
-    "memory": Field(quantity("bytes", above_zero=True)),
-    "threads": Field(whole(1)),
-    "address": Field(text),
+    "memory": Field(quantity("bytes", "1 B", "1000000 GB")),
+    "threads": Field(whole(1, 1024)),
+    "address": Field(address),
     "provider": Field(one_of(PROVIDERS)),
     "precisions": Field(list_of(one_of(PRECISIONS))),
 }
@@ -65,9 +69,9 @@ _LINK = {
     "between": Field(list_of(text, 2)),
     "from": Field(text),
     "to": Field(text),
-    "bandwidth": Field(quantity("bandwidth", above_zero=True)),
-    "latency": Field(quantity("time")),
-    "per_message": Field(quantity("time")),
+    "bandwidth": Field(quantity("bandwidth", *BANDWIDTHS)),
+    "latency": Field(quantity("time", "0 s", "1 h")),
+    "per_message": Field(quantity("time", "0 s", "1 h")),
     "medium": Field(text),
     "trace": Field(text),
 }
@@ -82,7 +86,7 @@ def _slow_down(value: object) -> dict[str, float]:
 
 _LAB = {
     "slow_down": Field(_slow_down),
-    "seed": Field(whole(0)),
+    "seed": Field(whole(0, 2**63 - 1)),
     "network": Field(one_of(NETWORKS)),
 }
 
@@ -139,7 +143,7 @@ def _read(source: str | Path | bytes | Mapping[str, Any]) -> tuple[str, Mapping[
     path = Path(source)
     subject = f"Cluster file {str(path)!r}"
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError as error:
         message = f"{subject} cannot be read: {error.strerror}. Give the path of a TOML file."
         raise ClusterError(message, subject=str(path)) from error
@@ -148,8 +152,8 @@ def _read(source: str | Path | bytes | Mapping[str, Any]) -> tuple[str, Mapping[
 
 def _parse(subject: str, content: bytes) -> dict[str, Any]:
     try:
-        return tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
         raise ClusterError(f"{subject} is not TOML: {error}.", subject=subject) from error
 
 
@@ -173,6 +177,7 @@ def _read_devices(
         if "name" in values:
             values["slow_down"] = slow_down.get(values["name"], slow_down.get("*", 1.0))
             devices.append(_make_device(values, folder))
+    faults += _address_faults(devices)
     names = list(dict.fromkeys(device.name for device in devices))
     faults += [
         f"lab.slow_down.{name}: {name!r} is not a device; devices are {', '.join(names)}"
@@ -187,6 +192,25 @@ def _check_device(values: Mapping[str, Any], where: str, faults: list[str]) -> N
         faults.append(f"{where}: needs kind or profile; kinds are {', '.join(_KINDS)}")
     elif values.get("kind", THIS_MACHINE) == THIS_MACHINE and "memory" not in values:
         faults.append(f"{where}.memory: missing; only kinds of the catalogue have a default")
+
+
+def _address_faults(devices: Iterable[Device]) -> list[str]:
+    """Return a fault for each device whose data or control port (one above) is another's."""
+    owners: dict[tuple[str, int], str] = {}
+    faults = []
+    for device in devices:
+        found = parse_address(device.address or "")
+        if found is None:
+            continue
+        places = [(found.host.lower(), port) for port in (found.port, found.port + 1)]
+        taken = [owners[place] for place in places if place in owners]
+        if taken:
+            faults.append(
+                f"device {device.name!r} address: {device.address!r} shares a port with device "
+                f"{taken[0]!r}; each takes its port and the one above"
+            )
+        owners |= dict.fromkeys(places, device.name)
+    return faults
 
 
 def _make_device(values: Mapping[str, Any], folder: Path) -> Device:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
 from partita.cluster.model import TracePoint
+from partita.files import read_regular
 from partita.units import parse_quantity
 
 COLUMNS = ["time_s", "bandwidth"]
+#: Least and most of a link.
+BANDWIDTHS = ("1 bit/s", "10000 Gbit/s")
 
 
 def read_trace(path: Path) -> tuple[TracePoint, ...]:
@@ -21,10 +25,12 @@ def read_trace(path: Path) -> tuple[TracePoint, ...]:
         ValueError: The file is missing or a line breaks a rule; the message names the line.
     """
     try:
-        with path.open(newline="", encoding="utf-8") as stream:
-            rows = list(csv.reader(stream, skipinitialspace=True))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"trace {str(path)!r} cannot be read: {error}") from error
+        content = read_regular(path).decode("utf-8-sig")
+        rows = list(csv.reader(io.StringIO(content, newline=""), skipinitialspace=True))
+    except OSError as error:
+        raise ValueError(f"trace {str(path)!r} cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"trace {str(path)!r} is no CSV file: {error}") from error
     if not rows or [cell.strip() for cell in rows[0]] != COLUMNS:
         raise ValueError(f"trace {str(path)!r} line 1 must be {','.join(COLUMNS)}")
     points: list[TracePoint] = []
@@ -46,6 +52,7 @@ def _read_point(path: Path, line: int, row: list[str], before_s: float) -> Trace
         raise ValueError(f"{where}: {error}") from error
     if not before_s < time_s < float("inf") or time_s < 0:
         raise ValueError(f"{where}: time {row[0].strip()} s must be above the line before")
-    if rate <= 0:
-        raise ValueError(f"{where}: bandwidth must be above 0")
+    least, most = (parse_quantity(text, "bandwidth") for text in BANDWIDTHS)
+    if not least <= rate <= most:
+        raise ValueError(f"{where}: bandwidth must be from {' to '.join(BANDWIDTHS)}")
     return time_s, rate

@@ -21,6 +21,7 @@ from partita.fabric.zenoh_options import (
     TlsOptions,
     ZenohOptions,
     check_exposure,
+    check_network,
     control_address,
 )
 
@@ -43,6 +44,7 @@ __all__ = [
     "ZenohOptions",
     "check_exposure",
     "check_name",
+    "check_network",
     "control_address",
     "decode_note",
     "digest_stream",

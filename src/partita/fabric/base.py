@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Protocol
 
-from partita.errors import RunError
+from partita.errors import ClusterError, RunError
+from partita.naming import NAME_RULE, is_name
 
 #: What ``send`` takes: anything that exposes contiguous bytes without a copy.
 Payload = bytes | bytearray | memoryview
@@ -16,8 +16,6 @@ NoteCallback = Callable[[str, bytes], None]
 WatchCallback = Callable[[str, bool], None]
 CallHandler = Callable[[str, bytes], bytes]
 ErrorCallback = Callable[[RunError], None]
-
-_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
 class Endpoint(Protocol):
@@ -109,20 +107,20 @@ class Endpoint(Protocol):
         """Leave; the others' ``watch`` sees it. Frees all threads and sockets; may be repeated."""
 
 
-def check_name(name: str) -> str:
+def check_name(name: str, what: str = "Device") -> str:
     """Return ``name`` if an endpoint may have it.
 
     Raises:
-        RunError: The name holds other characters than letters, digits, dot, dash and underscore.
+        ClusterError: The name holds other characters than letters, digits, dot, dash, underscore.
 
     >>> check_name("nano-1")
     'nano-1'
     """
-    if _NAME.match(name) is None:
-        raise RunError(
-            f"Device name {name!r} cannot be used on the network: allowed are 1 to 64 letters, "
-            "digits, '.', '-' and '_'. Rename the device in the cluster file.",
-            device=name,
+    if not is_name(name):
+        raise ClusterError(
+            f"{what} name {name!r} cannot be used on the network: allowed are {NAME_RULE}. "
+            "Rename it in the cluster file and for its worker.",
+            subject=name,
         )
     return name
 

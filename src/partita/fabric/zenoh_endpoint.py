@@ -19,7 +19,6 @@ from partita.fabric.base import (
     NoteCallback,
     Payload,
     WatchCallback,
-    check_name,
     closed,
 )
 from partita.fabric.callbacks import ignore_error, run_guarded
@@ -27,7 +26,7 @@ from partita.fabric.flows import Ack, Ping, Pong, Probe, Signal
 from partita.fabric.presence import Presence
 from partita.fabric.zenoh_control import ControlPlane
 from partita.fabric.zenoh_data import DataHooks, DataPlane
-from partita.fabric.zenoh_options import ZenohOptions, check_exposure
+from partita.fabric.zenoh_options import ZenohOptions, check_network, control_address
 
 _TICK_S = 0.05
 _INFO, _HOST = "partita.info", "partita.host"
@@ -50,9 +49,7 @@ class ZenohEndpoint:
     """
 
     def __init__(self, options: ZenohOptions) -> None:
-        check_name(options.name)
-        check_name(options.cluster)
-        check_exposure(options)
+        check_network(options)
         self.name = options.name
         self._options = options
         self._incarnation = uuid.uuid4().hex
@@ -73,16 +70,18 @@ class ZenohEndpoint:
 
     def _open(self) -> None:
         hooks = DataHooks(self._deliver, self._fail, self._signal, self._is_near, self._wake.set)
+        listen = list(self._options.listen)
         try:
             self._plane = DataPlane(self._options, hooks)
+            listen = [f"{control_address(one)} (control, one above data)" for one in listen]
             self._control = ControlPlane(
                 self._options, self._take_note, self._take_presence, self._reject
             )
         except Exception as error:  # Zenoh's own error type covers configuration and sockets
             reason = str(error).splitlines()[0].split(": [")[0].split(" at /")[0]
             raise RunError(
-                f"Device {self.name!r} cannot join the network: {reason}. "
-                "Is the port free, and are the addresses right?",
+                f"Device {self.name!r} cannot join the network: {reason}. Is the port free, and "
+                f"are the addresses right? Asked for: {', '.join(listen) or 'none'}.",
                 device=self.name,
             ) from None
         self._control.serve(lambda method, body: self._info, _INFO)

@@ -11,6 +11,8 @@ from typing import Any
 import zenoh
 
 from partita.errors import ClusterError
+from partita.fabric.base import check_name
+from partita.naming import ADDRESS_RULE, parse_address
 
 #: Environment for processes that move tensors: without it each large message pays page faults.
 WORKER_ENV = {
@@ -19,7 +21,7 @@ WORKER_ENV = {
     "MALLOC_TOP_PAD_": "67108864",
 }
 
-_ENDPOINT = re.compile(r"^(?P<protocol>[a-z-]+)/(?P<host>.+):(?P<port>\d+)(?P<rest>[?#].*)?$")
+_REST = re.compile(r"[?#].*")
 _SECURE = frozenset({"tls", "quic"})
 _GROUP = "224.0.0.224"
 _GROUP_PORT = 7446
@@ -77,6 +79,17 @@ class ZenohOptions:
     insecure: bool = False
 
 
+def check_network(options: ZenohOptions) -> None:
+    """Refuse options with which no endpoint can join.
+
+    Raises:
+        ClusterError: A name or address is malformed, or credentials are missing.
+    """
+    check_name(options.name)
+    check_name(options.cluster, "Cluster")
+    check_exposure(options)
+
+
 def check_exposure(options: ZenohOptions) -> None:
     """Refuse an endpoint that others on the network could use without credentials.
 
@@ -86,13 +99,18 @@ def check_exposure(options: ZenohOptions) -> None:
     """
     for address in (*options.listen, *options.connect):
         protocol, host, _ = split_address(address)
-        if is_loopback(host) or options.insecure:
-            continue
-        if options.tls is None or protocol not in _SECURE:
+        is_open = not (is_loopback(host) or options.insecure)
+        if is_open and (options.tls is None or protocol not in _SECURE):
             raise ClusterError(
                 f"Address {address!r} is outside this machine and without credentials: allowed are "
                 "loopback addresses, or tls/HOST:PORT with a certificate. Give one, or say "
                 "--insecure on a network where you trust everybody.",
+                subject=address,
+            )
+        if protocol in _SECURE and options.tls is None:
+            raise ClusterError(
+                f"Address {address!r} needs credentials: give --authority, --certificate and "
+                "--key, three PEM files, or use tcp/ on this machine.",
                 subject=address,
             )
     if options.multicast and not options.insecure and options.tls is None:
@@ -109,14 +127,12 @@ def split_address(address: str) -> tuple[str, str, int]:
     >>> split_address("tcp/192.0.2.7:7447")
     ('tcp', '192.0.2.7', 7447)
     """
-    match = _ENDPOINT.match(address)
-    if match is None or not 0 < int(match["port"]) < 65535:
+    found = parse_address(address)
+    if found is None:
         raise ClusterError(
-            f"Address {address!r} is malformed: allowed is PROTOCOL/HOST:PORT with a port from 1 "
-            "to 65534, such as 'tcp/192.0.2.7:7447'.",
-            subject=address,
+            f"Address {address!r} is malformed: allowed is {ADDRESS_RULE}.", subject=address
         )
-    return match["protocol"], match["host"].strip("[]"), int(match["port"])
+    return found.protocol, found.host.strip("[]"), found.port
 
 
 def is_loopback(host: str) -> bool:
@@ -135,8 +151,10 @@ def control_address(address: str) -> str:
     >>> control_address("tcp/[::1]:7447#iface=lo")
     'tcp/[::1]:7448#iface=lo'
     """
-    port = split_address(address)[2] + 1
-    return _ENDPOINT.sub(lambda m: f"{m['protocol']}/{m['host']}:{port}{m['rest'] or ''}", address)
+    protocol, host, port = split_address(address)
+    rest = "".join(_REST.findall(address))
+    shown = f"[{host}]" if ":" in host else host
+    return f"{protocol}/{shown}:{port + 1}{rest}"
 
 
 def session_config(options: ZenohOptions, *, control: bool) -> Any:

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
 from partita.errors import PlanError
-from partita.plan.model import SCHEMA_VERSION, Plan
+from partita.files import read_regular
+from partita.plan.model import SCHEMA_VERSION, Identity, Plan, Shard, SplitAxis, Stage
+
+MAX_IN_FLIGHT = 1000
+_MAX_PATH = 4096
+
+#: What stands at each key of a plan file, for messages; the empty key is the file itself.
+_TABLES: dict[str, type[msgspec.Struct]] = {
+    "": Plan,
+    "model": Identity,
+    "cluster": Identity,
+    "stages": Stage,
+    "shards": Shard,
+    "merge": Shard,
+}
 
 
 def dump_plan(plan: Plan) -> bytes:
@@ -33,7 +49,7 @@ def load_plan(source: str | Path | bytes) -> Plan:
     else:
         name = str(source)
         try:
-            data = Path(source).read_bytes()
+            data = read_regular(Path(source))
         except OSError as error:
             raise PlanError(
                 f"Plan file '{name}' cannot be read: {error.strerror}.", subject=name
@@ -46,6 +62,36 @@ def load_plan(source: str | Path | bytes) -> Plan:
                 f" {SCHEMA_VERSION}. Plan again with 'partita plan'.",
                 subject=name,
             )
-        return msgspec.json.decode(data, type=Plan)
-    except msgspec.MsgspecError as error:
-        raise PlanError(f"Plan file '{name}' is not a plan: {error}.", subject=name) from error
+        plan = msgspec.json.decode(data, type=Plan)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        message = f"Plan file '{name}' is not a plan: {error}{_allowed(str(error))}."
+        raise PlanError(message, subject=name) from error
+    _check_values(name, plan)
+    return plan
+
+
+def _allowed(message: str) -> str:
+    """Return what is allowed where a key or an axis is wrong, to follow msgspec's message."""
+    where = re.search(r"at `\$\.?(.*)`$", message)
+    key = re.sub(r"\[.*?\]", "", where[1] if where else "").rpartition(".")[2]
+    if message.startswith("Invalid enum value"):
+        return f"; allowed for '{key}': {', '.join(get_args(SplitAxis))}"
+    if "field" in message and key in _TABLES:
+        return f"; keys here are {', '.join(_TABLES[key].__struct_fields__)}"
+    return ""
+
+
+def _check_values(name: str, plan: Plan) -> None:
+    faults = []
+    if not 1 <= plan.in_flight <= MAX_IN_FLIGHT:
+        faults.append(f"key 'in_flight': got {plan.in_flight}, allowed: 1 to {MAX_IN_FLIGHT}")
+    if plan.seed < 0:
+        faults.append(f"key 'seed': got {plan.seed}, allowed: 0 and above")
+    for key, path in (("model.path", plan.model.path), ("cluster.path", plan.cluster.path)):
+        if "\0" in path or len(path) > _MAX_PATH:
+            faults.append(
+                f"key '{key}': {path[:40]!r} cannot be a path, allowed: up to {_MAX_PATH} "
+                "characters without NUL"
+            )
+    if faults:
+        raise PlanError(f"Plan file '{name}', {'; '.join(faults)}.", subject=name)

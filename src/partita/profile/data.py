@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from partita.errors import ClusterError
+from partita.files import read_regular
 
 SCHEMA_VERSION = 1
 
@@ -130,7 +131,7 @@ def load_profile(source: str | Path | bytes) -> Profile:
     """
     name = "Profile" if isinstance(source, bytes) else f"Profile {str(source)!r}"
     try:
-        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        data = source if isinstance(source, bytes) else read_regular(Path(source))
         version = msgspec.json.decode(data, type=dict).get("schema")
         if version != SCHEMA_VERSION:
             raise ClusterError(
@@ -142,7 +143,7 @@ def load_profile(source: str | Path | bytes) -> Profile:
     except OSError as error:
         message = f"{name} cannot be read: {error.strerror}. Measure one with 'partita profile'."
         raise ClusterError(message, subject=name) from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ClusterError(f"{name} is not a profile: {error}.", subject=name) from error
 
 

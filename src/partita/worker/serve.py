@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,12 +18,20 @@ import psutil
 from partita import __version__
 from partita.engine import OrtEngine, Slowdown, SlowedEngine
 from partita.errors import ClusterError, PartitaError
-from partita.fabric import Endpoint, LinkShape, ShapedEndpoint, ZenohEndpoint, ZenohOptions
+from partita.fabric import (
+    Endpoint,
+    LinkShape,
+    ShapedEndpoint,
+    ZenohEndpoint,
+    ZenohOptions,
+    check_network,
+)
 from partita.worker.control import Worker, WorkerParts
 from partita.worker.messages import PROTOCOL_VERSION
 from partita.worker.store import DEFAULT_QUOTA_BYTES, Store, default_store_dir
 
 CPU = "CPUExecutionProvider"
+MAX_SLOW_DOWN = 10_000
 _MEMORY_SHARE = 0.8
 #: glibc's mallopt: give memory back late, so that large messages do not pay page faults each time.
 _MALLOPT = {-1: 2**30, -2: 2**26, -3: 2**25}
@@ -84,9 +93,11 @@ def run_worker(
         signal.signal(number, lambda *_: ended.set())
     if parent is not None:
         _watch_parent(parent, ended)
+    check_network(options.network)
+    parts = make_parts(options)  # before the network: what is wrong here can be seen at once
     endpoint = _open_endpoint(options)
     try:
-        worker = Worker(endpoint, make_parts(options), on_stop=ended.set)
+        worker = Worker(endpoint, parts, on_stop=ended.set)
         try:
             worker.start()
             on_ready(worker)
@@ -101,22 +112,21 @@ def make_parts(options: WorkerOptions) -> WorkerParts:
     """Return what a worker with these options is made of.
 
     Raises:
-        ClusterError: The slow-down is below 1.
+        ClusterError: The slow-down is out of range, or the store cannot be used.
     """
-    if options.slow_down < 1:
+    if not 1 <= options.slow_down <= MAX_SLOW_DOWN:
         raise ClusterError(
-            f"Worker {options.network.name!r} has slow-down {options.slow_down:g}: it must be at "
-            "least 1.",
+            f"Worker {options.network.name!r} has --slow-down {options.slow_down:g}: it must be "
+            f"at least 1 and at most {MAX_SLOW_DOWN}.",
             subject="slow_down",
         )
     slow_down = Slowdown(options.slow_down)
     threads = options.threads or os.cpu_count() or 1
     engine = OrtEngine(threads, options.providers)
-    root = Path(options.store) if options.store else default_store_dir()
     limit = options.memory_limit_bytes or int(_MEMORY_SHARE * psutil.virtual_memory().total)
     return WorkerParts(
         engine=SlowedEngine(engine, slow_down) if options.slow_down > 1 else engine,
-        store=Store(root, options.quota_bytes, owner=options.network.name),
+        store=_open_store(options),
         slow_down=slow_down,
         memory_limit_bytes=limit,
         threads=threads,
@@ -126,6 +136,22 @@ def make_parts(options: WorkerOptions) -> WorkerParts:
         version=options.version,
         protocol=options.protocol,
     )
+
+
+def _open_store(options: WorkerOptions) -> Store:
+    """Return the store, once a file could be written there."""
+    try:
+        root = Path(options.store) if options.store else default_store_dir()
+        store = Store(root, options.quota_bytes, owner=options.network.name)
+        with tempfile.TemporaryFile(dir=root):
+            return store
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ClusterError(
+            f"--store {options.store or 'of the user'!r} cannot be used: {reason}. Allowed is a "
+            "folder that can be made and written.",
+            subject="--store",
+        ) from error
 
 
 def tune_memory() -> None:

@@ -1,0 +1,49 @@
+"""Names and addresses on the network: the rules that files, flags and sockets share."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+NAME_RULE = "1 to 64 letters, digits, '.', '-' and '_', a letter or digit first"
+PROTOCOLS = ("tcp", "tls", "quic", "udp", "ws")
+ADDRESS_RULE = (
+    f"PROTOCOL/HOST:PORT with a protocol of {', '.join(PROTOCOLS)} and a port from 1 to 65534, "
+    "such as 'tcp/192.0.2.7:7447'"
+)
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ADDRESS = re.compile(
+    r"(?P<protocol>[a-z]+)/(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]?#]+):(?P<port>[0-9]{1,5})"
+    r"(?P<rest>[?#]\S*)?"
+)
+
+
+class Address(NamedTuple):
+    """The parts of an address; ``rest`` is what follows the port, such as ``#iface=lo``."""
+
+    protocol: str
+    host: str
+    port: int
+    rest: str
+
+
+def is_name(text: str) -> bool:
+    """Whether devices and clusters may be called ``text``.
+
+    >>> is_name("nano-1"), is_name("a/b")
+    (True, False)
+    """
+    return _NAME.fullmatch(text) is not None
+
+
+def parse_address(text: str) -> Address | None:
+    """Return the parts of an address, or None where it breaks ``ADDRESS_RULE``.
+
+    >>> parse_address("tcp/192.0.2.7:7447")
+    Address(protocol='tcp', host='192.0.2.7', port=7447, rest='')
+    """
+    match = _ADDRESS.fullmatch(text)
+    if match is None or match["protocol"] not in PROTOCOLS or not 0 < int(match["port"]) < 65535:
+        return None
+    return Address(match["protocol"], match["host"], int(match["port"]), match["rest"] or "")
