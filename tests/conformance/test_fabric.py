@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from partita.errors import RunError
+from partita.errors import ClusterError, RunError
 from partita.fabric import Piece, PieceGate, digest_stream, encode_piece
 from partita.program import Stream
 from partita.regions import Region
@@ -229,5 +229,5 @@ def test_bad_frames_are_rejected_with_a_reason(filling: str) -> None:
 
 def test_a_name_is_checked(filling: str) -> None:
     """Names that would mean something else on the network are refused."""
-    with pytest.raises(RunError, match="Device name"), fabric(filling, "a/*"):
+    with pytest.raises(ClusterError, match="Device name"), fabric(filling, "a/*"):
         pass
