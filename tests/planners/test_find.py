@@ -127,7 +127,9 @@ def test_more_devices_than_rows_is_no_trouble() -> None:
 def test_exhaustive_refuses_large_networks_with_a_count() -> None:
     """The oracle says how many plans there would be, and exits with 3."""
     cost = make_cost(make_chain(6), *[1e8] * 4)
-    with pytest.raises(InfeasibleError, match=r"would look at \d{6,} plans or more, allowed are 200000"):
+    with pytest.raises(
+        InfeasibleError, match=r"would look at \d{6,} plans or more, allowed are 200000"
+    ):
         find_plan(cost, planner="exhaustive")
 
 

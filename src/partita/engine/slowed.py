@@ -9,7 +9,6 @@ from partita.engine.base import Array, Blob, Engine, Runner, make_inputs
 from partita.program import TensorSpec
 from partita.waiting import Clock, MonotonicClock, yield_to_others
 
-
 #: Short fragments are timed until their runs took this long together, or this many runs.
 _CALIBRATION_S = 0.03
 _MOST_RUNS = 40
