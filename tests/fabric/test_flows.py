@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partita.fabric.flows import Ack, Envelope, Inflow, Outflow, cut_chunks, read_envelope
+from partita.fabric.flows import (
+    Ack,
+    Envelope,
+    Inflow,
+    Outflow,
+    cut_chunks,
+    read_envelope,
+    write_envelope,
+)
 
 CHUNK = 10
 Frame = tuple[bytes, bytes]
@@ -39,7 +47,7 @@ def test_loss_and_doubling_change_nothing(sizes: list[int], fates: list[str]) ->
         for attachment, data in frames_of(outflow):
             chance = next(fate, "k")
             for _ in range({"k": 1, "l": 0, "d": 2}[chance]):
-                whole = inflow.take(read_envelope(attachment), data)
+                whole = inflow.take(read_envelope(write_envelope(attachment)), data)
                 if whole is not None:
                     arrived.append((whole[0], bytes(whole[1])))
         outflow.acknowledge(inflow.report(), 0.0)
@@ -53,7 +61,7 @@ def test_gap_is_noticed_and_asks_for_the_rest() -> None:
     for n in range(3):
         outflow.stage(b"", bytes([n]), 0.0)
     for attachment, data in frames_of(outflow, [0, 2]):
-        inflow.take(read_envelope(attachment), data)
+        inflow.take(read_envelope(write_envelope(attachment)), data)
     assert inflow.report() == Ack(1, 1, 1, True)
     assert outflow.acknowledge(inflow.report(), 1.0)
     assert [sent.sequence for sent in outflow.unacked] == [1, 2]

@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 
 from partita.fabric.base import Payload
+from partita.fabric.shared_pool import Ticket
 
 MAX_PIECE_BYTES = 2**30
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
@@ -27,6 +28,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         sequence: Number of the message in the flow.
         size_bytes: Payload of the whole message.
         header: The piece's header, with the first chunk only.
+        ticket: Where the chunk lies in shared memory, instead of in the message.
     """
 
     source: str
@@ -36,6 +38,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     chunks: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
     size_bytes: Annotated[int, msgspec.Meta(ge=0, le=MAX_PIECE_BYTES)]
     header: bytes
+    ticket: Ticket | None = None
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="ack"):
@@ -110,14 +113,23 @@ class Outflow:
         return now_s - self.progress_s if self.unacked else 0.0
 
 
-def cut_chunks(source: str, flow: int, sent: Sent, chunk_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """Yield each chunk of a message: its envelope's bytes and where its payload begins."""
+def cut_chunks(
+    source: str, flow: int, sent: Sent, chunk_bytes: int
+) -> Iterator[tuple[Envelope, int]]:
+    """Yield each chunk of a message: its envelope and where its payload begins."""
     size = len(sent.payload)
     chunks = max(1, -(-size // chunk_bytes))
     for chunk in range(chunks):
         header = sent.header if chunk == 0 else b""
         envelope = Envelope(source, flow, sent.sequence, chunk, chunks, size, header)
-        yield _encoder.encode(envelope), chunk * chunk_bytes
+        yield envelope, chunk * chunk_bytes
+
+
+def write_envelope(envelope: Envelope, ticket: Ticket | None = None) -> bytes:
+    """Return an envelope's bytes, with where its chunk lies if that is in shared memory."""
+    if ticket is not None:
+        envelope = msgspec.structs.replace(envelope, ticket=ticket)
+    return _encoder.encode(envelope)
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -141,11 +153,11 @@ class Inflow:
     expected: int = 0
     chunks: int = 0
     has_gap: bool = False
-    parts: list[bytes] = field(default_factory=list)
+    parts: list[bytes | memoryview] = field(default_factory=list)
     part_bytes: int = 0
     header: bytes = b""
 
-    def take(self, envelope: Envelope, data: bytes) -> tuple[bytes, memoryview] | None:
+    def take(self, envelope: Envelope, data: bytes | memoryview) -> tuple[bytes, memoryview] | None:
         """Return header and payload when ``envelope`` completes the message that is due.
 
         Raises:
@@ -163,7 +175,7 @@ class Inflow:
         self._check(envelope, data)
         return self._add(envelope, data)
 
-    def _check(self, envelope: Envelope, data: bytes) -> None:
+    def _check(self, envelope: Envelope, data: bytes | memoryview) -> None:
         total = self.part_bytes + len(data)
         is_last = envelope.chunk == envelope.chunks - 1
         if total > envelope.size_bytes or (is_last and total != envelope.size_bytes):
@@ -175,7 +187,7 @@ class Inflow:
         if envelope.chunk >= envelope.chunks:
             raise ValueError(f"chunk {envelope.chunk} of {envelope.chunks}")
 
-    def _add(self, envelope: Envelope, data: bytes) -> tuple[bytes, memoryview] | None:
+    def _add(self, envelope: Envelope, data: bytes | memoryview) -> tuple[bytes, memoryview] | None:
         if envelope.chunk == 0:
             self.header = envelope.header
         self.has_gap = False

@@ -1,68 +1,159 @@
-"""Shared memory for pieces to the same host."""
+"""Shared memory for pieces to the same host: one ring per target, filled and read by copies.
+
+The ring is an anonymous file (memfd) that its reader opens through ``/proc``: nothing is left
+behind when a process is killed. Its first bytes hold how far the reader has read; the sender writes
+on from there. Where the ring is full, or cannot be had, pieces travel as bytes.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
-import threading
+import struct
 import time
-from typing import Any
+from dataclasses import dataclass, field
 
-import zenoh
+import msgspec
+import numpy as np
 
 from partita.fabric.base import Payload
 
+_NAME = "partita-ring"
+_HEAD_BYTES = 64
+_COUNTER = struct.Struct("<Q")
 _LEAST_BYTES = 8 * 2**20
-_PAUSE_S = 0.0003
-_SCRATCH_BYTES = 128 * 1024
-_PATIENCE_S = 0.1
+_PAUSE_S = 0.0001
+_PATIENCE_S = 0.05
 
 
-class SharedPool:
-    """Memory from which pieces are lent until their receiver has read them.
+class Ticket(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a chunk lies: the sender's ring, and how far the ring is written after it."""
 
-    It is taken when the first piece needs it; a worker without neighbours on its host needs none.
+    process: int
+    file: int
+    size_bytes: int
+    offset: int
+    length: int
+    written: int
+
+
+class SharedRing:
+    """The sender's side: a ring that one reader reads in order.
 
     Args:
-        wanted_bytes: Size of the pool; less where the host has little.
+        size_bytes: Room for chunks; memory is taken as it is first written.
+
+    Raises:
+        OSError: The system gives no such memory.
     """
 
-    def __init__(self, wanted_bytes: int) -> None:
-        self.size_bytes = find_shared_bytes(wanted_bytes)
-        self._lock = threading.Lock()
-        self._provider: Any = None
-        self._scratch = bytearray(_SCRATCH_BYTES)
-        self._scratch_view = memoryview(self._scratch)
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self._file = os.memfd_create(_NAME, os.MFD_CLOEXEC)
+        os.ftruncate(self._file, _HEAD_BYTES + size_bytes)
+        self._map = mmap.mmap(self._file, _HEAD_BYTES + size_bytes)
+        self._room = np.frombuffer(self._map, np.uint8, offset=_HEAD_BYTES)
+        self._written = 0
+        self._begun = 0
 
     @property
     def chunk_bytes(self) -> int:
-        """Largest part of a piece to lend at once: several fit, whatever lies between them."""
+        """Largest part of a piece to lend at once: several fit."""
         return self.size_bytes // 4
 
-    def lend(self, data: Payload) -> Any:
-        """Return a copy of ``data`` in the pool, or as bytes where no room becomes free."""
-        deadline_s = time.monotonic() + _PATIENCE_S
-        with self._lock:
-            while True:
-                try:
-                    if self._provider is None:
-                        self._provider = zenoh.shm.ShmProvider.default_backend(self.size_bytes)
-                    room = self._provider.alloc(len(data), policy=zenoh.shm.GarbageCollect())
-                except zenoh.ZError:
-                    if time.monotonic() > deadline_s:
-                        return bytes(data)
-                    time.sleep(_PAUSE_S)  # the receiver is still reading earlier pieces
-                else:
-                    self._fill(room, data)
-                    return room
+    def lend(self, data: Payload) -> Ticket | None:
+        """Copy ``data`` into the ring and return where it lies; None where no room becomes free."""
+        length = len(data)
+        start = self._written
+        is_idle = _COUNTER.unpack_from(self._map)[0] == start
+        if is_idle or start % self.size_bytes + length > self.size_bytes:
+            # A chunk lies in one piece; an empty ring begins anew, where the cache still has it.
+            start += -start % self.size_bytes
+        if is_idle:
+            self._begun = start
+        if not self._await_room(start + length):
+            return None
+        offset = start % self.size_bytes
+        self._room[offset : offset + length] = np.frombuffer(data, np.uint8)
+        self._written = start + length
+        return Ticket(os.getpid(), self._file, self.size_bytes, offset, length, self._written)
 
-    def _fill(self, room: Any, data: Payload) -> None:
-        """Copy through a scratch that stays in the cache; Zenoh takes bytes objects only."""
-        whole = len(data) - len(data) % _SCRATCH_BYTES
-        for start in range(0, whole, _SCRATCH_BYTES):
-            self._scratch_view[:] = data[start : start + _SCRATCH_BYTES]
-            room[start : start + _SCRATCH_BYTES] = self._scratch
-        if whole < len(data):
-            room[whole : len(data)] = bytes(data[whole:])
+    def _await_room(self, end: int) -> bool:
+        deadline_s = 0.0
+        while end - max(self._begun, _COUNTER.unpack_from(self._map)[0]) > self.size_bytes:
+            deadline_s = deadline_s or time.monotonic() + _PATIENCE_S
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(_PAUSE_S)  # the reader is still at earlier chunks
+        return True
+
+    def close(self) -> None:
+        """Give the memory back; a reader that still maps it keeps it until it closes too."""
+        self._room = np.empty(0, np.uint8)
+        with contextlib.suppress(BufferError):
+            self._map.close()
+        os.close(self._file)
+
+
+@dataclass
+class SharedRings:
+    """The reader's side: rings of other processes, opened when a first chunk lies there."""
+
+    _maps: dict[tuple[int, int], mmap.mmap] = field(default_factory=dict)
+
+    def read(self, ticket: Ticket) -> memoryview:
+        """Return a copy of a chunk, and tell the sender that its room is free.
+
+        Raises:
+            ValueError: There is no such ring, or the ticket leaves it.
+        """
+        if not 0 <= ticket.offset <= ticket.size_bytes - ticket.length or ticket.length < 0:
+            raise ValueError(f"chunk at {ticket.offset} of {ticket.length} bytes leaves its ring")
+        key = (ticket.process, ticket.file)
+        shared = self._maps.get(key) or self._open(key, ticket.size_bytes)
+        start = _HEAD_BYTES + ticket.offset
+        if start + ticket.length > len(shared):
+            raise ValueError(f"ring has {len(shared)} bytes, the chunk ends beyond")
+        copy = np.frombuffer(shared, np.uint8, count=ticket.length, offset=start).copy()
+        _COUNTER.pack_into(shared, 0, ticket.written)
+        return copy.data
+
+    def _open(self, key: tuple[int, int], size_bytes: int) -> mmap.mmap:
+        path = f"/proc/{key[0]}/fd/{key[1]}"
+        try:
+            # The name is looked at first: nothing but a ring is ever opened.
+            if not os.readlink(path).startswith(f"/memfd:{_NAME}"):
+                raise ValueError(f"{path} is no ring")
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise ValueError(f"ring {path} cannot be opened: {error.strerror}") from error
+        try:
+            shared = mmap.mmap(file, _HEAD_BYTES + size_bytes)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"ring {path} is smaller than it says") from error
+        finally:
+            os.close(file)
+        self._maps[key] = shared
+        return shared
+
+    def close(self) -> None:
+        """Let go of all rings."""
+        for shared in self._maps.values():
+            with contextlib.suppress(BufferError):
+                shared.close()
+        self._maps.clear()
+
+
+def open_ring(wanted_bytes: int) -> SharedRing | None:
+    """Return a ring, smaller where the host has little shared memory; None where there is none."""
+    size_bytes = find_shared_bytes(wanted_bytes)
+    if not size_bytes or not hasattr(os, "memfd_create"):
+        return None
+    try:
+        return SharedRing(size_bytes)
+    except OSError:
+        return None
 
 
 def find_shared_bytes(wanted_bytes: int) -> int:

@@ -23,8 +23,9 @@ from partita.fabric.flows import (
     Signal,
     cut_chunks,
     read_envelope,
+    write_envelope,
 )
-from partita.fabric.shared_pool import SharedPool
+from partita.fabric.shared_pool import SharedRing, SharedRings, open_ring
 from partita.fabric.zenoh_options import ZenohOptions, session_config
 
 #: Chunk over a network: short enough that a slow link never blocks a put for seconds.
@@ -47,7 +48,7 @@ class Lane:
     flow: Outflow
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_ready: bool = False
-    is_near: bool = False
+    ring: SharedRing | None = None
     is_resending: bool = False
     resent_s: float = 0.0
 
@@ -84,7 +85,7 @@ class DataPlane:
         self._hooks = hooks
         self._prefix = f"partita/{options.cluster}/data"
         self._session: Any = zenoh.open(session_config(options, control=False))
-        self._pool = SharedPool(options.shared_pool_bytes)
+        self._rings = SharedRings()
         self._lanes: dict[str, Lane] = {}
         self._lanes_lock = threading.Lock()
         self._inflows: dict[str, Inflow] = {}
@@ -137,8 +138,9 @@ class DataPlane:
                 raise unreachable(lane.target, set())
             time.sleep(_POLL_S)
         near = self._options.shared_memory and self._hooks.is_near(lane.target)
-        lane.is_near = near and self._pool.size_bytes > 0
-        lane.chunk_bytes = self._pool.chunk_bytes if lane.is_near else NETWORK_CHUNK_BYTES
+        if near and lane.ring is None:
+            lane.ring = open_ring(self._options.shared_pool_bytes)
+        lane.chunk_bytes = NETWORK_CHUNK_BYTES if lane.ring is None else lane.ring.chunk_bytes
         lane.is_ready = True
 
     def _put(self, lane: Lane, sent: Sent) -> None:
@@ -147,10 +149,11 @@ class DataPlane:
             for envelope, start in cut_chunks(self._options.name, lane.flow.flow, sent, size):
                 is_whole = start == 0 and len(whole) <= size
                 data = whole if is_whole else whole[start : start + size]
+                is_large = len(data) >= _SHARED_LEAST_BYTES
+                ticket = lane.ring.lend(data) if lane.ring is not None and is_large else None
                 # Zenoh takes bytes only; those that are bytes already are not copied here.
-                is_lent = lane.is_near and len(data) >= _SHARED_LEAST_BYTES
-                chunk = self._pool.lend(data) if is_lent else bytes(data)
-                lane.publisher.put(chunk, attachment=envelope)
+                chunk = bytes(data) if ticket is None else b""
+                lane.publisher.put(chunk, attachment=write_envelope(envelope, ticket))
         except zenoh.ZError as error:
             raise RunError(
                 f"Piece for {lane.target!r} not sent: {error}.", device=lane.target
@@ -169,7 +172,9 @@ class DataPlane:
         if envelope.flow < inflow.flow:
             return
         try:
-            whole = inflow.take(envelope, sample.payload.to_bytes())
+            ticket = envelope.ticket
+            lent = self._rings.read(ticket) if ticket is not None else None
+            whole = inflow.take(envelope, sample.payload.to_bytes() if lent is None else lent)
         except ValueError as error:
             reason = f"Frame from {source!r} rejected: {error}."
             self._hooks.fail(RunError(reason, device=source))
@@ -254,3 +259,7 @@ class DataPlane:
             self._subscriber.undeclare()
         self._session.close()
         self._drain.close()
+        self._rings.close()
+        for lane in self._lanes.values():
+            if lane.ring is not None:
+                lane.ring.close()

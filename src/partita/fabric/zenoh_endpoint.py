@@ -232,7 +232,7 @@ def host_identity() -> bytes:
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
             boot = file.read().strip()
-        status = os.stat("/dev/shm")
-        return b"%s/%d/%d" % (boot, status.st_dev, status.st_ino)
+        status, space = os.stat("/dev/shm"), os.stat("/proc/self/ns/pid")
+        return b"%s/%d/%d/%d" % (boot, status.st_dev, status.st_ino, space.st_ino)
     except OSError:
         return uuid.uuid4().bytes  # cannot tell: near nobody
