@@ -317,14 +317,14 @@ def serve_shaped() -> None:
     end.announce(b"")
     print("ready", flush=True)
     while True:
-        end.notify("client", struct.pack("<d", inbox.get()))
+        end.notify("client", b"t" + struct.pack("<d", inbox.get()))
 
 
 def measure_emulated(args: argparse.Namespace) -> None:
     inner = endpoint("client", ("127.0.0.1", "127.0.0.1"), True)
     end = ShapedEndpoint(inner, {"server": shape(args.mbit)})
     arrivals: queue.SimpleQueue[float] = queue.SimpleQueue()
-    end.on_notify(lambda source, body: arrivals.put(struct.unpack("<d", body)[0]))
+    end.on_notify(lambda source, body: arrivals.put(struct.unpack("<d", body[1:])[0]))
     end.announce(b"")
     payload = memoryview(bytes(args.size))
     times = []
