@@ -56,8 +56,8 @@ class ZenohOptions:
         multicast: Whether to find others by multicast.
         shared_memory: Whether large pieces to the same host go through shared memory. Must be off
             where links are emulated by network namespaces: shared memory goes around them.
-        shared_pool_bytes: Memory for pieces under way to the same host; taken as a whole with
-            the first of them. Where it is full, pieces go through the loopback interface.
+        shared_pool_bytes: Memory for pieces under way to each target on the same host; taken as
+            it is first written. Where it is full, pieces go through the loopback interface.
         lease_s: A peer that is silent for this long is gone.
         heartbeat_s: Interval at which watched peers are asked; they answer from their own loop.
         patience_s: How long a send waits for its target to appear, and a stuck link to move.
