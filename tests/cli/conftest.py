@@ -17,29 +17,7 @@ from onnx import helper
 
 from partita.cli import main
 from tests.models import make_model
-
-CLUSTER = """
-[cluster]
-name = "pair"
-requester = "a"
-
-[[device]]
-name = "a"
-kind = "raspberry-pi-4"
-memory = "1 GB"
-threads = 1
-
-[[device]]
-name = "b"
-kind = "jetson-nano"
-memory = "1 GB"
-threads = 1
-
-[[link]]
-between = ["*", "*"]
-bandwidth = "200 Mbit/s"
-latency = "2 ms"
-"""
+from tests.surface.replies import CLUSTER
 
 
 def tiny_model(*, free: bool = False) -> onnx.ModelProto:

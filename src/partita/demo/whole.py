@@ -10,7 +10,7 @@ import onnxruntime
 from onnx import ModelProto
 
 from partita.errors import RunError
-from partita.leader.exactness import Difference, max_difference, max_magnitude
+from partita.leader.exactness import Difference, difference_of
 
 Array = npt.NDArray[np.generic]
 
@@ -46,4 +46,4 @@ def _compare(name: str, expected: Array, got: Array | None) -> Difference:
             f"Output {name!r} of the divided run has another form than the whole model's: "
             f"got {found}, expected {expected.shape}. This is a fault of Partita; report it."
         )
-    return Difference(name, max_difference(got, expected), max_magnitude(expected))
+    return difference_of(name, got, expected)
