@@ -263,3 +263,17 @@ def test_a_missing_trace_is_told_once(tmp_path: Path) -> None:
         load_cluster(tmp_path / "lab.toml")
     assert caught.value.message.count("no.csv") == 1
     assert "Errno" not in caught.value.message
+
+
+def test_requester_may_only_ask() -> None:
+    """A device with ``computes = false`` is no provider, also after the file was written again."""
+    text = GOOD.replace('kind = "raspberry-pi-4"\n', 'kind = "raspberry-pi-4"\ncomputes = false\n')
+    cluster = load_cluster(text.encode())
+    assert cluster.providers == ("nano-1", "box")
+    assert load_cluster(dump_cluster(cluster).encode()).providers == cluster.providers
+
+
+def test_some_device_computes() -> None:
+    """A cluster in which every device only asks breaks a rule."""
+    with pytest.raises(ClusterError, match="no device computes"):
+        Cluster.of([Device("phone", computes=False)])

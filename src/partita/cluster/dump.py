@@ -33,6 +33,8 @@ def _device_lines(device: Device) -> list[str]:
     lines += [f'memory = "{device.memory_bytes} B"', f"threads = {device.threads}"]
     if device.address:
         lines.append(f"address = {_quote(device.address)}")
+    if not device.computes:
+        lines.append("computes = false")
     precisions = ", ".join(_quote(item) for item in device.precisions)
     return [*lines, f"provider = {_quote(device.provider)}", f"precisions = [{precisions}]"]
 

@@ -120,6 +120,17 @@ def whole(minimum: int, maximum: int) -> Parser:
     return parse
 
 
+def yes_or_no(value: object) -> bool:
+    """Return true or false.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} must be true or false, without quotes")
+    return value
+
+
 def factor(value: object) -> float:
     """Return a number from 1 to ``MAX_SLOW_DOWN``.
 

@@ -20,6 +20,7 @@ from partita.cluster.fields import (
     read_table,
     text,
     whole,
+    yes_or_no,
 )
 from partita.cluster.model import (
     Cluster,
@@ -64,6 +65,7 @@ _DEVICE = {
     "address": Field(address),
     "provider": Field(one_of(PROVIDERS)),
     "precisions": Field(list_of(one_of(PRECISIONS))),
+    "computes": Field(yes_or_no),
 }
 _LINK = {
     "between": Field(list_of(text, 2)),
@@ -227,6 +229,7 @@ def _make_device(values: Mapping[str, Any], folder: Path) -> Device:
         provider=values.get("provider", "CPUExecutionProvider"),
         precisions=values.get("precisions", entry.precisions if entry else ("float32",)),
         slow_down=values["slow_down"],
+        computes=values.get("computes", True),
     )
 
 

@@ -27,6 +27,7 @@ class Device:
         provider: ONNX Runtime's execution provider.
         precisions: Number formats that the device computes in.
         slow_down: Emulated slowness, at least 1: multiples of this machine's time.
+        computes: Whether planners may place layers on it; a requester may only ask.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Device:
     provider: str = "CPUExecutionProvider"
     precisions: tuple[str, ...] = ("float32",)
     slow_down: float = 1.0
+    computes: bool = True
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,11 @@ class Cluster:
         """Device names in the file's order."""
         return tuple(device.name for device in self.devices)
 
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """Names of the devices that compute, in the file's order."""
+        return tuple(device.name for device in self.devices if device.computes)
+
     def device(self, name: str) -> Device:
         """Return the device called ``name``.
 
@@ -197,6 +204,8 @@ def find_faults(cluster: Cluster) -> list[str]:
         faults.append(
             f"cluster.requester: {cluster.requester!r} is not a device; devices are {known}"
         )
+    if names and not any(device.computes for device in cluster.devices):
+        faults.append("device: no device computes; leave out computes = false of one")
     for device in cluster.devices:
         faults += _device_faults(device)
     for link in cluster.links:

@@ -72,7 +72,7 @@ class PlanOptions:
         in_flight: Most requests under way at the same time.
         keep_on: Tensors that must not leave a device: tensor name to device name.
         wires: Wire format per tensor, where it is not to travel raw.
-        devices: Names of the devices that may compute; all when None.
+        devices: Names of the devices that may compute; the cluster's providers when None.
         max_evaluations: Most plans a search may price.
     """
 

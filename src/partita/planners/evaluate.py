@@ -41,7 +41,7 @@ class Evaluator:
         self.requester = cost.cluster.requester
         for name in (*options.keep_on.values(), *(options.devices or ())):
             self.cluster.device(name)
-        self.devices = tuple(options.devices or self.cluster.names)
+        self.devices = tuple(options.devices or self.cluster.providers)
         self.outline = Outline(self.graph, options.keep_on, self.requester)
         self.drafter = Drafter(self.outline)
         self.evaluations = 0
