@@ -101,21 +101,21 @@ class SocketClient:
 # --- the fabric ----------------------------------------------------------------------------------
 
 
-def endpoint(name: str, hosts: tuple[str, str], shared: bool) -> ZenohEndpoint:
+def endpoint(name: str, hosts: tuple[str, str], local: bool) -> ZenohEndpoint:
     own, other = hosts if name == "server" else reversed(hosts)
     options = ZenohOptions(
         name,
         cluster="bench",
         listen=(f"tcp/{own}:{PORT + (10 if name == 'server' else 20)}",),
         connect=() if name == "server" else (f"tcp/{other}:{PORT + 10}",),
-        shared_memory=shared,
+        local_sockets=local,
         insecure=True,
     )
     return ZenohEndpoint(options)
 
 
-def serve_fabric(host: str, shared: bool) -> None:
-    end = endpoint("server", (host, ""), shared)
+def serve_fabric(host: str, local: bool) -> None:
+    end = endpoint("server", (host, ""), local)
     inbox: queue.SimpleQueue[tuple[bytes, memoryview]] = queue.SimpleQueue()
     end.on_data(lambda source, header, payload: inbox.put((header, payload)))
     end.announce(b"")
@@ -135,8 +135,8 @@ def serve_fabric(host: str, shared: bool) -> None:
 
 
 class FabricClient:
-    def __init__(self, hosts: tuple[str, str], shared: bool) -> None:
-        self.end = endpoint("client", hosts, shared)
+    def __init__(self, hosts: tuple[str, str], local: bool) -> None:
+        self.end = endpoint("client", hosts, local)
         self.inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.end.on_data(lambda source, header, payload: self.inbox.put(payload))
         self.end.on_notify(lambda source, body: self.inbox.put(body))
@@ -167,7 +167,7 @@ class FabricClient:
 def measure(args: argparse.Namespace) -> None:
     hosts = (args.server_host, args.client_host)
     kind = args.transport
-    client = SocketClient(hosts[0]) if kind == "socket" else FabricClient(hosts, args.shared)
+    client = SocketClient(hosts[0]) if kind == "socket" else FabricClient(hosts, args.local)
     payload = memoryview(np.random.default_rng(0).bytes(args.size))
     for _ in range(3):
         client.ping(payload[: min(len(payload), 64 * KIB)])
@@ -189,10 +189,10 @@ def in_namespace(index: int, shaped: bool) -> list[str]:
 
 
 @contextlib.contextmanager
-def server(transport: str, shaped: bool, shared: bool) -> Iterator[None]:
+def server(transport: str, shaped: bool, local: bool) -> Iterator[None]:
     host = HOSTS[0] if shaped else "127.0.0.1"
     command = [*in_namespace(0, shaped), sys.executable, __file__, "--role", "server"]
-    command += ["--transport", transport, "--server-host", host, *(["--shared"] if shared else [])]
+    command += ["--transport", transport, "--server-host", host, *(["--local"] if local else [])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | WORKER_ENV)
     try:
         assert process.stdout is not None
@@ -203,12 +203,12 @@ def server(transport: str, shaped: bool, shared: bool) -> Iterator[None]:
         process.wait()
 
 
-def time_one(transport: str, shaped: bool, shared: bool, options: list[str]) -> float:
+def time_one(transport: str, shaped: bool, local: bool, options: list[str]) -> float:
     hosts = HOSTS if shaped else ("127.0.0.1", "127.0.0.1")
     command = [*in_namespace(1, shaped), sys.executable, __file__, "--role", "client"]
     command += ["--transport", transport, "--server-host", hosts[0], "--client-host", hosts[1]]
-    command += [*options, *(["--shared"] if shared else [])]
-    with server(transport, shaped, shared):
+    command += [*options, *(["--local"] if local else [])]
+    with server(transport, shaped, local):
         output = subprocess.run(
             command, stdout=subprocess.PIPE, check=True, env=os.environ | WORKER_ENV, timeout=120
         )
@@ -345,7 +345,7 @@ def main() -> int:
     parser.add_argument("--transport", choices=("socket", "fabric", "shaped"))
     parser.add_argument("--server-host", default="127.0.0.1")
     parser.add_argument("--client-host", default="127.0.0.1")
-    parser.add_argument("--shared", action="store_true")
+    parser.add_argument("--local", action="store_true")
     parser.add_argument("--what", choices=("ping", "stream"))
     parser.add_argument("--size", type=int, default=0)
     parser.add_argument("--count", type=int, default=1)
@@ -354,7 +354,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.role == "server":
         serve = {"socket": lambda: serve_socket(args.server_host), "shaped": serve_shaped}
-        serve.get(args.transport, lambda: serve_fabric(args.server_host, args.shared))()
+        serve.get(args.transport, lambda: serve_fabric(args.server_host, args.local))()
         return 0
     if args.role is not None:
         (measure if args.role == "client" else measure_emulated)(args)

@@ -18,7 +18,7 @@ from partita.fabric import (
     ZenohOptions,
 )
 
-FILLINGS = ("memory", "memory-inline", "zenoh", "zenoh-shared", "shaped-memory", "shaped-zenoh")
+FILLINGS = ("memory", "memory-inline", "zenoh", "zenoh-local", "shaped-memory", "shaped-zenoh")
 _SHAPE = LinkShape(1e9, latency_s=0.001)
 _TIMEOUT_S = 10.0
 
@@ -44,7 +44,7 @@ def make_endpoints(filling: str, names: tuple[str, ...]) -> list[Endpoint]:
     else:
         address = f"tcp/127.0.0.1:{free_port()}"
         first = ZenohOptions(
-            names[0], listen=(address,), shared_memory=filling.endswith("shared"), heartbeat_s=0.2
+            names[0], listen=(address,), local_sockets=filling.endswith("local"), heartbeat_s=0.2
         )
         endpoints = [ZenohEndpoint(first)]
         for name in names[1:]:
@@ -53,7 +53,7 @@ def make_endpoints(filling: str, names: tuple[str, ...]) -> list[Endpoint]:
                 name,
                 listen=(own,),
                 connect=(address,),
-                shared_memory=first.shared_memory,
+                local_sockets=first.local_sockets,
                 heartbeat_s=0.2,
             )
             endpoints.append(ZenohEndpoint(options))

@@ -134,8 +134,8 @@ def test_process_that_forgets_to_close_still_ends() -> None:
 def test_vanished_put_is_sent_again() -> None:
     """Messages that the transport loses arrive all the same, in order, each once."""
     own, other = addresses()
-    a = ZenohEndpoint(ZenohOptions("a", listen=(own,), shared_memory=False))
-    b = ZenohEndpoint(ZenohOptions("b", listen=(other,), connect=(own,), shared_memory=False))
+    a = ZenohEndpoint(ZenohOptions("a", listen=(own,), local_sockets=False))
+    b = ZenohEndpoint(ZenohOptions("b", listen=(other,), connect=(own,), local_sockets=False))
     got: list[bytes] = []
     done = threading.Event()
 
@@ -165,7 +165,7 @@ def test_vanished_put_is_sent_again() -> None:
 def test_link_that_never_acknowledges_is_reported() -> None:
     """When everything sent is lost the sender is told, with the device's name."""
     own, other = addresses()
-    options = ZenohOptions("a", listen=(own,), shared_memory=False, patience_s=1.0)
+    options = ZenohOptions("a", listen=(own,), local_sockets=False, patience_s=1.0)
     a = ZenohEndpoint(options)
     b = ZenohEndpoint(replace(options, name="b", listen=(other,), connect=(own,)))
     errors: list[RunError] = []

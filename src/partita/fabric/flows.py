@@ -14,7 +14,6 @@ from typing import Annotated
 import msgspec
 
 from partita.fabric.base import Payload
-from partita.fabric.shared_pool import Ticket
 
 MAX_PIECE_BYTES = 2**30
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
@@ -28,7 +27,6 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         sequence: Number of the message in the flow.
         size_bytes: Payload of the whole message.
         header: The piece's header, with the first chunk only.
-        ticket: Where the chunk lies in shared memory, instead of in the message.
     """
 
     source: str
@@ -38,7 +36,6 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     chunks: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
     size_bytes: Annotated[int, msgspec.Meta(ge=0, le=MAX_PIECE_BYTES)]
     header: bytes
-    ticket: Ticket | None = None
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="ack"):
@@ -125,10 +122,8 @@ def cut_chunks(
         yield envelope, chunk * chunk_bytes
 
 
-def write_envelope(envelope: Envelope, ticket: Ticket | None = None) -> bytes:
-    """Return an envelope's bytes, with where its chunk lies if that is in shared memory."""
-    if ticket is not None:
-        envelope = msgspec.structs.replace(envelope, ticket=ticket)
+def write_envelope(envelope: Envelope) -> bytes:
+    """Return an envelope's bytes."""
     return _encoder.encode(envelope)
 
 

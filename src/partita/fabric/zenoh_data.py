@@ -25,12 +25,11 @@ from partita.fabric.flows import (
     read_envelope,
     write_envelope,
 )
-from partita.fabric.shared_pool import SharedRing, SharedRings, open_ring
+from partita.fabric.local_socket import LocalListener, LocalPath
 from partita.fabric.zenoh_options import ZenohOptions, session_config
 
 #: Chunk over a network: short enough that a slow link never blocks a put for seconds.
 NETWORK_CHUNK_BYTES = 256 * 1024
-_SHARED_LEAST_BYTES = 16 * 1024
 _POLL_S = 0.002
 _PROBE_S = 0.5
 _RESEND_S = 1.5
@@ -48,7 +47,7 @@ class Lane:
     flow: Outflow
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_ready: bool = False
-    ring: SharedRing | None = None
+    path: LocalPath | None = None
     is_resending: bool = False
     resent_s: float = 0.0
 
@@ -61,14 +60,14 @@ class DataHooks:
         deliver: Gets each whole piece.
         fail: Gets each fault.
         signal: Sends a signal to a peer on the control plane.
-        is_near: Whether a peer shares this host's memory.
+        local_address: Where a peer listens that is on this host; None for others.
         wake: Asks for a :meth:`DataPlane.tick` soon.
     """
 
     deliver: DataCallback
     fail: Callable[[RunError], None]
     signal: Callable[[str, Signal], None]
-    is_near: Callable[[str], bool]
+    local_address: Callable[[str], bytes | None]
     wake: Callable[[], None]
 
 
@@ -85,14 +84,29 @@ class DataPlane:
         self._hooks = hooks
         self._prefix = f"partita/{options.cluster}/data"
         self._session: Any = zenoh.open(session_config(options, control=False))
-        self._rings = SharedRings()
+        self._local = self._open_local() if options.local_sockets else None
         self._lanes: dict[str, Lane] = {}
         self._lanes_lock = threading.Lock()
         self._inflows: dict[str, Inflow] = {}
         self._unreported: set[str] = set()
         self._subscriber: Any = None
         self._is_closed = False
-        self._drain = Drain(f"{options.name}-data", self._take, hooks.fail)
+        self._taking = threading.Lock()
+        self._drain = Drain(f"{options.name}-data", self._take_sample, hooks.fail)
+
+    @property
+    def address(self) -> bytes:
+        """Where processes of this host send to; empty where they cannot."""
+        return b"" if self._local is None else self._local.address
+
+    def _open_local(self) -> LocalListener | None:
+        try:
+            return LocalListener(self._options.name, self._take_frame, self._reject)
+        except OSError:
+            return None
+
+    def _reject(self, reason: str) -> None:
+        self._hooks.fail(RunError(f"Frame to {self._options.name!r} rejected: {reason}."))
 
     def listen(self) -> None:
         """Take pieces from now on; senders wait until then."""
@@ -137,11 +151,17 @@ class DataPlane:
             if self._is_closed or time.monotonic() > deadline_s:
                 raise unreachable(lane.target, set())
             time.sleep(_POLL_S)
-        near = self._options.shared_memory and self._hooks.is_near(lane.target)
-        if near and lane.ring is None:
-            lane.ring = open_ring(self._options.shared_pool_bytes)
-        lane.chunk_bytes = NETWORK_CHUNK_BYTES if lane.ring is None else lane.ring.chunk_bytes
+        lane.path = self._open_path(lane.target)
+        lane.chunk_bytes = NETWORK_CHUNK_BYTES if lane.path is None else MAX_PIECE_BYTES
         lane.is_ready = True
+
+    def _open_path(self, target: str) -> LocalPath | None:
+        """Return the way to a target on this host; None where there is none."""
+        address = self._hooks.local_address(target) if self._local is not None else None
+        try:
+            return None if address is None else LocalPath(address)
+        except OSError:
+            return None
 
     def _put(self, lane: Lane, sent: Sent) -> None:
         whole, size = sent.payload, lane.chunk_bytes
@@ -149,19 +169,28 @@ class DataPlane:
             for envelope, start in cut_chunks(self._options.name, lane.flow.flow, sent, size):
                 is_whole = start == 0 and len(whole) <= size
                 data = whole if is_whole else whole[start : start + size]
-                is_large = len(data) >= _SHARED_LEAST_BYTES
-                ticket = lane.ring.lend(data) if lane.ring is not None and is_large else None
-                # Zenoh takes bytes only; those that are bytes already are not copied here.
-                chunk = bytes(data) if ticket is None else b""
-                lane.publisher.put(chunk, attachment=write_envelope(envelope, ticket))
-        except zenoh.ZError as error:
-            raise RunError(
-                f"Piece for {lane.target!r} not sent: {error}.", device=lane.target
-            ) from (None)
+                if lane.path is not None:
+                    lane.path.send(write_envelope(envelope), data)
+                else:
+                    # Zenoh takes bytes only; those that are bytes already are not copied here.
+                    lane.publisher.put(bytes(data), attachment=write_envelope(envelope))
+        except (zenoh.ZError, OSError) as error:
+            lane.is_ready = False
+            reason = f"Piece for {lane.target!r} not sent: {error}."
+            raise RunError(reason, device=lane.target) from None
 
-    def _take(self, sample: Any) -> None:
+    def _take_sample(self, sample: Any) -> None:
+        attachment = sample.attachment.to_bytes() if sample.attachment else b""
+        with self._taking:
+            self._take(attachment, sample.payload.to_bytes())
+
+    def _take_frame(self, attachment: bytes, data: memoryview) -> None:
+        with self._taking:
+            self._take(attachment, data)
+
+    def _take(self, attachment: bytes, data: bytes | memoryview) -> None:
         try:
-            envelope = read_envelope(sample.attachment.to_bytes() if sample.attachment else b"")
+            envelope = read_envelope(attachment)
         except ValueError as error:
             self._hooks.fail(RunError(f"Frame rejected: no readable envelope: {error}."))
             return
@@ -172,9 +201,7 @@ class DataPlane:
         if envelope.flow < inflow.flow:
             return
         try:
-            ticket = envelope.ticket
-            lent = self._rings.read(ticket) if ticket is not None else None
-            whole = inflow.take(envelope, sample.payload.to_bytes() if lent is None else lent)
+            whole = inflow.take(envelope, data)
         except ValueError as error:
             reason = f"Frame from {source!r} rejected: {error}."
             self._hooks.fail(RunError(reason, device=source))
@@ -239,6 +266,8 @@ class DataPlane:
             return
         lost, lane.flow = len(lane.flow.unacked), Outflow(time.time_ns())
         lane.is_ready = False
+        if lane.path is not None:
+            lane.path.close()
         if lost:
             message = (
                 f"Link from {self._options.name!r} to {target!r} lost {lost} pieces: "
@@ -259,7 +288,8 @@ class DataPlane:
             self._subscriber.undeclare()
         self._session.close()
         self._drain.close()
-        self._rings.close()
+        if self._local is not None:
+            self._local.close()
         for lane in self._lanes.values():
-            if lane.ring is not None:
-                lane.ring.close()
+            if lane.path is not None:
+                lane.path.close()

@@ -69,7 +69,9 @@ class ZenohEndpoint:
         atexit.register(self.close)  # a process that forgets to close must not hang in Zenoh
 
     def _open(self) -> None:
-        hooks = DataHooks(self._deliver, self._fail, self._signal, self._is_near, self._wake.set)
+        hooks = DataHooks(
+            self._deliver, self._fail, self._signal, self._local_address, self._wake.set
+        )
         listen = list(self._options.listen)
         try:
             self._plane = DataPlane(self._options, hooks)
@@ -85,7 +87,7 @@ class ZenohEndpoint:
                 device=self.name,
             ) from None
         self._control.serve(lambda method, body: self._info, _INFO)
-        self._control.serve(lambda method, body: host_identity(), _HOST)
+        self._control.serve(lambda method, body: host_identity() + self._plane.address, _HOST)
 
     def announce(self, info: bytes) -> None:
         """Make this endpoint visible; see :meth:`partita.fabric.Endpoint.announce`."""
@@ -172,11 +174,15 @@ class ZenohEndpoint:
             if not self._is_closed:
                 self._reject(f"signal to {target!r} not sent: {error}")
 
-    def _is_near(self, target: str) -> bool:
+    def _local_address(self, target: str) -> bytes | None:
+        """Return where ``target`` listens on this host; None where it is on another."""
+        own = host_identity()
         try:
-            return self.call(target, _HOST, b"", _HOST_TIMEOUT_S) == host_identity()
+            found = self.call(target, _HOST, b"", _HOST_TIMEOUT_S)
         except RunError:
-            return False
+            return None
+        address = found[len(own) :]
+        return address if found.startswith(own) and address else None
 
     def _take_note(self, source: str, is_signal: bool, body: bytes) -> None:
         if not is_signal:
@@ -228,11 +234,10 @@ class ZenohEndpoint:
 
 
 def host_identity() -> bytes:
-    """Return what two processes have in common exactly if they share memory."""
+    """Return what two processes have in common exactly if local sockets join them."""
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
             boot = file.read().strip()
-        status, space = os.stat("/dev/shm"), os.stat("/proc/self/ns/pid")
-        return b"%s/%d/%d/%d" % (boot, status.st_dev, status.st_ino, space.st_ino)
+        return b"%s/%d" % (boot, os.stat("/proc/self/ns/net").st_ino)
     except OSError:
         return uuid.uuid4().bytes  # cannot tell: near nobody

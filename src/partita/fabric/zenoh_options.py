@@ -54,10 +54,8 @@ class ZenohOptions:
         listen: Addresses such as ``tcp/127.0.0.1:7447`` for data; control takes the port above.
         connect: Addresses of others, in the same form.
         multicast: Whether to find others by multicast.
-        shared_memory: Whether large pieces to the same host go through shared memory. Must be off
-            where links are emulated by network namespaces: shared memory goes around them.
-        shared_pool_bytes: Memory for pieces under way to each target on the same host; taken as
-            it is first written. Where it is full, pieces go through the loopback interface.
+        local_sockets: Whether pieces to the same host go through a local socket instead of the
+            network. Must be off where links are emulated by network namespaces.
         lease_s: A peer that is silent for this long is gone.
         heartbeat_s: Interval at which watched peers are asked; they answer from their own loop.
         patience_s: How long a send waits for its target to appear, and a stuck link to move.
@@ -70,8 +68,7 @@ class ZenohOptions:
     listen: tuple[str, ...] = ()
     connect: tuple[str, ...] = ()
     multicast: bool = False
-    shared_memory: bool = True
-    shared_pool_bytes: int = 24 * 2**20
+    local_sockets: bool = True
     lease_s: float = 2.0
     heartbeat_s: float = 0.5
     patience_s: float = 10.0
@@ -190,9 +187,9 @@ def _settings(options: ZenohOptions, *, control: bool) -> dict[str, object]:
         "transport/link/tx/queue/size/data": 16,
         # The lease finds dead peers; a merely slow link must not lose its transport after 5 s.
         "transport/link/tx/queue/congestion_control/block/wait_before_close": 60_000_000,
-        "transport/shared_memory/enabled": options.shared_memory and not control,
-        # Pieces are put into shared memory by us: Zenoh's own pool is taken even by idle workers.
-        "transport/shared_memory/transport_optimization/enabled": False,
+        # Processes of one host have sockets of ours; Zenoh's pool is taken even by idle workers,
+        # and goes around links that are emulated by network namespaces.
+        "transport/shared_memory/enabled": False,
     }
     return settings | _tls_settings(options.tls)
 

@@ -45,7 +45,7 @@ class LabOptions:
         threads: Of each worker; None takes the devices' own numbers.
         store: Directory of content, shared by the workers; the user's cache by default.
         shaped: Whether links are emulated; off, all devices talk as fast as this machine can.
-        shared_memory: Whether large pieces go through shared memory; never in namespaces.
+        local_sockets: Whether pieces go through sockets of this host; never in namespaces.
         name: Name under which other leaders find the workers; by default one of its own.
         network: ``user`` shapes links inside the processes; ``netns`` has the kernel do so, with a
             namespace per device (root only). Empty takes what the cluster file says.
@@ -54,7 +54,7 @@ class LabOptions:
     threads: int | None = 1
     store: Path | None = None
     shaped: bool = True
-    shared_memory: bool = True
+    local_sockets: bool = True
     network: str = ""
     name: str = ""
 
@@ -110,7 +110,7 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
         if network == "netns":
             places = stack.enter_context(open_namespaces(cluster))
             # Shared memory goes around namespaces; links would not be emulated at all.
-            options = replace(options, shared_memory=False, shaped=False)
+            options = replace(options, local_sockets=False, shaped=False)
             plan = LabPlan(cluster, options, directory, places)
         else:
             addresses = free_addresses(len(cluster.names))
@@ -158,7 +158,7 @@ class LabPlan:
                 self.id,
                 listen=(self.addresses[device.name],),
                 connect=tuple(self.addresses[name] for name in before),
-                shared_memory=self.options.shared_memory,
+                local_sockets=self.options.local_sockets,
                 insecure=self.is_private,
             ),
             store=str(self.options.store) if self.options.store else "",
@@ -190,7 +190,7 @@ class LabPlan:
             "leader",
             self.id,
             connect=tuple(self.addresses.values()),
-            shared_memory=self.options.shared_memory,
+            local_sockets=self.options.local_sockets,
             insecure=self.is_private,
         )
         inner = ZenohEndpoint(network)

@@ -1,0 +1,201 @@
+"""The way between processes of one host: a Unix stream socket from each sender to each target.
+
+A frame is a head (two lengths), an envelope and a payload. The payload is received straight into
+the memory that its reader keeps, so a piece is copied once on each side. The socket has no file:
+nothing is left behind when a process is killed, and only processes of the same user, in the same
+network namespace, get through.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+import uuid
+from collections.abc import Callable
+
+import numpy as np
+
+from partita.fabric.base import Payload
+
+_HEAD = struct.Struct("<IQ")
+_MOST_ENVELOPE_BYTES = 64 * 1024
+_MOST_PAYLOAD_BYTES = 2**30
+_READ_AHEAD_BYTES = 64 * 1024
+#: Asked of the system, which may give less: a sender need not wait for its reader so often.
+_BUFFER_BYTES = 2**20
+_CREDENTIALS = struct.Struct("3i")
+
+Take = Callable[[bytes, memoryview], None]
+
+
+class LocalPath:
+    """The sender's side; calls must not overlap.
+
+    Args:
+        address: As the target's :class:`LocalListener` has it.
+
+    Raises:
+        OSError: Nobody listens there.
+    """
+
+    def __init__(self, address: bytes) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+            self._socket.connect(address)
+        except OSError:
+            self._socket.close()
+            raise
+
+    def send(self, envelope: bytes, payload: Payload) -> None:
+        """Send one frame; blocks while the reader is behind.
+
+        Raises:
+            OSError: The reader is gone.
+        """
+        size = len(payload)
+        start = _HEAD.pack(len(envelope), size) + envelope
+        sent = self._socket.sendmsg([start, payload]) - len(start)
+        if sent < 0:
+            self._socket.sendall(start[sent:])
+            sent = 0
+        if sent < size:
+            self._socket.sendall(memoryview(payload)[sent:])
+
+    def close(self) -> None:
+        """Close the connection; frames that were sent still arrive."""
+        self._socket.close()
+
+
+class LocalListener:
+    """The reader's side: takes frames of any number of senders, one at a time.
+
+    Args:
+        name: For the names of threads.
+        take: Called with envelope and payload of each frame; the payload's memory is its to keep.
+        reject: Called with what is wrong with a sender whose frames cannot be read.
+
+    Raises:
+        OSError: The system has no such sockets.
+    """
+
+    def __init__(self, name: str, take: Take, reject: Callable[[str], None]) -> None:
+        if not hasattr(socket, "SO_PEERCRED"):
+            raise OSError("this system has no sockets without files")
+        self.address = b"\0partita/" + uuid.uuid4().hex.encode()
+        self._name, self._take, self._reject = name, take, reject
+        self._taking = threading.Lock()
+        self._changing = threading.Lock()
+        self._readers: dict[socket.socket, threading.Thread] = {}
+        self._is_closed = False
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(self.address)
+        self._socket.listen()
+        self._thread = self._start("accept", self._accept)
+
+    def _start(self, what: str, work: Callable[..., None], *given: object) -> threading.Thread:
+        name = f"partita-{self._name}-{what}"
+        thread = threading.Thread(target=work, args=given, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:  # closed
+                return
+            with self._changing:
+                if self._is_closed or not is_same_user(connection):
+                    connection.close()
+                else:
+                    self._readers[connection] = self._start("local", self._read, connection)
+
+    def _read(self, connection: socket.socket) -> None:
+        frames = _Frames(connection)
+        try:
+            while not self._is_closed:
+                envelope, payload = frames.next()
+                with self._taking:
+                    self._take(envelope, payload)
+        except ValueError as error:
+            self._reject(str(error))
+        except OSError:
+            pass  # the sender is gone; whoever watches it hears of that
+        finally:
+            with self._changing:
+                self._readers.pop(connection, None)
+            connection.close()
+
+    def close(self) -> None:
+        """Take no more frames and end all threads."""
+        with self._changing:
+            self._is_closed = True
+            readers = list(self._readers.items())
+        for one in (self._socket, *(connection for connection, _ in readers)):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for thread in (self._thread, *(reader for _, reader in readers)):
+            if thread is not threading.current_thread():
+                thread.join(timeout=5)
+
+
+class _Frames:
+    """Reads frames; small ones several at a time, large payloads straight to where they stay."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._ahead = memoryview(bytearray(_READ_AHEAD_BYTES))
+        self._start = self._stop = 0
+
+    def next(self) -> tuple[bytes, memoryview]:
+        """Return the next envelope and payload.
+
+        Raises:
+            OSError: The sender has closed the connection.
+            ValueError: The lengths are more than a frame can have.
+        """
+        envelope_bytes, size = _HEAD.unpack(self._small(_HEAD.size))
+        if envelope_bytes > _MOST_ENVELOPE_BYTES - _HEAD.size or size > _MOST_PAYLOAD_BYTES:
+            raise ValueError(f"frame says {envelope_bytes} and {size} bytes")
+        envelope = bytes(self._small(envelope_bytes))
+        return envelope, self._large(size)
+
+    def _small(self, size: int) -> memoryview:
+        while self._stop - self._start < size:
+            if self._start + size > _READ_AHEAD_BYTES:
+                left = self._stop - self._start
+                self._ahead[:left] = bytes(self._ahead[self._start : self._stop])
+                self._start, self._stop = 0, left
+            self._stop += self._receive(self._ahead[self._stop :])
+        found = self._ahead[self._start : self._start + size]
+        self._start += size
+        return found
+
+    def _large(self, size: int) -> memoryview:
+        # Not filled with zeros first, as a bytearray would be.
+        whole = np.empty(size, np.uint8).data
+        reached = min(size, self._stop - self._start)
+        whole[:reached] = self._ahead[self._start : self._start + reached]
+        self._start += reached
+        if self._start == self._stop:
+            self._start = self._stop = 0
+        while reached < size:
+            reached += self._receive(whole[reached:], socket.MSG_WAITALL)
+        return whole
+
+    def _receive(self, room: memoryview, flags: int = 0) -> int:
+        got = self._socket.recv_into(room, 0, flags)
+        if not got:
+            raise ConnectionError("closed")
+        return got
+
+
+def is_same_user(connection: socket.socket) -> bool:
+    """Whether the other end of a Unix socket is a process of this user, or of root."""
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return _CREDENTIALS.unpack(found)[1] in (os.getuid(), 0)

@@ -1,0 +1,117 @@
+"""Local sockets, both ends in one process."""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from partita.fabric.local_socket import LocalListener, LocalPath, is_same_user
+
+Frame = tuple[bytes, bytes]
+
+
+class Ears:
+    """A listener with what it heard."""
+
+    def __init__(self) -> None:
+        self.frames: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self.faults: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.listener = LocalListener(
+            "test", lambda head, data: self.frames.put((head, bytes(data))), self.faults.put
+        )
+
+
+@pytest.fixture
+def ears() -> Iterator[Ears]:
+    """A listener that leaves no thread behind."""
+    before = set(threading.enumerate())
+    found = Ears()
+    yield found
+    found.listener.close()
+    assert not set(threading.enumerate()) - before
+
+
+def test_frames_of_any_size_arrive_whole_and_in_order(ears: Ears) -> None:
+    """Sizes around the read-ahead buffer's, and none at all, come byte for byte."""
+    path = LocalPath(ears.listener.address)
+    sizes = [0, 1, 65_535, 65_536, 65_537, 3_000_000, 17, 0, 40_000, 40_000, 40_000]
+    sent = [(b"e%d" % n, os.urandom(size)) for n, size in enumerate(sizes)]
+    for envelope, payload in sent:
+        path.send(envelope, payload)
+    assert [ears.frames.get(timeout=5) for _ in sent] == sent
+    path.close()
+
+
+def test_a_reader_that_is_behind_holds_the_sender_and_loses_nothing() -> None:
+    """More than all buffers hold is sent while the reader's callback waits."""
+    free, got = threading.Event(), queue.SimpleQueue[int]()
+
+    def take(envelope: bytes, payload: memoryview) -> None:
+        free.wait(5)
+        got.put(len(payload))
+
+    listener = LocalListener("slow", take, lambda reason: None)
+    path = LocalPath(listener.address)
+    sender = threading.Thread(target=lambda: [path.send(b"", bytes(2**20)) for _ in range(8)])
+    sender.start()
+    sender.join(0.2)
+    assert sender.is_alive()
+    free.set()
+    assert [got.get(timeout=5) for _ in range(8)] == [2**20] * 8
+    sender.join(5)
+    path.close()
+    listener.close()
+
+
+@pytest.mark.parametrize("head", [struct.pack("<IQ", 2**31, 0), struct.pack("<IQ", 1, 2**40)])
+def test_lying_lengths_end_that_connection_only(ears: Ears, head: bytes) -> None:
+    """A head that says too much is reported and its sender cut off; others go on."""
+    good = LocalPath(ears.listener.address)
+    with socket.socket(socket.AF_UNIX) as bad:
+        bad.connect(ears.listener.address)
+        bad.sendall(head + b"x" * 100)
+        assert "frame says" in ears.faults.get(timeout=5)
+    good.send(b"still", b"here")
+    assert ears.frames.get(timeout=5) == (b"still", b"here")
+    good.close()
+
+
+def test_a_frame_cut_short_is_dropped(ears: Ears) -> None:
+    """A sender that dies in the middle of a frame delivers nothing of it."""
+    with socket.socket(socket.AF_UNIX) as dying:
+        dying.connect(ears.listener.address)
+        dying.sendall(struct.pack("<IQ", 3, 1000) + b"abc" + b"x" * 10)
+    path = LocalPath(ears.listener.address)
+    path.send(b"next", b"")
+    assert ears.frames.get(timeout=5) == (b"next", b"")
+    path.close()
+
+
+def test_a_listener_that_is_gone_is_an_error() -> None:
+    """Sending to a closed listener raises, and so does connecting to it."""
+    found = Ears()
+    path = LocalPath(found.listener.address)
+    path.send(b"a", b"b")
+    found.frames.get(timeout=5)
+    found.listener.close()
+    try:
+        with pytest.raises(OSError, match=r"Broken pipe|reset"):
+            path.send(b"a", bytes(2**20))
+        with pytest.raises(OSError, match="refused"):
+            LocalPath(found.listener.address)
+    finally:
+        path.close()
+
+
+def test_the_other_end_is_asked_who_it_is() -> None:
+    """A connection of this process is one of the same user."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    assert is_same_user(ours)
+    ours.close()
+    theirs.close()
