@@ -34,6 +34,7 @@ from partita.cluster.trace import BANDWIDTHS, read_trace
 from partita.errors import ClusterError
 from partita.files import read_regular
 from partita.naming import parse_address
+from partita.scenarios import find_scenario, is_scenario
 
 PRECISIONS = ("float32", "float16", "int8")
 NETWORKS = ("user", "netns")
@@ -97,8 +98,9 @@ def load_cluster(source: str | Path | bytes | Mapping[str, Any]) -> Cluster:
     """Return the cluster that a TOML file describes.
 
     Args:
-        source: Path of the file, its bytes, or its parsed content. Paths inside the file (profiles
-            and traces) are relative to the file's folder, else to the current one.
+        source: Path of the file, ``scenario:NAME`` of a shipped one, the file's bytes, or its
+            parsed content. Paths inside the file (profiles and traces) are relative to the file's
+            folder, else to the current one.
 
     Raises:
         ClusterError: The file cannot be read, or breaks rules; all of them are listed with key.
@@ -142,7 +144,7 @@ def _read(source: str | Path | bytes | Mapping[str, Any]) -> tuple[str, Mapping[
         return "Cluster description", source, Path()
     if isinstance(source, bytes):
         return "Cluster description", _parse("Cluster description", source), Path()
-    path = Path(source)
+    path = find_scenario(source) if is_scenario(source) else Path(source)
     subject = f"Cluster file {str(path)!r}"
     try:
         content = read_regular(path)
