@@ -1,5 +1,6 @@
 """Running a program: the state machine, the link clock, and the report, for both worlds."""
 
+from partita.execution.adapt import AdaptOptions, Belief, Change
 from partita.execution.admission import Admission
 from partita.execution.clock import LinkClock, SharedMedium, Transfer
 from partita.execution.durations import Durations, LinkClocks, LinkSpec
@@ -20,13 +21,17 @@ from partita.execution.events import (
 )
 from partita.execution.machine import Machine
 from partita.execution.memory import weight_bytes
+from partita.execution.policy import Policy
 from partita.execution.report import DeviceUse, LinkUse, Report, ReportBuilder, Span
 from partita.execution.request import Wait
 
 __all__ = [
     "Action",
+    "AdaptOptions",
     "Admission",
     "Arrived",
+    "Belief",
+    "Change",
     "Credited",
     "Delivered",
     "DeviceUse",
@@ -42,6 +47,7 @@ __all__ = [
     "LinkUse",
     "Loaded",
     "Machine",
+    "Policy",
     "Report",
     "ReportBuilder",
     "Route",

@@ -1,0 +1,157 @@
+"""What a change of plan is about: measurements and news in, decisions out, and what is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from partita.execution.durations import Pair
+
+
+@dataclass(frozen=True)
+class AdaptOptions:
+    """When to plan again, and when to believe in the result.
+
+    Attributes:
+        threshold: A rate or speed that is off by more than this fraction, up or down, drifts; it
+            has come back when it is off by less than half of it.
+        hold_s: A drift shorter than this is no reason to plan.
+        window_s: Measurements of so many seconds are taken together, by their median.
+        pause_s: Least time from the end of one change to the next search.
+        least_gain: A new plan must promise to be faster by this fraction.
+        trial: Answers that judge a new plan; 0 trusts the prediction.
+        worse: A new plan that measures slower than the old one by more than this is rolled back.
+        probe_s: A link without measurement for so long is probed; infinite probes none.
+        every_s: Plan again after so many seconds in any case; None on drifts only.
+    """
+
+    threshold: float = 0.25
+    hold_s: float = 3.0
+    window_s: float = 2.0
+    pause_s: float = 3.0
+    least_gain: float = 0.03
+    trial: int = 8
+    worse: float = 0.03
+    probe_s: float = 5.0
+    every_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What a plan is priced with.
+
+    Attributes:
+        rates: Bytes per second per link.
+        slowness: Per device, seconds per second of its profile; 1 where absent.
+    """
+
+    rates: Mapping[Pair, float] = field(default_factory=dict)
+    slowness: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured since the last time, as :class:`Belief` has it; absent means unknown."""
+
+    rates: Mapping[Pair, float] = field(default_factory=dict)
+    slowness: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A request was answered under an epoch."""
+
+    epoch: int
+    latency_s: float
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """A search has ended.
+
+    Attributes:
+        key: Identity of the plan that it found.
+        predicted_s: Latency of that plan at the belief that it was made for.
+        present_s: Latency of the running plan at the same belief.
+        search_s: Seconds that the search took.
+    """
+
+    key: str
+    predicted_s: float
+    present_s: float
+    search_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Switched:
+    """Requests are admitted under a new epoch of the plan that was asked for."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A search found nothing, or a plan could not be prepared; the old one runs on."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Replan:
+    """Search for a plan on what is believed now."""
+
+    belief: Belief
+    why: str
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Prepare this plan, admit under it, retire the old one after its last answer."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class RollBack:
+    """As :class:`Switch`, to the plan that ran before."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Measure a link that carries nothing."""
+
+    pair: Pair
+
+
+Event = Measured | Answered | Proposed | Switched | Failed
+Decision = Replan | Switch | RollBack | Probe
+
+
+@dataclass(frozen=True)
+class Change:
+    """One search and what came of it.
+
+    Attributes:
+        at_s: When the search was decided, on the caller's clock.
+        why: Which drift, for people.
+        outcome: ``searching``, ``kept``, ``switching``, ``switched``, ``rolled back``, ``failed``.
+        detail: Why it came to that; empty where nothing needs saying.
+        switched_s: When requests were first admitted under the new plan; None where none were.
+        predicted_old_s: Latency of the running plan under the drift, as predicted.
+        predicted_new_s: Latency of the plan that was found, as predicted.
+        measured_old_s: Median latency of the running plan since the drift began.
+        measured_new_s: Median latency of the new plan in its trial.
+    """
+
+    at_s: float
+    why: str
+    outcome: str = "searching"
+    detail: str = ""
+    search_s: float = 0.0
+    switched_s: float | None = None
+    predicted_old_s: float | None = None
+    predicted_new_s: float | None = None
+    measured_old_s: float | None = None
+    measured_new_s: float | None = None

@@ -1,0 +1,264 @@
+"""When a running plan gives way to another: measurements in, decisions out, no I/O and no clock.
+
+One policy for both worlds: the leader drives it with what workers report, the simulation with what
+a virtual clock says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import replace
+from statistics import median
+
+from partita.execution.adapt import (
+    AdaptOptions,
+    Answered,
+    Belief,
+    Change,
+    Decision,
+    Event,
+    Measured,
+    Probe,
+    Proposed,
+    Replan,
+    RollBack,
+    Switch,
+    Switched,
+)
+from partita.execution.durations import Pair
+from partita.execution.track import Track
+
+#: Answers that are remembered for a comparison.
+_ANSWERS = 256
+#: Fewer answers than this are no measure of a plan.
+_LEAST_ANSWERS = 3
+
+
+class Policy:
+    """Decides about changes of plan; see :meth:`handle`.
+
+    Args:
+        belief: What the running plan was priced with; links that are absent are not watched.
+        plan: Identity of the running plan.
+        options: Thresholds and patience.
+        epoch: The running plan's epoch.
+
+    Attributes:
+        changes: All searches so far, in order.
+        plan: Identity of the plan that requests are admitted under.
+    """
+
+    def __init__(
+        self, belief: Belief, plan: str, options: AdaptOptions | None = None, *, epoch: int = 0
+    ) -> None:
+        self.options = options or AdaptOptions()
+        self.changes: list[Change] = []
+        self.plan = plan
+        self._epoch = epoch
+        self._links = {pair: Track(rate) for pair, rate in belief.rates.items()}
+        self._devices = {name: Track(factor) for name, factor in belief.slowness.items()}
+        self._state = "watching"
+        self._quiet_until_s = -math.inf
+        self._last_search_s = -math.inf
+        self._answers: deque[tuple[float, float]] = deque(maxlen=_ANSWERS)
+        self._trial: list[float] = []
+        self._drift_s = -math.inf
+        self._old_plan = plan
+        self._target = plan
+        self._barred: dict[str, Belief] = {}
+        self._probed_s: dict[Pair, float] = {}
+
+    @property
+    def belief(self) -> Belief:
+        """What the last search was made for; before the first, what the policy began with."""
+        return Belief(
+            {pair: track.believed for pair, track in self._links.items()},
+            {name: track.believed for name, track in self._devices.items()},
+        )
+
+    @property
+    def present(self) -> Belief:
+        """What was measured last; the belief where nothing was."""
+        return Belief(
+            {pair: track.present for pair, track in self._links.items()},
+            {name: track.present for name, track in self._devices.items()},
+        )
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a search or a switch is under way."""
+        return self._state in ("searching", "switching", "returning")
+
+    def handle(self, now_s: float, event: Event) -> list[Decision]:
+        """Return what is to be done after ``event``; times must not decrease.
+
+        Args:
+            now_s: Seconds on the caller's clock.
+            event: What happened. ``Measured`` must come regularly, empty if need be.
+        """
+        if isinstance(event, Measured):
+            return self._measure(now_s, event)
+        if isinstance(event, Answered):
+            return self._answer(now_s, event)
+        if isinstance(event, Proposed):
+            return self._weigh(now_s, event)
+        if isinstance(event, Switched):
+            self._enter(now_s, event.epoch)
+        else:
+            self._give_up(now_s, event.why)
+        return []
+
+    def _measure(self, now_s: float, event: Measured) -> list[Decision]:
+        options = self.options
+        for pair, rate in event.rates.items():
+            if pair in self._links:
+                self._links[pair].add(now_s, rate)
+        for name, factor in event.slowness.items():
+            if name in self._devices:
+                self._devices[name].add(now_s, factor)
+        for track in self._tracks():
+            track.judge(now_s, options.threshold, options.window_s)
+        if self._state == "trial" and self._find_drifts(now_s):
+            self._end_trial(now_s, "conditions changed during the trial")
+        decisions: list[Decision] = list(self._probes(now_s))
+        if self._state == "watching" and now_s >= self._quiet_until_s:
+            decisions += self._watch(now_s)
+        return decisions
+
+    def _watch(self, now_s: float) -> list[Decision]:
+        drifts = self._find_drifts(now_s)
+        every_s = self.options.every_s
+        is_due = every_s is not None and now_s - self._last_search_s >= every_s
+        if not drifts and not is_due:
+            return []
+        why = "; ".join(drifts) or f"{every_s:g} s have passed"
+        begins = [track.since_s for track in self._tracks() if track.since_s is not None]
+        self._drift_s = min(begins, default=now_s - self.options.window_s)
+        for track in self._tracks():
+            track.accept()
+        self._state = "searching"
+        self._last_search_s = now_s
+        self.changes.append(Change(now_s, why))
+        return [Replan(self.belief, why)]
+
+    def _find_drifts(self, now_s: float) -> list[str]:
+        """Return the drifts that last, in words."""
+        hold_s = self.options.hold_s
+        found = [
+            f"link {source} → {target} at {track.present / track.believed:.0%} of its rate"
+            for (source, target), track in self._links.items()
+            if track.has_lasted(now_s, hold_s)
+        ]
+        return found + [
+            f"device {name} takes {track.present / track.believed:.2f} times as long"
+            for name, track in self._devices.items()
+            if track.has_lasted(now_s, hold_s)
+        ]
+
+    def _probes(self, now_s: float) -> list[Probe]:
+        """Return the link that was silent for longest, if that is too long."""
+        patience_s = self.options.probe_s
+        stale: list[tuple[float, Pair]] = []
+        for pair, track in self._links.items():
+            first_s = self._probed_s.setdefault(pair, now_s - patience_s / 2)
+            since_s = now_s - max(track.seen_s, first_s)
+            allowed_s = patience_s / 4 if track.is_unconfirmed else patience_s
+            if since_s >= allowed_s:
+                stale.append((-since_s, pair))
+        if not stale:
+            return []
+        pair = min(stale)[1]
+        self._probed_s[pair] = now_s
+        return [Probe(pair)]
+
+    def _answer(self, now_s: float, event: Answered) -> list[Decision]:
+        if event.epoch != self._epoch:
+            return []
+        if self._state != "trial":
+            self._answers.append((now_s, event.latency_s))
+            return []
+        self._trial.append(event.latency_s)
+        # The first answer pays for what is cold.
+        if len(self._trial) <= self.options.trial:
+            return []
+        new_s, old_s = median(self._trial[1:]), self.changes[-1].measured_old_s
+        self._note(measured_new_s=new_s)
+        if old_s is None or new_s <= old_s * (1 + self.options.worse):
+            self._end_trial(now_s, "")
+            return []
+        self._barred[self.plan] = self.present
+        self._target, self._state = self._old_plan, "returning"
+        self._note(outcome="rolled back", detail="the new plan measured slower than the old one")
+        return [RollBack(self._target)]
+
+    def _weigh(self, now_s: float, event: Proposed) -> list[Decision]:
+        self._note(
+            predicted_old_s=event.present_s,
+            predicted_new_s=event.predicted_s,
+            search_s=event.search_s,
+        )
+        reason = ""
+        if event.key == self.plan:
+            reason = "the running plan is still the best found"
+        elif event.predicted_s > event.present_s * (1 - self.options.least_gain):
+            reason = "the gain would be too small"
+        elif self._is_barred(event.key):
+            reason = "that plan was rolled back under these conditions"
+        if reason:
+            self._note(outcome="kept", detail=reason)
+            self._rest(now_s)
+            return []
+        self._target, self._state = event.key, "switching"
+        self._note(outcome="switching")
+        return [Switch(event.key)]
+
+    def _is_barred(self, key: str) -> bool:
+        """Whether a plan was rolled back, and nothing has changed since."""
+        then = self._barred.get(key)
+        if then is None:
+            return False
+        now, threshold = self.present, math.log1p(self.options.threshold)
+        pairs = [
+            *((then.rates[pair], rate) for pair, rate in now.rates.items()),
+            *((then.slowness[name], factor) for name, factor in now.slowness.items()),
+        ]
+        return all(abs(math.log(b / a)) <= threshold for a, b in pairs)
+
+    def _enter(self, now_s: float, epoch: int) -> None:
+        """Begin the trial of a new plan; an old one that came back needs none."""
+        self._epoch, self._old_plan, self.plan = epoch, self.plan, self._target
+        if self._state == "returning":
+            self._answers.clear()
+            self._rest(now_s)
+            return
+        recent = [value for time_s, value in self._answers if time_s >= self._drift_s]
+        old_s = median(recent) if len(recent) >= _LEAST_ANSWERS else None
+        self._note(outcome="switched", switched_s=now_s, measured_old_s=old_s)
+        self._answers.clear()
+        self._trial = []
+        if self.options.trial:
+            self._state = "trial"
+        else:
+            self._rest(now_s)
+
+    def _give_up(self, now_s: float, why: str) -> None:
+        if self._state == "switching":
+            self._barred[self._target] = self.present
+        self._note(outcome="failed", detail=why)
+        self._rest(now_s)
+
+    def _end_trial(self, now_s: float, detail: str) -> None:
+        self._answers.extend((now_s, value) for value in self._trial[1:])
+        self._note(detail=detail)
+        self._rest(now_s)
+
+    def _rest(self, now_s: float) -> None:
+        self._state = "watching"
+        self._quiet_until_s = now_s + self.options.pause_s
+
+    def _note(self, **values: object) -> None:
+        self.changes[-1] = replace(self.changes[-1], **values)  # type: ignore[arg-type]
+
+    def _tracks(self) -> tuple[Track, ...]:
+        return (*self._links.values(), *self._devices.values())
