@@ -8,9 +8,11 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from partita.fabric.arena import Arena
 from partita.fabric.local_socket import LocalListener, LocalPath, is_same_user
 
 Frame = tuple[bytes, bytes]
@@ -58,25 +60,41 @@ def test_a_reader_that_is_behind_holds_the_sender_and_loses_nothing() -> None:
 
     listener = LocalListener("slow", take, lambda reason: None)
     path = LocalPath(listener.address)
-    sender = threading.Thread(target=lambda: [path.send(b"", bytes(2**20)) for _ in range(8)])
+    size, count = 2**23, 12
+    sender = threading.Thread(target=lambda: [path.send(b"", bytes(size)) for _ in range(count)])
     sender.start()
-    sender.join(0.2)
+    sender.join(0.3)
     assert sender.is_alive()
     free.set()
-    assert [got.get(timeout=5) for _ in range(8)] == [2**20] * 8
+    assert [got.get(timeout=5) for _ in range(count)] == [size] * count
     sender.join(5)
     path.close()
     listener.close()
 
 
-@pytest.mark.parametrize("head", [struct.pack("<IQ", 2**31, 0), struct.pack("<IQ", 1, 2**40)])
-def test_lying_lengths_end_that_connection_only(ears: Ears, head: bytes) -> None:
+HEAD = struct.Struct("<IQq")
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        (HEAD.pack(2**31, 0, -1), "frame says"),
+        (HEAD.pack(1, 2**40, -1), "frame says"),
+        (HEAD.pack(1, 100, 2**20), "leaves"),
+        (HEAD.pack(1, 2**19, 2**19), "leaves"),
+        (HEAD.pack(1, 100, 32), "leaves"),
+    ],
+)
+def test_lying_heads_end_that_connection_only(ears: Ears, head: bytes, message: str) -> None:
     """A head that says too much is reported and its sender cut off; others go on."""
     good = LocalPath(ears.listener.address)
+    arena = Arena(2**20)
     with socket.socket(socket.AF_UNIX) as bad:
         bad.connect(ears.listener.address)
+        socket.send_fds(bad, [b"p"], [arena.file])
         bad.sendall(head + b"x" * 100)
-        assert "frame says" in ears.faults.get(timeout=5)
+        assert message in ears.faults.get(timeout=5)
+    os.close(arena.file)
     good.send(b"still", b"here")
     assert ears.frames.get(timeout=5) == (b"still", b"here")
     good.close()
@@ -86,7 +104,10 @@ def test_a_frame_cut_short_is_dropped(ears: Ears) -> None:
     """A sender that dies in the middle of a frame delivers nothing of it."""
     with socket.socket(socket.AF_UNIX) as dying:
         dying.connect(ears.listener.address)
-        dying.sendall(struct.pack("<IQ", 3, 1000) + b"abc" + b"x" * 10)
+        arena = Arena()
+        socket.send_fds(dying, [b"p"], [arena.file])
+        os.close(arena.file)
+        dying.sendall(HEAD.pack(3, 1000, -1) + b"abc" + b"x" * 10)
     path = LocalPath(ears.listener.address)
     path.send(b"next", b"")
     assert ears.frames.get(timeout=5) == (b"next", b"")
@@ -107,6 +128,19 @@ def test_a_listener_that_is_gone_is_an_error() -> None:
             LocalPath(found.listener.address)
     finally:
         path.close()
+
+
+def test_connections_without_sealed_memory_are_refused(ears: Ears, tmp_path: Path) -> None:
+    """A file that could shrink under its reader is no shared memory; nor is none."""
+    (tmp_path / "file").write_bytes(bytes(100))
+    with socket.socket(socket.AF_UNIX) as bad, open(tmp_path / "file", "rb") as file:
+        bad.connect(ears.listener.address)
+        socket.send_fds(bad, [b"p"], [file.fileno()])
+        assert "shared memory" in ears.faults.get(timeout=5)
+    with socket.socket(socket.AF_UNIX) as bad:
+        bad.connect(ears.listener.address)
+        bad.sendall(b"x")
+        assert "without shared memory" in ears.faults.get(timeout=5)
 
 
 def test_the_other_end_is_asked_who_it_is() -> None:

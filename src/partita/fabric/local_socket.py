@@ -1,9 +1,8 @@
 """The way between processes of one host: a Unix stream socket from each sender to each target.
 
-A frame is a head (two lengths), an envelope and a payload. The payload is received straight into
-the memory that its reader keeps, so a piece is copied once on each side. The socket has no file:
-nothing is left behind when a process is killed, and only processes of the same user, in the same
-network namespace, get through.
+A frame is a head, an envelope and a payload; large payloads lie in an :mod:`arena` that both sides
+share, and the head says where. The socket has no file: nothing is left behind when a process is
+killed, and only processes of the same user, in the same network namespace, get through.
 """
 
 from __future__ import annotations
@@ -18,9 +17,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from partita.fabric.arena import LEAST_BYTES, Arena, ArenaView
 from partita.fabric.base import Payload
 
-_HEAD = struct.Struct("<IQ")
+#: Length of the envelope, of the payload, and where it lies; ``_HERE`` when it follows.
+_HEAD = struct.Struct("<IQq")
+_HERE = -1
+_HELLO = b"p"
 _MOST_ENVELOPE_BYTES = 64 * 1024
 _MOST_PAYLOAD_BYTES = 2**30
 _READ_AHEAD_BYTES = 64 * 1024
@@ -46,6 +49,9 @@ class LocalPath:
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
             self._socket.connect(address)
+            self._arena = Arena()
+            socket.send_fds(self._socket, [_HELLO], [self._arena.file])
+            os.close(self._arena.file)
         except OSError:
             self._socket.close()
             raise
@@ -57,7 +63,11 @@ class LocalPath:
             OSError: The reader is gone.
         """
         size = len(payload)
-        start = _HEAD.pack(len(envelope), size) + envelope
+        place = self._arena.lend(payload) if size >= LEAST_BYTES else None
+        if place is not None:
+            self._socket.sendall(_HEAD.pack(len(envelope), size, place) + envelope)
+            return
+        start = _HEAD.pack(len(envelope), size, _HERE) + envelope
         sent = self._socket.sendmsg([start, payload]) - len(start)
         if sent < 0:
             self._socket.sendall(start[sent:])
@@ -115,8 +125,8 @@ class LocalListener:
                     self._readers[connection] = self._start("local", self._read, connection)
 
     def _read(self, connection: socket.socket) -> None:
-        frames = _Frames(connection)
         try:
+            frames = _Frames(connection)
             while not self._is_closed:
                 envelope, payload = frames.next()
                 with self._taking:
@@ -149,6 +159,10 @@ class _Frames:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
+        _, files, _, _ = socket.recv_fds(connection, len(_HELLO), 1)
+        if not files:
+            raise ValueError("connection without shared memory")
+        self._arena = ArenaView(files[0])
         self._ahead = memoryview(bytearray(_READ_AHEAD_BYTES))
         self._start = self._stop = 0
 
@@ -157,12 +171,14 @@ class _Frames:
 
         Raises:
             OSError: The sender has closed the connection.
-            ValueError: The lengths are more than a frame can have.
+            ValueError: The lengths are more than a frame can have, or leave the shared memory.
         """
-        envelope_bytes, size = _HEAD.unpack(self._small(_HEAD.size))
+        envelope_bytes, size, place = _HEAD.unpack(self._small(_HEAD.size))
         if envelope_bytes > _MOST_ENVELOPE_BYTES - _HEAD.size or size > _MOST_PAYLOAD_BYTES:
             raise ValueError(f"frame says {envelope_bytes} and {size} bytes")
         envelope = bytes(self._small(envelope_bytes))
+        if place != _HERE:
+            return envelope, self._arena.read(place, size)
         return envelope, self._large(size)
 
     def _small(self, size: int) -> memoryview:
