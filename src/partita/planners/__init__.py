@@ -1,6 +1,19 @@
 """Methods that decide how to divide a network, and how good their plans are."""
 
-from partita.planners import best, cut, exhaustive, rows, single
+from partita.planners import (
+    aofl,
+    best,
+    coedge,
+    cut,
+    deeperthings,
+    deepthings,
+    exhaustive,
+    mednn,
+    modnn,
+    offload,
+    rows,
+    single,
+)
 from partita.planners.base import (
     OBJECTIVES,
     Costs,
@@ -21,6 +34,8 @@ from partita.planners.outline import Outline
 
 #: Importing a method registers it.
 _METHODS = (single, cut, rows, exhaustive, best)
+#: Those of the literature, to be compared with.
+_PUBLISHED = (coedge, modnn, mednn, deepthings, deeperthings, aofl, offload)
 
 __all__ = [
     "OBJECTIVES",

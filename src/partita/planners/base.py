@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from partita.cluster import Cluster
 from partita.compile import FragmentWork, Layout
 from partita.cost import MemoryUse
 from partita.errors import PlanError
-from partita.execution import Durations
+from partita.execution import Durations, LinkSpec
 from partita.graph import Graph
 from partita.plan import Plan
 from partita.regions import Region
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Objective = Literal["latency", "throughput", "memory", "energy"]
 #: How planning time grows: ``cheap`` with the layers, ``search`` up to the budget, ``exponential``.
-PlannerCost = Literal["cheap", "search", "exponential"]
+#: ``published`` methods are quick too, but there to be compared with: no other planner asks them.
+PlannerCost = Literal["cheap", "search", "exponential", "published"]
 Status = Literal["optimal", "feasible", "heuristic", "cut short"]
 
 OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput", "memory", "energy")
@@ -60,6 +61,28 @@ class Costs(Protocol):
         """Return the energy of one request."""
 
 
+@runtime_checkable
+class StepCosts(Costs, Protocol):
+    """Costs that also tell the parts of a message, so that drafts need no layout to be priced."""
+
+    @property
+    def links(self) -> Mapping[tuple[str, str], LinkSpec]:
+        """Every link as the simulation takes it."""
+
+    @property
+    def admit_s(self) -> float:
+        """The leader's own seconds per request."""
+
+    def encode_s(self, device: str, wire: str, size_bytes: int) -> float:
+        """Return the seconds of sending a piece beyond the link's, by its bytes in memory."""
+
+    def decode_s(self, device: str, wire: str, size_bytes: int) -> float:
+        """Return the seconds of receiving a piece beyond the link's, by its bytes in memory."""
+
+    def watts_busy(self, device: str) -> float:
+        """Return a device's power while it computes."""
+
+
 @dataclass(frozen=True)
 class PlanOptions:
     """What is wanted of a plan.
@@ -74,6 +97,8 @@ class PlanOptions:
         wires: Wire format per tensor, where it is not to travel raw.
         devices: Names of the devices that may compute; the cluster's providers when None.
         max_evaluations: Most plans a search may price.
+        deadline_s: For ``coedge`` and the energy objective: most seconds of one request, as its
+            linear model sees them.
     """
 
     objective: Objective = "latency"
@@ -84,6 +109,7 @@ class PlanOptions:
     wires: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] | None = None
     max_evaluations: int = 1500
+    deadline_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -194,7 +220,7 @@ def register(name: str, *, cost: PlannerCost) -> Callable[[ChooseDraft], ChooseD
 
 def planner_names() -> tuple[str, ...]:
     """Return the names of all planners, quick ones first."""
-    ranks: tuple[PlannerCost, ...] = ("cheap", "exponential", "search")
+    ranks: tuple[PlannerCost, ...] = ("cheap", "published", "exponential", "search")
     return tuple(sorted(_PLANNERS, key=lambda name: ranks.index(_PLANNERS[name].cost)))
 
 
