@@ -140,3 +140,18 @@ def test_real_clock_is_close_to_the_ideal() -> None:
         assert time_s - start_s >= 0.01 * (n + 1) + 0.01
     a.close()
     b.close()
+
+
+def test_traces_begin_when_told_and_may_begin_again() -> None:
+    """Until they begin the rate of second 0 holds; then seconds count from the given time."""
+    fabric, clock = MemoryFabric(inline=True), VirtualClock()
+    fabric.endpoint("b")
+    shape = LinkShape(1000.0, trace=((0.0, 500.0), (2.0, 100.0)))
+    a = ShapedEndpoint(fabric.endpoint("a"), {"b": shape}, clock=clock)
+    a.send("b", b"", bytes(5000))
+    assert clock.now_s() == pytest.approx(110.0)
+    for at_s in (110.0, 115.0):
+        a.begin_traces(at_s)
+        a.send("b", b"", bytes(1300))
+        assert clock.now_s() == pytest.approx(at_s + 5.0)
+    a.close()

@@ -1,4 +1,4 @@
-"""What a change of plan is about: measurements and news in, decisions out, and what is remembered."""
+"""What a change of plan is about: measurements and news in, decisions out, and the record."""
 
 from __future__ import annotations
 

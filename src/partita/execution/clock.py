@@ -6,6 +6,7 @@ One clock for both worlds: the simulation asks it, and the shaped fabric paces r
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -66,8 +67,15 @@ class LinkClock:
         self.latency_s = latency_s
         self.per_message_s = per_message_s
         self.trace = tuple(trace)
+        self._times = [time_s for time_s, _ in self.trace]
         self.free_at_s = -math.inf
         self._medium = medium
+
+    def set_trace(self, trace: Sequence[Change]) -> None:
+        """Take other changes of the rate from now on; they are as the constructor takes them."""
+        _check_link(self.bandwidth_bytes_per_s, self.latency_s, self.per_message_s, trace)
+        self.trace = tuple(trace)
+        self._times = [time_s for time_s, _ in self.trace]
 
     def reserve(self, now_s: float, nbytes: int) -> Transfer:
         """Return when a message given to the link at ``now_s`` goes, and occupy the link for it.
@@ -93,15 +101,16 @@ class LinkClock:
 
     def _end_of(self, start_s: float, nbytes: float) -> float:
         """Return when ``nbytes`` begun at ``start_s`` have left, across changes of the rate."""
-        rate, now_s, left = self.bandwidth_bytes_per_s, start_s, float(nbytes)
-        for change_s, next_rate in self.trace:
-            if change_s > now_s:
-                room = rate * (change_s - now_s)
-                if left <= room:
-                    break
-                left -= room
-                now_s = change_s
-            rate = next_rate
+        now_s, left = start_s, float(nbytes)
+        first = bisect_right(self._times, start_s)
+        rate = self.trace[first - 1][1] if first else self.bandwidth_bytes_per_s
+        for index in range(first, len(self.trace)):
+            change_s, next_rate = self.trace[index]
+            room = rate * (change_s - now_s)
+            if left <= room:
+                break
+            left -= room
+            now_s, rate = change_s, next_rate
         return now_s + (left / rate if left else 0.0)
 
 

@@ -1,4 +1,4 @@
-"""One quantity that is watched: what was believed of it, what it measures, and since when it is off."""
+"""One quantity that is watched: what was believed of it, what it measures, since when it is off."""
 
 from __future__ import annotations
 

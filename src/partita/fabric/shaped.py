@@ -40,7 +40,8 @@ class LinkShape:
     Attributes:
         medium: Path of a file that stands for what several links share, such as one radio channel;
             all processes that name the same file take turns. None for a link of its own.
-        trace: Changes of the rate as ``(seconds since the origin, bytes/s)``.
+        trace: Changes of the rate as ``(seconds since the traces began, bytes/s)``; until then the
+            rate at second 0 holds.
     """
 
     bandwidth_bytes_per_s: float
@@ -57,13 +58,19 @@ class _Link:
         self.medium = FileMedium(shape.medium) if shape.medium is not None else None
         self.lock = threading.Lock()
         self.latency_s = shape.latency_s
+        self._trace = shape.trace
+        is_set = bool(shape.trace) and shape.trace[0][0] <= 0
         self.clock = LinkClock(
-            shape.bandwidth_bytes_per_s,
+            shape.trace[0][1] if is_set else shape.bandwidth_bytes_per_s,
             shape.latency_s,
             shape.per_message_s,
-            trace=shape.trace,
             medium=self.medium,
         )
+
+    def begin_trace(self, at_s: float) -> None:
+        """Let the trace begin at a time of the clock."""
+        with self.lock:
+            self.clock.set_trace([(at_s + time_s, rate) for time_s, rate in self._trace])
 
     def reserve(self, now_s: float, size_bytes: int) -> tuple[float, float]:
         """Return when the message will have left and when it is there."""
@@ -83,7 +90,8 @@ class ShapedEndpoint:
         inner: The endpoint that really sends; this one owns and closes it.
         links: Shape of the link to each target; what goes to others is not shaped, and endpoints
             that shape nothing can receive it.
-        origin_s: Time zero of the traces, on the clock; the same in all processes.
+        origin_s: When the traces begin, on the clock; the same in all processes. None leaves them
+            to :meth:`begin_traces`.
         clock: Where time comes from.
 
     Attributes:
@@ -95,18 +103,27 @@ class ShapedEndpoint:
         inner: Endpoint,
         links: Mapping[str, LinkShape],
         *,
-        origin_s: float = 0.0,
+        origin_s: float | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.name = inner.name
         self.late = 0
         self._inner = inner
         self._links = {target: _Link(shape) for target, shape in links.items()}
-        self._origin_s = origin_s
+        if origin_s is not None:
+            self.begin_traces(origin_s)
         self._clock: Clock = clock if clock is not None else MonotonicClock()
         self._error: ErrorCallback = ignore_error
         self._data = _Hold(f"{self.name}-shaped-data", self._clock)
         self._notes = _Hold(f"{self.name}-shaped-note", self._clock)
+
+    def begin_traces(self, at_s: float) -> None:
+        """Let the rates of all links follow their traces, which begin at ``at_s`` on the clock.
+
+        May be called again: the traces then begin anew.
+        """
+        for link in self._links.values():
+            link.begin_trace(at_s)
 
     def announce(self, info: bytes) -> None:
         """Make this endpoint visible; see :meth:`partita.fabric.Endpoint.announce`."""
@@ -120,9 +137,9 @@ class ShapedEndpoint:
             self._inner.send(target, header, payload)
             return
         size_bytes = memoryview(payload).nbytes
-        left_s, there_s = link.reserve(now_s - self._origin_s, size_bytes)
-        self._inner.send(target, _stamp(there_s + self._origin_s) + header, payload)
-        self._clock.wait_until(left_s + self._origin_s)
+        left_s, there_s = link.reserve(now_s, size_bytes)
+        self._inner.send(target, _stamp(there_s) + header, payload)
+        self._clock.wait_until(left_s)
 
     def on_data(self, callback: DataCallback) -> None:
         """Set the callback for pieces; each is delivered at its emulated time."""

@@ -145,7 +145,6 @@ class LabPlan:
         self.options = options
         self.directory = directory
         self.id = options.name or f"lab-{uuid.uuid4().hex[:8]}"
-        self.origin_s = time.monotonic()
         self.addresses = {name: place.address for name, place in places.items()}
         self.is_private = any(place.is_private for place in places.values())
 
@@ -167,7 +166,6 @@ class LabPlan:
             providers=(device.provider,),
             slow_down=device.slow_down,
             links=self.shapes(device.name) if self.options.shaped else None,
-            origin_s=self.origin_s,
         )
 
     def shapes(self, source: str) -> dict[str, LinkShape]:
@@ -196,7 +194,7 @@ class LabPlan:
         inner = ZenohEndpoint(network)
         if not self.options.shaped:
             return inner
-        return ShapedEndpoint(inner, {}, origin_s=self.origin_s)
+        return ShapedEndpoint(inner, {})
 
 
 def spawn(

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from itertools import islice
 
-from partita.worker.messages import Mark, Sent
+from partita.worker.messages import Mark, Sent, Worked
 from partita.worker.pieces import Array
 
 #: Spans that a device keeps; older ones go first.
@@ -83,12 +83,17 @@ class Book:
         self._rows: deque[tuple[str, int, int, float, float]] = deque(maxlen=MOST_SPANS)
         self.finished = 0
         self.busy_s: defaultdict[str, float] = defaultdict(float)
-        self.sent_bytes: defaultdict[str, int] = defaultdict(int)
+        self._sent: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0])
+        self._worked: defaultdict[int, list[float]] = defaultdict(lambda: [0, 0.0])
 
     def add(self, lane: str, step: int, request: int, start_s: float, end_s: float) -> None:
         """Write down one finished step."""
         self.finished += 1
         self.busy_s[lane] += end_s - start_s
+        if lane == "compute":
+            worked = self._worked[step]
+            worked[0] += 1
+            worked[1] += end_s - start_s
         if self._trace:
             self._rows.append((lane, step, request, start_s, end_s))
 
@@ -97,9 +102,20 @@ class Book:
         rows = self._rows.copy()
         return tuple(Mark(*row) for row in islice(rows, first, first + count))
 
+    def add_sent(self, target: str, size_bytes: int, wire_s: float) -> None:
+        """Write down one message."""
+        sent = self._sent[target]
+        sent[0] += size_bytes
+        sent[1] += 1
+        sent[2] += wire_s
+
+    def worked(self) -> tuple[Worked, ...]:
+        """Return how often each ``Compute`` step ran, and how long."""
+        return tuple(Worked(step, int(n), s) for step, (n, s) in list(self._worked.items()))
+
     def sent(self) -> tuple[Sent, ...]:
         """Return what went to each target."""
         return tuple(
-            Sent(target, nbytes, self.busy_s[f"send:{target}"])
-            for target, nbytes in self.sent_bytes.items()
+            Sent(target, int(nbytes), self.busy_s[f"send:{target}"], int(messages), wire_s)
+            for target, (nbytes, messages, wire_s) in list(self._sent.items())
         )

@@ -20,6 +20,7 @@ from partita.fabric import (
     Credit,
     Endpoint,
     Piece,
+    ShapedEndpoint,
     decode_note,
     encode_note,
 )
@@ -30,6 +31,7 @@ from partita.worker.calibration import calibrate
 from partita.worker.lanes import Lanes
 from partita.worker.messages import (
     PROTOCOL_VERSION,
+    BeginTraces,
     Calibrate,
     Clock,
     Have,
@@ -119,6 +121,7 @@ class Worker:
             "stats": self._stats,
             "clock": self._clock,
             "probe": self._probe,
+            "begin_traces": self._begin_traces,
             "stop": self._stop,
         }
 
@@ -160,6 +163,7 @@ class Worker:
             providers=parts.providers,
             fallback=parts.fallback,
             slow_down=parts.slow_down.factor,
+            paced=isinstance(self.endpoint, ShapedEndpoint),
         )
 
     def _hello(self, body: bytes) -> Info:
@@ -267,6 +271,11 @@ class Worker:
     def _probe(self, body: bytes) -> Probed:
         order = decode_message(body, Probe)
         return Probed(self._prober.measure(order.target, order.size_bytes, order.repeats))
+
+    def _begin_traces(self, body: bytes) -> None:
+        at_s = decode_message(body, BeginTraces).at_s
+        if isinstance(self.endpoint, ShapedEndpoint):
+            self.endpoint.begin_traces(at_s)
 
     def _stop(self, body: bytes) -> None:
         self._on_stop()

@@ -11,7 +11,7 @@ from partita.program import Program, Stream, TensorSpec
 from partita.regions import Region, wire_bytes
 
 #: Raised whenever a message below, a step or the wire changes its meaning.
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 #: Content travels in chunks of this size, so that control stays responsive.
 CHUNK_BYTES = 2**20
@@ -34,6 +34,7 @@ class Info(msgspec.Struct, frozen=True):
         memory_limit_bytes: Most that weights may take; 0 for no limit.
         fallback: Which provider computes instead of a wished one; empty when all are there.
         slow_down: Factor by which the worker pretends to be slower; 1 on a real device.
+        paced: Whether sending takes as long as the link does; else a send only fills a buffer.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Info(msgspec.Struct, frozen=True):
     providers: tuple[str, ...]
     fallback: str
     slow_down: float
+    paced: bool = False
 
 
 class Have(msgspec.Struct, frozen=True):
@@ -138,10 +140,26 @@ class Marks(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """Payload bytes and busy seconds of one sending lane."""
+    """What one sending lane did.
+
+    Attributes:
+        bytes: Payload.
+        busy_s: All of the lane's time, encoding included.
+        wire_s: Seconds within sends: on paced links, message cost and serialisation.
+    """
 
     target: str
     bytes: int
+    busy_s: float
+    messages: int = 0
+    wire_s: float = 0.0
+
+
+class Worked(msgspec.Struct, frozen=True, array_like=True):
+    """How often a ``Compute`` step ran, and its seconds in all."""
+
+    step: int
+    count: int
     busy_s: float
 
 
@@ -162,6 +180,7 @@ class Stats(msgspec.Struct, frozen=True):
         peak_piece_bytes: Most bytes of pieces at one time, weights not counted.
         dropped: Frames that came twice or for an epoch that is over.
         overruns: Work that took longer than its emulated time; then the emulation is not true.
+        worked: Per ``Compute`` step that ran.
     """
 
     busy_s: float
@@ -172,6 +191,7 @@ class Stats(msgspec.Struct, frozen=True):
     dropped: int
     overruns: int
     waiting: tuple[Waiting, ...]
+    worked: tuple[Worked, ...] = ()
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -186,6 +206,12 @@ class Probed(msgspec.Struct, frozen=True):
     """Answer to :class:`Probe`: seconds until the news of each arrival."""
 
     seconds: tuple[float, ...]
+
+
+class BeginTraces(msgspec.Struct, frozen=True):
+    """Let the traces of emulated links begin at a time of the host's monotonic clock."""
+
+    at_s: float
 
 
 class Clock(msgspec.Struct, frozen=True):

@@ -225,6 +225,7 @@ class Runtime:
                     Waiting(w.step, w.request, w.label, w.reason)
                     for w in self._machine.state()[:64]
                 ),
+                worked=self.book.worked(),
             )
 
     def close(self) -> None:

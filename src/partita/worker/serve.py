@@ -51,7 +51,6 @@ class WorkerOptions:
         loaders: Fragments that load at the same time.
         slow_down: Emulated slowness, at least 1.
         links: Emulated links by target; None for real ones.
-        origin_s: Time zero of the emulated links' traces, on the host's monotonic clock.
         version: Package version to announce.
         protocol: Protocol version to announce.
     """
@@ -65,7 +64,6 @@ class WorkerOptions:
     loaders: int = 1
     slow_down: float = 1.0
     links: dict[str, LinkShape] | None = None
-    origin_s: float = 0.0
     version: str = field(default=__version__)
     protocol: int = PROTOCOL_VERSION
 
@@ -180,7 +178,7 @@ def _open_endpoint(options: WorkerOptions) -> Endpoint:
     inner = ZenohEndpoint(options.network)
     if options.links is None:
         return inner
-    return ShapedEndpoint(inner, options.links, origin_s=options.origin_s)
+    return ShapedEndpoint(inner, options.links)
 
 
 def _watch_parent(parent: int, ended: threading.Event) -> None:

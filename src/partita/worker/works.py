@@ -189,8 +189,9 @@ class _Outlet:
         stream, site = self._stream, self._site
         nbytes = len(payload)
         piece = Piece(site.epoch, request, route, stream.id, self._digest, nbytes)
+        start_s = time.monotonic()
         site.endpoint.send(stream.target, encode_piece(piece), payload)
-        site.book.sent_bytes[stream.target] += nbytes
+        site.book.add_sent(stream.target, nbytes, time.monotonic() - start_s)
 
 
 def make_work(step: Step, site: Site) -> Work | None:
