@@ -1,0 +1,1 @@
+"""DistrEdge: layer-volumes by LC-PSS, split by deep reinforcement learning (OSDS)."""
