@@ -7,13 +7,25 @@ import pytest
 from partita.graph import load_graph
 from partita.zoo import ZOO, build_model
 
-#: Parameters and GMAC for one image of 224 x 224; the sources are those that the zoo names.
+#: Parameters, and GMAC for one input of the model's own size; the sources are those that the zoo
+#: names.
 PUBLISHED = {
     "vgg16": (138_357_544, 15.470),
     "vgg19": (143_667_240, 19.632),
     "resnet50": (25_557_032, 4.089),
+    "resnet152": (60_192_808, 11.514),
+    "mobilenet_v1": (4_231_976, 0.569),
     "mobilenet_v2": (3_504_872, 0.301),
     "efficientnet_b0": (5_288_548, 0.386),
+    "inception_v3": (23_834_568, 5.713),
+    "squeezenet": (1_248_424, 0.819),
+    "densenet201": (20_013_928, 4.291),
+    "yolov2": (50_962_889, 14.732),
+    "ssd_vgg16": (35_641_826, 34.858),
+    "ssd_resnet50": (22_894_902, 20.151),
+    "openpose": (26_166_084, 80.573),
+    "voxelnet": (6_655_376, 283.528),
+    "lowlight_resnet": (1_235_724, 20.158),
 }
 
 

@@ -87,7 +87,14 @@ def _groups(builder: WorkBuilder, options: UniformOptions) -> list[tuple[str, ..
 
 def _is_spatial(graph: Graph, layer: Layer) -> bool:
     shapes = [graph.tensors[tensor].shape for tensor in layer.outputs]
-    return not layer.barrier and all(len(shape) >= 3 and shape[2] > 1 for shape in shapes)
+    return not layer.barrier and all(
+        len(shape) >= 3 and shape[_height_axis(shape)] > 1 for shape in shapes
+    )
+
+
+def _height_axis(shape: Sequence[int]) -> int:
+    """Return the axis divided into rows: the first behind the channels that is not depth."""
+    return max(2, len(shape) - 2)
 
 
 def split_extent(extent: int, shares: Sequence[float]) -> list[Interval]:
@@ -116,8 +123,7 @@ def _divide(
         return _partial(builder, named, devices, options)
     outputs = builder.stage_outputs(layers)
     specs = [builder.graph.tensors[tensor] for tensor in outputs]
-    axes = [1] if options.axis == "output_channels" else [2]
-    if not specs or any(len(s.shape) <= axes[0] or s.shape[axes[0]] < 2 for s in specs):
+    if not specs or any(_extent(spec.shape, options) < 2 for spec in specs):
         return None
     if any(builder.graph.layer(layer).barrier for layer in layers):
         return None
@@ -129,19 +135,29 @@ def _divide(
     return Stage(name, layers, options.axis, tuple(shards))
 
 
+def _extent(shape: tuple[int, ...], options: UniformOptions) -> int:
+    """Return how many rows or channels a tensor has; 1 where it has no such axis."""
+    axis = 1 if options.axis == "output_channels" else _height_axis(shape)
+    return shape[axis] if len(shape) > axis else 1
+
+
 def _cells(shape: tuple[int, ...], options: UniformOptions) -> list[Region]:
     """Return the boxes of one tensor, in the order of the shards."""
     whole = Region.full(shape)
     if options.axis == "output_channels":
         return [whole.with_axis(1, span) for span in split_extent(shape[1], options.shares)]
-    rows = split_extent(shape[2], options.shares)
+    height = _height_axis(shape)
+    rows = split_extent(shape[height], options.shares)
     if options.axis == "rows":
-        return [whole.with_axis(2, span) for span in rows]
+        return [whole.with_axis(height, span) for span in rows]
     if len(shape) < 4:
         # Without columns the second tile of each row is empty.
         return [whole.with_axis(2, part) for a, b in rows for part in ((a, b), (b, b))]
-    columns = split_extent(shape[3], (2, 3))
-    return [whole.with_axis(2, row).with_axis(3, column) for row, column in product(rows, columns)]
+    columns = split_extent(shape[height + 1], (2, 3))
+    return [
+        whole.with_axis(height, row).with_axis(height + 1, column)
+        for row, column in product(rows, columns)
+    ]
 
 
 def _partial(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 Array = npt.NDArray[np.float32]
 
@@ -22,6 +23,9 @@ IR_VERSION = 8
 #: deep networks neither explode nor fade. For ReLU this is He et al. 2015 (variance 2/fan-in).
 _MOMENT = {"Clip": 0.5, "Swish": 0.4, "MaxPool": 2.0, "Mean": 1.0, "Gate": 0.33}
 
+#: One number for every spatial axis, or one for each.
+Extents = int | tuple[int, ...]
+
 
 class Builder:
     """Collects the nodes and weights of one model.
@@ -32,10 +36,12 @@ class Builder:
     Args:
         name: Name of the graph.
         seed: Seed of all weights.
+        weights: Whether weights have values; without them the model can be counted, not run.
     """
 
-    def __init__(self, name: str, *, seed: int = 0) -> None:
+    def __init__(self, name: str, *, seed: int = 0, weights: bool = True) -> None:
         self.seed = seed
+        self._filled = weights
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._moments: dict[str, float] = {}
         self._rectified: set[str] = set()
@@ -60,37 +66,77 @@ class Builder:
         name: str,
         channels: int,
         *,
-        kernel: int = 3,
-        stride: int = 1,
+        kernel: Extents = 3,
+        stride: Extents = 1,
+        pad: Extents | None = None,
+        dilation: int = 1,
         groups: int = 1,
         bias: bool = False,
     ) -> str:
-        """Add a square convolution padded by ``kernel // 2``; return its (N, channels, H, W)."""
+        """Add a convolution over all axes behind the channels; return its (N, channels, ...).
+
+        Args:
+            x: Input, (N, C, ...).
+            name: Layer name.
+            channels: Output channels.
+            kernel: Extent of the window.
+            stride: Step of the window.
+            pad: Zeros on both sides; as many as keep the extent at stride 1 unless given.
+            dilation: Step inside the window.
+            groups: Groups of channels that do not see each other.
+            bias: Whether a number is added per channel.
+        """
         batch, channels_in, *size = self.shapes[x]
-        fan_in = channels_in // groups * kernel**2
-        shape = (channels, channels_in // groups, kernel, kernel)
+        rank = len(size)
+        window, step = _spread_over(kernel, rank), _spread_over(stride, rank)
+        pads = _spread_over(pad, rank) if pad is not None else [dilation * (k // 2) for k in window]
+        fan_in = channels_in // groups * math.prod(window)
+        shape = (channels, channels_in // groups, *window)
         weight = self._spread(f"{name}.weight", shape, 1 / math.sqrt(fan_in * self._moments[x]))
         inputs = [x, self._add_weight(f"{name}.weight", weight)]
         if bias:
             inputs.append(self._add_weight(f"{name}.bias", self._small(f"{name}.bias", channels)))
-        pad = kernel // 2
+        more = {"dilations": [dilation] * rank} if dilation > 1 else {}
         self._add_node(
             "Conv",
             inputs,
             name,
+            kernel_shape=window,
+            strides=step,
+            pads=[*pads, *pads],
+            group=groups,
+            **more,
+        )
+        reach = [dilation * (k - 1) + 1 for k in window]
+        made = [
+            (e + 2 * p - r) // s + 1 for e, p, r, s in zip(size, pads, reach, step, strict=True)
+        ]
+        return self._remember(name, (batch, channels, *made), 1.0)
+
+    def conv_transpose(
+        self, x: str, name: str, channels: int, *, kernel: int, stride: int, pad: int = 0
+    ) -> str:
+        """Add a square transposed convolution without bias; return its (N, channels, H, W)."""
+        batch, channels_in, *size = self.shapes[x]
+        shape = (channels_in, channels, kernel, kernel)
+        fan_in = channels_in * kernel**2 / stride**2
+        weight = self._spread(f"{name}.weight", shape, 1 / math.sqrt(fan_in * self._moments[x]))
+        self._add_node(
+            "ConvTranspose",
+            [x, self._add_weight(f"{name}.weight", weight)],
+            name,
             kernel_shape=[kernel] * 2,
             strides=[stride] * 2,
             pads=[pad] * 4,
-            group=groups,
         )
-        height, width = ((extent + 2 * pad - kernel) // stride + 1 for extent in size)
-        return self._remember(name, (batch, channels, height, width), 1.0)
+        made = [(extent - 1) * stride + kernel - 2 * pad for extent in size]
+        return self._remember(name, (batch, channels, *made), 1.0)
 
     def batch_norm(self, x: str, name: str, *, scale: float = 1.0, epsilon: float = 1e-5) -> str:
         """Add batch normalisation in its inference form, with statistics that fit its input.
 
         Args:
-            x: Input, (N, C, H, W).
+            x: Input, (N, C, ...).
             name: Layer name.
             scale: Factor on the learned scale; below one on a residual branch keeps the sum tame.
             epsilon: Added to the variance.
@@ -124,6 +170,19 @@ class Builder:
         self._add_node("Clip", [x, *bounds], name)
         return self._follow(x, name, "Clip")
 
+    def leaky_relu(self, x: str, name: str, *, slope: float) -> str:
+        """Add x where it is positive, ``slope`` times x elsewhere."""
+        self._add_node("LeakyRelu", [x], name, alpha=slope)
+        return self._remember(name, self.shapes[x], self._moments[x] * (1 + slope**2) / 2)
+
+    def prelu(self, x: str, name: str) -> str:
+        """Add x where it is positive, elsewhere x times its channel's learned slope."""
+        _, channels, *size = self.shapes[x]
+        slope = self._uniform(f"{name}.slope", channels, 0.15, 0.35)
+        slope = slope.reshape(channels, *(1 for _ in size))
+        self._add_node("PRelu", [x, self._add_weight(f"{name}.slope", slope)], name)
+        return self._remember(name, self.shapes[x], self._moments[x] * (1 + 0.25**2) / 2)
+
     def swish(self, x: str, name: str) -> str:
         """Add x * sigmoid(x)."""
         self._add_node("Sigmoid", [x], f"{name}.sigmoid")
@@ -143,20 +202,57 @@ class Builder:
             self._sums.add(name)
         return self._remember(name, self.shapes[x], self._moments[x] + self._moments[y])
 
-    def max_pool(self, x: str, name: str, *, kernel: int, stride: int, pad: int = 0) -> str:
-        """Add square max pooling, rounding the extent down."""
-        batch, channels, *size = self.shapes[x]
-        height, width = ((extent + 2 * pad - kernel) // stride + 1 for extent in size)
-        self._add_node(
-            "MaxPool",
-            [x],
-            name,
-            kernel_shape=[kernel] * 2,
-            strides=[stride] * 2,
-            pads=[pad] * 4,
-        )
-        moment = self._moments[x] * _MOMENT["MaxPool"]
-        return self._remember(name, (batch, channels, height, width), moment)
+    def concat(self, parts: Sequence[str], name: str) -> str:
+        """Add the tensors one after the other along the channels."""
+        batch, _, *size = self.shapes[parts[0]]
+        counts = [self.shapes[part][1] for part in parts]
+        self._add_node("Concat", list(parts), name, axis=1)
+        total = sum(counts)
+        shares = zip(parts, counts, strict=True)
+        moment = sum(self._moments[part] * count / total for part, count in shares)
+        return self._remember(name, (batch, total, *size), moment)
+
+    def normalize(self, x: str, name: str, *, scale: float) -> str:
+        """Add each position's channels divided by their length, times a learned scale each."""
+        channels = self.shapes[x][1]
+        weight = self._uniform(f"{name}.weight", channels, 0.8 * scale, 1.2 * scale)
+        weight = weight.reshape(channels, 1, 1)
+        self._add_node("LpNormalization", [x], f"{name}.unit", axis=1, p=2)
+        inputs = [f"{name}.unit", self._add_weight(f"{name}.weight", weight)]
+        self._add_node("Mul", inputs, name)
+        return self._remember(name, self.shapes[x], scale**2 / channels)
+
+    def max_pool(
+        self, x: str, name: str, *, kernel: int, stride: int, pad: int = 0, ceil: bool = False
+    ) -> str:
+        """Add square max pooling; the extent is rounded down, or up with ``ceil``."""
+        more = {"ceil_mode": 1} if ceil else {}
+        return self._pool("MaxPool", x, name, (kernel, stride, pad), **more)
+
+    def average_pool(self, x: str, name: str, *, kernel: int, stride: int, pad: int = 0) -> str:
+        """Add square average pooling, rounding the extent down; padding does not count."""
+        return self._pool("AveragePool", x, name, (kernel, stride, pad))
+
+    def space_to_depth(self, x: str, name: str, *, block: int) -> str:
+        """Add the regrouping of square blocks of positions into channels."""
+        batch, channels, height, width = self.shapes[x]
+        self._add_node("SpaceToDepth", [x], name, blocksize=block)
+        shape = (batch, channels * block**2, height // block, width // block)
+        return self._remember(name, shape, self._moments[x])
+
+    def depth_to_space(self, x: str, name: str, *, block: int) -> str:
+        """Add the regrouping of channels into square blocks of positions."""
+        batch, channels, height, width = self.shapes[x]
+        self._add_node("DepthToSpace", [x], name, blocksize=block)
+        shape = (batch, channels // block**2, height * block, width * block)
+        return self._remember(name, shape, self._moments[x])
+
+    def reshape(self, x: str, name: str, shape: tuple[int, ...]) -> str:
+        """Add the same numbers in another shape, in row-major order."""
+        target = numpy_helper.from_array(np.asarray(shape, np.int64), f"{name}.shape")
+        self._graph.initializer.append(target)
+        self._add_node("Reshape", [x, f"{name}.shape"], name)
+        return self._remember(name, shape, self._moments[x])
 
     def mean(self, x: str, name: str) -> str:
         """Add the mean over height and width; return its output (N, C, 1, 1)."""
@@ -183,11 +279,31 @@ class Builder:
         self._add_node("Gemm", inputs, name, transB=1)
         return self._remember(name, (batch, features), 1.0)
 
-    def finish(self, output: str) -> onnx.ModelProto:
-        """Return the model with ``output`` as its one output."""
-        value = helper.make_tensor_value_info(output, TensorProto.FLOAT, self.shapes[output])
-        self._graph.output.append(value)
+    def finish(self, *outputs: str) -> onnx.ModelProto:
+        """Return the model with these outputs."""
+        for output in outputs:
+            value = helper.make_tensor_value_info(output, TensorProto.FLOAT, self.shapes[output])
+            self._graph.output.append(value)
         return self._model
+
+    def _pool(
+        self, kind: str, x: str, name: str, window: tuple[int, int, int], **attributes: Any
+    ) -> str:
+        kernel, stride, pad = window
+        batch, channels, *size = self.shapes[x]
+        self._add_node(
+            kind,
+            [x],
+            name,
+            kernel_shape=[kernel] * 2,
+            strides=[stride] * 2,
+            pads=[pad] * 4,
+            **attributes,
+        )
+        up = stride - 1 if attributes.get("ceil_mode") else 0
+        made = [(extent + 2 * pad - kernel + up) // stride + 1 for extent in size]
+        moment = self._moments[x] * _MOMENT.get(kind, 1.0)
+        return self._remember(name, (batch, channels, *made), moment)
 
     def _add_node(self, kind: str, inputs: list[str], name: str, **attributes: Any) -> None:
         self._graph.node.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
@@ -206,13 +322,16 @@ class Builder:
         weight.name = name
         weight.data_type = TensorProto.FLOAT
         weight.dims.extend(value.shape)
-        weight.raw_data = value.astype("<f4", copy=False).tobytes()
+        if self._filled:
+            weight.raw_data = value.astype("<f4", copy=False).tobytes()
         return name
 
     def _random(self, name: str) -> np.random.Generator:
         return np.random.Generator(np.random.SFC64([self.seed, zlib.crc32(name.encode())]))
 
     def _spread(self, name: str, shape: tuple[int, ...], deviation: float) -> Array:
+        if not self._filled:
+            return np.broadcast_to(np.float32(0), shape)
         # Uniform, as PyTorch initialises: a third of the time of normal numbers, and VGG has 1.4e8.
         values = self._random(name).random(shape, dtype=np.float32)
         values -= np.float32(0.5)
@@ -224,3 +343,7 @@ class Builder:
 
     def _uniform(self, name: str, count: int, low: float, high: float) -> Array:
         return self._random(name).uniform(low, high, count).astype(np.float32)
+
+
+def _spread_over(value: Extents, rank: int) -> list[int]:
+    return [value] * rank if isinstance(value, int) else list(value)

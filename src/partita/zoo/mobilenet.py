@@ -1,10 +1,25 @@
-"""MobileNet-v2 at width 1.0 (Sandler et al. 2018, table 2)."""
+"""MobileNet-v1 (Howard et al. 2017, table 1) and -v2 (Sandler et al. 2018, table 2), width 1.0.
+
+Padding is symmetric, where TensorFlow's own models pad stride 2 at one side only.
+"""
 
 from __future__ import annotations
 
 from partita.zoo.builder import Builder
 
-#: Expansion, channels, repeats, stride of the first repeat.
+#: Channels and stride of MobileNet-v1's depthwise separable convolutions.
+_SEPARABLE = (
+    (64, 1),
+    (128, 2),
+    (128, 1),
+    (256, 2),
+    (256, 1),
+    (512, 2),
+    *[(512, 1)] * 5,
+    (1024, 2),
+    (1024, 1),
+)
+#: Of MobileNet-v2: expansion, channels, repeats, stride of the first repeat.
 _BLOCKS = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
@@ -15,6 +30,21 @@ _BLOCKS = (
     (6, 320, 1, 1),
 )
 _BRANCH_SCALE = 0.5
+
+
+def add_mobilenet_v1(builder: Builder, x: str) -> str:
+    """Add MobileNet-v1 behind image ``x`` (N, 3, H, W); return the logits (N, 1000)."""
+    x = builder.conv(x, "stem.conv", 32, stride=2)
+    x = builder.relu(builder.batch_norm(x, "stem.bn"), "stem.relu")
+    for number, (channels, stride) in enumerate(_SEPARABLE, start=1):
+        name = f"block{number}"
+        narrow = builder.shapes[x][1]
+        x = builder.conv(x, f"{name}.depthwise.conv", narrow, stride=stride, groups=narrow)
+        x = builder.relu(builder.batch_norm(x, f"{name}.depthwise.bn"), f"{name}.depthwise.relu")
+        x = builder.conv(x, f"{name}.pointwise.conv", channels, kernel=1)
+        x = builder.relu(builder.batch_norm(x, f"{name}.pointwise.bn"), f"{name}.pointwise.relu")
+    x = builder.flatten(builder.mean(x, "avgpool"), "flatten")
+    return builder.dense(x, "classifier", 1000)
 
 
 def add_mobilenet_v2(builder: Builder, x: str) -> str:

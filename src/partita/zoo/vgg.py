@@ -5,26 +5,32 @@ from __future__ import annotations
 from partita.zoo.builder import Builder
 
 #: Convolutions per block; every block ends with a pool that halves height and width.
-_VGG16_BLOCKS = (2, 2, 3, 3, 3)
-_VGG19_BLOCKS = (2, 2, 4, 4, 4)
+VGG16_BLOCKS = (2, 2, 3, 3, 3)
+VGG19_BLOCKS = (2, 2, 4, 4, 4)
 _CHANNELS = (64, 128, 256, 512, 512)
 
 
 def add_vgg16(builder: Builder, x: str) -> str:
     """Add VGG-16 behind image ``x`` (N, 3, H, W); return the logits (N, 1000)."""
-    return _add_vgg(builder, x, _VGG16_BLOCKS)
+    return _add_vgg(builder, x, VGG16_BLOCKS)
 
 
 def add_vgg19(builder: Builder, x: str) -> str:
     """Add VGG-19 behind image ``x`` (N, 3, H, W); return the logits (N, 1000)."""
-    return _add_vgg(builder, x, _VGG19_BLOCKS)
+    return _add_vgg(builder, x, VGG19_BLOCKS)
+
+
+def add_vgg_block(builder: Builder, x: str, block: int, count: int) -> str:
+    """Add the first ``count`` convolutions of a block, counted from 1, without its pool."""
+    for index in range(1, count + 1):
+        x = builder.conv(x, f"conv{block}_{index}", _CHANNELS[block - 1], bias=True)
+        x = builder.relu(x, f"relu{block}_{index}")
+    return x
 
 
 def _add_vgg(builder: Builder, x: str, blocks: tuple[int, ...]) -> str:
-    for block, (count, channels) in enumerate(zip(blocks, _CHANNELS, strict=True), start=1):
-        for index in range(1, count + 1):
-            x = builder.conv(x, f"conv{block}_{index}", channels, bias=True)
-            x = builder.relu(x, f"relu{block}_{index}")
+    for block, count in enumerate(blocks, start=1):
+        x = add_vgg_block(builder, x, block, count)
         x = builder.max_pool(x, f"pool{block}", kernel=2, stride=2)
     x = builder.flatten(x, "flatten")
     for index in (6, 7):

@@ -1,0 +1,67 @@
+"""The zoo's models divided by rows answer what they answer whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from partita.cluster import Cluster
+from partita.compile import compile_plan
+from partita.graph import load_graph
+from partita.graph.splits import row_axes
+from partita.leader.exactness import TOLERANCE, check_exactness
+from partita.planners.uniform import UniformOptions, plan_uniform
+from partita.zoo import build_model
+
+SHARES = (1.0, 3.0, 2.0)
+#: One of each family that came with the DistrEdge and modularisation papers, at a size that keeps
+#: every kind of layer; None where the model allows little less than its own size.
+SIZES = {
+    "squeezenet": 96,
+    "mobilenet_v1": 96,
+    "voxelnet": 48,
+    "lowlight_resnet": 48,
+    "inception_v3": 139,
+    "densenet201": 96,
+    "yolov2": 128,
+    "openpose": 96,
+    "ssd_vgg16": None,
+    "ssd_resnet50": None,
+    "resnet152": 96,
+}
+FAST = ("squeezenet", "mobilenet_v1", "voxelnet", "lowlight_resnet")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in SIZES]
+)
+def test_rows_equal_the_whole(name: str) -> None:
+    """Three unequal row shares of every stage equal ONNX Runtime on the whole model."""
+    graph = load_graph(build_model(name, size=SIZES[name]), name=name)
+    cluster = Cluster.of(["a", "b", "c"])
+    plan = plan_uniform(graph, cluster, UniformOptions("rows", SHARES))
+    (source,) = graph.inputs
+    image = np.random.default_rng(0).standard_normal(graph.tensors[source].shape, np.float32)
+    found = check_exactness(graph, compile_plan(graph, plan, cluster), [{source: image}])
+    assert set(graph.outputs) <= {one.tensor for one in found}
+    assert max(one.relative for one in found) <= TOLERANCE
+
+
+def test_rows_of_a_grid_are_its_height() -> None:
+    """VoxelNet's rows are those of the ground plane in 3-D as in 2-D, and no layer ends them."""
+    graph = load_graph(build_model("voxelnet", size=48))
+    axes = row_axes(graph)
+    ranks = {tensor: len(graph.tensors[tensor].shape) for tensor in graph.tensors}
+    layers = [tensor for layer in graph.layers for tensor in layer.outputs]
+    assert {axes.axis(tensor) for tensor in layers if ranks[tensor] == 5} == {3}
+    assert {axes.axis(tensor) for tensor in layers if ranks[tensor] == 4} == {2}
+    options = UniformOptions("rows", SHARES, volume=1)
+    plan = plan_uniform(graph, Cluster.of(["a", "b", "c"]), options)
+    shards = [shard for stage in plan.stages for shard in stage.shards]
+    assert all(
+        box.bounds[axis] == (0, graph.tensors[tensor].shape[axis])
+        for shard in shards
+        for tensor, box in shard.boxes.items()
+        for axis in range(len(box.bounds))
+        if axis != axes.axis(tensor)
+    )
