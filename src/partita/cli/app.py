@@ -17,6 +17,7 @@ from partita.cli import (
     lab,
     plan,
     profile,
+    reproduce,
     run,
     simulate,
     worker,
@@ -45,6 +46,7 @@ for module in (
     worker,
     lab,
     zoo,
+    reproduce,
     doctor,
 ):
     module.register(app)

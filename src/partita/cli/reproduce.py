@@ -1,0 +1,161 @@
+"""``partita reproduce``: the figures of a paper, ours beside theirs."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from partita.cli.flags import DebugOpt, JsonOpt, from_to
+
+_RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
+_MOST_SEEDS = 1000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+
+    @app.command("reproduce")
+    def reproduce(
+        paper: Annotated[str, typer.Argument(metavar="PAPER", help="Which paper: distredge.")],
+        figure: Annotated[
+            list[int] | None,
+            typer.Option("--figure", help="Number of a figure; all by default. May be repeated."),
+        ] = None,
+        models: Annotated[
+            str, typer.Option("--models", help="For figures over models: names with commas.")
+        ] = "",
+        seeds: Annotated[
+            str, typer.Option("--seeds", help="Of methods that draw, such as 0-4 or 0,7.")
+        ] = "0",
+        episodes: Annotated[
+            int | None,
+            typer.Option("--episodes", help="Of learning methods; each method's own by default."),
+        ] = None,
+        images: Annotated[
+            int,
+            typer.Option(
+                "--images", callback=from_to(1, 1_000_000), help="Images in a stream; 5000 there."
+            ),
+        ] = 100,
+        repeats: Annotated[
+            int,
+            typer.Option(
+                "--repeats",
+                callback=from_to(1, 1000),
+                help="Draws per value in Figure 5; 50 there.",
+            ),
+        ] = 50,
+        cache: Annotated[
+            Path | None, typer.Option("--cache", help="Folder where results are kept.")
+        ] = None,
+        output: Annotated[
+            Path | None, typer.Option("-o", "--output", help="Folder for charts (PNG).")
+        ] = None,
+        json: JsonOpt = False,
+        debug: DebugOpt = False,
+    ) -> int:
+        """Make a paper's figures again on simulated clusters, its claims beside ours."""
+        from partita.cli.output import print_reply
+        from partita.reproduce import ResultCache, Study, find_figures
+
+        if episodes is not None and episodes < 1:
+            raise typer.BadParameter(f"--episodes is {episodes}, must be at least 1")
+        study = Study(
+            models=tuple(name.strip() for name in models.split(",") if name.strip()),
+            seeds=parse_seeds(seeds),
+            episodes=episodes,
+            images=images,
+            repeats=repeats,
+        )
+        figures = find_figures(paper, figure or ())
+        kept = ResultCache(cache or _usual_cache())
+        return print_reply(make_figures(paper, figures, study, kept, output), as_json=json)
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Return the seeds of a text such as ``0-4`` or ``0,7``, each once, in order.
+
+    Raises:
+        InputError: It is something else.
+    """
+    from partita.errors import InputError
+
+    found: list[int] = []
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not 0 <= last - first < _MOST_SEEDS:
+            raise InputError(
+                f"--seeds '{text}' is not understood; allowed: 0-4, or 0,2,7.", subject=text
+            )
+        found += range(first, last + 1)
+    return tuple(dict.fromkeys(found))
+
+
+def _usual_cache() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "partita" / "reproduce"
+
+
+def make_figures(paper: str, figures: Any, study: Any, kept: Any, folder: Path | None) -> Any:
+    """Return the reply with all figures; charts are written as soon as theirs is made."""
+    from partita.cli.output import Reply, progress_bar, say
+    from partita.report.text import draw_table
+    from partita.reproduce import Bench
+
+    reply = Reply({"paper": paper, "tables": [], "claims": [], "notes": [], "files": []})
+    with progress_bar("reproducing") as advance:
+        for place, figure in enumerate(figures):
+
+            def tell(what: str, done: int = place) -> None:
+                advance(done, len(figures), what)
+
+            say(f"figure {figure.number}: {figure.title}")
+            drawn = figure.make(Bench(study, cache=kept, advance=tell))
+            reply.payload["tables"] += [_describe(drawn.number, table) for table in drawn.tables]
+            reply.payload["claims"] += [
+                {"figure": drawn.number, "subject": c.subject, "paper": c.paper, "ours": c.ours}
+                | {"holds": c.holds}
+                for c in drawn.claims
+            ]
+            reply.payload["notes"] += drawn.notes
+            reply.shown += [draw_table(_show(table)) for table in drawn.tables]
+            reply.shown += [*(claim.sentence for claim in drawn.claims), *drawn.notes, ""]
+            if folder is not None:
+                _write_chart(reply, folder / f"{paper}-figure-{drawn.number}.png", drawn.charts)
+    return reply
+
+
+def _write_chart(reply: Any, path: Path, charts: Any) -> None:
+    from partita.cli.output import write_output
+    from partita.reproduce.chart import draw_charts
+
+    write_output(path, draw_charts(charts))
+    reply.payload["files"].append(str(path))
+    reply.shown.append(f"Chart written to {path}")
+
+
+def _describe(number: int, table: Any) -> dict[str, Any]:
+    return {
+        "figure": number,
+        "title": table.title,
+        "columns": list(table.columns),
+        "rows": [list(row) for row in table.rows],
+    }
+
+
+def _show(table: Any) -> Any:
+    """Return a table with its numbers as text."""
+    from partita.report.tables import NOTHING, TableData
+
+    def cell(value: object) -> str:
+        if value is None:
+            return NOTHING
+        return f"{value:.{table.digits}g}" if isinstance(value, float) else str(value)
+
+    rows = tuple(tuple(cell(value) for value in row) for row in table.rows)
+    return TableData(table.title, table.columns, rows, table.text_columns)

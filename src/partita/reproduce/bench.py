@@ -1,0 +1,132 @@
+"""Where methods are measured: the same model, costs and simulation for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from partita.cluster import Cluster, dump_cluster, load_cluster
+from partita.cost import CostModel, CostOptions
+from partita.errors import PlanError
+from partita.graph import Graph, load_graph
+from partita.planners import PlanOptions, Result, find_plan
+from partita.reproduce.cache import ResultCache, code_digest
+from partita.reproduce.lanes import compute_times, transmission_times
+from partita.reproduce.study import Case, Outcome, Series, Setting, Study
+from partita.scenarios import PREFIX
+from partita.simulation import simulate
+from partita.zoo import build_model
+
+Advance = Callable[[str], None]
+#: Methods that draw at random: each is run once per seed.
+RANDOMISED = ("distredge", "distredge_published")
+#: What travels lossy: tensors of single precision, so that all have the paper's half precision.
+_WIDE = "float32"
+
+
+class Bench:
+    """Plans and simulates cases; remembers what it did, on disk too.
+
+    Args:
+        study: How thoroughly.
+        cache: Where results are kept.
+        advance: Called with what is measured next.
+        load_model: Returns a model's graph by name.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        *,
+        cache: ResultCache | None = None,
+        advance: Advance | None = None,
+        load_model: Callable[[str], Graph] | None = None,
+    ) -> None:
+        self.study = study
+        self.cache = cache or ResultCache(None)
+        self.advance = advance or (lambda what: None)
+        self.graph = lru_cache(maxsize=2)(load_model or load_zoo_graph)
+        self.cost = lru_cache(maxsize=4)(self._price)
+
+    def _price(self, scenario: str, model: str) -> CostModel:
+        options = CostOptions(precision=self.study.precision)
+        return CostModel(self.graph(model), find_cluster(scenario), options=options)
+
+    def run(self, scenario: str, model: str, planner: str, **settings: Setting) -> Series:
+        """Return a method's outcomes: one per seed where it draws, else one."""
+        seeds = self.study.seeds if planner in RANDOMISED else (0,)
+        cases = [Case(scenario, model, planner, seed, settings) for seed in seeds]
+        return Series(tuple(self.measure(case) for case in cases))
+
+    def measure(self, case: Case) -> Outcome:
+        """Return one case's outcome, kept or new."""
+        self.advance(case.title)
+        key = self.key("outcome", case)
+        found = self.cache.get(key, Outcome)
+        if found is None:
+            found = self._measure(case)
+            self.cache.put(key, found)
+        return found
+
+    def key(self, what: str, case: Case) -> dict[str, object]:
+        """Return everything that decides a case's result."""
+        study = self.study
+        return {
+            "what": what,
+            "cluster": dump_cluster(find_cluster(case.scenario)),
+            "model": case.model,
+            "planner": case.planner,
+            "seed": case.seed,
+            "settings": dict(case.settings),
+            "options": [study.precision, study.wire, study.images, study.budget_s],
+            "code": code_digest(),
+        }
+
+    def plan(self, case: Case) -> Result:
+        """Return what a case's planner decides.
+
+        Raises:
+            PlanError: It finds no plan.
+        """
+        cost = self.cost(case.scenario, case.model)
+        return find_plan(cost, planner=case.planner, options=self.options(case))
+
+    def options(self, case: Case) -> PlanOptions:
+        """Return what a case's planner is told."""
+        tensors = self.graph(case.model).tensors.values()
+        wires = {spec.name: self.study.wire for spec in tensors if spec.dtype == _WIDE}
+        return PlanOptions(budget_s=self.study.budget_s, seed=case.seed, wires=wires)
+
+    def _measure(self, case: Case) -> Outcome:
+        try:
+            found = self.plan(case)
+        except PlanError as error:
+            return Outcome(fault=str(error))
+        cost = self.cost(case.scenario, case.model)
+        layout = cost.layout(found.plan)
+        prices = cost.price(layout)
+        one = simulate(layout.program, prices, in_flight=1)
+        stream = simulate(
+            layout.program, prices, requests=self.study.images, in_flight=1, keep_spans=False
+        )
+        providers = cost.cluster.providers
+        return Outcome(
+            latency_s=one.latencies_s[0],
+            images_per_second=stream.images_per_second,
+            compute_s=compute_times(one, providers),
+            transmission_s=transmission_times(one, cost.cluster),
+            stages=len(found.plan.stages),
+            search_s=found.search_s,
+            evaluations=found.evaluations,
+        )
+
+
+def load_zoo_graph(name: str) -> Graph:
+    """Return a model of the zoo with weights from seed 0."""
+    return load_graph(build_model(name))
+
+
+@lru_cache(maxsize=32)
+def find_cluster(scenario: str) -> Cluster:
+    """Return a shipped cluster by its name."""
+    return load_cluster(f"{PREFIX}{scenario}")

@@ -1,0 +1,82 @@
+"""Results on disk, so that an interrupted study goes on where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from partita.errors import InputError
+
+Kept = TypeVar("Kept")
+#: Packages whose code decides results; a change to one of them makes old results void.
+_PACKAGES = ("planners", "cost", "compile", "graph", "simulation", "execution", "cluster", "zoo")
+
+
+class ResultCache:
+    """A folder of JSON files, one per result, named by a digest of what it is the result of.
+
+    Args:
+        folder: Where; made when the first result is kept. None keeps nothing.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    def get(self, key: Mapping[str, object], kind: type[Kept]) -> Kept | None:
+        """Return the result of ``key``; None where none is kept or its file is damaged."""
+        path = self._path(key)
+        if path is None:
+            return None
+        try:
+            return msgspec.convert(json.loads(path.read_bytes())["result"], kind)
+        except (OSError, ValueError, KeyError, TypeError, msgspec.ValidationError):
+            return None
+
+    def put(self, key: Mapping[str, object], result: object) -> None:
+        """Keep a result: its file appears whole or not at all.
+
+        Raises:
+            InputError: The folder cannot be written to.
+        """
+        path = self._path(key)
+        if path is None:
+            return
+        content = {"key": dict(key), "result": msgspec.to_builtins(result)}
+        partial = path.with_suffix(".partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(content, indent=1, default=str), encoding="utf-8")
+            partial.replace(path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+            raise InputError(
+                f"Results cannot be kept in '{path.parent}': {error.strerror}. Give --cache another"
+                " folder.",
+                subject=str(path.parent),
+            ) from error
+
+    def _path(self, key: Mapping[str, object]) -> Path | None:
+        if self._folder is None:
+            return None
+        text = json.dumps(dict(key), sort_keys=True, default=str)
+        return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Return a digest of the code that decides results."""
+    root = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for package in _PACKAGES:
+        for path in sorted((root / package).rglob("*")):
+            if path.suffix in (".py", ".toml"):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

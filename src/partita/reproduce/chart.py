@@ -1,0 +1,86 @@
+"""A chart as PNG, drawn with Matplotlib."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from partita.reproduce.figure import Chart
+
+_DPI = 120
+#: Okabe and Ito's colours, which people with any colour vision tell apart, and two greys.
+_COLOURS = (
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#F0E442",
+    "#CC79A7",
+    "#7A7A7A",
+    "#BDBDBD",
+    "#0072B2",
+    "#D55E00",
+    "#000000",
+)
+_MARKS = "osD^vPX*<>"
+
+
+def draw_charts(charts: Sequence[Chart]) -> bytes:
+    """Return one picture of charts below each other."""
+    figure = Figure(figsize=(11, 4.2 * len(charts)), dpi=_DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    for number, chart in enumerate(charts, start=1):
+        axes = figure.add_subplot(len(charts), 1, number)
+        _draw_bars(axes, chart) if chart.kind == "bars" else _draw_lines(axes, chart)
+        _finish(axes, chart)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _draw_bars(axes: Any, chart: Chart) -> None:
+    width = 0.84 / max(1, len(chart.series))
+    for number, (name, values) in enumerate(chart.series.items()):
+        lefts = [place - 0.42 + (number + 0.5) * width for place in range(len(values))]
+        heights = [value or 0.0 for value in values]
+        spread = (chart.spreads or {}).get(name)
+        errors = None
+        if spread:
+            pairs = list(zip(heights, spread, strict=True))
+            errors = [
+                [max(0.0, height - low) for height, (low, _) in pairs],
+                [max(0.0, high - height) for height, (_, high) in pairs],
+            ]
+        colour = _COLOURS[number % len(_COLOURS)]
+        axes.bar(lefts, heights, width, color=colour, label=name, yerr=errors, ecolor="#444444")
+    axes.set_xticks(range(len(chart.places)), [str(place) for place in chart.places])
+
+
+def _draw_lines(axes: Any, chart: Chart) -> None:
+    places = [float(place) for place in chart.places]
+    for number, (name, values) in enumerate(chart.series.items()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        known = [(x, y) for x, y in zip(places, values, strict=True) if y is not None]
+        mark = _MARKS[number % len(_MARKS)] if len(known) <= 20 else ""
+        xs, ys = [x for x, _ in known], [y for _, y in known]
+        axes.plot(xs, ys, color=colour, label=name, marker=mark, markersize=4, linewidth=1.4)
+        spread = (chart.spreads or {}).get(name)
+        if spread:
+            lows, highs = [low for low, _ in spread], [high for _, high in spread]
+            axes.fill_between(places, lows, highs, color=colour, alpha=0.2, linewidth=0)
+
+
+def _finish(axes: Any, chart: Chart) -> None:
+    axes.set_title(chart.title, loc="left", fontsize=10)
+    axes.set_xlabel(chart.across, fontsize=9)
+    axes.set_ylabel(chart.up, fontsize=9)
+    axes.set_ylim(bottom=0)
+    axes.tick_params(labelsize=8)
+    axes.grid(axis="y", color="#d8dee4", linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

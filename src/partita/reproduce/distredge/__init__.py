@@ -1,0 +1,6 @@
+"""DistrEdge's Figures 4 to 14, one module per group."""
+
+from partita.reproduce.distredge import partition, speed, traces, why
+
+#: Importing a module registers its figures.
+_GROUPS = (partition, speed, traces, why)

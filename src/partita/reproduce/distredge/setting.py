@@ -1,0 +1,41 @@
+"""What the DistrEdge paper's evaluation has in common."""
+
+from __future__ import annotations
+
+from partita.errors import InputError
+from partita.reproduce.study import Study
+from partita.zoo import ZOO
+
+PAPER = "distredge"
+MAIN_MODEL = "vgg16"
+#: The models of Figures 9 and 10, in the paper's order.
+MODELS = (
+    "vgg16",
+    "resnet50",
+    "inception_v3",
+    "yolov2",
+    "ssd_resnet50",
+    "ssd_vgg16",
+    "openpose",
+    "voxelnet",
+)
+#: Share of operations and of transmission in the score of a partition (Figure 4).
+ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+#: Random split decisions per score (Figure 5).
+DRAWS = (25, 50, 100, 150, 200)
+
+
+def chosen_models(study: Study) -> tuple[str, ...]:
+    """Return the models that figures compare.
+
+    Raises:
+        InputError: One is not in the zoo.
+    """
+    models = study.models or MODELS
+    for model in models:
+        if model not in ZOO:
+            known = ", ".join(ZOO)
+            raise InputError(
+                f"Model '{model}' is not in the zoo, which has: {known}.", subject=model
+            )
+    return models

@@ -1,0 +1,137 @@
+"""What a reproduced figure is: tables, claims held against them, and a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from partita.errors import InputError
+from partita.reproduce.bench import Bench
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers as they are; who draws it decides on digits.
+
+    Attributes:
+        text_columns: Columns of words, before those of numbers.
+        digits: Significant digits to show.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    text_columns: int = 1
+    digits: int = 3
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One thing that the paper says, beside what our simulation says of it.
+
+    Attributes:
+        subject: Of what: the method, or the part of it.
+        paper: The claim, in the paper's measure.
+        ours: The same from our numbers.
+        holds: Whether ours bears it out.
+    """
+
+    subject: str
+    paper: str
+    ours: str
+    holds: bool
+
+    @property
+    def sentence(self) -> str:
+        """Return the finding as a plain sentence."""
+        verdict = "bears out" if self.holds else "does not bear out"
+        return f'{self.subject}: our simulation {verdict} "{self.paper}"; it gives {self.ours}.'
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Series over the same places, as groups of bars or as lines.
+
+    Attributes:
+        kind: ``bars`` over named places, ``lines`` over numbers.
+        places: Names of the groups, or the numbers on the horizontal axis.
+        series: Values by name, one per place; None leaves a gap.
+        spreads: Least and most per place, by a series' name, where it was run several times.
+    """
+
+    title: str
+    kind: Literal["bars", "lines"]
+    places: tuple[str, ...] | tuple[float, ...]
+    series: Mapping[str, tuple[float | None, ...]]
+    across: str
+    up: str
+    spreads: Mapping[str, tuple[tuple[float, float], ...]] | None = None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure made.
+
+    Attributes:
+        notes: What a reader must know of how it was made.
+    """
+
+    number: int
+    title: str
+    tables: tuple[Table, ...]
+    claims: tuple[Claim, ...]
+    charts: tuple[Chart, ...]
+    notes: tuple[str, ...] = ()
+
+
+Make = Callable[[Bench], Drawn]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a paper that can be made again."""
+
+    number: int
+    title: str
+    make: Make
+
+
+_FIGURES: dict[str, dict[int, Figure]] = {}
+
+
+def figure(paper: str, number: int, title: str) -> Callable[[Make], Make]:
+    """Add a function that makes a paper's figure."""
+
+    def add(make: Make) -> Make:
+        _FIGURES.setdefault(paper, {})[number] = Figure(number, title, make)
+        return make
+
+    return add
+
+
+def paper_names() -> tuple[str, ...]:
+    """Return the papers of which figures can be made."""
+    return tuple(sorted(_FIGURES))
+
+
+def find_figures(paper: str, numbers: Sequence[int] = ()) -> list[Figure]:
+    """Return a paper's figures in order; all without numbers.
+
+    Raises:
+        InputError: The paper is unknown, or has no such figure here.
+    """
+    known = _FIGURES.get(paper)
+    if known is None:
+        allowed = ", ".join(paper_names())
+        raise InputError(f"Paper '{paper}' is unknown; allowed: {allowed}.", subject=paper)
+    for number in numbers:
+        if number not in known:
+            allowed = ", ".join(str(each) for each in sorted(known))
+            raise InputError(
+                f"Figure {number} of '{paper}' is not reproduced; allowed: {allowed}.",
+                subject=str(number),
+            )
+    return [known[number] for number in sorted(set(numbers) or known)]

@@ -1,0 +1,55 @@
+"""``partita reproduce`` answers in tables, sentences, JSON and pictures; odd flags are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from partita.cli.reproduce import parse_seeds
+from partita.errors import InputError
+from tests.cli.conftest import Ask
+
+
+def test_a_figure_has_tables_claims_and_a_chart(ask: Ask, folder: Path) -> None:
+    """The reply has rows, what the paper says beside ours, and the chart's file."""
+    answer = ask("reproduce", "distredge", "--figure", "11", "-o", "charts", "--json")
+    assert answer.code == 0
+    (table,) = answer.reply["tables"]
+    assert (table["figure"], len(table["rows"])) == (11, 4)
+    assert all(len(row) == len(table["columns"]) for row in table["rows"])
+    (claim,) = answer.reply["claims"]
+    assert claim["holds"] is True
+    (file,) = answer.reply["files"]
+    assert (folder / file).read_bytes().startswith(b"\x89PNG")
+
+
+def test_people_read_a_sentence(ask: Ask) -> None:
+    """Without ``--json`` the claim is a plain sentence, below its table."""
+    out = ask("reproduce", "distredge", "--figure", "11").out
+    assert 'our simulation bears out "averages change significantly at 20 and 40 minutes"' in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["distredge", "--figure", "3"], "Figure 3 of 'distredge' is not reproduced; allowed: 4,"),
+        (["nobody"], "Paper 'nobody' is unknown; allowed: distredge"),
+        (["distredge", "--seeds", "4-2"], "--seeds '4-2' is not understood"),
+        (["distredge", "--figure", "9", "--models", "vgg17"], "Model 'vgg17' is not in the zoo"),
+        (["distredge", "--images", "0"], "got 0, allowed: 1 to 1000000"),
+        (["distredge", "--episodes", "0"], "must be at least 1"),
+    ],
+)
+def test_bad_flags_are_refused(ask: Ask, words: list[str], told: str) -> None:
+    """What cannot be reproduced is bad input, in one line, before anything runs."""
+    answer = ask("reproduce", *words, "--cache", "c", "--json")
+    assert answer.code == 2
+    assert told in answer.reply["error"]["message"]
+
+
+def test_seeds_are_ranges_and_lists() -> None:
+    """Ranges hold both ends; doubles count once."""
+    assert parse_seeds("0-2,7,1") == (0, 1, 2, 7)
+    with pytest.raises(InputError):
+        parse_seeds("0-1000000")
