@@ -19,6 +19,7 @@ from partita.cli.flags import (
     ObjectiveOpt,
     ProfileOpt,
     SeedOpt,
+    SetOpt,
     ShapeOpt,
 )
 
@@ -37,6 +38,7 @@ def register(app: typer.Typer) -> None:
         budget: BudgetOpt = 3.0,
         seed: SeedOpt = 0,
         in_flight: InFlightOpt = None,
+        settings: SetOpt = None,
         profile: ProfileOpt = None,
         estimator: EstimatorOpt = "table",
         shape: ShapeOpt = None,
@@ -57,7 +59,7 @@ def register(app: typer.Typer) -> None:
         from partita.cluster import load_cluster
 
         graph = read_graph(model, shape)
-        options = make_options(objective, budget, seed, in_flight=in_flight)
+        options = make_options(objective, budget, seed, in_flight=in_flight, settings=settings)
         cost = read_cost(graph, load_cluster(cluster), profile, estimator)
         runs = requests if measure else 0
         reply, contenders = compare_planners(cost, planners, options, runs)
@@ -70,7 +72,9 @@ def register(app: typer.Typer) -> None:
 
 
 def choose_planners(names: str) -> list[str]:
-    """Return planner names from a flag; ``all`` leaves out those that only serve small inputs.
+    """Return planner names from a flag.
+
+    ``all`` leaves out those that only serve small inputs, and those that train for minutes.
 
     Raises:
         PlanError: A name is unknown.
@@ -78,7 +82,8 @@ def choose_planners(names: str) -> list[str]:
     from partita.planners import get_planner, planner_names
 
     if names == "all":
-        return [name for name in planner_names() if get_planner(name).cost != "exponential"]
+        left_out = ("exponential", "training")
+        return [name for name in planner_names() if get_planner(name).cost not in left_out]
     chosen = [name.strip() for name in names.split(",") if name.strip()]
     for name in chosen:
         get_planner(name)

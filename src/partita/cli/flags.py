@@ -72,6 +72,10 @@ WireOpt = Annotated[
         help="Let a tensor travel lossy: TENSOR=float16, uint8, uint6, uint4 or uint2.",
     ),
 ]
+SetOpt = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Change a planner's setting: PLANNER.SETTING=VALUE. Repeatable."),
+]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 DebugOpt = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
 InsecureOpt = Annotated[

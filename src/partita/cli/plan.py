@@ -21,6 +21,7 @@ from partita.cli.flags import (
     PlannerOpt,
     ProfileOpt,
     SeedOpt,
+    SetOpt,
     ShapeOpt,
     WireOpt,
 )
@@ -40,6 +41,7 @@ def register(app: typer.Typer) -> None:
         in_flight: InFlightOpt = None,
         keep_on: KeepOpt = None,
         wire: WireOpt = None,
+        settings: SetOpt = None,
         profile: ProfileOpt = None,
         estimator: EstimatorOpt = "table",
         shape: ShapeOpt = None,
@@ -57,7 +59,13 @@ def register(app: typer.Typer) -> None:
         graph = read_graph(model, shape)
         lab = load_cluster(cluster)
         options = make_options(
-            objective, budget, seed, in_flight=in_flight, keep_on=keep_on, wires=wire
+            objective,
+            budget,
+            seed,
+            in_flight=in_flight,
+            keep_on=keep_on,
+            wires=wire,
+            settings=settings,
         )
         cost = read_cost(graph, lab, profile, estimator)
         reply, found = plan_model(cost, planner, options)
@@ -76,6 +84,7 @@ def make_options(
     in_flight: int | None = None,
     keep_on: Sequence[str] | None = None,
     wires: Sequence[str] | None = None,
+    settings: Sequence[str] | None = None,
 ) -> Any:
     """Return planner options from flags.
 
@@ -106,6 +115,7 @@ def make_options(
         in_flight=in_flight or (4 if objective == "throughput" else 1),
         keep_on=swap_pairs(parse_pairs("--keep-on", keep_on)),
         wires=formats,
+        method=parse_pairs("--set", settings),
     )
 
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 Objective = Literal["latency", "throughput", "memory", "energy"]
 #: How planning time grows: ``cheap`` with the layers, ``search`` up to the budget, ``exponential``.
 #: ``published`` methods are quick too, but there to be compared with: no other planner asks them.
-PlannerCost = Literal["cheap", "search", "exponential", "published"]
+#: ``training`` takes the steps that its method gives, minutes perhaps, whatever the budget.
+PlannerCost = Literal["cheap", "search", "exponential", "published", "training"]
 Status = Literal["optimal", "feasible", "heuristic", "cut short"]
 
 OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput", "memory", "energy")
@@ -99,6 +100,9 @@ class PlanOptions:
         max_evaluations: Most plans a search may price.
         deadline_s: For ``coedge`` and the energy objective: most seconds of one request, as its
             linear model sees them.
+        method: Settings of single methods: values by ``planner.setting``, as text.
+        measure: Runs a plan and returns its seconds per request, for methods that learn from real
+            runs; the cost model's prediction when None.
     """
 
     objective: Objective = "latency"
@@ -110,6 +114,8 @@ class PlanOptions:
     devices: tuple[str, ...] | None = None
     max_evaluations: int = 1500
     deadline_s: float | None = None
+    method: Mapping[str, str] = field(default_factory=dict)
+    measure: Callable[[Plan], float] | None = None
 
 
 @dataclass(frozen=True)
@@ -196,23 +202,31 @@ ChooseDraft = Callable[["Evaluator"], Found]
 
 @dataclass(frozen=True)
 class Planner:
-    """One registered method."""
+    """One registered method.
+
+    Attributes:
+        settings: A dataclass whose fields are what ``PlanOptions.method`` may change, with their
+            defaults; None for a method without settings.
+    """
 
     name: str
     cost: PlannerCost
     summary: str
     choose: ChooseDraft
+    settings: object = None
 
 
 _PLANNERS: dict[str, Planner] = {}
 
 
-def register(name: str, *, cost: PlannerCost) -> Callable[[ChooseDraft], ChooseDraft]:
+def register(
+    name: str, *, cost: PlannerCost, settings: object = None
+) -> Callable[[ChooseDraft], ChooseDraft]:
     """Add a planning function under a name; its first docstring line becomes its summary."""
 
     def add(choose: ChooseDraft) -> ChooseDraft:
         summary = (choose.__doc__ or "").partition("\n")[0]
-        _PLANNERS[name] = Planner(name, cost, summary, choose)
+        _PLANNERS[name] = Planner(name, cost, summary, choose, settings)
         return choose
 
     return add
@@ -220,7 +234,7 @@ def register(name: str, *, cost: PlannerCost) -> Callable[[ChooseDraft], ChooseD
 
 def planner_names() -> tuple[str, ...]:
     """Return the names of all planners, quick ones first."""
-    ranks: tuple[PlannerCost, ...] = ("cheap", "published", "exponential", "search")
+    ranks: tuple[PlannerCost, ...] = ("cheap", "published", "exponential", "search", "training")
     return tuple(sorted(_PLANNERS, key=lambda name: ranks.index(_PLANNERS[name].cost)))
 
 

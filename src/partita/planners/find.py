@@ -17,6 +17,7 @@ from partita.planners.base import (
 )
 from partita.planners.bound import lower_bound_s
 from partita.planners.evaluate import Evaluator
+from partita.planners.settings import read_settings
 from partita.planners.single import single_drafts
 
 #: Less gain than this over the best single device is not worth more machines.
@@ -58,6 +59,8 @@ def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
         )
     if options.in_flight < 1:
         raise PlanError(f"Requests in flight: {options.in_flight}, must be at least 1.")
+    for name in dict.fromkeys(key.partition(".")[0] for key in options.method):
+        read_settings(get_planner(name).settings, name, options.method)
     return options
 
 
