@@ -162,7 +162,7 @@ def test_a_worker_of_another_version_is_refused(stack: ExitStack, tmp_path: Path
     stack.callback(worker.endpoint.close)
     stack.callback(worker.close)
     worker.start()
-    with pytest.raises(RunError, match=r"0\.0\.9 \(protocol 0\), the leader .* \(protocol 1\)"):
+    with pytest.raises(RunError, match=r"0\.0\.9 \(protocol 0\), the leader .* \(protocol 2\)"):
         deploy(tiny_chain(1, 1), leader)
 
 

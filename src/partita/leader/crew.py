@@ -138,10 +138,13 @@ class Crew:
         with ThreadPoolExecutor(len(names), "leader-call") as pool:
             return dict(zip(names, pool.map(work, names), strict=True))
 
-    def expect_beats(self) -> None:
-        """Count silence from now on."""
-        now_s = time.monotonic()
-        self._beats = dict.fromkeys(self.names, now_s)
+    def expect_beats(self, names: Iterable[str] = ()) -> None:
+        """Count the silence of ``names`` too, and everybody's from now on."""
+        self._beats = dict.fromkeys([*self._beats, *names], time.monotonic())
+
+    def excuse(self, names: Iterable[str]) -> None:
+        """Expect no beat of workers that have no epoch."""
+        self._beats = {n: s for n, s in self._beats.items() if n not in set(names)}
 
     def silent(self, longer_than_s: float) -> Mapping[str, float]:
         """Return the workers that were not heard of for so long, with the seconds."""

@@ -32,7 +32,6 @@ from partita.worker.messages import (
 )
 
 _POLL_S = 0.01
-_TIMINGS = 3
 _MARKS_PER_CALL = 10_000
 _last_epoch = 0
 
@@ -61,6 +60,7 @@ class DeployOptions:
         wait_s: Longest wait for missing workers.
         load_s: Longest wait for all fragments to be loaded and timed.
         repeats: Runs per fragment when an emulated device is calibrated.
+        rounds: How often each emulated device is calibrated; the quickest run of all counts.
         trace: Whether workers keep what each lane did when.
         deadline_s: A run in which no step finishes for so long ends.
         silence_s: A worker not heard of for so long is lost.
@@ -71,6 +71,7 @@ class DeployOptions:
     wait_s: float = 10.0
     load_s: float = 120.0
     repeats: int = 5
+    rounds: int = 3
     trace: bool = True
     deadline_s: float = 30.0
     silence_s: float = 1.75
@@ -94,7 +95,7 @@ class Deployment:
         self._compiled = compiled
         self._crew = crew
         self._options = options
-        self._devices = tuple(part.device for part in compiled.program.devices)
+        self.devices = tuple(part.device for part in compiled.program.devices)
 
     def prepare(self, infos: Mapping[str, Info]) -> None:
         """Push, load, time and activate; afterwards requests may be fed.
@@ -106,16 +107,16 @@ class Deployment:
             RunError: A worker refused or failed; the epoch is retired everywhere.
         """
         try:
-            self._crew.each(self._push, self._devices)
-            self._crew.each(self._load, self._devices)
-            slowed = [name for name in self._devices if infos[name].slow_down > 1]
-            self._crew.each(self._time, [n for n in self._devices if n not in slowed])
+            self._crew.each(self._push, self.devices)
+            self._crew.each(self._load, self.devices)
+            slowed = [name for name in self.devices if infos[name].slow_down > 1]
+            self._crew.each(self._time, [n for n in self.devices if n not in slowed])
             # Emulated devices share a machine: each must be timed while the others rest, and more
             # than once, because the machine itself is slow at times.
-            for name in slowed * _TIMINGS:
+            for name in slowed * self._options.rounds:
                 self._time(name)
             activate = OfEpoch(self.epoch)
-            self._crew.each(lambda n: self._crew.tell(n, "activate", activate), self._devices)
+            self._crew.each(lambda n: self._crew.tell(n, "activate", activate), self.devices)
         except BaseException:
             self.retire()
             raise
@@ -131,7 +132,7 @@ class Deployment:
                 return
 
         there = self._crew.endpoint.peers() & set(self._crew.names)
-        self._crew.each(tell, [name for name in self._devices if name in there])
+        self._crew.each(tell, [name for name in self.devices if name in there])
 
     def stats(self, device: str, timeout_s: float = 1.0) -> Stats:
         """Return what the epoch did on a device so far."""

@@ -13,7 +13,7 @@ from partita.execution import Report
 from partita.leader.crew import Crew
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.guard import Guard, Replan
-from partita.leader.measured import Marked, build_report
+from partita.leader.measured import build_report
 from partita.leader.requests import Array, Arrays, check_inputs
 from partita.program import Program
 from partita.worker.messages import Info, Stats
@@ -112,9 +112,8 @@ class Session:
         asked = self._flight.answered(self._first)
         if not asked:
             raise RunError("There is nothing to report: no request was answered yet.")
-        now = Marked.fetch(self._crew, self.deployment, self._options.trace)
         made_by = (self._options.planner, self._options.seed)
-        return build_report([*self._guard.marked, now], asked, made_by)
+        return build_report(self._guard.fetch_marks(), asked, made_by)
 
     def stats(self) -> dict[str, Stats]:
         """Return what each device did since the deployment: memory, drops, overruns, waits.
