@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from partita.errors import PlanError
 from partita.reproduce import Bench, Case, ResultCache, Study
 from partita.simulation import simulate
 from tests.reproduce.samples import small_graph
@@ -61,7 +62,9 @@ def test_kept_results_are_not_measured_again(tmp_path: Path) -> None:
         other.measure(_CASE)
 
 
-def test_no_plan_is_an_outcome(bench: Bench) -> None:
-    """A method that finds nothing says why, and the others go on."""
-    outcome = bench.measure(replace(_CASE, planner="nobody"))
-    assert "'nobody' is unknown" in outcome.fault
+def test_no_plan_is_an_outcome() -> None:
+    """A method that finds nothing says why, and the others go on; an unknown one is bad input."""
+    bench = Bench(Study(), load_model=small_graph)
+    assert "200,000" in bench.measure(replace(_CASE, planner="exhaustive")).fault
+    with pytest.raises(PlanError, match="'nobody' is unknown"):
+        bench.measure(replace(_CASE, planner="nobody"))

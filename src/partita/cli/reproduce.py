@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from partita.cli.flags import DebugOpt, JsonOpt, from_to
+from partita.cli.flags import BudgetOpt, DebugOpt, JsonOpt, from_to
 
 _RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 _MOST_SEEDS = 1000
@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
             int | None,
             typer.Option("--episodes", help="Of learning methods; each method's own by default."),
         ] = None,
+        budget: BudgetOpt = 20.0,
         images: Annotated[
             int,
             typer.Option(
@@ -68,6 +69,7 @@ def register(app: typer.Typer) -> None:
             models=tuple(name.strip() for name in models.split(",") if name.strip()),
             seeds=parse_seeds(seeds),
             episodes=episodes,
+            budget_s=budget,
             images=images,
             repeats=repeats,
         )

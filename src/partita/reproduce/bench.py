@@ -9,7 +9,7 @@ from partita.cluster import Cluster, dump_cluster, load_cluster
 from partita.cost import CostModel, CostOptions
 from partita.errors import PlanError
 from partita.graph import Graph, load_graph
-from partita.planners import PlanOptions, Result, find_plan
+from partita.planners import PlanOptions, Result, find_plan, get_planner
 from partita.reproduce.cache import ResultCache, code_digest
 from partita.reproduce.lanes import compute_times, transmission_times
 from partita.reproduce.study import Case, Outcome, Series, Setting, Study
@@ -54,12 +54,17 @@ class Bench:
 
     def run(self, scenario: str, model: str, planner: str, **settings: Setting) -> Series:
         """Return a method's outcomes: one per seed where it draws, else one."""
-        seeds = self.study.seeds if planner in RANDOMISED else (0,)
+        seeds: tuple[int, ...] = (0,)
+        if planner in RANDOMISED:
+            seeds = self.study.seeds
+            if self.study.episodes is not None:
+                settings.setdefault("episodes", self.study.episodes)
         cases = [Case(scenario, model, planner, seed, settings) for seed in seeds]
         return Series(tuple(self.measure(case) for case in cases))
 
     def measure(self, case: Case) -> Outcome:
         """Return one case's outcome, kept or new."""
+        get_planner(case.planner)
         self.advance(case.title)
         key = self.key("outcome", case)
         found = self.cache.get(key, Outcome)
@@ -95,7 +100,12 @@ class Bench:
         """Return what a case's planner is told."""
         tensors = self.graph(case.model).tensors.values()
         wires = {spec.name: self.study.wire for spec in tensors if spec.dtype == _WIDE}
-        return PlanOptions(budget_s=self.study.budget_s, seed=case.seed, wires=wires)
+        return PlanOptions(
+            budget_s=self.study.budget_s,
+            seed=case.seed,
+            wires=wires,
+            method={f"{case.planner}.{key}": str(value) for key, value in case.settings.items()},
+        )
 
     def _measure(self, case: Case) -> Outcome:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import mean
 
 from partita.reproduce.bench import Bench
 from partita.reproduce.figure import Cell, Chart, Claim, Table
@@ -70,10 +71,13 @@ class Grid:
     @property
     def faults(self) -> tuple[str, ...]:
         """Which method has no plan where, and why."""
+        where: dict[tuple[str, str], list[str]] = {}
+        for (place, method), series in self._series.items():
+            if series.fault:
+                where.setdefault((METHODS[method], series.fault), []).append(place)
         return tuple(
-            f"{METHODS[method]} has no plan for {place}: {series.fault}"
-            for (place, method), series in self._series.items()
-            if series.fault
+            f"{method} has no plan for {', '.join(places)}: {fault}"
+            for (method, fault), places in where.items()
         )
 
 
@@ -132,6 +136,8 @@ def claim_fastest(grid: Grid) -> list[Claim]:
     claims = []
     for method, name in DISTREDGE.items():
         gains = known(grid.over_best(place.title, method) for place in grid.places)
+        if not gains:
+            continue
         wins = sum(gain > 1 for gain in gains)
         ours = f"{wins} of {len(gains)} cases, {span(gains)} the best baseline"
         claims.append(
@@ -152,8 +158,8 @@ def claim_over_aofl(grid: Grid, groups: str, places: Sequence[str], least: float
     claims = []
     for method, name in DISTREDGE.items():
         gains = known(grid.ratio(place, method, "aofl") for place in places)
-        holds = bool(gains) and min(gains) >= least
-        claims.append(Claim(name, groups, span(gains), holds))
+        if gains:
+            claims.append(Claim(name, groups, span(gains), min(gains) >= least))
     return claims
 
 
@@ -161,12 +167,11 @@ def claim_larger(grid: Grid, words: str, more: Sequence[str], less: Sequence[str
     """Return the claim that the mean gain over AOFL is larger in some places than in others."""
     claims = []
     for method, name in DISTREDGE.items():
-        means = []
-        for places in (more, less):
-            gains = known(grid.ratio(place, method, "aofl") for place in places)
-            means.append(sum(gains) / len(gains) if gains else 0.0)
-        ours = f"{means[0]:.2f}x against {means[1]:.2f}x"
-        claims.append(Claim(name, words, ours, means[0] > means[1]))
+        gains = [known(grid.ratio(p, method, "aofl") for p in places) for places in (more, less)]
+        if all(gains):
+            means = [mean(each) for each in gains]
+            ours = f"{means[0]:.2f}x against {means[1]:.2f}x on average"
+            claims.append(Claim(name, words, ours, means[0] > means[1]))
     return claims
 
 
@@ -181,6 +186,4 @@ def span(values: Sequence[float]) -> str:
     >>> span([1.5, 1.234])
     '1.23 to 1.50x'
     """
-    if not values:
-        return "nothing, no method has a plan"
     return f"{min(values):.2f} to {max(values):.2f}x"
