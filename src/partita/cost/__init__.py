@@ -5,6 +5,7 @@ from partita.cost.device import DeviceCost
 from partita.cost.estimators import ESTIMATORS, Estimator, Sources, make_estimator
 from partita.cost.memory import MemoryUse
 from partita.cost.model import CostModel, CostOptions
+from partita.cost.update import rates_at, update_cost
 
 __all__ = [
     "ESTIMATORS",
@@ -17,4 +18,6 @@ __all__ = [
     "MemoryUse",
     "Sources",
     "make_estimator",
+    "rates_at",
+    "update_cost",
 ]

@@ -26,6 +26,7 @@ class Track:
         self.since_s: float | None = None
         self._samples: deque[tuple[float, float]] = deque()
         self._confirmed = 0
+        self._is_stale = False
 
     @property
     def is_unconfirmed(self) -> bool:
@@ -38,6 +39,7 @@ class Track:
             return
         self._samples.append((now_s, value))
         self.seen_s = now_s
+        self._is_stale = True
         if self.since_s is not None:
             self._confirmed += 1
 
@@ -49,8 +51,10 @@ class Track:
         samples = self._samples
         while len(samples) > 1 and samples[0][0] < now_s - window_s:
             samples.popleft()
-        if not samples:
+            self._is_stale = True
+        if not self._is_stale:
             return
+        self._is_stale = False
         self.present = median(value for _, value in samples)
         off = abs(math.log(self.present / self.believed))
         if self.since_s is None and off > math.log1p(threshold):

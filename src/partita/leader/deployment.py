@@ -94,7 +94,7 @@ class Deployment:
         self.pushed_bytes = 0
         self._compiled = compiled
         self._crew = crew
-        self._options = options
+        self.options = options
         self.devices = tuple(part.device for part in compiled.program.devices)
 
     def prepare(self, infos: Mapping[str, Info]) -> None:
@@ -113,7 +113,7 @@ class Deployment:
             self._crew.each(self._time, [n for n in self.devices if n not in slowed])
             # Emulated devices share a machine: each must be timed while the others rest, and more
             # than once, because the machine itself is slow at times.
-            for name in slowed * self._options.rounds:
+            for name in slowed * self.options.rounds:
                 self._time(name)
             activate = OfEpoch(self.epoch)
             self._crew.each(lambda n: self._crew.tell(n, "activate", activate), self.devices)
@@ -161,7 +161,7 @@ class Deployment:
         contents = self._contents(device)
         have = Have(self.epoch, tuple(contents))
         # The worker reads and hashes what it has: on a slow disk that takes its time.
-        patience_s = self._options.load_s
+        patience_s = self.options.load_s
         missing = self._crew.ask(device, "have", have, Missing, timeout_s=patience_s)
         for name in missing.hashes:
             data = as_bytes(contents[name])
@@ -174,15 +174,15 @@ class Deployment:
     def _load(self, device: str) -> None:
         own = msgspec.structs.replace(self.program, devices=(self.program.device(device),))
         leader = self._crew.endpoint.name
-        self._crew.tell(device, "prepare", Prepare(self.epoch, own, leader, self._options.trace))
+        self._crew.tell(device, "prepare", Prepare(self.epoch, own, leader, self.options.trace))
         self._wait(device, "load")
 
     def _time(self, device: str) -> None:
-        self._crew.tell(device, "calibrate", Calibrate(self.epoch, self._options.repeats))
+        self._crew.tell(device, "calibrate", Calibrate(self.epoch, self.options.repeats))
         self._wait(device, "calibrate")
 
     def _wait(self, device: str, what: str) -> None:
-        deadline_s = time.monotonic() + self._options.load_s
+        deadline_s = time.monotonic() + self.options.load_s
         while True:
             state = self._crew.ask(device, "progress", OfEpoch(self.epoch), Progress)
             if state.error:
@@ -193,7 +193,7 @@ class Deployment:
                 return
             if time.monotonic() > deadline_s:
                 raise RunError(
-                    f"Device {device!r} did not {what} its part within {self._options.load_s:g} s: "
+                    f"Device {device!r} did not {what} its part within {self.options.load_s:g} s: "
                     f"{state.done} of {state.total} fragments are done. Allow more time.",
                     device=device,
                 )

@@ -54,6 +54,17 @@ def measure_link(
     return tuple(samples)
 
 
+def measure_rate(endpoint: Endpoint, source: str, target: str, size_bytes: int) -> float:
+    """Return the bytes per second of a link, by one message beside two empty ones.
+
+    Raises:
+        RunError: A worker is not there, or a message did not arrive.
+    """
+    empty_s = min(_probe(endpoint, source, Probe(target, 0, 2)))
+    (full_s,) = _probe(endpoint, source, Probe(target, size_bytes, 1))
+    return size_bytes / max(full_s - empty_s, 1e-6)
+
+
 def _probe(endpoint: Endpoint, source: str, order: Probe) -> tuple[float, ...]:
     answer = endpoint.call(source, "probe", encode_message(order), _TIMEOUT_S)
     return decode_message(answer, Probed).seconds

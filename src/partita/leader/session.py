@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -9,14 +10,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from partita.errors import InputError, RunError
-from partita.execution import Report
+from partita.execution import AdaptOptions, Change, Report
+from partita.leader.adapt import Adaptor, Planning
 from partita.leader.crew import Crew
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.guard import Guard, Replan
 from partita.leader.measured import build_report
 from partita.leader.requests import Array, Arrays, check_inputs
 from partita.program import Program
-from partita.worker.messages import Info, Stats
+from partita.worker.messages import BeginTraces, Info, Stats
 
 
 class Session:
@@ -28,6 +30,7 @@ class Session:
         infos: What each worker is.
         options: Patience.
         replan: Makes what runs without a lost device; None ends the run on a loss.
+        adapting: Makes plans when links or devices change, and says when to; None never changes.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class Session:
         infos: Mapping[str, Info],
         options: DeployOptions,
         replan: Replan | None = None,
+        adapting: tuple[Planning, AdaptOptions] | None = None,
     ) -> None:
         self._crew = crew
         self._options = options
@@ -45,6 +49,9 @@ class Session:
         self._first = 0
         self._is_closed = False
         self._on_close: list[Callable[[], None]] = []
+        self._adaptor: Adaptor | None = None
+        if adapting is not None:
+            self._adaptor = Adaptor(self._guard, crew, *adapting, options)
 
     @property
     def program(self) -> Program:
@@ -127,12 +134,27 @@ class Session:
         devices = [part.device for part in self.program.devices]
         return self._crew.each(self.deployment.stats, devices)
 
+    def begin_traces(self) -> None:
+        """Let the traces of emulated links begin now; changes count their seconds from here."""
+        begin = BeginTraces(time.monotonic())
+        names = [name for name, info in self.infos.items() if info.paced]
+        self._crew.each(lambda name: self._crew.tell(name, "begin_traces", begin), names)
+        if self._adaptor is not None:
+            self._adaptor.begin()
+
+    @property
+    def changes(self) -> list[Change]:
+        """Searches for another plan and what came of them; empty where nothing adapts."""
+        return self._adaptor.changes if self._adaptor is not None else []
+
     def close(self) -> None:
         """Take the plan down; requests without an answer end with an error. May be repeated."""
         if self._is_closed:
             return
         self._is_closed = True
         self._flight.fail(RunError("The session was closed before the answer came."))
+        if self._adaptor is not None:
+            self._adaptor.close()
         self._guard.close()
         for action in self._on_close:
             action()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from partita.execution import AdaptOptions
 from partita.fabric import Endpoint
+from partita.leader.adapt import Planning
 from partita.leader.crew import Crew
 from partita.leader.deployment import Deployable, Deployment, DeployOptions
 from partita.leader.guard import Replan
@@ -17,6 +19,7 @@ def deploy(
     options: DeployOptions = _DEFAULT,
     *,
     replan: Replan | None = None,
+    adapting: tuple[Planning, AdaptOptions] | None = None,
 ) -> Session:
     """Return a session that runs ``compiled`` on the workers that ``endpoint`` reaches.
 
@@ -30,6 +33,8 @@ def deploy(
         options: Patience, tracing, and who made the plan.
         replan: Called with the name of a lost device; returns what the rest can run. None ends the
             run with an error on a loss.
+        adapting: Who plans anew when links or devices change, made for this plan, and when. None
+            keeps the plan.
 
     Raises:
         RunError: A worker is missing, of another version, refuses or fails; nothing stays active.
@@ -39,4 +44,4 @@ def deploy(
     infos = crew.greet()
     deployment = Deployment(compiled, crew, options)
     deployment.prepare(infos)
-    return Session(crew, deployment, infos, options, replan)
+    return Session(crew, deployment, infos, options, replan, adapting)

@@ -1,0 +1,48 @@
+"""A cost model under other conditions: rates of links and speeds of devices as measured."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+
+from partita.cost.amount import Amounts
+from partita.cost.device import DeviceCost
+from partita.cost.model import CostModel
+from partita.execution import Belief
+from partita.execution.durations import Pair
+
+
+def update_cost(cost: CostModel, belief: Belief) -> CostModel:
+    """Return a cost model with other constant rates and speeds; all else is shared with ``cost``.
+
+    Args:
+        cost: Priced by its profiles.
+        belief: Rates of links, constant from now on, and slowness of devices compared with the
+            profiles of ``cost``. What it does not name stays as it is.
+    """
+    found = copy.copy(cost)
+    found.cluster = cost.cluster.with_bandwidth(belief.rates)
+    found.links = {
+        pair: replace(spec, bandwidth_bytes_per_s=belief.rates[pair], trace=())
+        if pair in belief.rates
+        else spec
+        for pair, spec in cost.links.items()
+    }
+    found.devices = {
+        name: _slow(device, cost.amounts, belief.slowness.get(name, 1.0))
+        for name, device in cost.devices.items()
+    }
+    return found
+
+
+def _slow(device: DeviceCost, amounts: Amounts, factor: float) -> DeviceCost:
+    facts = device.facts
+    if factor == 1.0:
+        return device
+    return DeviceCost(replace(facts, slow_down=facts.slow_down * factor), amounts)
+
+
+def rates_at(cost: CostModel, time_s: float) -> Mapping[Pair, float]:
+    """Return the rate of each link in bytes per second, ``time_s`` after the traces began."""
+    return {(link.source, link.target): link.bandwidth_at(time_s) for link in cost.cluster.links}
