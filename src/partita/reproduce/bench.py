@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from partita.cluster import Cluster, dump_cluster, load_cluster
 from partita.cost import CostModel, CostOptions
-from partita.errors import PlanError
+from partita.errors import InfeasibleError
 from partita.graph import Graph, load_graph
 from partita.planners import PlanOptions, Result, find_plan, get_planner
 from partita.reproduce.cache import ResultCache, code_digest
@@ -91,7 +91,7 @@ class Bench:
         """Return what a case's planner decides.
 
         Raises:
-            PlanError: It finds no plan.
+            InfeasibleError: It finds no plan.
         """
         cost = self.cost(case.scenario, case.model)
         return find_plan(cost, planner=case.planner, options=self.options(case))
@@ -110,7 +110,7 @@ class Bench:
     def _measure(self, case: Case) -> Outcome:
         try:
             found = self.plan(case)
-        except PlanError as error:
+        except InfeasibleError as error:
             return Outcome(fault=str(error))
         cost = self.cost(case.scenario, case.model)
         layout = cost.layout(found.plan)
