@@ -16,7 +16,7 @@ from partita.compile import FragmentWork, Layout
 from partita.cost import MemoryUse
 from partita.execution import Durations, LinkSpec
 from partita.graph import Graph, load_graph
-from partita.program import Compute, Load
+from partita.program import DTYPE_BYTES, Compute, Load, Receive, Send, Stream
 from partita.regions import Region
 
 
@@ -28,6 +28,7 @@ class FakeCost:
         macs_per_s: Per device.
         overhead_s: Of one fragment.
         tile_rows: Rows are computed this many at a time, which makes a staircase.
+        codec_s_per_byte: Of encoding; decoding takes half of it.
     """
 
     graph: Graph
@@ -35,6 +36,7 @@ class FakeCost:
     macs_per_s: Mapping[str, float]
     overhead_s: float = 1e-4
     tile_rows: int = 1
+    codec_s_per_byte: float = 0.0
     _seen: dict[object, float] = field(default_factory=dict, compare=False)
 
     def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
@@ -71,20 +73,28 @@ class FakeCost:
         return link.per_message_s + size_bytes / link.bandwidth_bytes_per_s + link.latency_s
 
     def price(self, layout: Layout) -> Durations:
-        """Return durations of all steps; encoding and decoding cost nothing."""
+        """Return durations of all steps."""
         compute_s = {
             step.id: self.work_s(part.device, layout.works[step.fragment])
             for part in layout.program.devices
             for step in part.steps
             if isinstance(step, Compute)
         }
-        links = {
-            (link.source, link.target): LinkSpec(
-                link.bandwidth_bytes_per_s, link.latency_s, link.per_message_s, link.medium
-            )
-            for link in self.cluster.links
-        }
-        return Durations(compute_s, links=links)
+        streams = layout.program.streams
+        encode_s, receive_s = {}, {}
+        for part in layout.program.devices:
+            for step in part.steps:
+                if isinstance(step, Send):
+                    size = self._size_bytes(streams[step.stream])
+                    encode_s[step.id] = self.encode_s(part.device, "raw", size)
+                elif isinstance(step, Receive):
+                    size = self._size_bytes(streams[step.stream])
+                    receive_s[step.id] = self.decode_s(part.device, "raw", size)
+        return Durations(compute_s, receive_s, encode_s, links=self.links)
+
+    @staticmethod
+    def _size_bytes(stream: Stream) -> int:
+        return stream.box.size * DTYPE_BYTES[stream.dtype]
 
     def memory(self, layout: Layout) -> dict[str, MemoryUse]:
         """Return the bytes of weights and of all pieces."""
@@ -117,8 +127,36 @@ class FakeCost:
             pair = (stream.source, stream.target)
             delay = self.cluster.link(*pair).latency_s  # type: ignore[union-attr]
             seconds = self.transfer_s(*pair, stream.wire_bytes) - delay
+            seconds += self.encode_s(stream.source, stream.wire, self._size_bytes(stream))
             wires[pair] = wires.get(pair, 0.0) + seconds
         return max(*self.busy_s(layout).values(), 0.0, *wires.values())
+
+    @property
+    def links(self) -> dict[tuple[str, str], LinkSpec]:
+        """Return every link as the simulation takes it."""
+        return {
+            (link.source, link.target): LinkSpec(
+                link.bandwidth_bytes_per_s, link.latency_s, link.per_message_s, link.medium
+            )
+            for link in self.cluster.links
+        }
+
+    @property
+    def admit_s(self) -> float:
+        """Return the leader's own seconds: none."""
+        return 0.0
+
+    def encode_s(self, device: str, wire: str, size_bytes: int) -> float:
+        """Return seconds per byte sent."""
+        return self.codec_s_per_byte * size_bytes
+
+    def decode_s(self, device: str, wire: str, size_bytes: int) -> float:
+        """Return seconds per byte received, half of those per byte sent."""
+        return self.codec_s_per_byte * size_bytes / 2
+
+    def watts_busy(self, device: str) -> float:
+        """Return 1 W for the first device, 2 W for the second..."""
+        return 1.0 + self.cluster.names.index(device)
 
     def energy_joules(self, layout: Layout) -> float:
         """Return joules at 1 W for the first device, 2 W for the second..."""

@@ -209,12 +209,29 @@ class CostModel:
     def _decode_s(self, cost: DeviceCost, program: Program, step: Receive) -> float:
         stream = program.streams[step.stream]
         size = stream.box.size * DTYPE_BYTES.get(stream.dtype, 4)
-        return cost.decode_s(stream.wire, size) + self.options.receive_s
+        return self.decode_s(cost.facts.device.name, stream.wire, size)
 
     def _encode_s(self, cost: DeviceCost, program: Program, step: Send) -> float:
         stream = program.streams[step.stream]
         size = stream.box.size * DTYPE_BYTES.get(stream.dtype, 4)
-        return cost.encode_s(stream.wire, size) + self.options.send_s
+        return self.encode_s(cost.facts.device.name, stream.wire, size)
+
+    @property
+    def admit_s(self) -> float:
+        """The leader's own seconds per request."""
+        return self.options.admit_s
+
+    def encode_s(self, device: str, wire: str, size_bytes: int) -> float:
+        """Return the seconds of sending a piece beyond the link's, by its bytes in memory."""
+        return self.devices[device].encode_s(wire, size_bytes) + self.options.send_s
+
+    def decode_s(self, device: str, wire: str, size_bytes: int) -> float:
+        """Return the seconds of receiving a piece beyond the link's, by its bytes in memory."""
+        return self.devices[device].decode_s(wire, size_bytes) + self.options.receive_s
+
+    def watts_busy(self, device: str) -> float:
+        """Return a device's power while it computes; estimated where its kind is unknown."""
+        return self.devices[device].facts.watts_busy
 
     def memory(self, layout: Layout) -> dict[str, MemoryUse]:
         """Return the memory that the layout takes, per device it uses."""

@@ -98,8 +98,6 @@ class PlanOptions:
         wires: Wire format per tensor, where it is not to travel raw.
         devices: Names of the devices that may compute; the cluster's providers when None.
         max_evaluations: Most plans a search may price.
-        deadline_s: For ``coedge`` and the energy objective: most seconds of one request, as its
-            linear model sees them.
         method: Settings of single methods: values by ``planner.setting``, as text.
         measure: Runs a plan and returns its seconds per request, for methods that learn from real
             runs; the cost model's prediction when None.
@@ -113,7 +111,6 @@ class PlanOptions:
     wires: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] | None = None
     max_evaluations: int = 1500
-    deadline_s: float | None = None
     method: Mapping[str, str] = field(default_factory=dict)
     measure: Callable[[Plan], float] | None = None
 

@@ -53,7 +53,7 @@ class Drafter:
         """Return the stages of a draft."""
         result = []
         for index, one in enumerate(draft):
-            owner = self._owner(draft[:index], one) if one.axis == "reduce" else None
+            owner = self.owner(draft[:index], one) if one.axis == "reduce" else None
             key = (index, one, owner)
             found = self._stages.get(key)
             if found is None:
@@ -61,15 +61,16 @@ class Drafter:
             result.append(found)
         return tuple(result)
 
-    def _owner(self, before: Sequence[DraftStage], one: DraftStage) -> DraftStage | None:
+    def owner(self, before: Sequence[DraftStage], one: DraftStage) -> DraftStage | None:
         """Return the divided stage whose rows a ``reduce`` stage sums; None if there is none."""
-        tensor = self._summed(one)
+        tensor = self.summed(one)
         for stage in reversed(before):
             if tensor in self.outline.outputs(stage.start, stage.stop):
                 return stage if stage.axis == "rows" else None
         return None
 
-    def _summed(self, one: DraftStage) -> str:
+    def summed(self, one: DraftStage) -> str:
+        """Return the tensor that a ``reduce`` stage sums."""
         layer = self.outline.graph.layer(self.outline.order[one.start])
         return self.outline.graph.nodes[layer.nodes[0]].inputs[0]
 
@@ -86,6 +87,13 @@ class Drafter:
     def _shards(self, one: DraftStage) -> Iterable[Shard]:
         for number, device in enumerate(one.devices):
             yield Shard(device, self.boxes(one, number))
+
+    @staticmethod
+    def span_key(one: DraftStage, number: int) -> tuple[object, ...]:
+        """Return what tells the boxes of device ``number`` apart from those of others."""
+        if not one.cuts:
+            return ()
+        return (one.axis, one.cuts[number], one.cuts[number + 1], one.cuts[-1])
 
     def boxes(self, one: DraftStage, number: int) -> dict[str, Region]:
         """Return what device ``number`` of a divided stage owns of each of its outputs."""
@@ -117,7 +125,7 @@ class Drafter:
         return one.cuts[number], one.cuts[number + 1]
 
     def _reduce(self, name: str, one: DraftStage, owner: DraftStage) -> Stage:
-        tensor = self._summed(one)
+        tensor = self.summed(one)
         shards = tuple(
             Shard(device, {tensor: self._box(owner, tensor, number)})
             for number, device in enumerate(owner.devices)

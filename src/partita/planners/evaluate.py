@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import le, mul
 
 from partita.compile import Layout, build_layout
 from partita.errors import InfeasibleError, PlanError
 from partita.plan import Identity, Plan, Stage
-from partita.planners.base import Costs, Estimate, PlanOptions
+from partita.planners.base import Costs, Estimate, PlanOptions, StepCosts
 from partita.planners.draft import Draft, Drafter, DraftStage
 from partita.planners.outline import Outline
+from partita.planners.quick import ImpossibleError, QuickPrice, QuickPricer
 from partita.program import Load
 from partita.regions import wire_bytes
 from partita.simulation import latency_s
@@ -44,12 +46,15 @@ class Evaluator:
         self.devices = tuple(options.devices or self.cluster.providers)
         self.outline = Outline(self.graph, options.keep_on, self.requester)
         self.drafter = Drafter(self.outline)
+        self._quick = _make_quick(cost, self.drafter, options)
         self.evaluations = 0
         self._began_s = time.monotonic()
         self._estimates: dict[Draft, Estimate | PlanError] = {}
         self._loads: dict[DraftStage, tuple[tuple[str, float], ...]] = {}
         outputs = sorted(layer.output_bytes for layer in self.graph.layers)
         self._widest_bytes = 2 * sum(outputs[-2:])
+        self._room_bytes = [d.memory_bytes - self._widest_bytes for d in self.cluster.devices]
+        self._watts = _watts(cost)
         self._model = Identity(self.graph.name, self.graph.hash)
         self._where = Identity(self.cluster.name, self.cluster.hash)
 
@@ -95,14 +100,38 @@ class Evaluator:
         """
         found = self._estimates.get(draft)
         if found is None:
-            try:
-                found = self.evaluate(self.plan(draft), full=False)
-            except PlanError as error:
-                found = error
-            self._estimates[draft] = found
+            found = self._estimates[draft] = self._estimate(draft)
         if isinstance(found, PlanError):
             raise found
         return found
+
+    def _estimate(self, draft: Draft) -> Estimate | PlanError:
+        quick = self._quick
+        if quick is not None and quick.can_price(draft):
+            try:
+                price = quick.price(draft)
+            except ImpossibleError:
+                price = None
+            if price is not None and self._fits(price):
+                self.evaluations += 1
+                return self._quick_estimate(price)
+        try:
+            return self.evaluate(self.plan(draft), full=False)
+        except PlanError as error:
+            return error
+
+    def _quick_estimate(self, price: QuickPrice) -> Estimate:
+        return Estimate(
+            latency_s=price.latency_s,
+            bottleneck_s=max(*price.busy_s, price.wires_s),
+            memory_bytes={},
+            energy_joules=sum(map(mul, price.busy_s, self._watts)),
+            messages=price.messages,
+            in_flight=self.options.in_flight,
+        )
+
+    def _fits(self, price: QuickPrice) -> bool:
+        return all(map(le, price.load_bytes, self._room_bytes))
 
     def evaluate(self, plan: Plan, *, full: bool = True) -> Estimate:
         """Return a plan's predicted cost.
@@ -239,3 +268,18 @@ class Evaluator:
             if most > self.cluster.device(part.device).memory_bytes:
                 return False
         return True
+
+
+def _make_quick(cost: Costs, drafter: Drafter, options: PlanOptions) -> QuickPricer | None:
+    """Return the quick way of pricing; None where links change or are shared, or memory counts."""
+    if not isinstance(cost, StepCosts) or options.objective == "memory":
+        return None
+    if any(link.trace or link.medium is not None for link in cost.links.values()):
+        return None
+    return QuickPricer(cost, drafter, options)
+
+
+def _watts(cost: Costs) -> Sequence[float]:
+    if not isinstance(cost, StepCosts):
+        return ()
+    return [cost.watts_busy(name) for name in cost.cluster.names]

@@ -1,0 +1,121 @@
+"""Who holds which piece of a tensor, and what a device must fetch: found once per box."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from partita.planners.wires import Move, Wires
+from partita.regions import Region
+
+#: Task of the block, device, box that it holds, box that it owns.
+Piece = tuple[int, int, Region, Region]
+
+
+class Fetch(NamedTuple):
+    """How a device gets a box.
+
+    Attributes:
+        uses: Numbers of its own pieces, those that ``moves`` bring among them.
+        moves: What is sent to it, in order; each becomes a new piece.
+        after: What the device holds afterwards.
+    """
+
+    uses: tuple[int, ...]
+    moves: tuple[Move, ...]
+    after: Local
+
+
+class Made:
+    """One tensor as a block makes it.
+
+    Args:
+        tensor: Its name.
+        pieces: In program order.
+        devices: Number of all devices.
+    """
+
+    def __init__(self, tensor: str, pieces: Sequence[Piece], devices: int) -> None:
+        self.tensor = tensor
+        held: list[list[Region]] = [[] for _ in range(devices)]
+        self.owners: list[tuple[int, int, Region]] = []
+        #: Per piece: the task that makes it, and the device.
+        self.makers: list[tuple[int, int]] = []
+        for task, device, box, owned in pieces:
+            self.owners.append((device, len(held[device]), owned))
+            self.makers.append((task, device))
+            held[device].append(box)
+        self.locals = [Local(self, device, tuple(boxes)) for device, boxes in enumerate(held)]
+        self.axis = _only_axis([owned for *_, owned in pieces])
+
+    def near(self, box: Region) -> list[tuple[int, int, Region]]:
+        """Return owners that may have a part of the box, in program order."""
+        if self.axis is None:
+            return self.owners
+        start, stop = box.bounds[self.axis]
+        return [
+            owner
+            for owner in self.owners
+            if (span := owner[2].bounds[self.axis])[0] < stop and start < span[1]
+        ]
+
+
+def _only_axis(boxes: Sequence[Region]) -> int | None:
+    """Return the axis along which boxes differ, if there is one only."""
+    first = boxes[0].bounds
+    axes = {
+        axis for box in boxes[1:] for axis, span in enumerate(box.bounds) if span != first[axis]
+    }
+    return axes.pop() if len(axes) == 1 else None
+
+
+class Local:
+    """A tensor's pieces on one device.
+
+    Args:
+        made: The tensor.
+        device: Number of the device.
+        boxes: Of the pieces, in the order in which the device got them.
+    """
+
+    __slots__ = ("boxes", "device", "known", "made")
+
+    def __init__(self, made: Made, device: int, boxes: tuple[Region, ...]) -> None:
+        self.made = made
+        self.device = device
+        self.boxes = boxes
+        #: By the number of what is read: how it is fetched, or None where it cannot be.
+        self.known: dict[int, Fetch | None] = {}
+
+    def fetch(self, box: Region, number: int, wires: Wires) -> Fetch | None:
+        """Return how the device gets a box, by the rules of ``build_layout``."""
+        found = self._fetch(box, wires)
+        self.known[number] = found
+        return found
+
+    def _fetch(self, box: Region, wires: Wires) -> Fetch | None:
+        missing = [box]
+        uses: list[int] = []
+        for number, held in enumerate(self.boxes):
+            if any(part.overlaps(held) for part in missing):
+                uses.append(number)
+                missing = [left for part in missing for left in part.subtract(held)]
+                if not missing:
+                    return Fetch(tuple(uses), (), self)
+        moves: list[Move] = []
+        boxes = list(self.boxes)
+        for source, piece, owned in wires.nearest(self.device, self.made.near(box)):
+            for part in list(missing):
+                if not part.overlaps(owned):
+                    continue
+                common = part.intersect(owned)
+                move = wires.move((source, piece), self.device, self.made.tensor, common)
+                if move is None:
+                    return None
+                uses.append(len(boxes))
+                boxes.append(common)
+                moves.append(move)
+                missing = [left for one in missing for left in one.subtract(common)]
+            if not missing:
+                return Fetch(tuple(uses), tuple(moves), Local(self.made, self.device, tuple(boxes)))
+        return None
