@@ -26,6 +26,7 @@ from partita.zoo import ZOO, build_model
 
 ROOT = Path(__file__).resolve().parent.parent
 CPU = "CPUExecutionProvider"
+PAUSE_S = 0.03
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -95,6 +96,8 @@ def take_turns(
 ) -> dict[str, float]:
     """Return the median seconds of each call; they run in turns, so that all see the same machine.
 
+    Each begins after a pause, in which threads of the one before stop to spin.
+
     Args:
         calls: What to time, by name.
         rounds: How often each is timed.
@@ -107,6 +110,7 @@ def take_turns(
     for turn in range(rounds):
         names = list(calls)
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            time.sleep(PAUSE_S)
             times[name].append(time_call(calls[name]))
     return {name: statistics.median(found) for name, found in times.items()}
 

@@ -28,8 +28,8 @@ class OrtOptions:
     """How sessions are made.
 
     Attributes:
-        spinning: Whether idle threads of a pool spin: a little faster alone, much slower beside
-            other sessions.
+        spinning: Whether the threads of a pool spin between the operators of one run; they stop
+            with it, so that other sessions are not held up. Matters for several threads only.
         prepack: Whether weights are rearranged at load: 4 times slower to load, double memory,
             faster in batches.
         arena: Whether memory is kept between runs.
@@ -96,6 +96,7 @@ class OrtEngine:
         options.log_severity_level = _SILENT
         entries = {
             "session.intra_op.allow_spinning": "1" if self.options.spinning else "0",
+            "session.force_spinning_stop": "1",
             "session.disable_prepacking": "0" if self.options.prepack else "1",
             "session.load_model_format": "ONNX",
         }
