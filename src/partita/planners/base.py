@@ -97,20 +97,20 @@ class PlanOptions:
         keep_on: Tensors that must not leave a device: tensor name to device name.
         wires: Wire format per tensor, where it is not to travel raw.
         devices: Names of the devices that may compute; the cluster's providers when None.
-        max_evaluations: Most plans a search may price.
+        max_evaluations: Most plans a search may price; None for what the number of devices asks.
         method: Settings of single methods: values by ``planner.setting``, as text.
         measure: Runs a plan and returns its seconds per request, for methods that learn from real
             runs; the cost model's prediction when None.
     """
 
     objective: Objective = "latency"
-    budget_s: float = 3.0
+    budget_s: float = 60.0
     seed: int = 0
     in_flight: int = 1
     keep_on: Mapping[str, str] = field(default_factory=dict)
     wires: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] | None = None
-    max_evaluations: int = 1500
+    max_evaluations: int | None = None
     method: Mapping[str, str] = field(default_factory=dict)
     measure: Callable[[Plan], float] | None = None
 

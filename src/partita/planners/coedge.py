@@ -26,11 +26,29 @@ from partita.planners.linear import (
     last_rows,
     layer_work,
 )
+from partita.planners.settings import read_settings
 from partita.regions import Region
 
 #: Layers that together have no more of the work than this do not decide who is dropped: else the
 #: last maps of a detector, a few rows high, would drop nearly everybody.
 TAIL_WORK = 0.01
+#: A share this little below the halo still rounds to enough rows.
+SHORT = 0.01
+
+
+@dataclass(frozen=True)
+class CoEdgeSettings:
+    """What the original leaves to its user.
+
+    Attributes:
+        deadline_s: For the energy objective: most seconds of one request, as the method's linear
+            model sees them; any when None.
+    """
+
+    deadline_s: float | None = None
+
+
+SETTINGS = CoEdgeSettings()
 
 
 @dataclass(frozen=True)
@@ -71,22 +89,29 @@ class Answer:
     seconds: float
 
 
-@register("coedge", cost="published")
+@register("coedge", cost="published", settings=SETTINGS)
 def plan_coedge(evaluator: Evaluator) -> Found:
     """CoEdge: layer by layer in shares that balance linear computing and network.
 
     Sees capabilities and bandwidths, and with the ``energy`` objective the devices' power: it then
-    makes the energy of computing small, as the original does, with ``deadline_s`` as the limit on
-    linear latency. A device whose share is less than its neighbours' halo is dropped, so that only
-    neighbours talk. The energy of radios, which the original counts, is not known here.
+    makes the energy of computing small, as the original does, with the setting ``deadline_s`` as
+    limit on linear latency. A device whose share is less than its neighbours' halo is dropped, so
+    that only neighbours talk. The energy of radios, which the original counts, is not known here.
 
     Raises:
+        PlanError: The deadline is no number of seconds.
         InfeasibleError: No device can hold its part, or no shares meet the deadline.
     """
+    deadline_s = read_settings(SETTINGS, "coedge", evaluator.options.method).deadline_s
+    if deadline_s is not None and not 0 < deadline_s < float("inf"):
+        raise PlanError(
+            f"Setting 'coedge.deadline_s' is {deadline_s:g} s, must be above 0 s.",
+            subject="coedge.deadline_s",
+        )
     goal = None
     if evaluator.options.objective == "energy":
         watts = {device: find_watts(evaluator, device) for device in evaluator.devices}
-        goal = EnergyGoal(watts, evaluator.options.deadline_s)
+        goal = EnergyGoal(watts, deadline_s)
     return decide(evaluator, lambda view: choose_draft(view, goal))
 
 
@@ -96,10 +121,10 @@ def choose_draft(view: LinearView, goal: EnergyGoal | None = None) -> Draft:
     Raises:
         InfeasibleError: No shares meet the deadline.
     """
-    if not last_rows(view.outline):
-        return whole_stages(view.outline, 0, len(view.outline), view.fastest)
-    shares = find_shares(view, goal)
+    shares = find_shares(view, goal) if last_rows(view.outline) else ()
     active = [number for number, share in enumerate(shares) if share > 0]
+    if not active:
+        return whole_stages(view.outline, 0, len(view.outline), view.fastest)
     devices = [view.devices[number] for number in active]
     return divide_layers(view, devices, [shares[number] for number in active])
 
@@ -118,7 +143,7 @@ def find_shares(view: LinearView, goal: EnergyGoal | None = None) -> tuple[float
         raise InfeasibleError(
             f"CoEdge meets no deadline of {goal.deadline_s:g} s: by its linear model it needs"
             f" {fastest.seconds:.3g} s. Allow that much.",
-            subject="deadline_s",
+            subject="coedge.deadline_s",
         )
     thrifty = _drop_small(view, halos, goal)
     return (thrifty or fastest).shares
@@ -138,7 +163,7 @@ def _drop_small(view: LinearView, halos: list[Halo], goal: EnergyGoal | None) ->
         shares = answer.shares
         used = [number for number in active if shares[number] > 0]
         small = min(used, key=lambda number: (shares[number], number))
-        if len(used) > 1 and shares[small] < least:
+        if len(used) > 1 and shares[small] < least * (1 - SHORT):
             used.remove(small)
         if used == active:
             return answer
@@ -187,20 +212,21 @@ class _Program:
         """Return the best shares; None where no shares meet the goal's deadline."""
         count, steps = len(self.devices), len(self.slopes)
         is_timed = goal is None or goal.deadline_s is not None
+        unit_s = max(sum(column) for column in zip(*self.slopes, strict=True)) or 1.0
         limits = np.zeros((steps * count, count + steps))
         for step, slopes in enumerate(self.slopes):
             for place, slope in enumerate(slopes):
-                limits[step * count + place, [place, count + step]] = slope, -1.0
-        most = -np.array(self.fixed).ravel()
+                limits[step * count + place, [place, count + step]] = slope / unit_s, -1.0
+        most = -np.array(self.fixed).ravel() / unit_s
         times = np.array([0.0] * count + [1.0] * steps)
         aim = times
         if goal is not None:
             work = sum(np.array(self.slopes[1:-1]), np.zeros(count))
             watts = [goal.watts.get(device, 0.0) for device in self.devices]
-            aim = np.array([*(work * watts), *[0.0] * steps])
+            aim = np.array([*(work * watts / unit_s), *[0.0] * steps])
             if goal.deadline_s is not None:
                 limits = np.vstack([limits, times])
-                most = np.append(most, goal.deadline_s - self.rest_s)
+                most = np.append(most, (goal.deadline_s - self.rest_s) / unit_s)
         if not is_timed:
             limits, most = limits[:0], most[:0]
         found = linprog(

@@ -230,5 +230,5 @@ def _find_crew(evaluator: Evaluator) -> tuple[str, ...]:
 
 
 def _can_talk(evaluator: Evaluator, one: str, other: str) -> bool:
-    link = evaluator.cluster.link
-    return one == other or None not in (link(one, other), link(other, one))
+    links = [evaluator.cluster.link(*pair) for pair in ((one, other), (other, one))]
+    return one == other or all(link and link.bandwidth_at(0.0) > 0 for link in links)
