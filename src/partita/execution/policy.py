@@ -31,8 +31,6 @@ from partita.execution.track import Track
 
 #: Answers that are remembered for a comparison.
 _ANSWERS = 256
-#: Fewer answers than this are no measure of a plan.
-_LEAST_ANSWERS = 3
 
 
 class Policy:
@@ -233,7 +231,7 @@ class Policy:
             self._rest(now_s)
             return
         recent = [value for time_s, value in self._answers if time_s >= self._drift_s]
-        old_s = median(recent) if len(recent) >= _LEAST_ANSWERS else None
+        old_s = median(recent) if recent else None
         self._note(outcome="switched", switched_s=now_s, measured_old_s=old_s)
         self._answers.clear()
         self._trial = []

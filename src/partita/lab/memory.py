@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from partita.cluster import Device
+from partita.cluster import Device, Link
 from partita.engine import Engine, OrtEngine, Slowdown, SlowedEngine
-from partita.fabric import Endpoint, MemoryFabric
+from partita.fabric import Endpoint, LinkShape, MemoryFabric, ShapedEndpoint
 from partita.worker import Store, Worker, WorkerParts
 
 
@@ -30,14 +30,19 @@ class MemoryLab:
 
 @contextlib.contextmanager
 def memory_lab(
-    devices: Iterable[Device], *, store: Path | None = None, engine: Engine | None = None
+    devices: Iterable[Device],
+    *,
+    store: Path | None = None,
+    engine: Engine | None = None,
+    links: Iterable[Link] | None = None,
 ) -> Iterator[MemoryLab]:
-    """Run a worker per device in threads of this process, unshaped.
+    """Run a worker per device in threads of this process.
 
     Args:
-        devices: Their slow-downs count, their links do not.
+        devices: Their slow-downs count.
         store: Directory of content; a temporary one by default.
         engine: What computes; ONNX Runtime with the device's threads by default.
+        links: Emulated in real time, with their traces; None shapes nothing.
     """
     fabric = MemoryFabric()
     with contextlib.ExitStack() as stack:
@@ -45,13 +50,25 @@ def memory_lab(
         lab = MemoryLab(fabric, fabric.endpoint("leader"))
         stack.callback(lab.endpoint.close)
         for device in devices:
-            endpoint = fabric.endpoint(device.name)
+            endpoint: Endpoint = fabric.endpoint(device.name)
+            if links is not None:
+                endpoint = ShapedEndpoint(endpoint, _shapes(device.name, links))
             stack.callback(endpoint.close)
             worker = Worker(endpoint, _parts(device, root, engine))
             stack.callback(worker.close)
             worker.start()
             lab.workers[device.name] = worker
         yield lab
+
+
+def _shapes(source: str, links: Iterable[Link]) -> dict[str, LinkShape]:
+    return {
+        link.target: LinkShape(
+            link.bandwidth_bytes_per_s, link.latency_s, link.per_message_s, trace=link.trace
+        )
+        for link in links
+        if link.source == source
+    }
 
 
 def _parts(device: Device, root: Path, engine: Engine | None) -> WorkerParts:

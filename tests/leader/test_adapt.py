@@ -1,0 +1,242 @@
+"""Plans that change while a session runs, over workers in memory with emulated links."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tests.program_builder import ProgramBuilder
+from tests.worker.tiny import Tiny, equip, random_inputs, weight_of
+
+from partita.cluster import Device, Link
+from partita.execution import AdaptOptions, Belief
+from partita.execution.adapt import Proposed
+from partita.lab import MemoryLab, memory_lab
+from partita.leader import DeployOptions, Expected, Session, adapt, deploy
+from partita.worker import control
+
+OPTIONS = AdaptOptions(
+    threshold=0.5, hold_s=0.1, window_s=0.02, pause_s=0.0, trial=3, worse=0.2, probe_s=1e9
+)
+FAST, SLOW = 20_000.0, 1_000.0
+BEGIN_S = 0.06
+
+
+def through(device: str, in_flight: int = 2) -> Tiny:
+    """Return a program that multiplies on ``device``, for requester d0."""
+    build = ProgramBuilder(1, in_flight=in_flight)
+    build.names = list(dict.fromkeys(("d0", device)))
+    build.steps = {name: [] for name in build.names}
+    there = build.feed(rows=16)
+    if device != "d0":
+        there = build.send(there, device)
+    made = build.compute(device, [[there]], "a", box=(0, 16))
+    build.deliver([[made if device == "d0" else build.send(made, "d0")]])
+    return equip(build.build())
+
+
+class Plans:
+    """Proposes one plan after the other, whatever was measured."""
+
+    def __init__(self, *proposals: tuple[str, float]) -> None:
+        self.key = "d1"
+        self.belief = Belief({("d0", "d1"): FAST}, {})
+        self.proposals = list(proposals)
+        self.asked: list[Belief] = []
+
+    def propose(self, belief: Belief) -> Proposed:
+        """Return the next proposal, the last one again and again."""
+        self.belief = belief
+        self.asked.append(belief)
+        key, predicted_s = self.proposals.pop(0) if len(self.proposals) > 1 else self.proposals[0]
+        return Proposed(key, predicted_s, 1.0)
+
+    def compile(self, key: str) -> Tiny:
+        """Return the program on the device that the key names."""
+        return through(key)
+
+    def expect(self, key: str) -> Expected:
+        """Return that computing takes no time worth watching."""
+        return Expected({})
+
+    def adopt(self, key: str) -> None:
+        """Take note of the running plan."""
+        self.key = key
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Contexts that end with the test."""
+    with ExitStack() as entered:
+        yield entered
+
+
+@pytest.fixture(autouse=True)
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the leader look often, and no collection of the test process's garbage on the way."""
+    monkeypatch.setattr(adapt, "LOOK_S", 0.005)
+    idle = SimpleNamespace(collect=lambda: 0, freeze=lambda: None, unfreeze=lambda: None)
+    monkeypatch.setattr(control, "gc", idle)
+
+
+def start(
+    stack: ExitStack,
+    plans: Plans,
+    options: AdaptOptions = OPTIONS,
+    *,
+    memory: int = 10**9,
+    back: float = FAST,
+) -> tuple[MemoryLab, Session]:
+    """Run plan ``d1``; the link to d1 slows down soon; those with d2 have the rate ``back``."""
+    rates = {("d1", "d0"): FAST, ("d0", "d2"): back, ("d2", "d0"): back}
+    links = [Link(*pair, rate) for pair, rate in rates.items()]
+    links.append(Link("d0", "d1", FAST, trace=((BEGIN_S, SLOW),)))
+    devices = [Device(name, memory_bytes=memory) for name in ("d0", "d1", "d2")]
+    lab = stack.enter_context(memory_lab(devices, links=links))
+    deployed = DeployOptions(repeats=1, wait_s=0.2)
+    session = deploy(through("d1"), lab.endpoint, deployed, adapting=(plans, options))
+    return lab, stack.enter_context(session)
+
+
+def run_until(session: Session, is_done: Callable[[], bool], least: int = 20) -> int:
+    """Stream requests until something has happened; check that each answer is its own, in order."""
+    given: list[np.ndarray] = []
+
+    def feed() -> Iterator[dict[str, np.ndarray]]:
+        deadline_s = time.monotonic() + 60
+        while len(given) < least or not is_done():
+            assert time.monotonic() < deadline_s, session.changes
+            one = random_inputs(session.program, 1, seed=len(given))[0]
+            given.append(one["input"])
+            yield one
+
+    session.begin_traces()
+    weight = np.float32(weight_of("make a"))
+    count = 0
+    for answer in session.iterate(feed()):
+        np.testing.assert_array_equal(answer["a"], given[count] * weight)
+        count += 1
+    assert count == len(given)
+    return count
+
+
+def outcomes(session: Session) -> list[str]:
+    """Return what came of each search."""
+    return [change.outcome for change in session.changes]
+
+
+def test_a_slow_link_leads_to_another_plan_and_nothing_is_lost(stack: ExitStack) -> None:
+    """Requests stream across a switch; each is answered once, in order, and faster afterwards."""
+    plans = Plans(("d0", 0.1))
+    _, session = start(stack, plans)
+    count = run_until(session, lambda: session.changes and session.changes[0].measured_new_s)
+    (change, *_) = session.changes
+    assert change.outcome == "switched"
+    assert "d0 → d1" in change.why
+    assert plans.asked[0].rates["d0", "d1"] == pytest.approx(SLOW, rel=0.5)
+    assert change.measured_new_s < change.measured_old_s
+    assert plans.key == "d0"
+    assert [part.device for part in session.program.devices] == ["d0"]
+    report = session.report()
+    assert len(report.latencies_s) == count
+    assert {(use.source, use.target) for use in report.links} == {("d0", "d1"), ("d1", "d0")}
+
+
+def test_a_plan_that_measures_worse_is_rolled_back(stack: ExitStack) -> None:
+    """A plan that promised more than it keeps gives way to the old one, and is not tried again."""
+    plans = Plans(("d2", 0.1))
+    _, session = start(stack, plans, back=500.0)
+    run_until(session, lambda: "rolled back" in outcomes(session) and plans.key == "d1")
+    (change, *_) = session.changes
+    assert change.measured_new_s > change.measured_old_s
+    assert plans.key == "d1"
+    assert {part.device for part in session.program.devices} == {"d0", "d1"}
+
+
+def test_room_is_made_on_a_device_that_both_plans_use(stack: ExitStack) -> None:
+    """With memory for one plan only, the next one is loaded once the first is gone."""
+    plans = Plans(("d1 again", 0.1))
+    plans.compile = lambda key: through("d1")  # type: ignore[method-assign]
+    lab, session = start(stack, plans, memory=7)
+    seen: list[int] = []
+    worker = lab.workers["d1"]
+    check = worker._check_memory
+
+    def spy(program: object) -> None:
+        seen.append(len(worker._epochs))
+        check(program)  # type: ignore[arg-type]
+
+    worker._check_memory = spy  # type: ignore[method-assign, assignment]
+    run_until(session, lambda: "switched" in outcomes(session))
+    assert seen[0] == 0
+    assert session.changes[0].outcome == "switched"
+
+
+def test_a_plan_that_cannot_be_loaded_leaves_the_old_one(stack: ExitStack) -> None:
+    """A worker that refuses the new plan costs nothing but the attempt."""
+    plans = Plans(("d2", 0.1))
+    lab, session = start(stack, plans)
+
+    def refuse(program: object) -> None:
+        raise RuntimeError("no room")
+
+    lab.workers["d2"]._check_memory = refuse  # type: ignore[method-assign, assignment]
+    run_until(session, lambda: "failed" in outcomes(session))
+    assert "no room" in session.changes[0].detail
+    assert plans.key == "d1"
+
+
+def test_the_old_plan_comes_back_when_its_successor_is_refused(stack: ExitStack) -> None:
+    """After the old plan made room in vain it is loaded again, and no request is lost."""
+    plans = Plans(("big", 0.1))
+    lab, session = start(stack, plans, memory=7)
+    refused = threading.Event()
+    worker = lab.workers["d1"]
+    check = worker._check_memory
+
+    def refuse_once(program: object) -> None:
+        if not refused.is_set():
+            refused.set()
+            raise RuntimeError("no room")
+        check(program)  # type: ignore[arg-type]
+
+    worker._check_memory = refuse_once  # type: ignore[method-assign, assignment]
+    plans.compile = lambda key: through("d1")  # type: ignore[method-assign]
+    first = session.deployment.epoch
+    run_until(session, lambda: "failed" in outcomes(session) and session.deployment.epoch != first)
+    assert plans.key == "d1" or "switched" in outcomes(session)
+
+
+def test_a_plan_with_a_missing_worker_is_not_taken(stack: ExitStack) -> None:
+    """A device that is gone and that the running plan does not use ends no run."""
+    plans = Plans(("d2", 0.1))
+    lab, session = start(stack, plans)
+    lab.fabric.kill("d2")
+    run_until(session, lambda: "failed" in outcomes(session))
+    assert "d2" in session.changes[0].detail
+
+
+def test_a_silent_link_is_probed_and_its_recovery_noticed(stack: ExitStack) -> None:
+    """A link that the running plan does not use is measured by a message now and then."""
+    plans = Plans(("d1", 1.0))
+    plans.belief = Belief({("d0", "d2"): 2e5}, {})
+    options = AdaptOptions(
+        threshold=0.5, hold_s=0.02, window_s=0.02, pause_s=0.0, probe_s=0.05, trial=0
+    )
+    _, session = start(stack, plans, options, back=2e6)
+    run_until(session, lambda: bool(plans.asked))
+    assert plans.asked[0].rates["d0", "d2"] == pytest.approx(2e6, rel=0.5)
+
+
+def test_without_adapting_nothing_changes(stack: ExitStack) -> None:
+    """A session that was not asked to adapt has no changes, and its traces still begin."""
+    links = [Link("d0", "d1", FAST), Link("d1", "d0", FAST)]
+    lab = stack.enter_context(memory_lab([Device("d0"), Device("d1")], links=links))
+    session = stack.enter_context(deploy(through("d1"), lab.endpoint))
+    run_until(session, lambda: True, least=3)
+    assert session.changes == []
