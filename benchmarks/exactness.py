@@ -33,16 +33,20 @@ from partita.leader.exactness import compare_pieces, difference_of, tolerance_of
 from partita.leader.interpret import run_program
 from partita.plan import SplitAxis
 from partita.planners.uniform import UNIFORM_AXES, UniformOptions, plan_uniform
-from partita.zoo import ZOO
+from partita.zoo import ZOO, build_model
 
 SHARES = ((1.0, 3.0), (1.0, 3.0, 2.0), (2.0, 1.0, 4.0, 1.0, 3.0))
 SOFTMAXES = ("Softmax", "LogSoftmax")
 SPATIAL = ("rows", "tiles")
 #: Float16 models, and the float32 models that they are made of.
 HALVES = {"half_squeezenet": "light_squeezenet", "half_mobilenet_v2": "mobilenet_v2"}
+#: Height and width of those whose own size would take many minutes.
+SIZES = {"yolov2": 224, "openpose": 184, "voxelnet": 96, "lowlight_resnet": 96}
+#: Deeper than what is examined already, and of the same layers.
+TWINS = {"resnet152": "resnet50", "densenet201": "light_densenet121"}
 MODELS = (
     *(f"light_{name}" for name in LIGHT_MODELS),
-    *ZOO,
+    *(name for name in ZOO if name not in TWINS),
     "plate-detector",
     "plate-reader",
     *HALVES,
@@ -58,6 +62,8 @@ def open_model(name: str) -> onnx.ModelProto:
         from partita.demo.package import READER, load_resource
 
         return expose_softmax(fix_reader(onnx.load_from_string(load_resource(READER))))
+    if name in SIZES:
+        return build_model(name, size=SIZES[name])
     return expose_softmax(find_model(name))
 
 

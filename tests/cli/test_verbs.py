@@ -133,7 +133,7 @@ def test_export(ask: Ask, folder: Path) -> None:
 def test_zoo(ask: Ask, folder: Path) -> None:
     """The list has counts; a model is written where it was asked for."""
     listed = ask("zoo", "--json").reply["models"]
-    assert all(set(one) == {"name", "parameters", "macs"} for one in listed)
+    assert all(set(one) == {"name", "input", "parameters", "macs"} for one in listed)
     reply = ask("zoo", "mobilenet_v2", "--size", "32", "-o", "z.onnx", "--json").reply
     assert reply.keys() >= {"name", "parameters", "macs"}
     assert (folder / "z.onnx").stat().st_size > 10_000_000

@@ -17,10 +17,10 @@ SHARES = (1.0, 3.0, 2.0)
 #: One of each family that came with the DistrEdge and modularisation papers, at a size that keeps
 #: every kind of layer; None where the model allows little less than its own size.
 SIZES = {
-    "squeezenet": 96,
-    "mobilenet_v1": 96,
-    "voxelnet": 48,
-    "lowlight_resnet": 48,
+    "squeezenet": 64,
+    "mobilenet_v1": 64,
+    "voxelnet": 32,
+    "lowlight_resnet": 32,
     "inception_v3": 139,
     "densenet201": 96,
     "yolov2": 128,

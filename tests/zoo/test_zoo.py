@@ -177,6 +177,13 @@ def test_lowlight_resnet_is_as_defined() -> None:
     assert shapes["unpack"] == shapes["input"] == [1, 3, 256, 256]
 
 
+@pytest.mark.parametrize("name", sorted(ZOO))
+def test_smallest_size_leaves_something(name: str) -> None:
+    """At the smallest size that is allowed every tensor still has elements."""
+    model = build_model(name, size=ZOO[name].min_size, weights=False)
+    assert all(min(shape, default=1) > 0 for shape in infer_shapes(model).values())
+
+
 def test_bare_models_have_the_shapes_of_filled_ones() -> None:
     """Without weights a model differs from the filled one in the weights' values alone."""
     filled, bare = build_model("squeezenet"), build_model("squeezenet", weights=False)

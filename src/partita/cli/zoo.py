@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from partita.cli.flags import DebugOpt, JsonOpt, SeedOpt
+
+if TYPE_CHECKING:
+    from partita.cli.output import Reply
 
 
 def register(app: typer.Typer) -> None:
@@ -32,17 +35,10 @@ def register(app: typer.Typer) -> None:
         """List the models, or build one with weights from a seed."""
         from partita.cli.output import Reply, print_reply
         from partita.errors import InputError, ModelError
-        from partita.report import draw_table
-        from partita.report.tables import TableData
         from partita.zoo import ZOO, build_model, write_model
 
         if name is None:
-            entries = [
-                {"name": e.name, "parameters": e.parameters, "macs": e.macs} for e in ZOO.values()
-            ]
-            rows = tuple((e.name, f"{e.parameters:,}", f"{e.macs / 1e9:.3f}") for e in ZOO.values())
-            table = draw_table(TableData("Zoo", ("name", "parameters", "GMAC"), rows))
-            return print_reply(Reply({"models": entries}, [table]), as_json=json)
+            return print_reply(list_models(), as_json=json)
         if name not in ZOO:
             raise ModelError(f"Model '{name}' is not in the zoo, which has: {', '.join(ZOO)}.")
         if output is None:
@@ -57,3 +53,22 @@ def register(app: typer.Typer) -> None:
         }
         line = f"{name}: {entry.parameters:,} parameters, seed {seed}, written to {output}"
         return print_reply(Reply(payload, [line]), as_json=json)
+
+
+def list_models() -> Reply:
+    """Return the models on offer, with the input that their counts are for."""
+    from partita.cli.output import Reply
+    from partita.report import draw_table
+    from partita.report.tables import TableData
+    from partita.zoo import ZOO
+
+    models = [
+        {"name": e.name, "input": e.shape, "parameters": e.parameters, "macs": e.macs}
+        for e in ZOO.values()
+    ]
+    rows = tuple(
+        (e.name, "x".join(map(str, e.shape)), f"{e.parameters:,}", f"{e.macs / 1e9:.3f}")
+        for e in ZOO.values()
+    )
+    table = draw_table(TableData("Zoo", ("name", "input", "parameters", "GMAC"), rows))
+    return Reply({"models": models}, [table])

@@ -96,17 +96,10 @@ class Builder:
         inputs = [x, self._add_weight(f"{name}.weight", weight)]
         if bias:
             inputs.append(self._add_weight(f"{name}.bias", self._small(f"{name}.bias", channels)))
-        more = {"dilations": [dilation] * rank} if dilation > 1 else {}
-        self._add_node(
-            "Conv",
-            inputs,
-            name,
-            kernel_shape=window,
-            strides=step,
-            pads=[*pads, *pads],
-            group=groups,
-            **more,
-        )
+        attributes = {"kernel_shape": window, "strides": step, "pads": [*pads, *pads]}
+        if dilation > 1:
+            attributes["dilations"] = [dilation] * rank
+        self._add_node("Conv", inputs, name, group=groups, **attributes)
         reach = [dilation * (k - 1) + 1 for k in window]
         made = [
             (e + 2 * p - r) // s + 1 for e, p, r, s in zip(size, pads, reach, step, strict=True)

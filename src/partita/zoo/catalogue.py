@@ -88,10 +88,10 @@ ZOO: dict[str, ZooEntry] = {
             "yolov2", 50_962_889, 14_732_084_224, _YOLO, add_yolov2, (3, 416, 416), multiple=32
         ),
         ZooEntry(
-            "ssd_vgg16", 35_641_826, 34_858_153_472, _TORCHVISION, add_ssd_vgg16, (3, 300, 300), 264
+            "ssd_vgg16", 35_641_826, 34_858_153_472, _TORCHVISION, add_ssd_vgg16, (3, 300, 300), 268
         ),
         ZooEntry(
-            "ssd_resnet50", 22_894_902, 20_150_906_112, _SSD, add_ssd_resnet50, (3, 300, 300), 264
+            "ssd_resnet50", 22_894_902, 20_150_906_112, _SSD, add_ssd_resnet50, (3, 300, 300), 257
         ),
         ZooEntry("openpose", 26_166_084, 80_573_217_280, _OPENPOSE, add_openpose, (3, 368, 368)),
         ZooEntry(
