@@ -21,6 +21,8 @@ ALWAYS: tuple[PlannerCost, ...] = ("cheap",)
 SMALL_SPACE = 3000
 #: Part of the time budget after which no more starts are made.
 STARTS_SHARE = 0.5
+#: Part of the evaluations that first climbs may take.
+CLIMB_SHARE = 0.8
 #: Starts that local search climbs from.
 MOST_STARTS = 3
 
@@ -39,9 +41,9 @@ def plan_best(evaluator: Evaluator) -> Found:
     best = evaluator.best(starts)
     moves = Moves(evaluator.outline, evaluator.devices, device_speeds(evaluator))
     climber = Climber(evaluator, moves)
-    for draft in starts[:MOST_STARTS]:
+    for number, draft in enumerate(starts[:MOST_STARTS]):
         climber.start(draft)
-        climber.climb()
+        climber.climb(CLIMB_SHARE / (MOST_STARTS - number))
         best = evaluator.best([best, climber.draft])
     climber.start(best)
     climber.wander()

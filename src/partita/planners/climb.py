@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from math import inf
 
 from partita.planners.draft import Draft, DraftStage
-from partita.planners.evaluate import Evaluator, Score
+from partita.planners.evaluate import Evaluator, Trial
 from partita.planners.moves import Moves, widths_of, with_widths
 
 #: Parts of a stage's height that move, coarse to fine; 0 is one row.
 FRACTIONS = (0.15, 0.05, 0.02, 0.0)
 #: A gain below this part is noise.
 _LEAST_GAIN = 1e-6
+#: Less strain by this part counts where latency is equal.
+_LEAST_EASE = 1e-3
 #: Perturbed restarts without a gain after which the search ends.
-_PATIENCE = 12
+_PATIENCE = 60
+#: Perturbed drafts within this part of the best are looked at from all sides.
+_NEAR = 0.02
 
 
 class Climber:
@@ -29,58 +33,84 @@ class Climber:
         self._evaluator = evaluator
         self._moves = moves
         self._random = random.Random(evaluator.options.seed)
+        self._most = evaluator.most_evaluations
         self.draft: Draft = ()
-        self.score: Score = (float("inf"), float("inf"))
+        self.trial: Trial | None = None
+
+    @property
+    def objective(self) -> float:
+        """What the draft scores; infinite where it is impossible."""
+        return self.trial.score[0] if self.trial is not None else inf
 
     def start(self, draft: Draft) -> None:
         """Begin at a draft."""
-        self.draft, self.score = draft, self._evaluator.score(draft)
+        self.draft, self.trial = draft, self._evaluator.trial(draft)
 
-    def climb(self) -> None:
-        """Improve the draft with all moves until none helps."""
+    def climb(self, share: float = 1.0) -> None:
+        """Improve the draft with all moves until none helps.
+
+        Args:
+            share: Part of the evaluations that are left which this may take.
+        """
+        spent = self._evaluator.evaluations
+        left = self._evaluator.most_evaluations - spent
+        self._most = spent + int(left * share)
         before = None
-        while before != self.score and not self._evaluator.is_exhausted:
-            before = self.score
-            for fraction in FRACTIONS:
-                self._shift(fraction)
-                if fraction == FRACTIONS[1]:
-                    self._restructure()
+        while before != self.trial and not self._is_over:
+            before = self.trial
+            self.shift()
             self._restructure()
+
+    def shift(self) -> None:
+        """Move rows, coarse to fine, until nothing helps."""
+        for fraction in FRACTIONS:
+            self._shift(fraction)
 
     def wander(self) -> None:
         """Restart from perturbed drafts, keep what is better; end when patience does."""
-        best, best_score = self.draft, self.score
+        best, best_trial = self.draft, self.trial
+        self._most = self._evaluator.most_evaluations
         failures = 0
-        while failures < _PATIENCE and not self._evaluator.is_exhausted:
+        while failures < _PATIENCE and not self._is_over:
             self.start(self._perturb(best))
-            self.climb()
+            self.shift()
             failures += 1
-            if self._is_better(self.score, best_score):
-                best, best_score, failures = self.draft, self.score, 0
-        self.draft, self.score = best, best_score
+            if best_trial is None or self.objective < best_trial.score[0] * (1 + _NEAR):
+                self.climb()
+            if self._is_better(self.trial, best_trial):
+                best, best_trial, failures = self.draft, self.trial, 0
+        self.draft, self.trial = best, best_trial
 
-    def _is_better(self, score: Score, than: Score) -> bool:
-        if than[0] == float("inf"):
-            return score < than
-        limit = than[0] * (1 - _LEAST_GAIN)
-        return score[0] < limit or (score[0] <= than[0] and score[1] < than[1])
+    @property
+    def _is_over(self) -> bool:
+        return self._evaluator.evaluations >= self._most or self._evaluator.is_over
+
+    @staticmethod
+    def _is_better(trial: Trial | None, than: Trial | None) -> bool:
+        """Whether a trial is better, or as good with fewer messages or less strain."""
+        if trial is None or than is None:
+            return trial is not None
+        if trial.score[0] < than.score[0] * (1 - _LEAST_GAIN):
+            return True
+        if trial.score[0] > than.score[0] or trial.messages > than.messages:
+            return False
+        if trial.messages < than.messages or trial.score < than.score:
+            return True
+        return trial.strain < than.strain * (1 - _LEAST_EASE)
 
     def _accept(self, draft: Draft | None) -> bool:
-        if draft is None or self._evaluator.is_exhausted:
+        if draft is None or self._is_over:
             return False
-        latency_counts = self._evaluator.options.objective == "latency"
-        if latency_counts and self._evaluator.floor_s(draft) > self.score[0]:
+        trial = self._evaluator.trial(draft, self.objective)
+        if not self._is_better(trial, self.trial):
             return False
-        score = self._evaluator.score(draft)
-        if not self._is_better(score, self.score):
-            return False
-        self.draft, self.score = draft, score
+        self.draft, self.trial = draft, trial
         return True
 
     def _shift(self, fraction: float) -> None:
         """Move rows until no shift of this size helps; a shift that helps is repeated."""
         improved = True
-        while improved and not self._evaluator.is_exhausted:
+        while improved and not self._is_over:
             improved = False
             for move in self._moves.numeric(self.draft, fraction):
                 while self._accept(move(self.draft)):
@@ -88,11 +118,8 @@ class Climber:
 
     def _restructure(self) -> None:
         improved = True
-        while improved and not self._evaluator.is_exhausted:
-            improved = any(self._accept(draft) for draft in self._structures())
-
-    def _structures(self) -> Iterator[Draft]:
-        yield from self._moves.structural(self.draft)
+        while improved and not self._is_over:
+            improved = any(self._accept(draft) for draft in self._moves.structural(self.draft))
 
     def _perturb(self, draft: Draft) -> Draft:
         """Return the draft with jittered rows and, at times, one random change of structure."""

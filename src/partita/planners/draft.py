@@ -10,7 +10,7 @@ from partita.plan import Shard, SplitAxis, Stage
 from partita.planners.outline import Outline
 from partita.regions import Region
 
-DraftAxis = Literal["none", "everywhere", "rows", "output_channels", "reduce"]
+DraftAxis = Literal["none", "everywhere", "rows", "tiles", "output_channels", "reduce", "replica"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,9 @@ class DraftStage:
             the devices merge.
         devices: One for ``none``.
         cuts: For ``rows`` and ``output_channels``: where each device's part starts, and the end.
-            Counted in rows of the stage's highest output, or in channels.
+            Counted in rows of the stage's highest output, or in channels. For ``tiles``: where each
+            band of tiles starts; devices take the tiles of the first band, then of the second...
+        columns: For ``tiles``: where each column of tiles starts, and the end.
     """
 
     start: int
@@ -32,8 +34,19 @@ class DraftStage:
     axis: DraftAxis
     devices: tuple[str, ...]
     cuts: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
+
+    def __hash__(self) -> int:
+        """Return the hash, found once: searches look the same stages up again and again."""
+        found: int | None = self.__dict__.get("_hash")
+        if found is None:
+            found = hash((self.start, self.stop, self.axis, self.devices, self.cuts, self.columns))
+            object.__setattr__(self, "_hash", found)
+        return found
 
 
+#: Axes along which each device has boxes of its own.
+DIVIDED: tuple[DraftAxis, ...] = ("rows", "tiles", "output_channels")
 #: Stages in order; each begins where the one before ends.
 Draft = tuple[DraftStage, ...]
 
@@ -80,7 +93,7 @@ class Drafter:
         if one.axis == "reduce" and owner is not None:
             return self._reduce(name, one, owner)
         axis: SplitAxis = "everywhere" if one.axis == "reduce" else one.axis
-        if one.axis in ("rows", "output_channels"):
+        if one.axis in DIVIDED:
             return Stage(name, layers, axis, tuple(self._shards(one)))
         return Stage(name, layers, axis, tuple(Shard(device) for device in one.devices))
 
@@ -93,6 +106,12 @@ class Drafter:
         """Return what tells the boxes of device ``number`` apart from those of others."""
         if not one.cuts:
             return ()
+        if one.axis == "tiles":
+            band, column = divmod(number, len(one.columns) - 1)
+            return (
+                *(one.cuts[band], one.cuts[band + 1], one.cuts[-1]),
+                *(one.columns[column], one.columns[column + 1], one.columns[-1]),
+            )
         return (one.axis, one.cuts[number], one.cuts[number + 1], one.cuts[-1])
 
     def boxes(self, one: DraftStage, number: int) -> dict[str, Region]:
@@ -102,7 +121,7 @@ class Drafter:
 
     def boxes_of(self, one: DraftStage, number: int) -> dict[str, Region]:
         """Return what device ``number`` of any stage makes of each of its outputs."""
-        if one.axis in ("rows", "output_channels"):
+        if one.axis in DIVIDED:
             return self.boxes(one, number)
         outputs = self.outline.outputs(one.start, one.stop)
         return {tensor: Region.full(self.outline.graph.tensors[tensor].shape) for tensor in outputs}
@@ -116,9 +135,15 @@ class Drafter:
         if axis is None:
             raise ValueError(f"tensor {tensor!r} has no rows")
         rows, unit = self.outline.axes.rows(tensor), self.outline.axes.unit(tensor)
-        start, stop = (scale_cut(cut, one.cuts[-1], rows) for cut in self._span(one, number))
+        band, column = divmod(number, len(one.columns) - 1) if one.columns else (number, 0)
+        start, stop = (scale_cut(cut, one.cuts[-1], rows) for cut in self._span(one, band))
         end = shape[axis] if stop == rows else stop * unit
-        return Region.full(shape).with_axis(axis, (start * unit, end))
+        box = Region.full(shape).with_axis(axis, (start * unit, end))
+        if one.columns:
+            ends = one.columns[column : column + 2]
+            left, right = (scale_cut(cut, one.columns[-1], shape[axis + 1]) for cut in ends)
+            box = box.with_axis(axis + 1, (left, right))
+        return box
 
     @staticmethod
     def _span(one: DraftStage, number: int) -> tuple[int, int]:

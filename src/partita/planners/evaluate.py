@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from math import inf
 from operator import le, mul
+from typing import NamedTuple
 
 from partita.compile import Layout, build_layout
 from partita.errors import InfeasibleError, PlanError
@@ -18,9 +20,26 @@ from partita.regions import wire_bytes
 from partita.simulation import latency_s
 from partita.units import format_bytes
 
+#: Drafts that a search prices for up to four devices, and more for each further one.
+EVALUATIONS = 5000
+EVALUATIONS_PER_DEVICE = 500
 #: What an impossible plan scores.
 IMPOSSIBLE = (float("inf"), float("inf"))
 Score = tuple[float, float]
+
+
+class Trial(NamedTuple):
+    """What a search compares.
+
+    Attributes:
+        score: The objective, and what breaks ties.
+        strain: How late the steps are, for drafts that are equal but for it; 0 where unknown.
+        messages: Pieces that are sent.
+    """
+
+    score: Score
+    strain: float
+    messages: int
 
 
 class Evaluator:
@@ -50,6 +69,8 @@ class Evaluator:
         self.evaluations = 0
         self._began_s = time.monotonic()
         self._estimates: dict[Draft, Estimate | PlanError] = {}
+        self._strains: dict[Draft, float] = {}
+        self._slower: dict[Draft, float] = {}
         self._loads: dict[DraftStage, tuple[tuple[str, float], ...]] = {}
         outputs = sorted(layer.output_bytes for layer in self.graph.layers)
         self._widest_bytes = 2 * sum(outputs[-2:])
@@ -57,6 +78,12 @@ class Evaluator:
         self._watts = _watts(cost)
         self._model = Identity(self.graph.name, self.graph.hash)
         self._where = Identity(self.cluster.name, self.cluster.hash)
+
+    @property
+    def most_evaluations(self) -> int:
+        """How many drafts a search may price: as given, else by the number of devices."""
+        given = self.options.max_evaluations
+        return given or EVALUATIONS + EVALUATIONS_PER_DEVICE * max(0, len(self.devices) - 4)
 
     @property
     def is_over(self) -> bool:
@@ -71,7 +98,7 @@ class Evaluator:
     @property
     def is_exhausted(self) -> bool:
         """Whether the time budget or the number of evaluations is spent."""
-        return self.evaluations >= self.options.max_evaluations or self.is_over
+        return self.evaluations >= self.most_evaluations or self.is_over
 
     def plan(self, draft: Draft, *, planner: str = "") -> Plan:
         """Return a draft as a plan."""
@@ -114,11 +141,44 @@ class Evaluator:
                 price = None
             if price is not None and self._fits(price):
                 self.evaluations += 1
+                self._strains[draft] = price.strain
                 return self._quick_estimate(price)
         try:
             return self.evaluate(self.plan(draft), full=False)
         except PlanError as error:
             return error
+
+    def trial(self, draft: Draft, limit_s: float = inf) -> Trial | None:
+        """Return what a search compares of a draft; None if impossible or surely above the limit.
+
+        Args:
+            draft: The draft.
+            limit_s: Of the latency, where latency is the objective.
+        """
+        found = self._estimates.get(draft)
+        if found is None and limit_s < inf and self._is_too_slow(draft, limit_s):
+            return None
+        try:
+            estimate = self.estimate(draft)
+        except PlanError:
+            return None
+        return Trial(self.rate(estimate), self._strains.get(draft, 0.0), estimate.messages)
+
+    def _is_too_slow(self, draft: Draft, limit_s: float) -> bool:
+        """Whether a draft is slower than a limit, found without pricing all of it."""
+        quick = self._quick
+        if quick is None or self.options.objective != "latency" or not quick.can_price(draft):
+            return False
+        if self._slower.get(draft, -1.0) >= limit_s:
+            return True
+        try:
+            slow = quick.price_within(draft, limit_s) is None
+        except ImpossibleError:
+            return False
+        if slow:
+            self.evaluations += 1
+            self._slower[draft] = limit_s
+        return slow
 
     def _quick_estimate(self, price: QuickPrice) -> Estimate:
         return Estimate(

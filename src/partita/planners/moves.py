@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import permutations
+from functools import partial
+from itertools import pairwise, permutations
+from math import copysign
 
+from partita.planners.crews import crew_moves
 from partita.planners.draft import (
     Draft,
+    DraftAxis,
     DraftStage,
     channel_axis,
     scale_cut,
@@ -16,8 +20,12 @@ from partita.planners.draft import (
 )
 from partita.planners.outline import Outline
 
+#: A part of the rows that stands for one row.
+_ONE = 1e-9
 #: A change of a draft; None where it does not apply.
 Move = Callable[[Draft], Draft | None]
+#: Of so many devices each gives rows to each other; of more, neighbours only.
+MOST_PAIRED = 5
 #: Places to cut a stage that are tried.
 _MOST_SPLITS = 6
 
@@ -37,7 +45,9 @@ def with_widths(stage: DraftStage, widths: Sequence[int]) -> DraftStage:
 
 def shift(stage: DraftStage, giver: str, taker: str, rows: int) -> DraftStage | None:
     """Return the stage with ``rows`` moved between devices; None where the giver has none."""
-    if giver not in stage.devices or taker not in stage.devices or not stage.cuts:
+    if stage.axis == "tiles" or not stage.cuts:
+        return None
+    if giver not in stage.devices or taker not in stage.devices:
         return None
     widths = widths_of(stage)
     rows = min(rows, widths[stage.devices.index(giver)])
@@ -55,10 +65,18 @@ class Moves:
         outline: The network.
         devices: Those that may compute.
         speeds: Of each, in any unit.
+        axes: Axes along which stages may be divided; all when None.
     """
 
-    def __init__(self, outline: Outline, devices: tuple[str, ...], speeds: Sequence[float]) -> None:
+    def __init__(
+        self,
+        outline: Outline,
+        devices: tuple[str, ...],
+        speeds: Sequence[float],
+        axes: Sequence[str] | None = None,
+    ) -> None:
         self.outline = outline
+        self.axes = axes
         self.devices = devices
         self.speeds = dict(zip(devices, speeds, strict=True))
 
@@ -70,14 +88,45 @@ class Moves:
             fraction: Part of a stage's height that moves, at least one row.
         """
         used = [d for d in self.devices if any(d in s.devices and s.cuts for s in draft)]
-        for giver, taker in permutations(used, 2):
-            yield lambda d, g=giver, t=taker: self._shift_all(d, g, t, fraction)  # type: ignore[misc]
+        for giver, taker in _pairs(used):
+            yield partial(self._shift_all, giver=giver, taker=taker, fraction=fraction)
+        if len(used) > 2:
+            for device in used:
+                for sign in (-1, 1):
+                    yield partial(self._level_all, device=device, part=sign * (fraction or _ONE))
         for index, stage in enumerate(draft):
-            if stage.cuts:
-                for giver, taker in permutations(stage.devices, 2):
-                    yield lambda d, i=index, g=giver, t=taker: self._shift_one(  # type: ignore[misc]
-                        d, i, (g, t), fraction
+            if stage.axis == "tiles":
+                for sign in (-1, 1):
+                    for border in range(1, len(stage.cuts) - 1):
+                        yield partial(
+                            self._shift_band, at=(index, border), part=sign * (fraction or _ONE)
+                        )
+                    for border in range(1, len(stage.columns) - 1):
+                        yield partial(
+                            self._shift_column, at=(index, border), part=sign * (fraction or _ONE)
+                        )
+            elif stage.cuts:
+                for giver, taker in _pairs(stage.devices):
+                    yield partial(
+                        self._shift_one, index=index, pair=(giver, taker), fraction=fraction
                     )
+
+    def _level_all(self, draft: Draft, device: str, part: float) -> Draft | None:
+        """Move rows between a device and all others, in proportion to what they have."""
+        changed = tuple(_level(stage, device, part) for stage in draft)
+        return None if changed == draft else changed
+
+    @staticmethod
+    def _shift_band(draft: Draft, at: tuple[int, int], part: float) -> Draft | None:
+        index, border = at
+        cuts = _move_cut(draft[index].cuts, border, part)
+        return None if cuts is None else _put(draft, index, replace(draft[index], cuts=cuts))
+
+    @staticmethod
+    def _shift_column(draft: Draft, at: tuple[int, int], part: float) -> Draft | None:
+        index, border = at
+        cuts = _move_cut(draft[index].columns, border, part)
+        return None if cuts is None else _put(draft, index, replace(draft[index], columns=cuts))
 
     def _shift_all(self, draft: Draft, giver: str, taker: str, fraction: float) -> Draft | None:
         changed = tuple(
@@ -91,7 +140,7 @@ class Moves:
         draft: Draft, index: int, pair: tuple[str, str], fraction: float
     ) -> Draft | None:
         stage = shift(draft[index], *pair, _rows(draft[index], fraction))
-        return None if stage is None else (*draft[:index], stage, *draft[index + 1 :])
+        return None if stage is None else _put(draft, index, stage)
 
     def structural(self, draft: Draft) -> Iterator[Draft]:
         """Yield drafts with other stages: merged, cut, moved borders, other axes or devices."""
@@ -102,6 +151,7 @@ class Moves:
         for index in range(len(draft) - 1):
             yield from self._moved_border(draft, index)
         yield from self._without_device(draft)
+        yield from crew_moves(draft, self.devices)
         for index in range(len(draft)):
             yield from self._split(draft, index)
 
@@ -116,6 +166,8 @@ class Moves:
             return None
         if first.axis == "rows":
             return self._rows_stage(first.start, second.stop, second)
+        if first.axis == "tiles":
+            return next(iter(self._resized(second, first.start, second.stop)), None)
         if first.devices != second.devices or first.axis == "output_channels":
             return None
         return DraftStage(first.start, second.stop, first.axis, first.devices)
@@ -201,20 +253,44 @@ class Moves:
                     yield DraftStage(start, stop, "reduce", (device,))
             yield DraftStage(start, stop, stage.axis, self.devices)
             return
+        if stage.axis in ("rows", "tiles") and self._may("tiles"):
+            yield from self._tilings(stage)
         if stage.axis != "rows" and self._is_divisible(start, stop):
             cuts = share_cuts(shares, self.outline.rows(start, stop))
             yield DraftStage(start, stop, "rows", self.devices, cuts)
         outputs = self.outline.outputs(start, stop)
         channels = "output_channels" in self.outline.splits(stop - 1) and len(outputs) == 1
-        if stage.axis != "output_channels" and channels:
+        if stage.axis != "output_channels" and channels and self._may("output_channels"):
             shape = self.outline.graph.tensors[outputs[0]].shape
             cuts = share_cuts(shares, shape[channel_axis(shape)])
             yield DraftStage(start, stop, "output_channels", self.devices, cuts)
 
+    def _tilings(self, stage: DraftStage) -> Iterator[DraftStage]:
+        """Yield grids of tiles for the stage's devices, or for the fastest of all."""
+        width = self.outline.columns(stage.start, stage.stop)
+        height = self.outline.rows(stage.start, stage.stop)
+        ranked = sorted(self.devices, key=lambda device: -self.speeds[device])
+        counts = dict.fromkeys((len(set(stage.devices)), len(ranked), 4))
+        for count in counts:
+            crew = stage.devices if count == len(stage.devices) else tuple(ranked[:count])
+            for columns in range(2, min(count, width) // 2 + 1):
+                if count % columns or len(crew) != count:
+                    continue
+                bands = [
+                    sum(self.speeds.get(d, 1.0) for d in crew[at : at + columns])
+                    for at in range(0, count, columns)
+                ]
+                cuts = share_cuts(bands, height)
+                ends = share_cuts([1.0] * columns, width)
+                yield DraftStage(stage.start, stage.stop, "tiles", crew, cuts, ends)
+
+    def _may(self, axis: DraftAxis) -> bool:
+        return self.axes is None or axis in self.axes
+
     def _moved_border(self, draft: Draft, index: int) -> Iterator[Draft]:
         """Yield drafts in which the border after a stage lies elsewhere."""
         first, second = draft[index], draft[index + 1]
-        if not {first.axis, second.axis} <= {"rows", "none"}:
+        if not {first.axis, second.axis} <= {"rows", "tiles", "none"}:
             return
         places = {first.stop - 1, first.stop + 1, first.stop - 2, first.stop + 2}
         places |= {p for p in self._places(first.start, second.stop) if p != first.stop}
@@ -230,6 +306,11 @@ class Moves:
             return whole_stages(self.outline, start, stop, stage.devices[0])
         if not self._is_divisible(start, stop):
             return ()
+        if stage.axis == "tiles":
+            width = self.outline.columns(start, stop)
+            cuts = self._rows_stage(start, stop, stage).cuts
+            columns = tuple(scale_cut(cut, stage.columns[-1], width) for cut in stage.columns)
+            return (replace(stage, start=start, stop=stop, cuts=cuts, columns=columns),)
         return (self._rows_stage(start, stop, stage),)
 
     def _without_device(self, draft: Draft) -> Iterator[Draft]:
@@ -248,7 +329,7 @@ def prune(draft: Draft) -> Draft:
     """Return the draft without devices that have no part of a divided stage."""
     stages = []
     for stage in draft:
-        widths = widths_of(stage) if stage.cuts else []
+        widths = widths_of(stage) if stage.cuts and stage.axis != "tiles" else []
         kept = [at for at, width in enumerate(widths) if width]
         if kept and len(kept) < len(widths):
             devices = tuple(stage.devices[at] for at in kept)
@@ -257,13 +338,47 @@ def prune(draft: Draft) -> Draft:
     return tuple(stages)
 
 
+def _pairs(devices: Sequence[str]) -> list[tuple[str, str]]:
+    """Return who may give rows to whom: all pairs of a few devices, neighbours of many."""
+    if len(devices) <= MOST_PAIRED:
+        return list(permutations(devices, 2))
+    return [pair for one in pairwise(devices) for pair in (one, one[::-1])]
+
+
+def _level(stage: DraftStage, device: str, part: float) -> DraftStage:
+    """Return the stage with rows taken from a device for all others, or for it from them."""
+    if device not in stage.devices or stage.axis == "tiles" or not stage.cuts:
+        return stage
+    widths = widths_of(stage)
+    at, total = stage.devices.index(device), stage.cuts[-1]
+    wanted = min(total, max(0, widths[at] + round(part * total) + (part > 0) - (part < 0)))
+    rest = total - widths[at]
+    if not rest:
+        return stage
+    shares = [width * (total - wanted) / rest for width in widths]
+    shares[at] = wanted
+    return replace(stage, cuts=share_cuts(shares, total))
+
+
+def _move_cut(cuts: tuple[int, ...], border: int, part: float) -> tuple[int, ...] | None:
+    step = max(1, round(abs(part) * cuts[-1]))
+    place = cuts[border] + (step if copysign(1, part) > 0 else -step)
+    if not cuts[border - 1] < place < cuts[border + 1]:
+        return None
+    return (*cuts[:border], place, *cuts[border + 1 :])
+
+
+def _put(draft: Draft, index: int, *stages: DraftStage) -> Draft:
+    return (*draft[:index], *stages, *draft[index + 1 :])
+
+
 def _rows(stage: DraftStage, fraction: float) -> int:
     return max(1, round(fraction * stage.cuts[-1]))
 
 
 def _drop(stage: DraftStage, device: str) -> DraftStage:
     """Return the stage without a device; its rows go to its neighbours."""
-    if device not in stage.devices or len(stage.devices) < 2:
+    if device not in stage.devices or len(stage.devices) < 2 or stage.axis == "tiles":
         return stage
     index = stage.devices.index(device)
     devices = (*stage.devices[:index], *stage.devices[index + 1 :])

@@ -81,6 +81,17 @@ class Outline:
         """Return into how many rows a range can be divided: those of its highest output."""
         return max(self.axes.rows(tensor) for tensor in self.outputs(start, stop))
 
+    def columns(self, start: int, stop: int) -> int:
+        """Return into how many columns a range can be divided beside rows; 0 where it cannot."""
+        shapes = [self.graph.tensors[tensor].shape for tensor in self.outputs(start, stop)]
+        axes = [self.axes.axis(tensor) for tensor in self.outputs(start, stop)]
+        units = [self.axes.unit(tensor) for tensor in self.outputs(start, stop)]
+        if any(axis != 2 for axis in axes) or any(unit != 1 for unit in units):
+            return 0
+        if any(len(shape) != 4 for shape in shapes):
+            return 0
+        return max(shape[3] for shape in shapes)
+
     def row_runs(self) -> list[tuple[int, int]]:
         """Return the longest ranges of layers that can be divided in rows."""
         runs: list[tuple[int, int]] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from partita.planners.base import PlanOptions, StepCosts
 from partita.planners.blocks import Block, Blocks, Read
@@ -19,6 +20,8 @@ from partita.planners.wires import Move, Wires
 
 #: Remembered states; beyond, all are forgotten.
 _MOST_STATES = 6000
+#: Power of times in the strain: high, so that late steps count most.
+_STRAIN = 6
 #: Per device: what it holds of a tensor, and when each of its pieces is there.
 Held = list[tuple[Local, tuple[float, ...]]]
 #: When a piece arrives, its order, seconds of decoding, and where the time goes.
@@ -48,12 +51,14 @@ class State:
         load_bytes: Per device, at most so much memory.
         wires_s: Per pair of devices, seconds busy.
         busy_s: Per device, seconds of computing.
+        last_s: When all computing is done.
+        strain: Sum of powers of the ends of all steps.
         ordered: Whether a step that might overtake another is refused.
     """
 
     __slots__ = (
-        "busy_s", "free_s", "held", "load_bytes", "messages", "next", "ordered", "receives",
-        "sends", "used_s", "wires_s",
+        "busy_s", "free_s", "held", "last_s", "load_bytes", "messages", "next", "ordered",
+        "receives", "sends", "strain", "used_s", "wires_s",
     )  # fmt: skip
 
     def __init__(self, devices: int) -> None:
@@ -66,6 +71,8 @@ class State:
         self.wires_s: dict[int, float] = {}
         self.held: dict[str, Held] = {}
         self.messages = 0
+        self.strain = 0.0
+        self.last_s = 0.0
         self.ordered = True
         self.next: dict[Block, State | Exception] = {}
 
@@ -81,6 +88,8 @@ class State:
         other.wires_s = self.wires_s.copy()
         other.held = self.held.copy()
         other.messages = self.messages
+        other.strain = self.strain
+        other.last_s = self.last_s
         other.ordered = self.ordered
         other.next = {}
         return other
@@ -88,7 +97,7 @@ class State:
 
 def _price(end: State, latency_s: float) -> QuickPrice:
     wires_s = max(end.wires_s.values(), default=0.0)
-    return QuickPrice(latency_s, end.load_bytes, end.busy_s, wires_s, end.messages)
+    return QuickPrice(latency_s, end.load_bytes, end.busy_s, wires_s, end.messages, end.strain)
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,7 @@ class QuickPrice:
         busy_s: Per device, seconds of computing.
         wires_s: The busiest link's seconds.
         messages: Pieces that are sent.
+        strain: How late everything is: grows with the times of all steps, the last ones most.
     """
 
     latency_s: float
@@ -108,6 +118,7 @@ class QuickPrice:
     busy_s: Sequence[float]
     wires_s: float
     messages: int
+    strain: float
 
 
 class QuickPricer:
@@ -152,19 +163,32 @@ class QuickPricer:
         Raises:
             ImpossibleError: The draft breaks a rule.
         """
+        found = self.price_within(draft, inf)
+        if found is None:
+            raise ImpossibleError
+        return found
+
+    def price_within(self, draft: Draft, limit_s: float) -> QuickPrice | None:
+        """Return a draft's price; None where some device computes longer than ``limit_s``.
+
+        Raises:
+            ImpossibleError: The draft breaks a rule.
+        """
         if self._count > _MOST_STATES:
             self._root.next.clear()
             self._count = 0
         blocks = list(self._blocks.of(draft))
         try:
-            return self._pass(blocks)
+            return self._pass(blocks, limit_s)
         except OvertakenError:
             return self._replay(blocks)
 
-    def _pass(self, blocks: Sequence[Block]) -> QuickPrice:
+    def _pass(self, blocks: Sequence[Block], limit_s: float) -> QuickPrice | None:
         state = self._root
         for block in blocks:
             state = self._after(state, block)
+            if state.last_s > limit_s:
+                return None
         end = state.copy()
         latency_s = self._gather(end, self._requester, self._answer)
         return _price(end, latency_s)
@@ -209,9 +233,11 @@ class QuickPricer:
             if ready_s >= start_s:
                 start_s = used[device] = ready_s
             end_s = free[device] = start_s + task.seconds
+            state.strain += end_s**_STRAIN
             state.busy_s[device] += task.seconds
             state.load_bytes[device] += task.load_bytes
             ends.append(end_s)
+        state.last_s = max(free)
         for tensor in block.dead:
             del state.held[tensor]
         for tensor, made in block.made:
@@ -278,6 +304,7 @@ class QuickPricer:
         state.sends[move.lane] = (end_s, used_s)
         busy_s = state.wires_s.get(move.lane, 0.0)
         state.wires_s[move.lane] = busy_s + move.encode_s + move.per_message_s + move.wire_s
+        state.strain += end_s**_STRAIN
         return end_s + move.latency_s
 
 
