@@ -25,7 +25,7 @@ class Ears:
         self.frames: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self.faults: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.listener = LocalListener(
-            "test", lambda head, data: self.frames.put((head, bytes(data))), self.faults.put
+            "test", lambda name, head, data: self.frames.put((head, bytes(data))), self.faults.put
         )
 
 
@@ -41,7 +41,7 @@ def ears() -> Iterator[Ears]:
 
 def test_frames_of_any_size_arrive_whole_and_in_order(ears: Ears) -> None:
     """Sizes around the read-ahead buffer's, and none at all, come byte for byte."""
-    path = LocalPath(ears.listener.address)
+    path = LocalPath("sender", ears.listener.address)
     sizes = [0, 1, 65_535, 65_536, 65_537, 3_000_000, 17, 0, 40_000, 40_000, 40_000]
     sent = [(b"e%d" % n, os.urandom(size)) for n, size in enumerate(sizes)]
     for envelope, payload in sent:
@@ -54,22 +54,24 @@ def test_a_reader_that_is_behind_holds_the_sender_and_loses_nothing() -> None:
     """More than all buffers hold is sent while the reader's callback waits."""
     free, got = threading.Event(), queue.SimpleQueue[int]()
 
-    def take(envelope: bytes, payload: memoryview) -> None:
+    def take(source: str, header: bytes, payload: memoryview) -> None:
         free.wait(5)
         got.put(len(payload))
 
     listener = LocalListener("slow", take, lambda reason: None)
-    path = LocalPath(listener.address)
+    path = LocalPath("sender", listener.address)
     size, count = 2**23, 12
     sender = threading.Thread(target=lambda: [path.send(b"", bytes(size)) for _ in range(count)])
     sender.start()
     sender.join(0.3)
     assert sender.is_alive()
+    assert path.untaken > 1
     free.set()
     assert [got.get(timeout=5) for _ in range(count)] == [size] * count
     sender.join(5)
-    path.close()
     listener.close()
+    assert path.untaken == 0
+    path.close()
 
 
 HEAD = struct.Struct("<IQq")
@@ -87,11 +89,11 @@ HEAD = struct.Struct("<IQq")
 )
 def test_lying_heads_end_that_connection_only(ears: Ears, head: bytes, message: str) -> None:
     """A head that says too much is reported and its sender cut off; others go on."""
-    good = LocalPath(ears.listener.address)
+    good = LocalPath("sender", ears.listener.address)
     arena = Arena(2**20)
     with socket.socket(socket.AF_UNIX) as bad:
         bad.connect(ears.listener.address)
-        socket.send_fds(bad, [b"p"], [arena.file])
+        socket.send_fds(bad, [b"\x03bad"], [arena.file])
         bad.sendall(head + b"x" * 100)
         assert message in ears.faults.get(timeout=5)
     os.close(arena.file)
@@ -105,10 +107,10 @@ def test_a_frame_cut_short_is_dropped(ears: Ears) -> None:
     with socket.socket(socket.AF_UNIX) as dying:
         dying.connect(ears.listener.address)
         arena = Arena()
-        socket.send_fds(dying, [b"p"], [arena.file])
+        socket.send_fds(dying, [b"\x03bad"], [arena.file])
         os.close(arena.file)
         dying.sendall(HEAD.pack(3, 1000, -1) + b"abc" + b"x" * 10)
-    path = LocalPath(ears.listener.address)
+    path = LocalPath("sender", ears.listener.address)
     path.send(b"next", b"")
     assert ears.frames.get(timeout=5) == (b"next", b"")
     path.close()
@@ -117,7 +119,7 @@ def test_a_frame_cut_short_is_dropped(ears: Ears) -> None:
 def test_a_listener_that_is_gone_is_an_error() -> None:
     """Sending to a closed listener raises, and so does connecting to it."""
     found = Ears()
-    path = LocalPath(found.listener.address)
+    path = LocalPath("sender", found.listener.address)
     path.send(b"a", b"b")
     found.frames.get(timeout=5)
     found.listener.close()
@@ -125,7 +127,7 @@ def test_a_listener_that_is_gone_is_an_error() -> None:
         with pytest.raises(OSError, match=r"Broken pipe|reset"):
             path.send(b"a", bytes(2**20))
         with pytest.raises(OSError, match="refused"):
-            LocalPath(found.listener.address)
+            LocalPath("sender", found.listener.address)
     finally:
         path.close()
 
@@ -135,7 +137,7 @@ def test_connections_without_sealed_memory_are_refused(ears: Ears, tmp_path: Pat
     (tmp_path / "file").write_bytes(bytes(100))
     with socket.socket(socket.AF_UNIX) as bad, open(tmp_path / "file", "rb") as file:
         bad.connect(ears.listener.address)
-        socket.send_fds(bad, [b"p"], [file.fileno()])
+        socket.send_fds(bad, [b"\x03bad"], [file.fileno()])
         assert "shared memory" in ears.faults.get(timeout=5)
     with socket.socket(socket.AF_UNIX) as bad:
         bad.connect(ears.listener.address)

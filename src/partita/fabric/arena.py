@@ -3,7 +3,8 @@
 The arena is an anonymous file without a name, sealed so that it cannot shrink under its reader.
 The sender copies a piece into a free block; the reader gets a view of it, and when the last view is
 gone the block's flag says so and the block is used again. Where no block is free, the piece travels
-as bytes. Memory is taken as blocks are first written; the lowest are used first.
+as bytes. Memory is taken as blocks are first written; the lowest are used first. Before the blocks
+the reader counts what it has taken.
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ class Arena:
         self._bytes = np.frombuffer(self._map, np.uint8)
         self._lent: dict[int, int] = {}
 
+    @property
+    def taken(self) -> int:
+        """Frames that the reader says it has taken."""
+        return int(_FLAG.unpack_from(self._map)[0])
+
     def lend(self, data: Payload) -> int | None:
         """Copy ``data`` into a block and return where it begins; None where no room is free."""
         length = len(data)
@@ -65,7 +71,7 @@ class Arena:
         flag_at, shared = _FLAG.unpack_from, self._map
         for place in [place for place in self._lent if flag_at(shared, place)[0] == _FREE]:
             del self._lent[place]
-        reached = 0
+        reached = _HEAD_BYTES
         for place in sorted(self._lent):
             if place - reached >= size:
                 break
@@ -91,10 +97,16 @@ class ArenaView:
             if fcntl.fcntl(file, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
                 raise ValueError("shared memory is not sealed")
             self._map = mmap.mmap(file, os.fstat(file).st_size)
+            self._taken = 0
         except OSError as error:
             raise ValueError(f"shared memory cannot be had: {error}") from None
         finally:
             os.close(file)
+
+    def count(self) -> None:
+        """Tell the sender that one more frame was taken."""
+        self._taken += 1
+        _FLAG.pack_into(self._map, 0, self._taken)
 
     def read(self, place: int, length: int) -> memoryview:
         """Return the block at ``place``; its room is free again when the last view of it is gone.
@@ -103,7 +115,7 @@ class ArenaView:
             ValueError: There is no such block.
         """
         last = len(self._map) - _HEAD_BYTES - length
-        if not 0 <= place <= last or place % _HEAD_BYTES:
+        if not _HEAD_BYTES <= place <= last or place % _HEAD_BYTES:
             raise ValueError(f"block at {place} of {length} bytes leaves its memory")
         block = np.frombuffer(self._map, np.uint8, count=length, offset=place + _HEAD_BYTES)
         weakref.finalize(block, _FLAG.pack_into, self._map, place, _FREE).atexit = False

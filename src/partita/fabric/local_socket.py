@@ -1,8 +1,9 @@
 """The way between processes of one host: a Unix stream socket from each sender to each target.
 
-A frame is a head, an envelope and a payload; large payloads lie in an :mod:`arena` that both sides
-share, and the head says where. The socket has no file: nothing is left behind when a process is
-killed, and only processes of the same user, in the same network namespace, get through.
+A frame is a head, the piece's header and its payload; large payloads lie in an :mod:`arena` that
+both sides share, and the head says where. The system loses nothing on such a socket while both ends
+live, so nothing is acknowledged. It has no file: nothing is left behind when a process is killed,
+and only processes of the same user, in the same network namespace, get through.
 """
 
 from __future__ import annotations
@@ -18,56 +19,65 @@ from collections.abc import Callable
 import numpy as np
 
 from partita.fabric.arena import LEAST_BYTES, Arena, ArenaView
-from partita.fabric.base import Payload
+from partita.fabric.base import DataCallback, Payload
 
-#: Length of the envelope, of the payload, and where it lies; ``_HERE`` when it follows.
+#: Length of the header, of the payload, and where it lies; ``_HERE`` when it follows.
 _HEAD = struct.Struct("<IQq")
 _HERE = -1
-_HELLO = b"p"
-_MOST_ENVELOPE_BYTES = 64 * 1024
+#: Length of the sender's name, which follows; the arena's descriptor comes with it.
+_HELLO = struct.Struct("<B")
+#: Twice what a piece may have; what is too long for a piece is for its reader to say.
+_MOST_HEADER_BYTES = 32 * 1024
 _MOST_PAYLOAD_BYTES = 2**30
 _READ_AHEAD_BYTES = 64 * 1024
 #: Asked of the system, which may give less: a sender need not wait for its reader so often.
 _BUFFER_BYTES = 2**20
 _CREDENTIALS = struct.Struct("3i")
 
-Take = Callable[[bytes, memoryview], None]
-
 
 class LocalPath:
     """The sender's side; calls must not overlap.
 
     Args:
+        name: The sender's.
         address: As the target's :class:`LocalListener` has it.
 
     Raises:
         OSError: Nobody listens there.
     """
 
-    def __init__(self, address: bytes) -> None:
+    def __init__(self, name: str, address: bytes) -> None:
+        self._sent = 0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
             self._socket.connect(address)
             self._arena = Arena()
-            socket.send_fds(self._socket, [_HELLO], [self._arena.file])
+            hello = _HELLO.pack(len(name)) + name.encode()
+            socket.send_fds(self._socket, [hello], [self._arena.file])
             os.close(self._arena.file)
         except OSError:
             self._socket.close()
             raise
 
-    def send(self, envelope: bytes, payload: Payload) -> None:
+    @property
+    def untaken(self) -> int:
+        """Frames that were sent and that the reader has not taken."""
+        return self._sent - self._arena.taken
+
+    def send(self, header: bytes, payload: Payload) -> None:
         """Send one frame; blocks while the reader is behind.
 
         Raises:
             OSError: The reader is gone.
         """
+        self._sent += 1
         size = len(payload)
         place = self._arena.lend(payload) if size >= LEAST_BYTES else None
         if place is not None:
-            self._socket.sendall(_HEAD.pack(len(envelope), size, place) + envelope)
+            self._socket.sendall(_HEAD.pack(len(header), size, place) + header)
             return
-        start = _HEAD.pack(len(envelope), size, _HERE) + envelope
+        start = _HEAD.pack(len(header), size, _HERE) + header
         sent = self._socket.sendmsg([start, payload]) - len(start)
         if sent < 0:
             self._socket.sendall(start[sent:])
@@ -76,28 +86,30 @@ class LocalPath:
             self._socket.sendall(memoryview(payload)[sent:])
 
     def close(self) -> None:
-        """Close the connection; frames that were sent still arrive."""
+        """Close the connection; a send that waits on it ends with an error."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
         self._socket.close()
 
 
 class LocalListener:
-    """The reader's side: takes frames of any number of senders, one at a time.
+    """The reader's side: takes frames of any number of senders, on a thread for each.
 
     Args:
         name: For the names of threads.
-        take: Called with envelope and payload of each frame; the payload's memory is its to keep.
+        take: Called with the sender's name, header and payload of each frame; the payload's memory
+            is its to keep.
         reject: Called with what is wrong with a sender whose frames cannot be read.
 
     Raises:
         OSError: The system has no such sockets.
     """
 
-    def __init__(self, name: str, take: Take, reject: Callable[[str], None]) -> None:
+    def __init__(self, name: str, take: DataCallback, reject: Callable[[str], None]) -> None:
         if not hasattr(socket, "SO_PEERCRED"):
             raise OSError("this system has no sockets without files")
         self.address = b"\0partita/" + uuid.uuid4().hex.encode()
         self._name, self._take, self._reject = name, take, reject
-        self._taking = threading.Lock()
         self._changing = threading.Lock()
         self._readers: dict[socket.socket, threading.Thread] = {}
         self._is_closed = False
@@ -128,9 +140,10 @@ class LocalListener:
         try:
             frames = _Frames(connection)
             while not self._is_closed:
-                envelope, payload = frames.next()
-                with self._taking:
-                    self._take(envelope, payload)
+                header, payload = frames.next()
+                self._take(frames.source, header, payload)
+                del payload  # its room is free again when all others are done with it
+                frames.count()
         except ValueError as error:
             self._reject(str(error))
         except OSError:
@@ -159,27 +172,29 @@ class _Frames:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        _, files, _, _ = socket.recv_fds(connection, len(_HELLO), 1)
+        hello, files, _, _ = socket.recv_fds(connection, _HELLO.size, 1)
         if not files:
             raise ValueError("connection without shared memory")
         self._arena = ArenaView(files[0])
         self._ahead = memoryview(bytearray(_READ_AHEAD_BYTES))
         self._start = self._stop = 0
+        self.source = bytes(self._small(_HELLO.unpack(hello)[0])).decode(errors="replace")
+        self.count = self._arena.count
 
     def next(self) -> tuple[bytes, memoryview]:
-        """Return the next envelope and payload.
+        """Return the next header and payload.
 
         Raises:
             OSError: The sender has closed the connection.
             ValueError: The lengths are more than a frame can have, or leave the shared memory.
         """
-        envelope_bytes, size, place = _HEAD.unpack(self._small(_HEAD.size))
-        if envelope_bytes > _MOST_ENVELOPE_BYTES - _HEAD.size or size > _MOST_PAYLOAD_BYTES:
-            raise ValueError(f"frame says {envelope_bytes} and {size} bytes")
-        envelope = bytes(self._small(envelope_bytes))
+        header_bytes, size, place = _HEAD.unpack(self._small(_HEAD.size))
+        if header_bytes > _MOST_HEADER_BYTES or size > _MOST_PAYLOAD_BYTES:
+            raise ValueError(f"frame says {header_bytes} and {size} bytes")
+        header = bytes(self._small(header_bytes))
         if place != _HERE:
-            return envelope, self._arena.read(place, size)
-        return envelope, self._large(size)
+            return header, self._arena.read(place, size)
+        return header, self._large(size)
 
     def _small(self, size: int) -> memoryview:
         while self._stop - self._start < size:

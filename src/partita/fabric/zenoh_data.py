@@ -43,7 +43,6 @@ class Lane:
 
     target: str
     publisher: Any
-    chunk_bytes: int
     flow: Outflow
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_ready: bool = False
@@ -91,8 +90,7 @@ class DataPlane:
         self._unreported: set[str] = set()
         self._subscriber: Any = None
         self._is_closed = False
-        self._taking = threading.Lock()
-        self._drain = Drain(f"{options.name}-data", self._take_sample, hooks.fail)
+        self._drain = Drain(f"{options.name}-data", self._take, hooks.fail)
 
     @property
     def address(self) -> bytes:
@@ -101,7 +99,7 @@ class DataPlane:
 
     def _open_local(self) -> LocalListener | None:
         try:
-            return LocalListener(self._options.name, self._take_frame, self._reject)
+            return LocalListener(self._options.name, self._hooks.deliver, self._reject)
         except OSError:
             return None
 
@@ -127,9 +125,23 @@ class DataPlane:
         with lane.lock:
             if not lane.is_ready:
                 self._await_target(lane)
+            if lane.path is not None:
+                self._pass_on(lane, header, view)
+                return
             sent = lane.flow.stage(header, view, time.monotonic())
             self._put(lane, sent)
         self._hooks.wake()
+
+    def _pass_on(self, lane: Lane, header: bytes, payload: Payload) -> None:
+        """Send a piece to a process of this host; the system sees to it that it arrives."""
+        if lane.path is None:
+            return
+        try:
+            lane.path.send(header, payload)
+        except OSError as error:
+            lane.is_ready = False
+            reason = f"Piece for {lane.target!r} not sent: {error}."
+            raise RunError(reason, device=lane.target) from None
 
     def _lane(self, target: str) -> Lane:
         with self._lanes_lock:
@@ -141,7 +153,7 @@ class DataPlane:
                     reliability=zenoh.Reliability.RELIABLE,
                     express=True,
                 )
-                lane = Lane(target, publisher, NETWORK_CHUNK_BYTES, Outflow(time.time_ns()))
+                lane = Lane(target, publisher, Outflow(time.time_ns()))
                 self._lanes[target] = lane
             return lane
 
@@ -152,45 +164,31 @@ class DataPlane:
                 raise unreachable(lane.target, set())
             time.sleep(_POLL_S)
         lane.path = self._open_path(lane.target)
-        lane.chunk_bytes = NETWORK_CHUNK_BYTES if lane.path is None else MAX_PIECE_BYTES
         lane.is_ready = True
 
     def _open_path(self, target: str) -> LocalPath | None:
         """Return the way to a target on this host; None where there is none."""
         address = self._hooks.local_address(target) if self._local is not None else None
         try:
-            return None if address is None else LocalPath(address)
+            return None if address is None else LocalPath(self._options.name, address)
         except OSError:
             return None
 
     def _put(self, lane: Lane, sent: Sent) -> None:
-        whole, size = sent.payload, lane.chunk_bytes
+        whole, size = sent.payload, NETWORK_CHUNK_BYTES
         try:
             for envelope, start in cut_chunks(self._options.name, lane.flow.flow, sent, size):
                 is_whole = start == 0 and len(whole) <= size
                 data = whole if is_whole else whole[start : start + size]
-                if lane.path is not None:
-                    lane.path.send(write_envelope(envelope), data)
-                else:
-                    # Zenoh takes bytes only; those that are bytes already are not copied here.
-                    lane.publisher.put(bytes(data), attachment=write_envelope(envelope))
-        except (zenoh.ZError, OSError) as error:
-            lane.is_ready = False
+                # Zenoh takes bytes only; those that are bytes already are not copied here.
+                lane.publisher.put(bytes(data), attachment=write_envelope(envelope))
+        except zenoh.ZError as error:
             reason = f"Piece for {lane.target!r} not sent: {error}."
             raise RunError(reason, device=lane.target) from None
 
-    def _take_sample(self, sample: Any) -> None:
-        attachment = sample.attachment.to_bytes() if sample.attachment else b""
-        with self._taking:
-            self._take(attachment, sample.payload.to_bytes())
-
-    def _take_frame(self, attachment: bytes, data: memoryview) -> None:
-        with self._taking:
-            self._take(attachment, data)
-
-    def _take(self, attachment: bytes, data: bytes | memoryview) -> None:
+    def _take(self, sample: Any) -> None:
         try:
-            envelope = read_envelope(attachment)
+            envelope = read_envelope(sample.attachment.to_bytes() if sample.attachment else b"")
         except ValueError as error:
             self._hooks.fail(RunError(f"Frame rejected: no readable envelope: {error}."))
             return
@@ -201,7 +199,7 @@ class DataPlane:
         if envelope.flow < inflow.flow:
             return
         try:
-            whole = inflow.take(envelope, data)
+            whole = inflow.take(envelope, sample.payload.to_bytes())
         except ValueError as error:
             reason = f"Frame from {source!r} rejected: {error}."
             self._hooks.fail(RunError(reason, device=source))
@@ -267,11 +265,13 @@ class DataPlane:
         lost, lane.flow = len(lane.flow.unacked), Outflow(time.time_ns())
         lane.is_ready = False
         if lane.path is not None:
+            lost += lane.path.untaken
             lane.path.close()
+            lane.path = None
         if lost:
             message = (
                 f"Link from {self._options.name!r} to {target!r} lost {lost} pieces: "
-                "they were not acknowledged. Look at the link and at the device."
+                "they were not received. Look at the link and at the device."
             )
             self._hooks.fail(RunError(message, device=target))
 

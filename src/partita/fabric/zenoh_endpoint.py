@@ -59,6 +59,7 @@ class ZenohEndpoint:
         self._error: ErrorCallback = ignore_error
         self._is_closed = False
         self._close_lock = threading.Lock()
+        self._delivering = threading.Lock()
         self._wake = threading.Event()
         self._presence = Presence(4 * options.heartbeat_s)
         self._open()
@@ -159,7 +160,8 @@ class ZenohEndpoint:
     def _deliver(self, source: str, header: bytes, payload: memoryview) -> None:
         callback = self._data
         if callback is not None:
-            run_guarded(lambda: callback(source, header, payload), self._error, self.name)
+            with self._delivering:
+                run_guarded(partial(callback, source, header, payload), self._error, self.name)
 
     def _fail(self, error: RunError) -> None:
         self._error(error)
