@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from partita.api import compare, deploy, simulate
+    from partita.api import Adapt, compare, deploy, simulate
     from partita.cluster import Cluster, load_cluster
     from partita.compile import check_plan
     from partita.compile.export import export_plan
     from partita.cost import CostModel
     from partita.errors import PartitaError
-    from partita.execution import Report
+    from partita.execution import AdaptOptions, Report
     from partita.graph import Graph, load_graph
     from partita.leader import Session
     from partita.plan import Plan, dump_plan, load_plan
     from partita.planners import PlanOptions, Result, find_plan, planner_names
     from partita.profile import Profile, load_profile, measure_profile, save_profile
+    from partita.simulation import simulate_adaptive
 
 _HOMES = {
+    "Adapt": "partita.api",
+    "AdaptOptions": "partita.execution",
     "Cluster": "partita.cluster",
     "CostModel": "partita.cost",
     "Graph": "partita.graph",
@@ -49,9 +52,12 @@ _HOMES = {
     "planner_names": "partita.planners",
     "save_profile": "partita.profile",
     "simulate": "partita.api",
+    "simulate_adaptive": "partita.simulation",
 }
 
 __all__ = [
+    "Adapt",
+    "AdaptOptions",
     "Cluster",
     "CostModel",
     "Graph",
@@ -76,6 +82,7 @@ __all__ = [
     "planner_names",
     "save_profile",
     "simulate",
+    "simulate_adaptive",
 ]
 
 

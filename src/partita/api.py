@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from partita.cluster import Cluster
 from partita.compile import build_layout, compile_plan
 from partita.cost import CostModel
-from partita.execution import Report
+from partita.execution import AdaptOptions, Report
 from partita.fabric import Endpoint, TlsOptions, ZenohEndpoint, ZenohOptions
 from partita.graph import Graph
 from partita.lab import start_lab
 from partita.leader import DeployOptions, Session
 from partita.leader import deploy as deploy_compiled
 from partita.plan import Plan
+from partita.planners.replan import Replanner, make_finder
 from partita.report.tables import describe_change
 from partita.simulation import simulate as simulate_program
 from partita.units import format_seconds
@@ -59,20 +60,44 @@ def simulate(
     )
 
 
+@dataclass(frozen=True)
+class Adapt:
+    """That a session is to change its plan when links or devices change, and how.
+
+    Attributes:
+        cost: What the plan was made with.
+        planner: Who plans anew.
+        budget_s: Most seconds of a search.
+        options: When to plan anew, and when to believe in the result.
+    """
+
+    cost: CostModel
+    planner: str = "best"
+    budget_s: float = 3.0
+    options: AdaptOptions = field(default_factory=AdaptOptions)
+
+
 @contextlib.contextmanager
 def deploy(
-    plan: Plan, graph: Graph, cluster: Cluster, access: Access | None = None
+    plan: Plan,
+    graph: Graph,
+    cluster: Cluster,
+    access: Access | None = None,
+    *,
+    adapt: Adapt | None = None,
 ) -> Iterator[Session]:
     """Deploy a plan and yield the session that runs it.
 
     Running workers are used where the cluster gives addresses; otherwise the cluster is emulated on
-    this machine, with one worker process per device.
+    this machine, with one worker process per device. Traces of emulated links begin when the
+    session is there; :meth:`Session.begin_traces` lets them begin anew.
 
     Args:
         plan: For this graph and cluster.
         graph: The network.
         cluster: The devices.
         access: How running workers are reached.
+        adapt: Whether and how the plan changes during the session; None keeps it.
 
     Raises:
         PlanError: The plan cannot be compiled for the cluster.
@@ -80,10 +105,15 @@ def deploy(
     """
     compiled = compile_plan(graph, plan, cluster)
     options = DeployOptions(planner=plan.planner, seed=plan.seed)
+    adapting = None
+    if adapt is not None:
+        finder = make_finder(plan, adapt.planner, adapt.budget_s)
+        adapting = (Replanner(adapt.cost, plan, finder), adapt.options)
     with (
         open_endpoint(cluster, access) as endpoint,
-        deploy_compiled(compiled, endpoint, options) as session,
+        deploy_compiled(compiled, endpoint, options, adapting=adapting) as session,
     ):
+        session.begin_traces()
         yield session
 
 

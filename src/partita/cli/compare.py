@@ -154,6 +154,7 @@ def _measure(
         compiled = compile_plan(cost.graph, entry["plan"], cost.cluster)
         with deploy(compiled, endpoint) as session:
             session.run(inputs[:1], in_flight=1)
+            session.begin_traces()
             session.run(inputs[1:])
             entry["measured"] = describe_report(session.report())
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from partita.cli.adapting import TimeScaleOpt
 from partita.cli.flags import DebugOpt, JsonOpt
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def register(app: typer.Typer) -> None:
             Path | None,
             typer.Option("-o", "--output", help="Cluster file to write, with the addresses."),
         ] = None,
+        time_scale: TimeScaleOpt = 1.0,
         example: Annotated[
             Path | None, typer.Option("--example", help="Write an example cluster file and stop.")
         ] = None,
@@ -68,7 +70,9 @@ def register(app: typer.Typer) -> None:
         debug: DebugOpt = False,
     ) -> int:
         """Emulate a cluster: one worker per device with its slow-down and links, until Ctrl-C."""
+        from partita.cli.adapting import scale_traces
         from partita.cli.output import Reply, print_reply, write_output
+        from partita.cluster import load_cluster
         from partita.errors import InputError
 
         if example is not None:
@@ -81,20 +85,21 @@ def register(app: typer.Typer) -> None:
             raise InputError(
                 f"--network is '{network}', allowed: user, netns.", subject="--network"
             )
-        return hold_lab(cluster, network, output, as_json=json)
+        return hold_lab(
+            scale_traces(load_cluster(cluster), time_scale), network, output, as_json=json
+        )
 
 
-def hold_lab(path: Path, network: str, output: Path | None, *, as_json: bool) -> int:
+def hold_lab(cluster: Cluster, network: str, output: Path | None, *, as_json: bool) -> int:
     """Run a lab until a signal ends it; ``output`` tells other commands where its workers are."""
     import threading
 
     from partita.cli.output import Reply, print_reply, say, write_output
-    from partita.cluster import dump_cluster, load_cluster
+    from partita.cluster import dump_cluster
     from partita.lab import LabOptions, start_lab
     from partita.report import draw_table
     from partita.report.tables import TableData
 
-    cluster = load_cluster(path)
     with start_lab(cluster, LabOptions(network=network, name=cluster.name)) as running:
         rows = tuple(
             (

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from partita.cli.adapting import (
+    AdaptOpt,
+    BudgetOpt,
+    HoldOpt,
+    PlannerOpt,
+    ThresholdOpt,
+    TimeScaleOpt,
+)
 from partita.cli.credentials import read_access
 from partita.cli.flags import (
     AuthorityOpt,
@@ -26,6 +35,9 @@ from partita.cli.flags import (
     SeedOpt,
     ShapeOpt,
 )
+
+#: Seconds of a search when a device was lost and requests wait.
+_LOSS_BUDGET_S = 0.5
 
 
 def register(app: typer.Typer) -> None:
@@ -64,6 +76,12 @@ def register(app: typer.Typer) -> None:
         recover: Annotated[
             bool, typer.Option("--recover", help="Plan again on the rest when a device is lost.")
         ] = False,
+        adapt: AdaptOpt = False,
+        threshold: ThresholdOpt = 0.25,
+        hold: HoldOpt = 3.0,
+        planner: PlannerOpt = "best",
+        budget: BudgetOpt = 3.0,
+        time_scale: TimeScaleOpt = 1.0,
         check: Annotated[
             bool, typer.Option("--check", help="Compare every answer with the whole model's.")
         ] = False,
@@ -78,6 +96,7 @@ def register(app: typer.Typer) -> None:
         debug: DebugOpt = False,
     ) -> int:
         """Run on real or emulated workers; outputs, and measured beside predicted."""
+        from partita.cli.adapting import make_options, scale_traces
         from partita.cli.inputs import draw_inputs, read_inputs
         from partita.cli.output import print_reply
         from partita.cli.simulate import check_in_flight, predict
@@ -86,7 +105,9 @@ def register(app: typer.Typer) -> None:
 
         if requests < 1 or warm_up < 0:
             raise InputError("--requests must be at least 1 and --warm-up at least 0.")
+        options = make_options(threshold, hold, budget)
         loaded = read_plan(plan, model, cluster, shape)
+        loaded = replace(loaded, cluster=scale_traces(loaded.cluster, time_scale))
         graph = loaded.graph
         feeds = read_inputs(graph, inputs) if inputs else draw_inputs(graph, requests, seed)
         cost = read_cost(graph, loaded.cluster, profile, estimator)
@@ -94,24 +115,46 @@ def register(app: typer.Typer) -> None:
         access = read_access(
             workers, insecure, authority=authority, certificate=certificate, key=key
         )
-        with open_session(loaded, access, cost, recover=recover) as (session, cost):
+        change = Changing(recover, options if adapt else None, planner, budget)
+        with open_session(loaded, access, cost, change) as (session, cost):
             session.run(feeds[:1] * warm_up, in_flight=1) if warm_up else None
+            session.begin_traces()
             answers = session.run(feeds, in_flight=in_flight)
             measured = session.report()
+            changes = tuple(session.changes) if adapt else None
         predicted = predict(cost, loaded.plan, len(feeds), in_flight)
         shown = RunShown(loaded, predicted, measured, check, output, report)
+        shown.changes = changes
         return print_reply(shown.finish(feeds, answers), as_json=json)
+
+
+@dataclass(frozen=True)
+class Changing:
+    """What may change the plan while it runs.
+
+    Attributes:
+        recover: Whether the rest takes over when a device is lost.
+        options: When a drift changes the plan; None never.
+        planner: Who plans anew.
+        budget_s: Most seconds of a search for a drift.
+    """
+
+    recover: bool
+    options: Any
+    planner: str
+    budget_s: float
 
 
 @contextlib.contextmanager
 def open_session(
-    loaded: Any, access: Any, cost: Any, *, recover: bool
+    loaded: Any, access: Any, cost: Any, change: Changing
 ) -> Iterator[tuple[Any, Any]]:
     """Deploy a plan; yield the session, and the cost model with the workers' fixed costs."""
     from partita.api import open_endpoint
     from partita.cli.output import say
     from partita.compile import compile_plan
     from partita.leader import DeployOptions, deploy, refine_cost
+    from partita.planners.replan import Replanner
 
     compiled = compile_plan(loaded.graph, loaded.plan, loaded.cluster)
     options = DeployOptions(planner=loaded.plan.planner, seed=loaded.plan.seed)
@@ -119,29 +162,31 @@ def open_session(
     with open_endpoint(loaded.cluster, access) as endpoint:
         say("measuring what messages cost")
         cost = refine_cost(endpoint, cost, compiled.program)
-        replan = make_replan(cost) if recover else None
+        replanner = Replanner(cost, loaded.plan, _finder(loaded.plan, change))
+        adapting = None if change.options is None else (replanner, change.options)
+        replan = _telling(replanner) if change.recover else None
         say("deploying")
-        with deploy(compiled, endpoint, options, replan=replan) as session:
+        with deploy(compiled, endpoint, options, replan=replan, adapting=adapting) as session:
             say("running")
             yield session, cost
 
 
-def make_replan(cost: Any) -> Any:
+def _finder(plan: Any, change: Changing) -> Any:
+    """Return who plans anew; on a loss alone there is no time for a long search."""
+    from partita.planners.replan import make_finder
+
+    if change.options is None:
+        return make_finder(plan, budget_s=_LOSS_BUDGET_S)
+    return make_finder(plan, change.planner, change.budget_s)
+
+
+def _telling(replanner: Any) -> Any:
     """Return what plans anew on the devices that are left, when one is lost."""
     from partita.cli.output import say
-    from partita.compile import compile_plan
-    from partita.cost import CostModel
-    from partita.planners import PlanOptions, find_plan
-
-    lost: list[str] = []
 
     def replan(device: str) -> Any:
-        lost.append(device)
         say(f"device '{device}' is lost, planning on the rest")
-        rest = cost.cluster.without(*lost)
-        model = CostModel(cost.graph, rest, estimator=cost.estimator, profiles=cost.profiles)
-        found = find_plan(model, options=PlanOptions(budget_s=0.5))
-        return compile_plan(cost.graph, found.plan, rest)
+        return replanner.recover(device)
 
     return replan
 
@@ -157,9 +202,11 @@ class RunShown:
         self.measured = measured
         self.check = check
         self.output, self.report = folders
+        self.changes: tuple[Any, ...] | None = None
 
     def finish(self, feeds: Sequence[Any], answers: Sequence[Any]) -> Any:
         """Write what was asked for and return the reply."""
+        from partita.cli.adapting import describe_changes, list_notes, show_changes
         from partita.cli.output import Reply
         from partita.cli.replies import describe_report
         from partita.report import plan_table, report_tables
@@ -179,8 +226,14 @@ class RunShown:
                 f" largest value {checked.max_magnitude:.3g}:"
                 f" {'the same answer' if checked.passed else 'NOT the same answer'}"
             )
-        lines += self._write(answers, checked, payload)
-        tables = report_tables(self.predicted, self.measured)
+        notes = list_notes(self.loaded.cluster, self.measured.makespan_s)
+        lines += [*notes, *self._write(answers, checked, payload)]
+        if notes:
+            payload["notes"] = [" ".join(note.split()) for note in notes]
+        tables: list[Any] = list(report_tables(self.predicted, self.measured))
+        if self.changes is not None:
+            payload["changes"] = describe_changes(self.changes)
+            tables += show_changes(self.changes)
         return Reply(payload, [plan_table(self.loaded.plan), *tables, *lines], exit_code=code)
 
     def _compare(self, feeds: Sequence[Any], answers: Sequence[Any]) -> Any:
@@ -208,6 +261,7 @@ class RunShown:
                 predicted=self.predicted,
                 measured=self.measured,
                 checked=checked,
+                changes=self.changes or (),
             )
             payload["report"] = str(write_report(self.report, bundle).page)
             lines.append(f"Report written to {payload['report']}")

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from partita.cli.adapting import (
+    AdaptOpt,
+    BudgetOpt,
+    HoldOpt,
+    PlannerOpt,
+    ThresholdOpt,
+    TimeScaleOpt,
+)
 from partita.cli.flags import (
     DebugOpt,
     EstimatorOpt,
@@ -18,6 +27,7 @@ from partita.cli.flags import (
     ProfileOpt,
     ShapeOpt,
 )
+from partita.units import format_seconds
 
 
 def register(app: typer.Typer) -> None:
@@ -33,6 +43,23 @@ def register(app: typer.Typer) -> None:
         profile: ProfileOpt = None,
         estimator: EstimatorOpt = "table",
         shape: ShapeOpt = None,
+        adapt: AdaptOpt = False,
+        duration: Annotated[
+            float, typer.Option("--duration", help="With --adapt: seconds that inputs come.")
+        ] = 60.0,
+        interval: Annotated[
+            float,
+            typer.Option("--interval", help="With --adapt: from one input to the next; 0 at once."),
+        ] = 0.0,
+        search_time: Annotated[
+            float | None,
+            typer.Option("--search-time", help="With --adapt: what a search is charged."),
+        ] = None,
+        threshold: ThresholdOpt = 0.25,
+        hold: HoldOpt = 3.0,
+        planner: PlannerOpt = "best",
+        budget: BudgetOpt = 3.0,
+        time_scale: TimeScaleOpt = 1.0,
         trace: Annotated[
             Path | None, typer.Option("--trace", help="Timeline to write, for Perfetto.")
         ] = None,
@@ -40,6 +67,7 @@ def register(app: typer.Typer) -> None:
         debug: DebugOpt = False,
     ) -> int:
         """Predict latency, throughput, busy times and memory on a virtual clock."""
+        from partita.cli.adapting import make_options, scale_traces
         from partita.cli.output import Reply, print_reply
         from partita.cli.replies import describe_report
         from partita.cli.sources import read_cost, read_plan
@@ -48,14 +76,91 @@ def register(app: typer.Typer) -> None:
 
         if requests < 1:
             raise InputError("--requests must be at least 1.", subject="--requests")
+        options = make_options(threshold, hold, budget)
         loaded = read_plan(plan, model, cluster, shape)
+        loaded = replace(loaded, cluster=scale_traces(loaded.cluster, time_scale))
         cost = read_cost(loaded.graph, loaded.cluster, profile, estimator)
+        if adapt:
+            times = Times(duration, interval, search_time, budget)
+            reply = predict_adaptive(cost, loaded.plan, (planner, options), times)
+            return print_reply(reply, as_json=json)
         report = predict(cost, loaded.plan, requests, in_flight)
         shown: list[Any] = [plan_table(loaded.plan), *report_tables(report)]
         if trace is not None:
             write_trace(trace, ReportBundle(graph_title(loaded), loaded.plan, predicted=report))
             shown.append(f"Timeline written to {trace}")
         return print_reply(Reply(describe_report(report), shown), as_json=json)
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of a long simulated run; see :func:`partita.simulation.simulate_adaptive`."""
+
+    duration_s: float
+    interval_s: float
+    search_s: float | None
+    budget_s: float
+
+    def check(self) -> None:
+        """Return when all can be used.
+
+        Raises:
+            InputError: One cannot.
+        """
+        from partita.errors import InputError
+
+        for flag, value, least in (
+            ("--duration", self.duration_s, 1e-3),
+            ("--interval", self.interval_s, 0.0),
+            ("--search-time", self.search_s or 0.0, 0.0),
+        ):
+            if not least <= value <= 1e9:
+                raise InputError(f"{flag} is {value:g} s, at least {least:g} s.", subject=flag)
+
+
+def predict_adaptive(cost: Any, plan: Any, method: tuple[str, Any], times: Times) -> Any:
+    """Return the reply of a long run whose plan changes with its links.
+
+    Raises:
+        InputError: The plan is for several requests at a time, or a time is out of range.
+    """
+    from partita.cli.adapting import describe_changes, list_notes, show_changes
+    from partita.cli.output import Reply
+    from partita.errors import InputError
+    from partita.planners.replan import make_method, make_options
+    from partita.simulation import simulate_adaptive
+
+    if plan.in_flight > 1:
+        raise InputError(
+            f"--adapt simulates one request at a time, the plan is for {plan.in_flight}. Plan again"
+            " with --in-flight 1.",
+            subject="--adapt",
+        )
+    times.check()
+    planner, adapt = method
+    wishes = make_options(plan, times.budget_s)
+    found = make_method(planner, options=wishes, adapt=adapt, search_s=times.search_s)
+    run = simulate_adaptive(
+        cost, found, duration_s=times.duration_s, interval_s=times.interval_s, plan=plan
+    )
+    ordered = sorted(run.latencies_s)
+    quantiles = {"p50": ordered[len(ordered) // 2], "p99": ordered[int(0.99 * len(ordered))]}
+    latency_s = {"mean": run.mean_s, **quantiles}
+    notes = list_notes(cost.cluster, times.duration_s)
+    payload = {
+        "planner": planner,
+        "requests": len(run.latencies_s),
+        "latency_s": latency_s,
+        "changes": describe_changes(run.changes),
+    }
+    if notes:
+        payload["notes"] = [" ".join(note.split()) for note in notes]
+    line = (
+        f"Latency:     {format_seconds(run.mean_s)} on average of {len(ordered)} requests in"
+        f" {times.duration_s:g} s, p50 {format_seconds(quantiles['p50'])},"
+        f" p99 {format_seconds(quantiles['p99'])}"
+    )
+    return Reply(payload, [*show_changes(run.changes), line, *notes])
 
 
 def graph_title(loaded: Any) -> str:

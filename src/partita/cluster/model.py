@@ -182,6 +182,14 @@ class Cluster:
             ),
         )
 
+    def with_time_scale(self, factor: float) -> Cluster:
+        """Return the cluster whose traces run ``factor`` times as fast."""
+        links = [
+            replace(link, trace=tuple((time_s / factor, rate) for time_s, rate in link.trace))
+            for link in self.links
+        ]
+        return replace(self, links=tuple(links))
+
     def with_bandwidth(self, bytes_per_s: Mapping[tuple[str, str], float]) -> Cluster:
         """Return the cluster with other constant bandwidths for the given ordered pairs."""
         links = [

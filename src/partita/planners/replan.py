@@ -160,7 +160,13 @@ def make_finder(plan: Plan, planner: str = "best", budget_s: float = 3.0) -> Fin
         planner: One of :func:`partita.planners.planner_names`.
         budget_s: Most seconds of a search.
     """
-    options = PlanOptions(
+    options = make_options(plan, budget_s)
+    return lambda cost: find_plan(cost, planner=planner, options=options).plan
+
+
+def make_options(plan: Plan, budget_s: float = 3.0) -> PlanOptions:
+    """Return the wishes that a plan was made with, and a budget."""
+    return PlanOptions(
         objective=plan.objective,  # type: ignore[arg-type]
         budget_s=budget_s,
         seed=plan.seed,
@@ -168,7 +174,6 @@ def make_finder(plan: Plan, planner: str = "best", budget_s: float = 3.0) -> Fin
         keep_on=plan.keep_on,
         wires=plan.wires,
     )
-    return lambda cost: find_plan(cost, planner=planner, options=options).plan
 
 
 def make_method(

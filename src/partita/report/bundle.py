@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from partita.execution import Report
+from partita.execution import Change, Report
 from partita.plan import Plan
 
 
@@ -66,6 +66,7 @@ class ReportBundle:
         best_single_device: Its name.
         worth_splitting: Whether the planner found the division faster than that device.
         comparison: Other planners on the same profiles.
+        changes: Changes of plan during the measured run.
         facts: Further lines of the summary: name and value.
     """
 
@@ -79,4 +80,5 @@ class ReportBundle:
     best_single_device: str = ""
     worth_splitting: bool | None = None
     comparison: tuple[Contender, ...] = ()
+    changes: tuple[Change, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()

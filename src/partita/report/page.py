@@ -7,6 +7,7 @@ from importlib import resources
 from partita.report import tables
 from partita.report.bars import chart_busy, chart_comparison, draw_bars
 from partita.report.bundle import Checked, ReportBundle
+from partita.report.changes import tabulate_changes
 from partita.report.markup import Markup, element, join
 from partita.report.palette import write_variables
 from partita.report.scale import shorten
@@ -40,6 +41,7 @@ def _list_sections(bundle: ReportBundle) -> list[Markup]:
     parts = [_draw_tiles(bundle), *map(_draw_table, drawn)]
     if any(runs):
         parts.append(_draw_table(tables.tabulate_run(*runs)))
+        parts.append(_draw_table(tabulate_changes(bundle.changes)))
         parts.append(_draw_timeline(lay_out(*runs)))
         busy = chart_busy(*runs)
         if busy.rows:
