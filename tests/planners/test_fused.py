@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations, pairwise
 
 import pytest
+from onnx import helper
 
 from partita.planners import Evaluator, PlanOptions
 from partita.planners.fused import MOST_PLACES, FusedBlocks
@@ -82,3 +83,21 @@ def test_places_are_few() -> None:
     blocks = FusedBlocks(view, (1.0, 1.0))
     assert len(blocks.places) == MOST_PLACES
     assert {0, 60} <= set(blocks.places)
+
+
+def test_outputs_of_divided_layers_go_straight_to_the_requester() -> None:
+    """Heads that are divided answer in parts; only what later layers read is gathered at home."""
+    parts = [
+        *conv("a", "x", "t", (4, 4, 3, 3)),
+        *conv("head", "t", "y", (8, 4, 3, 3)),
+        helper.make_node("GlobalAveragePool", ["t"], ["z"], name="mean"),
+    ]
+    cost = make_cost(
+        make_graph(parts, {"x": (1, 4, 8, 8)}, ["y", "z"]), 1e9, 1e9, 1e9, bandwidth=1e6
+    )
+    view = fit_view(Evaluator(cost, PlanOptions()), ("d1", "d2"))
+    end = view.outline.row_runs()[-1][1]
+    sent = view.crossing(end)
+    assert (sent.gathered, sent.answered, sent.late) == (4 * 64 * 4, 8 * 64 * 4, 4 * 4)
+    rest_s = FusedBlocks(view, (1.0, 1.0)).rest_s(end, "d1")
+    assert rest_s == pytest.approx(sent.answered / 2 / 1e6)

@@ -44,14 +44,13 @@ def choose_draft(view: LinearView) -> Draft:
 def _share_vectors(view: LinearView) -> Iterator[tuple[float, ...]]:
     """Yield shares by capability alone, and by capability with the way in and out."""
     yield tuple(view.capability[device] for device in view.devices)
-    outline = view.outline
-    end = last_rows(outline)
+    end = last_rows(view.outline)
     work = view.work(0, end)
-    sizes = [sum(view.sizes[t] for t in outline.live(place)) for place in (0, end)]
+    image, sent = view.crossing(0).gathered, view.crossing(end)
     unit_s = [
         view.compute_s(device, work)
-        + view.transfer_s(view.requester, device, sizes[0])
-        + view.transfer_s(device, view.requester, sizes[1])
+        + view.transfer_s(view.requester, device, image)
+        + view.transfer_s(device, view.requester, sent.gathered + sent.answered)
         for device in view.devices
     ]
     if min(unit_s) > 0:

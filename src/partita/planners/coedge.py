@@ -174,7 +174,7 @@ class _Program:
     """The linear program of the devices that are left.
 
     Columns: the share of each device, then the seconds of sending the input, of each layer and of
-    gathering the last map; a step is over when its last device is.
+    sending the last maps; a step is over when its last device is.
 
     Args:
         view: What the method sees.
@@ -187,17 +187,23 @@ class _Program:
         self.active = tuple(active)
         self.devices = [view.devices[number] for number in active]
         end = last_rows(view.outline)
-        crossing = [sum(view.sizes[t] for t in view.outline.live(place)) for place in (0, end)]
-        self.slopes = [[view.transfer_s(view.requester, d, crossing[0]) for d in self.devices]]
+        sent = view.crossing(end)
+        image = view.crossing(0).gathered
+        self.slopes = [[view.transfer_s(view.requester, d, image) for d in self.devices]]
         self.fixed = [[0.0] * len(self.devices)]
         for halo in halos:
             self.slopes.append([view.compute_s(d, halo.work) for d in self.devices])
             self.fixed.append([self._halo_s(halo, place) for place in range(len(self.devices))])
-        self.slopes.append([view.transfer_s(d, view.fastest, crossing[1]) for d in self.devices])
+        self.slopes.append(
+            [
+                view.transfer_s(d, view.fastest, sent.gathered)
+                + view.transfer_s(d, view.requester, sent.answered)
+                for d in self.devices
+            ]
+        )
         self.fixed.append([0.0] * len(self.devices))
-        answer = sum(view.sizes[tensor] for tensor in view.outline.graph.outputs)
         rest_s = view.compute_s(view.fastest, view.work(end, len(view.outline)))
-        self.rest_s = rest_s + view.transfer_s(view.fastest, view.requester, answer)
+        self.rest_s = rest_s + view.transfer_s(view.fastest, view.requester, sent.late)
 
     def _halo_s(self, halo: Halo, place: int) -> float:
         """Return the seconds in which a device gets its halo from those before and after it."""

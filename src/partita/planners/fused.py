@@ -130,16 +130,19 @@ class FusedBlocks:
 
     def rest_s(self, position: int, home: str) -> float:
         """Return the seconds to gather what crosses, run the rest at home, and answer."""
-        view, outline = self.view, self.outline
-        crossing = sum(view.sizes.get(tensor, 0) for tensor in outline.live(position))
-        total = sum(self.shares)
-        gather_s = max(
-            view.transfer_s(device, home, crossing * share / total)
-            for device, share in zip(view.devices, self.shares, strict=True)
+        view = self.view
+        sent = view.crossing(position)
+        parts = [share / sum(self.shares) for share in self.shares]
+        gather_s, answer_s = (
+            max(
+                view.transfer_s(device, target, size * part)
+                for device, part in zip(view.devices, parts, strict=True)
+            )
+            for target, size in ((home, sent.gathered), (view.requester, sent.answered))
         )
-        answer = sum(view.sizes.get(tensor, 0) for tensor in outline.graph.outputs)
-        work_s = view.compute_s(home, view.work(position, len(outline)))
-        return gather_s + work_s + view.transfer_s(home, view.requester, answer)
+        work_s = view.compute_s(home, view.work(position, len(self.outline)))
+        late_s = view.transfer_s(home, view.requester, sent.late)
+        return max(answer_s, gather_s + work_s + late_s)
 
     def best_ends(self, home: str, *, until: int | None = None) -> tuple[tuple[int, ...], float]:
         """Return where blocks should end for the least sum, and that sum in seconds.

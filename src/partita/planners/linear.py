@@ -26,6 +26,21 @@ ALIKE = 1e-6
 
 
 @dataclass(frozen=True)
+class Crossing:
+    """What is sent when division ends at a place, in bytes.
+
+    Attributes:
+        gathered: Read by the layers after it, so that their device needs it whole.
+        answered: Outputs made before it: each device sends its part to the requester.
+        late: Outputs made after it.
+    """
+
+    gathered: int
+    answered: int
+    late: int
+
+
+@dataclass(frozen=True)
 class LinearView:
     """Devices and links as straight lines through the origin.
 
@@ -71,6 +86,18 @@ class LinearView:
             return 0.0
         rate = self.bandwidth.get((source, target), 0.0)
         return size_bytes / rate if rate > 0 else float("inf")
+
+    def crossing(self, place: int) -> Crossing:
+        """Return what is sent when division ends before the layer at ``place``."""
+        graph, live = self.outline.graph, self.outline.live(place)
+        after = {
+            tensor for name in self.outline.order[place:] for tensor in graph.layer(name).inputs
+        }
+        return Crossing(
+            gathered=sum(self.sizes.get(tensor, 0) for tensor in live if tensor in after),
+            answered=sum(self.sizes[tensor] for tensor in graph.outputs if tensor in live),
+            late=sum(self.sizes[tensor] for tensor in graph.outputs if tensor not in live),
+        )
 
     def averaged(self) -> LinearView:
         """Return the view of a method that takes all devices and all links for equal."""
