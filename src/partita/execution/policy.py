@@ -31,6 +31,8 @@ from partita.execution.track import Track
 
 #: Answers that are remembered for a comparison.
 _ANSWERS = 256
+#: Drifts that are named in a reason.
+_NAMED = 2
 
 
 class Policy:
@@ -130,7 +132,7 @@ class Policy:
         is_due = every_s is not None and now_s - self._last_search_s >= every_s
         if not drifts and not is_due:
             return []
-        why = "; ".join(drifts) or f"{every_s:g} s have passed"
+        why = _name_drifts(drifts) or f"{every_s:g} s have passed"
         begins = [track.since_s for track in self._tracks() if track.since_s is not None]
         self._drift_s = min(begins, default=now_s - self.options.window_s)
         for track in self._tracks():
@@ -141,18 +143,20 @@ class Policy:
         return [Replan(self.belief, why)]
 
     def _find_drifts(self, now_s: float) -> list[str]:
-        """Return the drifts that last, in words."""
+        """Return the drifts that last, in words, the largest first."""
         hold_s = self.options.hold_s
-        found = [
-            f"link {source} → {target} at {track.present / track.believed:.0%} of its rate"
-            for (source, target), track in self._links.items()
-            if track.has_lasted(now_s, hold_s)
-        ]
-        return found + [
-            f"device {name} takes {track.present / track.believed:.2f} times as long"
-            for name, track in self._devices.items()
-            if track.has_lasted(now_s, hold_s)
-        ]
+        found: list[tuple[float, str]] = []
+        for (source, target), track in self._links.items():
+            if track.has_lasted(now_s, hold_s):
+                share = track.present / track.believed
+                words = f"link {source} → {target} at {share:.0%} of its rate"
+                found.append((-abs(math.log(share)), words))
+        for name, track in self._devices.items():
+            if track.has_lasted(now_s, hold_s):
+                share = track.present / track.believed
+                words = f"device {name} takes {share:.2f} times as long"
+                found.append((-abs(math.log(share)), words))
+        return [words for _, words in sorted(found)]
 
     def _probes(self, now_s: float) -> list[Probe]:
         """Return the link that was silent for longest, if that is too long."""
@@ -260,3 +264,9 @@ class Policy:
 
     def _tracks(self) -> tuple[Track, ...]:
         return (*self._links.values(), *self._devices.values())
+
+
+def _name_drifts(drifts: list[str]) -> str:
+    """Return the largest drifts, and how many more there are."""
+    more = len(drifts) - _NAMED
+    return "; ".join(drifts[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
