@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -258,7 +259,7 @@ def test_weights_depend_on_the_seed_alone() -> None:
         ("yolov2", {"size": 300}),
     ],
 )
-def test_bad_requests_are_refused(name: str, wrong: dict[str, int]) -> None:
+def test_bad_requests_are_refused(name: str, wrong: dict[str, Any]) -> None:
     """An unknown name or a number out of range is an error that says what is allowed."""
     with pytest.raises(
         ModelError, match=r"it has vgg16|at least \d+ is allowed|multiples of 32 are"
