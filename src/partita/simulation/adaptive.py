@@ -125,10 +125,11 @@ def simulate_adaptive(
             f"duration {duration_s} s must be above 0, interval {interval_s} s not below"
         )
     run = _Run(World(cost, slowness), method, plan)
-    arrival_s = 0.0
+    arrival_s, count = 0.0, 0
     while arrival_s < duration_s:
         answer_s = run.answer(arrival_s)
-        arrival_s = arrival_s + interval_s if interval_s else answer_s
+        count += 1
+        arrival_s = count * interval_s if interval_s else answer_s
     return run.finish()
 
 
