@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from partita.execution import Durations, LinkSpec
 from partita.program import Compute, Load, Program, Receive, Send
+from partita.program.credits import drop_needless_credits
 from tests.program_builder import Piece, ProgramBuilder, When
 
 ROWS = 4
@@ -118,7 +119,8 @@ def programs(
     """Draw programs over one to four devices with skips, several readers, parts and replicas."""
     routed = draw(st.booleans()) if replicas is None else replicas
     loose = draw(st.booleans()) if unread is None else unread
-    return make_program(draw(st.integers(0, 2**32)), replicas=routed, unread=loose)
+    program = make_program(draw(st.integers(0, 2**32)), replicas=routed, unread=loose)
+    return drop_needless_credits(program) if draw(st.booleans()) else program
 
 
 @st.composite

@@ -41,6 +41,12 @@ class RandomWorld:
         self.program = program
         self.dice = random.Random(seed)
         self.streams = {stream.id: stream for stream in program.streams}
+        self.received = {
+            step.write: step.stream
+            for part in program.devices
+            for step in part.steps
+            if isinstance(step, Receive)
+        }
         self.steps = {step.id: step for part in program.devices for step in part.steps}
         self.machines = {
             part.device: Machine(part, program.streams, program.in_flight, loaders=2)
@@ -116,6 +122,9 @@ class RandomWorld:
                 self.start(device, action)
             elif isinstance(action, Free):
                 self.live.remove((action.buffer, action.request))
+                stream = self.received.get(action.buffer)
+                if stream is not None and not self.streams[stream].credit:
+                    self.under_way[stream] -= 1
             elif isinstance(action, GiveCredit):
                 self.under_way[action.stream] -= 1
                 source = self.streams[action.stream].source
@@ -135,7 +144,8 @@ class RandomWorld:
             assert (step.read, action.request) in self.live
             stream = self.streams[step.stream]
             self.under_way[stream.id] += 1
-            assert self.under_way[stream.id] <= stream.credit, "credit is never exceeded"
+            limit = stream.credit or self.program.in_flight
+            assert self.under_way[stream.id] <= limit, "credit is never exceeded"
             arrived = Arrived(stream.id, action.request, self.routes[action.request])
             self.pending.append((stream.target, arrived))
         elif not isinstance(step, Receive):
@@ -260,4 +270,4 @@ def test_live_pieces_are_bounded_by_credits(program: Program, seed: int) -> None
         streams = {stream.id: stream for stream in _streams_of(program, part.device)}
         for step in part.steps:
             if isinstance(step, Receive):
-                assert most[step.write] <= streams[step.stream].credit
+                assert most[step.write] <= (streams[step.stream].credit or program.in_flight)

@@ -94,7 +94,7 @@ FAULTS: dict[str, Callable[[Program], Program]] = {
     "needs one Receive on 'd1', has them on": lambda p: without(p, "d1", Receive),
     "needs one Send on 'd1'": lambda p: edit_stream(p, source="d1"),
     "from 'd0' to itself": lambda p: edit_stream(p, target="d0"),
-    "has credit 0, at least 1": lambda p: edit_stream(p, credit=0),
+    "has credit -1, at least 0": lambda p: edit_stream(p, credit=-1),
     "unknown wire format 'pigeon'": lambda p: edit_stream(p, wire="pigeon"),
     "counts 15 bytes": lambda p: edit_stream(p, wire_bytes=15),
     "is used when ((0, 1),)": lambda p: edit_stream(p, when=((0, 1),)),

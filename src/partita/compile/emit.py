@@ -18,6 +18,7 @@ from partita.graph.fragment import BlobStore, Fragment, FragmentWriter, Held
 from partita.plan import Plan
 from partita.program import FragmentInfo, Program
 from partita.program.check import check_program, find_leaks
+from partita.program.credits import drop_needless_credits
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def write_fragments(graph: Graph, layout: Layout) -> Compiled:
         )
         for one in fragments
     )
-    program = msgspec.structs.replace(layout.program, fragments=infos)
+    program = drop_needless_credits(msgspec.structs.replace(layout.program, fragments=infos))
     return Compiled(program, {one.hash: one.graph for one in fragments}, store.blobs)
 
 

@@ -38,7 +38,7 @@ class Machine:
     An idle lane takes the oldest request's ready step, then program order. Requests are numbered
     from 0 without gaps; every step serves them in that order, unless the program has replicas (the
     requests carry a route). A ``Send`` waits for a credit of its own stream only, and never holds
-    up other streams meanwhile.
+    up other streams meanwhile; streams of credit 0 need none.
 
     Args:
         program: The device's steps and buffers.
@@ -163,10 +163,12 @@ class Machine:
             raise ValueError(f"{event} came before")
         if not table.for_route(route).active[index]:
             raise ValueError(f"{event} is not on its request's route")
-        if self._unread[stream] >= table.streams[stream].credit:
-            raise ValueError(f"{event} exceeds the stream's {table.streams[stream].credit} credits")
+        credit = table.streams[stream].credit
+        if credit:
+            if self._unread[stream] >= credit:
+                raise ValueError(f"{event} exceeds the stream's {credit} credits")
+            self._unread[stream] += 1
         request = self._open(number, route)
-        self._unread[stream] += 1
         self._make_ready(number, request, index)
 
     def _on_credited(self, stream: int) -> None:

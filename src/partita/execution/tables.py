@@ -45,6 +45,7 @@ class StepTable:
         self.writer_of = {b: i for i, writes in enumerate(self.writes) for b in writes}
         self.receive_of: dict[int, int] = {}
         self.send_of: dict[int, int] = {}
+        #: Per step, the stream that it needs a credit of; per buffer, the stream to give one back.
         self.send_stream: list[int | None] = [None] * len(self.steps)
         self.credit_back: list[int | None] = [None] * len(self.buffers)
         self.feeds = [i for i, step in enumerate(self.steps) if isinstance(step, Feed)]
@@ -55,10 +56,12 @@ class StepTable:
         for index, step in enumerate(self.steps):
             if isinstance(step, Send):
                 self.send_of[step.stream] = index
-                self.send_stream[index] = step.stream
+                if self.streams[step.stream].credit:
+                    self.send_stream[index] = step.stream
             elif isinstance(step, Receive):
                 self.receive_of[step.stream] = index
-                self.credit_back[place[step.write]] = step.stream
+                if self.streams[step.stream].credit:
+                    self.credit_back[place[step.write]] = step.stream
         self._routes: dict[Route, RouteTable] = {}
 
     def _lane_of(self, step: Step) -> int:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
 
+from partita.program.credits import streams_read_before_answer
 from partita.program.steps import (
     Buffer,
     Choice,
@@ -98,6 +99,7 @@ def _check_streams(program: Program) -> Iterator[str]:
                     yield f"step {step.id} on {part.device!r} uses unknown stream {step.stream}"
                 else:
                     ends[step.stream][type(step)].append((part.device, step))
+    settled = streams_read_before_answer(program)
     for stream in program.streams:
         name = f"stream {stream.id} ({stream.tensor!r})"
         for kind, device in ((Send, stream.source), (Receive, stream.target)):
@@ -109,14 +111,16 @@ def _check_streams(program: Program) -> Iterator[str]:
                 if sorted(step.when) != sorted(stream.when):
                     yield f"{name} is used when {stream.when}, step {step.id} when {step.when}"
         yield from _check_stream(program, stream, name)
+        if stream.credit == 0 and stream.id not in settled:
+            yield f"{name} has no credit, but may be unread when its request is answered"
 
 
 def _check_stream(program: Program, stream: Stream, name: str) -> Iterator[str]:
     if stream.source == stream.target:
         yield f"{name} goes from {stream.source!r} to itself"
-    if stream.credit < 1:
-        yield f"{name} has credit {stream.credit}, at least 1 is needed"
-    if program.routes and stream.credit < program.in_flight:
+    if stream.credit < 0:
+        yield f"{name} has credit {stream.credit}, at least 0 is needed"
+    if program.routes and 0 < stream.credit < program.in_flight:
         yield f"{name} has credit {stream.credit}, replicas need {program.in_flight}"
     if stream.wire not in WIRE_FORMATS:
         yield f"{name} has unknown wire format {stream.wire!r}"
