@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -25,7 +26,7 @@ from partita.execution.policy import Policy
 
 LINK = ("a", "b")
 OPTIONS = AdaptOptions(
-    threshold=0.25, hold_s=3.0, window_s=2.0, pause_s=2.0, trial=4, worse=0.05, probe_s=1e9
+    threshold=0.25, hold_s=3.0, window_s=2.0, pause_s=2.0, trial=4, worse=0.05, probe_s=math.inf
 )
 
 
@@ -218,6 +219,23 @@ def test_silent_links_are_probed_one_at_a_time() -> None:
     assert set(probed) == {LINK, ("b", "a")}
     assert len(probed) <= 20
     assert any(isinstance(d, Replan) for d in seen)
+
+
+def test_a_search_waits_for_the_links_that_were_not_measured_since() -> None:
+    """What slowed one link may have slowed others: the belief holds what probes find there."""
+    other = ("b", "a")
+    options = AdaptOptions(probe_s=1000.0, hold_s=2.0, window_s=1.0)
+    policy = Policy(Belief({LINK: 100.0, other: 100.0}), "first", options)
+    seen: list[Decision] = []
+    for tick in range(40):
+        rate = 100.0 if tick < 10 else 20.0
+        for decision in policy.handle(tick / 2, Measured({LINK: rate})):
+            seen.append(decision)
+            if isinstance(decision, Probe):
+                seen += policy.handle(tick / 2, Measured({decision.pair: 10.0}))
+    assert seen[0] == Probe(other)
+    assert isinstance(seen[1], Replan)
+    assert seen[1].belief.rates == {LINK: 20.0, other: 10.0}
 
 
 def test_a_period_replans_without_drift() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from partita.leader import DeployOptions, Expected, Session, adapt, deploy
 from partita.worker import control
 
 OPTIONS = AdaptOptions(
-    threshold=0.5, hold_s=0.1, window_s=0.02, pause_s=0.0, trial=3, worse=0.2, probe_s=1e9
+    threshold=0.5, hold_s=0.1, window_s=0.02, pause_s=0.0, trial=3, worse=0.2, probe_s=math.inf
 )
 FAST, SLOW = 20_000.0, 1_000.0
 BEGIN_S = 0.06

@@ -33,6 +33,8 @@ from partita.execution.track import Track
 _ANSWERS = 256
 #: Drifts that are named in a reason.
 _NAMED = 2
+#: A search waits at most so many times the hold time for links that were not measured since.
+_PATIENCE = 2
 
 
 class Policy:
@@ -130,17 +132,30 @@ class Policy:
         drifts = self._find_drifts(now_s)
         every_s = self.options.every_s
         is_due = every_s is not None and now_s - self._last_search_s >= every_s
-        if not drifts and not is_due:
+        if not is_due and (not drifts or self._is_half_seen(now_s)):
             return []
         why = _name_drifts(drifts) or f"{every_s:g} s have passed"
-        begins = [track.since_s for track in self._tracks() if track.since_s is not None]
-        self._drift_s = min(begins, default=now_s - self.options.window_s)
+        begin_s = self._begin_of_drift()
+        self._drift_s = now_s - self.options.window_s if begin_s is None else begin_s
         for track in self._tracks():
             track.accept()
         self._state = "searching"
         self._last_search_s = now_s
         self.changes.append(Change(now_s, why))
         return [Replan(self.belief, why)]
+
+    def _begin_of_drift(self) -> float | None:
+        """Return since when anything has been off; None where nothing is."""
+        begins = [track.since_s for track in self._tracks() if track.since_s is not None]
+        return min(begins, default=None)
+
+    def _is_half_seen(self, now_s: float) -> bool:
+        """Whether to wait for probes: what made one link drift may have made others, too."""
+        begin_s = self._begin_of_drift()
+        if begin_s is None or math.isinf(self.options.probe_s):
+            return False
+        is_unseen = any(track.seen_s < begin_s for track in self._links.values())
+        return is_unseen and now_s - begin_s < _PATIENCE * self.options.hold_s
 
     def _find_drifts(self, now_s: float) -> list[str]:
         """Return the drifts that last, in words, the largest first."""
@@ -161,13 +176,16 @@ class Policy:
     def _probes(self, now_s: float) -> list[Probe]:
         """Return the link that was silent for longest, if that is too long."""
         patience_s = self.options.probe_s
+        if math.isinf(patience_s):
+            return []
+        begin_s = self._begin_of_drift() if self._state == "watching" else None
         stale: list[tuple[float, Pair]] = []
         for pair, track in self._links.items():
             first_s = self._probed_s.setdefault(pair, now_s - patience_s / 2)
-            since_s = now_s - max(track.seen_s, first_s)
+            last_s = max(track.seen_s, first_s)
             allowed_s = patience_s / 4 if track.is_unconfirmed else patience_s
-            if since_s >= allowed_s:
-                stale.append((-since_s, pair))
+            if now_s - last_s >= allowed_s or (begin_s is not None and last_s < begin_s):
+                stale.append((last_s, pair))
         if not stale:
             return []
         pair = min(stale)[1]

@@ -10,34 +10,23 @@ from partita.units import format_seconds
 
 
 def tabulate_changes(changes: Sequence[Change]) -> TableData:
-    """Return one row per search: when, why, what came of it, and latencies of both plans."""
+    """Return one row per search: when, why, what came of it, and latencies, old and new."""
     rows = tuple(
         (
             f"{change.at_s:.1f} s",
             change.why,
             change.outcome + (f": {change.detail}" if change.detail else ""),
             format_seconds(change.search_s),
-            _show(None if change.switched_s is None else change.switched_s - change.at_s),
-            _show(change.predicted_old_s),
-            _show(change.predicted_new_s),
-            _show(change.measured_old_s),
-            _show(change.measured_new_s),
+            _pair(change.predicted_old_s, change.predicted_new_s),
+            _pair(change.measured_old_s, change.measured_new_s),
         )
         for change in changes
     )
-    columns = (
-        "at",
-        "why",
-        "outcome",
-        "search",
-        "in use after",
-        "old plan, predicted",
-        "new, predicted",
-        "old, measured",
-        "new, measured",
-    )
+    columns = ("at", "why", "outcome", "search", "predicted, old → new", "measured, old → new")
     return drop_empty(TableData("Changes of plan", columns, rows, text_columns=3))
 
 
-def _show(seconds: float | None) -> str:
-    return NOTHING if seconds is None else format_seconds(seconds)
+def _pair(old_s: float | None, new_s: float | None) -> str:
+    if old_s is None and new_s is None:
+        return NOTHING
+    return " → ".join(NOTHING if s is None else format_seconds(s) for s in (old_s, new_s))
