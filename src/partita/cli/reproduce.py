@@ -74,7 +74,7 @@ def register(app: typer.Typer) -> None:
             repeats=repeats,
         )
         figures = find_figures(paper, figure or ())
-        kept = ResultCache(cache or _usual_cache())
+        kept = ResultCache(cache or usual_cache())
         return print_reply(make_figures(paper, figures, study, kept, output), as_json=json)
 
 
@@ -98,7 +98,8 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _usual_cache() -> Path:
+def usual_cache() -> Path:
+    """Return where results are kept unless told: a folder of the user's cache."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "partita" / "reproduce"
 

@@ -22,6 +22,7 @@ Advance = Callable[[str], None]
 RANDOMISED = ("distredge", "distredge_published")
 #: What travels lossy: tensors of single precision, so that all have the paper's half precision.
 _WIDE = "float32"
+_UNDIVIDED = {"none", "everywhere"}
 
 
 class Bench:
@@ -52,14 +53,19 @@ class Bench:
         options = CostOptions(precision=self.study.precision)
         return CostModel(self.graph(model), find_cluster(scenario), options=options)
 
+    def seeds(self, planner: str) -> tuple[int, ...]:
+        """Return the seeds that a method is run with: one where it does not draw."""
+        return self.study.seeds if planner in RANDOMISED else (0,)
+
+    def settings(self, planner: str) -> dict[str, Setting]:
+        """Return what the study says of a method."""
+        learns = planner in RANDOMISED and self.study.episodes is not None
+        return {"episodes": self.study.episodes or 0} if learns else {}
+
     def run(self, scenario: str, model: str, planner: str, **settings: Setting) -> Series:
         """Return a method's outcomes: one per seed where it draws, else one."""
-        seeds: tuple[int, ...] = (0,)
-        if planner in RANDOMISED:
-            seeds = self.study.seeds
-            if self.study.episodes is not None:
-                settings.setdefault("episodes", self.study.episodes)
-        cases = [Case(scenario, model, planner, seed, settings) for seed in seeds]
+        told = self.settings(planner) | settings
+        cases = [Case(scenario, model, planner, seed, told) for seed in self.seeds(planner)]
         return Series(tuple(self.measure(case) for case in cases))
 
     def measure(self, case: Case) -> Outcome:
@@ -96,12 +102,12 @@ class Bench:
         cost = self.cost(case.scenario, case.model)
         return find_plan(cost, planner=case.planner, options=self.options(case))
 
-    def options(self, case: Case) -> PlanOptions:
-        """Return what a case's planner is told."""
+    def options(self, case: Case, *, budget_s: float | None = None) -> PlanOptions:
+        """Return what a case's planner is told; the study's budget unless another is given."""
         tensors = self.graph(case.model).tensors.values()
         wires = {spec.name: self.study.wire for spec in tensors if spec.dtype == _WIDE}
         return PlanOptions(
-            budget_s=self.study.budget_s,
+            budget_s=self.study.budget_s if budget_s is None else budget_s,
             seed=case.seed,
             wires=wires,
             method={f"{case.planner}.{key}": str(value) for key, value in case.settings.items()},
@@ -126,6 +132,7 @@ class Bench:
             compute_s=compute_times(one, providers),
             transmission_s=transmission_times(one, cost.cluster),
             stages=len(found.plan.stages),
+            axes=tuple(sorted({stage.axis for stage in found.plan.stages} - _UNDIVIDED)),
             search_s=found.search_s,
             evaluations=found.evaluations,
         )

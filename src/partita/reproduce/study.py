@@ -69,6 +69,7 @@ class Outcome(msgspec.Struct, frozen=True):
         compute_s: Per provider, what it computes for one image.
         transmission_s: Per provider, the time for which a piece to or from it is under way.
         stages: Stages of the plan (the paper's layer-volumes, and what runs after them).
+        axes: Along what the plan's stages are divided, in alphabetical order.
         search_s: Planning time on this machine.
         evaluations: Plans that were priced.
         fault: Why there is no plan; empty when there is one, and then the rest holds.
@@ -79,6 +80,7 @@ class Outcome(msgspec.Struct, frozen=True):
     compute_s: dict[str, float] = {}
     transmission_s: dict[str, float] = {}
     stages: int = 0
+    axes: tuple[str, ...] = ()
     search_s: float = 0.0
     evaluations: int = 0
     fault: str = ""
