@@ -14,7 +14,15 @@ from partita.compile.check import check_plan
 from partita.errors import InfeasibleError
 from partita.graph import Graph
 from partita.plan import dump_plan
-from partita.planners import Evaluator, PlanOptions, Result, best, find_plan, planner_names
+from partita.planners import (
+    Evaluator,
+    PlanOptions,
+    Result,
+    best,
+    find_plan,
+    get_planner,
+    planner_names,
+)
 from partita.planners.draft import DraftStage
 from partita.simulation import simulate
 from tests.planners.fakes import (
@@ -27,6 +35,8 @@ from tests.planners.fakes import (
 
 #: Enough evaluations for small networks; time never ends these searches.
 OPTIONS = PlanOptions(budget_s=1000.0, max_evaluations=150)
+#: Those that train take longer, and keep the rules in tests of their own.
+QUICK = [name for name in planner_names() if get_planner(name).cost != "training"]
 
 
 def _draw(seed: int, kinds: str = "ccr") -> FakeCost:
@@ -48,7 +58,7 @@ def _draw(seed: int, kinds: str = "ccr") -> FakeCost:
     )
 
 
-@pytest.mark.parametrize("name", planner_names())
+@pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize("seed", range(4))
 def test_every_planner_keeps_the_rules(name: str, seed: int) -> None:
     """Plans are sound, repeatable, priced as the simulation runs them, and beat no bound."""
@@ -73,7 +83,7 @@ def test_best_is_no_worse_than_any_other(seed: int) -> None:
     """The planner to use is as good as each of the others."""
     cost = _draw(200 + seed, "crg")
     chosen = find_plan(cost, options=OPTIONS)
-    for name in planner_names():
+    for name in QUICK:
         try:
             other = find_plan(cost, planner=name, options=OPTIONS)
         except InfeasibleError:

@@ -8,8 +8,11 @@ import pytest
 
 from partita.cluster import Cluster, Device
 from partita.errors import InfeasibleError, PlanError
-from partita.planners import PlanOptions, find_plan, planner_names
+from partita.planners import PlanOptions, find_plan, get_planner, planner_names
 from tests.planners.fakes import FakeCost, make_chain, make_cost, make_gated, unlinked
+
+#: Those that train take longer, and have tests of their own.
+QUICK = [name for name in planner_names() if get_planner(name).cost != "training"]
 
 
 def test_unknown_planner_lists_the_known_ones() -> None:
@@ -64,7 +67,7 @@ def test_no_device_with_enough_memory_is_infeasible() -> None:
     """With memory for no part of the network the error names a device and exits with 3."""
     graph = make_chain(2)
     cluster = Cluster.of([Device("d0", memory_bytes=10), Device("d1", memory_bytes=10)])
-    for name in planner_names():
+    for name in QUICK:
         with pytest.raises(InfeasibleError, match="does not fit on device 'd") as caught:
             find_plan(FakeCost(graph, cluster, {"d0": 1e8, "d1": 1e8}), planner=name)
         assert caught.value.exit_code == 3
@@ -84,7 +87,7 @@ def test_tensor_kept_on_the_camera_stays() -> None:
     """The layer that reads a kept input runs where the input is, whatever the planner."""
     cost = make_cost(make_chain(3), 1e7, 1e9, bandwidth=1e9)
     options = PlanOptions(keep_on={"x": "d0"})
-    for name in planner_names():
+    for name in QUICK:
         plan = find_plan(cost, planner=name, options=options).plan
         first = next(stage for stage in plan.stages if "c0" in stage.layers)
         assert [shard.device for shard in first.shards] == ["d0"]

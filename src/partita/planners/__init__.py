@@ -7,6 +7,7 @@ from partita.planners import (
     cut,
     deeperthings,
     deepthings,
+    distredge,
     exhaustive,
     mednn,
     modnn,
@@ -35,7 +36,7 @@ from partita.planners.outline import Outline
 #: Importing a method registers it.
 _METHODS = (single, cut, rows, exhaustive, best)
 #: Those of the literature, to be compared with.
-_PUBLISHED = (coedge, modnn, mednn, deepthings, deeperthings, aofl, offload)
+_PUBLISHED = (coedge, modnn, mednn, deepthings, deeperthings, aofl, offload, distredge)
 
 __all__ = [
     "OBJECTIVES",

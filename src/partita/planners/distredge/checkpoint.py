@@ -1,0 +1,92 @@
+"""Actor and critic as files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from partita.errors import PlanError
+from partita.planners.distredge.agent import Weights
+from partita.planners.distredge.observation import LAYER_FACTS
+
+#: Written into every file; other numbers are refused.
+FORMAT = 1
+_KEYS = {"format", "providers", "time_unit_s", "weights"}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Actor and critic, and what their states mean.
+
+    Attributes:
+        providers: Devices that a state tells of.
+        time_unit_s: Seconds that count as 1 in states and rewards.
+        weights: Of both networks and their targets.
+    """
+
+    providers: int
+    time_unit_s: float
+    weights: Weights
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint.
+
+    Raises:
+        PlanError: The file cannot be written.
+    """
+    content = {
+        "format": FORMAT,
+        "providers": checkpoint.providers,
+        "time_unit_s": checkpoint.time_unit_s,
+        "weights": {name: dict(part) for name, part in checkpoint.weights.items()},
+    }
+    try:
+        torch.save(content, path)
+    except (OSError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise PlanError(
+            f"Checkpoint '{path}' cannot be written: {reason}.", subject=str(path)
+        ) from None
+
+
+def load_checkpoint(path: Path, providers: int) -> Checkpoint:
+    """Return a checkpoint for a cluster with so many providers.
+
+    Only tensors and plain values are read from the file; it cannot run code.
+
+    Raises:
+        PlanError: There is no such file, it is no checkpoint, or it is for another state size.
+    """
+    content = _read(path)
+    found = content["providers"]
+    if found != providers:
+        raise PlanError(
+            f"Checkpoint '{path}' is for {found} providers (states of {found + LAYER_FACTS}), the"
+            f" cluster has {providers} (states of {providers + LAYER_FACTS}). Train anew for this"
+            " cluster.",
+            subject=str(path),
+        )
+    return Checkpoint(found, content["time_unit_s"], content["weights"])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = torch.load(path, weights_only=True)
+    except OSError as error:
+        reason = error.strerror or "it is no file"
+        raise PlanError(
+            f"Checkpoint '{path}' cannot be read: {reason}.", subject=str(path)
+        ) from None
+    except Exception:  # what damaged files raise is torch's own affair
+        content = None
+    if not isinstance(content, dict) or set(content) != _KEYS or content["format"] != FORMAT:
+        raise PlanError(
+            f"Checkpoint '{path}' is not one that 'distredge' saved. Train anew, with"
+            " --set distredge.save=FILE.",
+            subject=str(path),
+        )
+    return content

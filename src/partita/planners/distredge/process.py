@@ -1,0 +1,192 @@
+"""The split process: one volume after the other is divided, and time passes on the devices.
+
+What the paper models as a Markov decision process (section IV-C1), without a learner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from partita.errors import PlanError
+from partita.planners.base import StepCosts
+from partita.planners.distredge.lcpss import PartitionOptions, find_partition
+from partita.planners.distredge.places import Volume
+from partita.planners.distredge.settings import DistrEdgeSettings
+from partita.planners.draft import Draft, DraftStage, whole_stages
+from partita.planners.evaluate import Evaluator
+from partita.planners.quick import ImpossibleError, QuickPricer
+
+#: Remembered states; beyond, all are forgotten.
+MOST_STATES = 6000
+#: Where each device's part of one volume starts, and the end: rows of its highest output.
+Cuts = tuple[int, ...]
+
+
+class SplitProcess:
+    """Drafts made volume by volume, and what they take.
+
+    Layers without rows between two volumes (a mean over space and what follows it) belong to the
+    later one and run on every device that has rows of it. What comes after the last volume runs on
+    the device with the largest part of that.
+
+    Args:
+        evaluator: The network, the devices and the price of plans.
+        volumes: In order; together all layers with rows. At least one.
+    """
+
+    def __init__(self, evaluator: Evaluator, volumes: Sequence[Volume]) -> None:
+        self.evaluator = evaluator
+        self.volumes = tuple(volumes)
+        self.devices = evaluator.devices
+        outline = evaluator.outline
+        self.heights = tuple(outline.rows(one.start, one.stop) for one in self.volumes)
+        self._clock = SplitClock(evaluator) if isinstance(evaluator.cost, StepCosts) else None
+        self._latencies: dict[tuple[Cuts, ...], tuple[float, ...]] = {}
+
+    def draft(self, decisions: Sequence[Cuts]) -> Draft:
+        """Return the draft of the first volumes, or the whole one when all are decided."""
+        stages: list[DraftStage] = []
+        reached = 0
+        for volume, cuts in zip(self.volumes, decisions, strict=False):
+            busy = tuple(d for d, rows in zip(self.devices, _sizes(cuts), strict=True) if rows)
+            stages += self._between(reached, volume.start, busy)
+            stages.append(DraftStage(volume.start, volume.stop, "rows", self.devices, cuts))
+            reached = volume.stop
+        if len(decisions) < len(self.volumes):
+            return tuple(stages)
+        outline = self.evaluator.outline
+        home = self.home(decisions[-1])
+        return (*stages, *whole_stages(outline, reached, len(outline), home))
+
+    def home(self, last: Cuts) -> str:
+        """Return the device that runs the rest: that with most rows of the last volume."""
+        sizes = _sizes(last)
+        return self.devices[sizes.index(max(sizes))]
+
+    def latencies(self, decisions: Sequence[Cuts]) -> tuple[float, ...]:
+        """Return per device when it has computed its parts of the volumes decided so far, seconds.
+
+        Where it has none, when it had finished the one before. Exact where each device's steps run
+        in the order of the volumes on links of their own; else as if they did, which concerns what
+        a learner sees, never the latency of a whole plan.
+        """
+        if not decisions or self._clock is None:
+            return self._rough(decisions)
+        try:
+            return self._clock.finish_s(self.draft(decisions))
+        except ImpossibleError:
+            return self._rough(decisions)
+
+    def latency_s(self, decisions: Sequence[Cuts]) -> float:
+        """Return the seconds of one request, all volumes decided; infinite where impossible.
+
+        By the cost model, as every planner's plans are priced; or measured, where the options say
+        how.
+        """
+        draft = self.draft(decisions)
+        predicted_s = self.evaluator.latency_of(draft)
+        measure = self.evaluator.options.measure
+        if measure is None or predicted_s == float("inf"):
+            return predicted_s
+        return measure(self.evaluator.plan(draft, planner="distredge"))
+
+    def explain(self, decisions: Sequence[Cuts]) -> PlanError | None:
+        """Return why a whole plan is impossible; None when it is not."""
+        try:
+            self.evaluator.estimate(self.draft(decisions))
+        except PlanError as error:
+            return error
+        return None
+
+    def _rough(self, decisions: Sequence[Cuts]) -> tuple[float, ...]:
+        """Return latencies as if each volume began when all devices have ended the one before."""
+        if not decisions:
+            return (0.0,) * len(self.devices)
+        before = self.latencies(decisions[:-1])
+        stage = self.draft(decisions)[-1]
+        start_s, found = max(before), list(before)
+        for number, device in enumerate(self.devices):
+            boxes = self.evaluator.drafter.boxes(stage, number)
+            if not all(box.is_empty for box in boxes.values()):
+                layers = self.evaluator.outline.layers(stage.start, stage.stop)
+                work = self.evaluator.outline.works.stage(layers, boxes)
+                found[number] = start_s + self.evaluator.cost.work_s(device, work)
+        return tuple(found)
+
+    def _between(self, start: int, stop: int, devices: tuple[str, ...]) -> Iterator[DraftStage]:
+        outline = self.evaluator.outline
+        position = start
+        while position < stop:
+            after = position + 1
+            if position in outline.pins:
+                yield from whole_stages(outline, position, after, outline.pins[position])
+            elif outline.kinds[position] == "reduce":
+                yield DraftStage(position, after, "reduce", devices)
+            else:
+                while after < stop and self._is_plain(after):
+                    after += 1
+                yield DraftStage(position, after, "everywhere", devices)
+            position = after
+
+    def _is_plain(self, position: int) -> bool:
+        outline = self.evaluator.outline
+        return position not in outline.pins and outline.kinds[position] != "reduce"
+
+
+def find_process(evaluator: Evaluator, settings: DistrEdgeSettings) -> SplitProcess | None:
+    """Return the split process of the volumes that LC-PSS chooses.
+
+    None where there is nothing to decide: one provider, or no layer that can be divided in rows.
+    """
+    devices = len(evaluator.devices)
+    options = PartitionOptions(
+        devices=devices,
+        alpha=settings.alpha,
+        decisions=settings.decisions,
+        scores=settings.scores,
+        seed=evaluator.options.seed,
+    )
+    volumes = find_partition(evaluator.outline, options).volumes
+    return SplitProcess(evaluator, volumes) if volumes and devices > 1 else None
+
+
+class SplitClock(QuickPricer):
+    """Tells when devices are free after the first stages of a draft.
+
+    Steps are thought to run in the order of the program; links to be their own.
+
+    Args:
+        evaluator: Costs, boxes and options.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        cost = evaluator.cost
+        if not isinstance(cost, StepCosts):
+            raise TypeError("costs must tell the parts of a message")
+        super().__init__(cost, evaluator.drafter, evaluator.options)
+        self._root.ordered = False
+        names = cost.cluster.names
+        self._places = [names.index(device) for device in evaluator.devices]
+
+    def finish_s(self, draft: Draft) -> tuple[float, ...]:
+        """Return per device when its last step is done.
+
+        Raises:
+            ImpossibleError: The draft breaks a rule.
+        """
+        self._forget()
+        state = self._root
+        for block in self._blocks.of(draft):
+            state = self._after(state, block)
+        return tuple(state.free_s[place] for place in self._places)
+
+    def _forget(self) -> None:
+        """Forget what was remembered when it is much."""
+        if self._count > MOST_STATES:
+            self._root.next.clear()
+            self._count = 0
+
+
+def _sizes(cuts: Cuts) -> list[int]:
+    return [after - before for before, after in pairwise(cuts)]

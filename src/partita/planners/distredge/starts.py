@@ -1,0 +1,44 @@
+"""Plans by simple rules, with which the repaired method begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from partita.planners.distredge.process import Cuts, SplitProcess
+from partita.planners.draft import share_cuts
+from partita.planners.rows import device_speeds
+
+
+def start_plans(process: SplitProcess) -> tuple[tuple[Cuts, ...], ...]:
+    """Return plans with the same shares for all volumes, each once.
+
+    Equal; by speed; by speed and bandwidth together; everything on one device, for each device.
+    """
+    return tuple(
+        dict.fromkeys(
+            tuple(share_cuts(shares, height) for height in process.heights)
+            for shares in _share_vectors(process)
+        )
+    )
+
+
+def _share_vectors(process: SplitProcess) -> Iterator[Sequence[float]]:
+    count = len(process.devices)
+    yield (1.0,) * count
+    speeds = device_speeds(process.evaluator)
+    yield speeds
+    rates = [_bandwidth(process, device) for device in process.devices]
+    if sum(rates) > 0:
+        yield rates
+        yield [speed * rate for speed, rate in zip(speeds, rates, strict=True)]
+    for chosen in range(count):
+        yield [float(number == chosen) for number in range(count)]
+
+
+def _bandwidth(process: SplitProcess, device: str) -> float:
+    """Return a device's mean bandwidth to the others, relative to the fastest link."""
+    links = [one for one in process.evaluator.cluster.links if device in (one.source, one.target)]
+    fastest = max((one.bandwidth_bytes_per_s for one in process.evaluator.cluster.links), default=0)
+    if not links or fastest in (0, float("inf")):
+        return 0.0
+    return sum(one.bandwidth_bytes_per_s for one in links) / len(links) / fastest
