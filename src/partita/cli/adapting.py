@@ -9,9 +9,7 @@ import typer
 
 AdaptOpt = Annotated[
     bool,
-    typer.Option(
-        "--adapt", help="Watch links and step times; change the plan when they drift."
-    ),
+    typer.Option("--adapt", help="Watch links and step times; change the plan when they drift."),
 ]
 ThresholdOpt = Annotated[
     float,
@@ -27,14 +25,18 @@ TimeScaleOpt = Annotated[
 ]
 
 
-def make_options(threshold: float, hold_s: float, budget_s: float) -> Any:
+def make_options(threshold: float, hold_s: float, budget_s: float, planner: str) -> Any:
     """Return when to change the plan.
 
     Raises:
         InputError: A number is out of range.
+        PlanError: There is no such planner.
     """
     from partita.errors import InputError
     from partita.execution import AdaptOptions
+    from partita.planners import get_planner
+
+    get_planner(planner)
 
     for flag, value, least in (
         ("--threshold", threshold, 0.01),

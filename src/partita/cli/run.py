@@ -105,7 +105,7 @@ def register(app: typer.Typer) -> None:
 
         if requests < 1 or warm_up < 0:
             raise InputError("--requests must be at least 1 and --warm-up at least 0.")
-        options = make_options(threshold, hold, budget)
+        options = make_options(threshold, hold, budget, planner)
         loaded = read_plan(plan, model, cluster, shape)
         loaded = replace(loaded, cluster=scale_traces(loaded.cluster, time_scale))
         graph = loaded.graph
@@ -157,7 +157,8 @@ def open_session(
     from partita.planners.replan import Replanner
 
     compiled = compile_plan(loaded.graph, loaded.plan, loaded.cluster)
-    options = DeployOptions(planner=loaded.plan.planner, seed=loaded.plan.seed)
+    plan = loaded.plan
+    options = DeployOptions(planner=plan.planner, seed=plan.seed, reference_s=cost.reference_s)
     say("connecting to the workers")
     with open_endpoint(loaded.cluster, access) as endpoint:
         say("measuring what messages cost")

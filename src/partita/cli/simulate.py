@@ -76,7 +76,7 @@ def register(app: typer.Typer) -> None:
 
         if requests < 1:
             raise InputError("--requests must be at least 1.", subject="--requests")
-        options = make_options(threshold, hold, budget)
+        options = make_options(threshold, hold, budget, planner)
         loaded = read_plan(plan, model, cluster, shape)
         loaded = replace(loaded, cluster=scale_traces(loaded.cluster, time_scale))
         cost = read_cost(loaded.graph, loaded.cluster, profile, estimator)

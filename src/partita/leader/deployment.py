@@ -60,7 +60,9 @@ class DeployOptions:
         wait_s: Longest wait for missing workers.
         load_s: Longest wait for all fragments to be loaded and timed.
         repeats: Runs per fragment when an emulated device is calibrated.
-        rounds: How often each emulated device is calibrated; the quickest run of all counts.
+        rounds: How often each emulated device is calibrated, apart in time.
+        reference_s: The pace of the machine when it was profiled (``CostModel.reference_s``), which
+            emulated devices then keep; 0 takes the machine as it is.
         trace: Whether workers keep what each lane did when.
         deadline_s: A run in which no step finishes for so long ends.
         silence_s: A worker not heard of for so long is lost.
@@ -72,6 +74,7 @@ class DeployOptions:
     load_s: float = 120.0
     repeats: int = 5
     rounds: int = 3
+    reference_s: float = 0.0
     trace: bool = True
     deadline_s: float = 30.0
     silence_s: float = 1.75
@@ -178,7 +181,8 @@ class Deployment:
         self._wait(device, "load")
 
     def _time(self, device: str) -> None:
-        self._crew.tell(device, "calibrate", Calibrate(self.epoch, self.options.repeats))
+        order = Calibrate(self.epoch, self.options.repeats, self.options.reference_s)
+        self._crew.tell(device, "calibrate", order)
         self._wait(device, "calibrate")
 
     def _wait(self, device: str, what: str) -> None:

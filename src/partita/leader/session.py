@@ -40,6 +40,7 @@ class Session:
         infos: Mapping[str, Info],
         options: DeployOptions,
         replan: Replan | None = None,
+        *,
         adapting: tuple[Planning, AdaptOptions] | None = None,
     ) -> None:
         self._crew = crew

@@ -44,4 +44,4 @@ def deploy(
     infos = crew.greet()
     deployment = Deployment(compiled, crew, options)
     deployment.prepare(infos)
-    return Session(crew, deployment, infos, options, replan, adapting)
+    return Session(crew, deployment, infos, options, replan, adapting=adapting)
