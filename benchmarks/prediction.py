@@ -26,7 +26,7 @@ from partita.errors import PlanError
 from partita.fabric import Endpoint
 from partita.graph import Graph, load_graph
 from partita.lab import start_lab
-from partita.leader import deploy, refine_cost
+from partita.leader import DeployOptions, deploy, refine_cost
 from partita.plan import Plan
 from partita.planners import PlanOptions, find_plan
 from partita.profile import MeasureOptions, measure_profile
@@ -77,7 +77,8 @@ def try_plan(
     """Return predicted and measured latency, the median of ``requests``."""
     layout = cost.layout(plan)
     predicted = simulate(layout.program, cost.price(layout), requests=requests)
-    with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint) as session:
+    options = DeployOptions(reference_s=cost.reference_s)
+    with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint, options) as session:
         session.run([inputs] * 2, in_flight=1)
         session.run([inputs] * requests, in_flight=1)
         measured = session.report()

@@ -108,6 +108,29 @@ def test_short_fragments_are_timed_more_often() -> None:
     assert runner.calibrate(1) == pytest.approx(0.003)
 
 
+class ScriptedPace:
+    """A machine whose pace is told beforehand."""
+
+    wanted_s = 0.001
+
+    def __init__(self, paces_s: Sequence[float]) -> None:
+        self.paces_s = list(paces_s)
+
+    def now_s(self) -> float:
+        """Return the next pace."""
+        return self.paces_s.pop(0)
+
+
+def test_the_machines_own_pace_is_taken_out() -> None:
+    """Timed while the machine is half as fast, a fragment keeps its time at the wanted pace."""
+    engine, _ = make([0.02] * 4 + [0.04] * 4 + [0.03] * 4, 2)
+    runner = engine.load(b"", {})
+    pace = ScriptedPace([0.001, 0.001, 0.002, 0.002, 0.001, 0.001])
+    assert runner.calibrate(1, pace) == pytest.approx(0.02)
+    assert runner.calibrate(1, pace) == pytest.approx(0.02)
+    assert runner.calibrate(1, pace) == pytest.approx(0.02), "the median of three"
+
+
 def test_stretch_adds_the_missing_time() -> None:
     """Work of 2 ms on a device 8 times slower gets 14 ms more."""
     clock = VirtualClock()

@@ -144,7 +144,7 @@ def _measure(
     from partita.cli.output import say
     from partita.cli.replies import describe_report
     from partita.compile import compile_plan
-    from partita.leader import deploy
+    from partita.leader import DeployOptions, deploy
 
     runs, advance = how
     inputs = draw_inputs(cost.graph, runs + 1, 0)
@@ -152,7 +152,8 @@ def _measure(
         advance(done, len(entries), f"running {entry['planner']}")
         say(f"running '{entry['planner']}'")
         compiled = compile_plan(cost.graph, entry["plan"], cost.cluster)
-        with deploy(compiled, endpoint) as session:
+        options = DeployOptions(reference_s=cost.reference_s)
+        with deploy(compiled, endpoint, options) as session:
             session.run(inputs[:1], in_flight=1)
             session.begin_traces()
             session.run(inputs[1:])

@@ -134,6 +134,14 @@ class CostModel:
         here = given.get(ANY_DEVICE)
         return (here, device.slow_down) if here is not None else (None, 1.0)
 
+    @property
+    def reference_s(self) -> float:
+        """The pace of this machine when it was profiled; 0 where its profile is not in use."""
+        here = self.profiles
+        if not isinstance(here, Profile):
+            here = (here or {}).get(ANY_DEVICE)
+        return 0.0 if here is None else here.reference_s
+
     def _check_model(self, device: Device, profile: Profile) -> None:
         if profile.model_hash != self.graph.hash:
             raise ClusterError(

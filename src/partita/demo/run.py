@@ -16,10 +16,10 @@ from partita.demo.whole import Array, compare_outputs, run_whole
 from partita.fabric import Endpoint
 from partita.graph import load_graph
 from partita.lab import start_lab
-from partita.leader import deploy, refine_cost
+from partita.leader import DeployOptions, deploy, refine_cost
 from partita.leader.exactness import Difference
 from partita.plan import Plan
-from partita.planners import Costs, PlanOptions, find_plan
+from partita.planners import PlanOptions, find_plan
 from partita.profile import MeasureOptions, measure_profile
 from partita.simulation import simulate
 
@@ -82,7 +82,7 @@ def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -
 
 
 def _try_plan(
-    endpoint: Endpoint, cost: Costs, plan: Plan, requests: Sequence[Answer]
+    endpoint: Endpoint, cost: CostModel, plan: Plan, requests: Sequence[Answer]
 ) -> tuple[Trial, list[Answer]]:
     """Return a plan's predicted and measured run, one request after the other, and its answers."""
     layout = build_layout(cost.graph, plan, cost.cluster)
@@ -93,7 +93,8 @@ def _try_plan(
         in_flight=1,
         planner=plan.planner,
     )
-    with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint) as session:
+    options = DeployOptions(reference_s=cost.reference_s)
+    with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint, options) as session:
         session.run([requests[0]] * WARM_RUNS, in_flight=1)
         answers = session.run(requests, in_flight=1)
         measured = session.report()

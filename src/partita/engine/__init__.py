@@ -3,6 +3,7 @@
 from partita.engine.base import Array, Blob, Engine, Runner, make_inputs
 from partita.engine.null import NullEngine, NullRunner
 from partita.engine.ort import OrtEngine, OrtOptions, OrtRunner, check_graph
+from partita.engine.reference import Reference
 from partita.engine.slowed import Slowdown, SlowedEngine, SlowedRunner
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "OrtEngine",
     "OrtOptions",
     "OrtRunner",
+    "Reference",
     "Runner",
     "Slowdown",
     "SlowedEngine",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 import weakref
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from partita.engine.base import Array, Blob, Engine, Runner, make_inputs
 from partita.program import TensorSpec
@@ -12,6 +14,19 @@ from partita.waiting import Clock, MonotonicClock, yield_to_others
 #: Short fragments are timed until their runs took this long together, or this many runs.
 _CALIBRATION_S = 0.03
 _MOST_RUNS = 40
+
+
+class Pace(Protocol):
+    """How fast the machine is.
+
+    Attributes:
+        wanted_s: What the reference took on the machine that is emulated.
+    """
+
+    wanted_s: float
+
+    def now_s(self) -> float:
+        """Return what the reference takes at the moment."""
 
 
 class Slowdown:
@@ -93,18 +108,34 @@ class SlowedRunner:
         self.outputs: tuple[TensorSpec, ...] = inner.outputs
         self.providers: tuple[str, ...] = inner.providers
         self.alone_s: float | None = None
+        self._found: list[float] = []
         self._inner = inner
         self._slow_down = slow_down
 
-    def calibrate(self, count: int = 5) -> float:
-        """Return and keep the fragment's own latency, in seconds: the least of some runs.
+    def calibrate(self, count: int = 5, reference: Pace | None = None) -> float:
+        """Return and keep the fragment's own latency, in seconds.
 
-        The least, of earlier calls too, because whatever else the machine does can only add to a
-        run. Short fragments run more often, until they took ``_CALIBRATION_S`` together.
+        Of the runs of one call the least counts, because whatever else the machine does can only
+        add to a run; short fragments run more often, until they took ``_CALIBRATION_S`` together.
+        Of several calls the least counts, or with a reference, which takes out the machine's own
+        pace, the median.
 
         Args:
             count: Least number of runs, after two that warm up.
+            reference: The machine's pace, and what it shall be.
         """
+        before_s = reference.now_s() if reference else 0.0
+        least_s = self._time(count)
+        if reference is None:
+            self._found.append(least_s)
+            self.alone_s = min(self._found)
+            return self.alone_s
+        paces_s = (before_s + reference.now_s()) / 2
+        self._found.append(least_s * reference.wanted_s / paces_s)
+        self.alone_s = statistics.median(self._found)
+        return self.alone_s
+
+    def _time(self, count: int) -> float:
         arrays = make_inputs(self.inputs)
         for _ in range(2):
             self._inner.run(arrays)
@@ -113,8 +144,7 @@ class SlowedRunner:
             start_s = self._slow_down.clock.now_s()
             self._inner.run(arrays)
             times.append(self._slow_down.clock.now_s() - start_s)
-        self.alone_s = min([*times] if self.alone_s is None else [*times, self.alone_s])
-        return self.alone_s
+        return min(times)
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """Return the outputs, not before the slowed latency has passed.

@@ -109,7 +109,7 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
         network = options.network or cluster.lab.network
         if network == "netns":
             places = stack.enter_context(open_namespaces(cluster))
-            # Shared memory goes around namespaces; links would not be emulated at all.
+            # Sockets of this host go around namespaces; links would not be emulated at all.
             options = replace(options, local_sockets=False, shaped=False)
             plan = LabPlan(cluster, options, directory, places)
         else:

@@ -92,6 +92,7 @@ class Profile(msgspec.Struct, frozen=True):
         model_hash: Hash of the graph that was measured.
         wires: Per wire format.
         message_s: What one message costs on the device's fabric beyond the link, where measured.
+        reference_s: What the engine's reference took at the pace that all times are given in.
     """
 
     device: str
@@ -106,6 +107,7 @@ class Profile(msgspec.Struct, frozen=True):
     runs: RunCost = RunCost()
     wires: dict[str, WireCost] = {}
     message_s: float = 0.0
+    reference_s: float = 0.0
     schema: int = SCHEMA_VERSION
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 
+from partita.engine import Reference
 from partita.graph import Graph
 from partita.graph.fragment import BlobStore
 from partita.graph.regions import RegionMap
@@ -45,6 +46,7 @@ _BATCH = 8
 #: A run is undisturbed when its thread had the processor for this share of the time.
 _CLEAN_SHARE = 0.97
 _MIN_CLEAN = 3
+_REFERENCE_ROUNDS = 5
 
 
 def measure_profile(
@@ -88,6 +90,7 @@ def measure_profile(
         layers={layer.name: state.layers[layer.name] for layer in graph.layers},
         runs=fit_runs(state),
         wires=measure_wires(),
+        reference_s=state.reference_s,
     )
     if progress is not None:
         progress(len(segments), len(segments), "done")
@@ -112,6 +115,11 @@ class _Measurement:
         self.regions = RegionMap(graph)
         self.samples: dict[str, dict[int, Sample]] = {}
         self.blocked: set[str] = set()
+        self.reference = Reference()
+        if not state.reference_s:
+            state.reference_s = min(self.reference.time_s() for _ in range(_REFERENCE_ROUNDS))
+        #: Turns seconds at the machine's present pace into seconds at the profile's.
+        self.pace = 1.0
 
     def measure(self, layers: Sequence[str]) -> None:
         """Measure one segment at all its extents."""
@@ -125,9 +133,12 @@ class _Measurement:
             ]
             for probe in probes:
                 probe.warm_up(self.options)
+            paces = [self.reference.time_s()]
             for _ in range(self.options.rounds):
                 for probe in probes:
                     probe.run_round()
+                paces.append(self.reference.time_s())
+            self.pace = self.state.reference_s / min(paces)
             for probe in probes:
                 self.collect(probe, probe.finish())
 
@@ -163,6 +174,7 @@ class _Measurement:
         for place, (name, boxes) in enumerate(probe.piece.layers):
             times = [run.layers[place] for run in trace.runs]
             seconds = runs.typical_s([run.layers[place] for run in runs.runs])
+            seconds *= self.pace
             sample = Sample(self.box_rows(boxes), seconds, len(times), _spread_s(times))
             nodes_s += sample.seconds
             known = self.samples.setdefault(name, {})
@@ -175,11 +187,15 @@ class _Measurement:
             (self.state.enter, [run.enter for run in runs.runs]),
             (self.state.leave, [run.leave for run in runs.runs]),
         ):
-            found = _fold_borders(borders, runs)
+            found = [
+                Border(b.size_bytes, b.seconds * self.pace) for b in _fold_borders(borders, runs)
+            ]
             collected += found
             nodes_s += sum(border.seconds for border in found)
         if probe.walls:
-            self.state.walls.append(Wall(min(probe.walls), nodes_s, len(probe.piece.layers)))
+            self.state.walls.append(
+                Wall(min(probe.walls) * self.pace, nodes_s, len(probe.piece.layers))
+            )
         self.state.loads.append(Loading(probe.weight_bytes, probe.load_s))
 
     def box_rows(self, boxes: dict[str, Region]) -> int:

@@ -73,6 +73,7 @@ class State(msgspec.Struct):
 
     Attributes:
         key: Hash of model, options and engine; another key makes the rest worthless.
+        reference_s: The pace that all times are brought to.
     """
 
     key: str
@@ -81,6 +82,7 @@ class State(msgspec.Struct):
     leave: list[Border] = []
     walls: list[Wall] = []
     loads: list[Loading] = []
+    reference_s: float = 0.0
 
 
 def state_key(graph: Graph, options: MeasureOptions) -> str:

@@ -234,7 +234,7 @@ class Worker:
 
         error = ""
         try:
-            calibrate(runtime, order.repeats, tick)
+            calibrate(runtime, order.repeats, tick, order.reference_s)
         except Exception as fault:  # travels to the leader as a message
             error = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
         self._jobs[order.epoch] = Progress(False, done, total, error)

@@ -94,10 +94,15 @@ class OfEpoch(msgspec.Struct, frozen=True):
 
 
 class Calibrate(msgspec.Struct, frozen=True):
-    """Time every step of an epoch alone, ``repeats`` times."""
+    """Time every step of an epoch alone, ``repeats`` times.
+
+    Attributes:
+        reference_s: What the reference took when the machine was profiled; 0 where it was not.
+    """
 
     epoch: int
     repeats: int
+    reference_s: float = 0.0
 
 
 class Progress(msgspec.Struct, frozen=True):

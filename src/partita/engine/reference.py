@@ -1,0 +1,74 @@
+"""A fixed piece of work that says how fast this machine is at the moment.
+
+The speed of a shared machine wanders by a tenth and more within minutes. What is timed beside the
+reference, and divided by it, wanders much less.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from partita.engine.ort import CPU, OrtEngine
+
+_CHANNELS, _EXTENT, _KERNEL = 64, 56, 3
+_RUNS = 10
+_FLOAT, _INTS = 1, 7
+
+
+class Reference:
+    """A convolution of 116 million multiply-accumulates on one thread."""
+
+    def __init__(self) -> None:
+        self._runner = OrtEngine(1, (CPU,)).load(reference_model(), {})
+        rng = np.random.default_rng(0)
+        self._arrays = [rng.random(spec.shape, np.float32) for spec in self._runner.inputs]
+        self._runner.run(self._arrays)
+
+    def time_s(self, runs: int = _RUNS) -> float:
+        """Return the least seconds of some runs: what else the machine does only adds to them."""
+        times = []
+        for _ in range(runs):
+            start_s = time.perf_counter()
+            self._runner.run(self._arrays)
+            times.append(time.perf_counter() - start_s)
+        return min(times)
+
+
+def reference_model() -> bytes:
+    """Return the convolution as an ONNX model, written without the onnx package."""
+    image = (1, _CHANNELS, _EXTENT, _EXTENT)
+    weights = (_CHANNELS, _CHANNELS, _KERNEL, _KERNEL)
+    pads = b"".join(_number(8, _KERNEL // 2) for _ in range(4))
+    attribute = _part(1, b"pads") + pads + _number(20, _INTS)
+    names = _part(1, b"i0") + _part(1, b"i1") + _part(2, b"o0")
+    node = names + _part(4, b"Conv") + _part(5, attribute)
+    graph = _part(1, node) + _part(2, b"reference")
+    graph += _part(11, _value(b"i0", image)) + _part(11, _value(b"i1", weights))
+    graph += _part(12, _value(b"o0", image))
+    return _number(1, 8) + _part(7, graph) + _part(8, _number(2, 17))
+
+
+def _value(name: bytes, shape: tuple[int, ...]) -> bytes:
+    dims = b"".join(_part(1, _number(1, extent)) for extent in shape)
+    tensor = _number(1, _FLOAT) + _part(2, dims)
+    return _part(1, name) + _part(2, _part(1, tensor))
+
+
+def _part(field: int, payload: bytes) -> bytes:
+    """Return a field of bytes in the protobuf encoding."""
+    return _varint(field << 3 | 2) + _varint(len(payload)) + payload
+
+
+def _number(field: int, value: int) -> bytes:
+    """Return a field with a number."""
+    return _varint(field << 3) + _varint(value)
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*found, value))
