@@ -47,6 +47,7 @@ COMMANDS: dict[str, list[str]] = {
     "run": ["run", "p.json", "--requests", "2", "--check", "-o", "answers", "--report", "report"],
     "doctor": ["doctor"],
     "compare": ["compare", "m.onnx", "--cluster", "pair.toml", "--planners", "single,equal_rows"],
+    "reproduce": ["reproduce", "distredge", "--figure", "11", "-o", "charts"],
     "error": ["inspect", "missing.onnx"],
 }
 

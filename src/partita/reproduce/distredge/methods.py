@@ -102,7 +102,7 @@ def ratio_table(grid: Grid, title: str, what: str, paper: Callable[[str], str]) 
     rows: list[tuple[Cell, ...]] = [
         (
             place.title,
-            name,
+            name.removeprefix("DistrEdge "),
             *(grid.ratio(place.title, method, each) for each in BASELINES),
             grid.over_best(place.title, method),
             paper(place.title),
@@ -110,7 +110,7 @@ def ratio_table(grid: Grid, title: str, what: str, paper: Callable[[str], str]) 
         for place in grid.places
         for method, name in DISTREDGE.items()
     ]
-    columns = (what, "of", *BASELINES.values(), "best of them", "paper")
+    columns = (what, "DistrEdge", *BASELINES.values(), "best of them", "paper")
     return Table(f"{title}: DistrEdge over each method", columns, tuple(rows), text_columns=2)
 
 
