@@ -131,7 +131,7 @@ def test_exhaustive_refuses_large_networks_with_a_count() -> None:
     """The oracle says how many plans there would be, and exits with 3."""
     cost = make_cost(make_chain(6), *[1e8] * 4)
     with pytest.raises(
-        InfeasibleError, match=r"would look at \d{6,} plans or more, allowed are 200000"
+        InfeasibleError, match=r"would look at \d{7,} plans or more, allowed are 1000000"
     ):
         find_plan(cost, planner="exhaustive")
 

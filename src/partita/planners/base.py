@@ -83,6 +83,9 @@ class StepCosts(Costs, Protocol):
     def watts_busy(self, device: str) -> float:
         """Return a device's power while it computes."""
 
+    def busy_s(self, layout: Layout) -> Mapping[str, float]:
+        """Return the seconds that each device computes per request."""
+
 
 @dataclass(frozen=True)
 class PlanOptions:
@@ -98,6 +101,11 @@ class PlanOptions:
         wires: Wire format per tensor, where it is not to travel raw.
         devices: Names of the devices that may compute; the cluster's providers when None.
         max_evaluations: Most plans a search may price; None for what the number of devices asks.
+        axes: Along which ``best`` may divide stages: some of ``rows``, ``tiles`` and
+            ``output_channels``; all when None.
+        compress: Wire format that tensors of floating point may travel in where that is faster;
+            None keeps them raw.
+        energy_limits: Most joules of one request, by device.
         method: Settings of single methods: values by ``planner.setting``, as text.
         measure: Runs a plan and returns its seconds per request, for methods that learn from real
             runs; the cost model's prediction when None.
@@ -111,6 +119,9 @@ class PlanOptions:
     wires: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] | None = None
     max_evaluations: int | None = None
+    axes: tuple[str, ...] | None = None
+    compress: str | None = None
+    energy_limits: Mapping[str, float] = field(default_factory=dict)
     method: Mapping[str, str] = field(default_factory=dict)
     measure: Callable[[Plan], float] | None = None
 

@@ -8,12 +8,13 @@ from contextlib import suppress
 from partita.errors import PlanError
 from partita.planners.base import Found, PlannerCost, Status, get_planner, planner_names, register
 from partita.planners.climb import Climber
-from partita.planners.draft import Draft
+from partita.planners.draft import Draft, DraftStage
 from partita.planners.evaluate import Evaluator
 from partita.planners.exhaustive import Space
 from partita.planners.moves import Moves, prune
 from partita.planners.rows import device_speeds, divide_rows
 from partita.planners.single import single_drafts
+from partita.planners.sweep import Sweep
 from partita.planners.volumes import Volumes
 
 #: Planners of these costs run for every network; others only where their space is this small.
@@ -21,6 +22,8 @@ ALWAYS: tuple[PlannerCost, ...] = ("cheap",)
 SMALL_SPACE = 3000
 #: Part of the time budget after which no more starts are made.
 STARTS_SHARE = 0.5
+#: Part of the evaluations that the sweep may take, and how many of its drafts are starts.
+SWEEP_SHARE, MOST_SWEPT = 0.25, 6
 #: Part of the evaluations that first climbs may take.
 CLIMB_SHARE = 0.8
 #: Starts that local search climbs from.
@@ -34,17 +37,21 @@ def plan_best(evaluator: Evaluator) -> Found:
     Raises:
         InfeasibleError: No plan is possible.
     """
-    if Space(evaluator).count(SMALL_SPACE) <= SMALL_SPACE:
+    is_small = Space(evaluator).count(SMALL_SPACE) <= SMALL_SPACE
+    if is_small and evaluator.options.axes is None:
         found = get_planner("exhaustive").choose(evaluator)
         return Found(evaluator.best([found.draft, *_others(evaluator)]), "optimal")
-    starts = sorted(dict.fromkeys(_starts(evaluator)), key=evaluator.score)
-    best = evaluator.best(starts)
-    moves = Moves(evaluator.outline, evaluator.devices, device_speeds(evaluator))
+    starts = list(dict.fromkeys(_starts(evaluator)))
+    starts = sorted([*starts, *_swept(evaluator)], key=evaluator.score)
+    options = evaluator.options
+    moves = Moves(evaluator.outline, evaluator.devices, device_speeds(evaluator), options.axes)
     climber = Climber(evaluator, moves)
+    climbed = []
     for number, draft in enumerate(starts[:MOST_STARTS]):
         climber.start(draft)
         climber.climb(CLIMB_SHARE / (MOST_STARTS - number))
-        best = evaluator.best([best, climber.draft])
+        climbed.append(climber.draft)
+    best = evaluator.best([*climbed, *starts])
     climber.start(best)
     climber.wander()
     best = evaluator.best([prune(climber.draft), best])
@@ -67,8 +74,27 @@ def _starts(evaluator: Evaluator) -> Iterator[Draft]:
     yield from single_drafts(evaluator)
     with suppress(PlanError):
         yield divide_rows(evaluator, device_speeds(evaluator))
+    if evaluator.options.objective == "throughput":
+        yield from _replicas(evaluator)
     yield from _volumes(evaluator)
     yield from _others(evaluator)
+
+
+def _replicas(evaluator: Evaluator) -> Iterator[Draft]:
+    """Yield the whole network on several devices that take requests by turns."""
+    speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
+    ranked = sorted(evaluator.devices, key=lambda device: -speeds[device])
+    if evaluator.outline.pins or evaluator.options.in_flight < 2:
+        return
+    for count in range(2, len(ranked) + 1):
+        yield (DraftStage(0, len(evaluator.outline), "replica", tuple(ranked[:count])),)
+
+
+def _swept(evaluator: Evaluator) -> list[Draft]:
+    """Return the best drafts of a sweep over the layers, where drafts are priced quickly."""
+    if evaluator.quick is None or evaluator.options.objective != "latency":
+        return []
+    return Sweep(evaluator, evaluator.quick, evaluator.options.axes).run(SWEEP_SHARE)[:MOST_SWEPT]
 
 
 def _volumes(evaluator: Evaluator) -> Iterator[Draft]:

@@ -102,16 +102,21 @@ class Blocks:
 
     def of(self, draft: Draft) -> Iterator[Block]:
         """Yield the blocks of a draft, in order."""
-        for index, stage in enumerate(draft):
-            key: object = stage
-            owner = None
-            if stage.axis == "reduce":
-                owner = self._drafter.owner(draft[:index], stage)
-                key = (stage, owner)
-            found = self._blocks.get(key)
-            if found is None:
-                found = self._blocks[key] = self._make(stage, owner)
-            yield from found
+        for index in range(len(draft)):
+            yield from self._at(draft, index)
+
+    def last(self, draft: Draft) -> tuple[Block, ...]:
+        """Return the blocks of a draft's last stage."""
+        return self._at(draft, len(draft) - 1)
+
+    def _at(self, draft: Draft, index: int) -> tuple[Block, ...]:
+        stage = draft[index]
+        owner = self._drafter.owner(draft[:index], stage) if stage.axis == "reduce" else None
+        key: object = stage if stage.axis != "reduce" else (stage, owner)
+        found = self._blocks.get(key)
+        if found is None:
+            found = self._blocks[key] = self._make(stage, owner)
+        return found
 
     def dtype(self, tensor: str) -> str:
         """Return the type of a tensor, partial results included."""

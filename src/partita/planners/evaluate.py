@@ -60,14 +60,15 @@ class Evaluator:
         self.graph = cost.graph
         self.cluster = cost.cluster
         self.requester = cost.cluster.requester
-        for name in (*options.keep_on.values(), *(options.devices or ())):
+        named = (*options.keep_on.values(), *(options.devices or ()), *options.energy_limits)
+        for name in named:
             self.cluster.device(name)
         self.devices = tuple(options.devices or self.cluster.providers)
         self.outline = Outline(self.graph, options.keep_on, self.requester)
         self.drafter = Drafter(self.outline)
         self._quick = _make_quick(cost, self.drafter, options)
         self.evaluations = 0
-        self._began_s = time.monotonic()
+        self._began_s = time.thread_time()
         self._estimates: dict[Draft, Estimate | PlanError] = {}
         self._strains: dict[Draft, float] = {}
         self._slower: dict[Draft, float] = {}
@@ -76,8 +77,15 @@ class Evaluator:
         self._widest_bytes = 2 * sum(outputs[-2:])
         self._room_bytes = [d.memory_bytes - self._widest_bytes for d in self.cluster.devices]
         self._watts = _watts(cost)
+        names = self.cluster.names
+        self._limits = [(names.index(name), most) for name, most in options.energy_limits.items()]
         self._model = Identity(self.graph.name, self.graph.hash)
         self._where = Identity(self.cluster.name, self.cluster.hash)
+
+    @property
+    def quick(self) -> QuickPricer | None:
+        """The way of pricing without programs, where there is one."""
+        return self._quick
 
     @property
     def most_evaluations(self) -> int:
@@ -92,8 +100,8 @@ class Evaluator:
 
     @property
     def spent(self) -> float:
-        """The part of the time budget that is spent."""
-        return (time.monotonic() - self._began_s) / max(self.options.budget_s, 1e-9)
+        """The part of the budget that is spent, in seconds of this thread's computing."""
+        return (time.thread_time() - self._began_s) / max(self.options.budget_s, 1e-9)
 
     @property
     def is_exhausted(self) -> bool:
@@ -103,6 +111,10 @@ class Evaluator:
     def plan(self, draft: Draft, *, planner: str = "") -> Plan:
         """Return a draft as a plan."""
         return self._plan(self.drafter.stages(draft), planner)
+
+    def layout(self, plan: Plan) -> Layout:
+        """Return a plan's layout."""
+        return build_layout(self.graph, plan, self.cluster)
 
     def _plan(self, stages: tuple[Stage, ...], planner: str) -> Plan:
         options = self.options
@@ -139,7 +151,7 @@ class Evaluator:
                 price = quick.price(draft)
             except ImpossibleError:
                 price = None
-            if price is not None and self._fits(price):
+            if price is not None and self._fits(price) and self._saves(price):
                 self.evaluations += 1
                 self._strains[draft] = price.strain
                 return self._quick_estimate(price)
@@ -193,6 +205,11 @@ class Evaluator:
     def _fits(self, price: QuickPrice) -> bool:
         return all(map(le, price.load_bytes, self._room_bytes))
 
+    def _saves(self, price: QuickPrice) -> bool:
+        return all(
+            price.busy_s[number] * self._watts[number] <= limit for number, limit in self._limits
+        )
+
     def evaluate(self, plan: Plan, *, full: bool = True) -> Estimate:
         """Return a plan's predicted cost.
 
@@ -205,9 +222,10 @@ class Evaluator:
             InfeasibleError: A device has too little memory.
         """
         self.evaluations += 1
-        layout = build_layout(self.graph, plan, self.cluster)
+        layout = self.layout(plan)
         objective = self.options.objective
         needed = full or objective == "memory"
+        self._check_energy(layout)
         return Estimate(
             latency_s=latency_s(layout.program, self.cost.price(layout)),
             memory_bytes=self._check_memory(layout, needed=needed),
@@ -257,12 +275,16 @@ class Evaluator:
         """
         busy = dict.fromkeys(self.devices, 0.0)
         for stage in draft:
-            loads = self._loads.get(stage)
-            if loads is None:
-                loads = self._loads[stage] = self._stage_loads(stage)
-            for device, seconds in loads:
+            for device, seconds in self.loads(stage):
                 busy[device] = busy.get(device, 0.0) + seconds
         return max(busy.values())
+
+    def loads(self, stage: DraftStage) -> tuple[tuple[str, float], ...]:
+        """Return the seconds each device computes for a stage; sums over rows count nothing."""
+        found = self._loads.get(stage)
+        if found is None:
+            found = self._loads[stage] = self._stage_loads(stage)
+        return found
 
     def _stage_loads(self, stage: DraftStage) -> tuple[tuple[str, float], ...]:
         if stage.axis == "reduce":
@@ -298,6 +320,18 @@ class Evaluator:
             subject = first.subject if first else ""
             raise InfeasibleError(f"No plan is possible: {reason}", subject=subject)
         return best
+
+    def _check_energy(self, layout: Layout) -> None:
+        if not self._limits or not isinstance(self.cost, StepCosts):
+            return
+        for name, seconds in self.cost.busy_s(layout).items():
+            used, most = seconds * self.cost.watts_busy(name), self.options.energy_limits.get(name)
+            if most is not None and used > most:
+                raise InfeasibleError(
+                    f"Plan asks too much energy of device '{name}': {used:.3g} J per request,"
+                    f" allowed are {most:.3g} J. Raise its limit, or give work to other devices.",
+                    subject=name,
+                )
 
     def _check_memory(self, layout: Layout, *, needed: bool) -> dict[str, int]:
         """Return the memory that devices use; nothing where it surely suffices and none asks."""

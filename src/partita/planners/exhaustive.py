@@ -14,7 +14,7 @@ from partita.planners.floors import Floors
 from partita.planners.single import single_drafts
 
 #: More plans than this are refused.
-MOST_PLANS = 200_000
+MOST_PLANS = 1_000_000
 #: Channels are divided in so many parts at most.
 _CHANNEL_PARTS = 4
 
@@ -96,6 +96,10 @@ class Space:
         if found is None:
             found = self._known[start, stop] = list(self._stages(start, stop))
         return found
+
+    def few_stages(self, start: int, stop: int, most: int) -> list[DraftStage] | None:
+        """Return all ways to run a range as one stage; None where they are more than ``most``."""
+        return self.stages(start, stop) if self._count(start, stop) <= most else None
 
     def _stages(self, start: int, stop: int) -> Iterator[DraftStage]:
         outline, devices = self._outline, self._devices
@@ -190,16 +194,9 @@ class _Walk:
 
     def _add_load(self, busy: dict[str, float], draft: Draft) -> dict[str, float]:
         """Return busy seconds per device with the last stage; sums over rows count as nothing."""
-        stage = draft[-1]
-        if stage.axis == "reduce":
-            return busy
-        outline = self._evaluator.outline
-        layers = outline.layers(stage.start, stage.stop)
         load = dict(busy)
-        for number, device in enumerate(stage.devices):
-            boxes = self._evaluator.drafter.boxes_of(stage, number)
-            work = outline.works.stage(layers, boxes)
-            load[device] += self._evaluator.cost.work_s(device, work)
+        for device, seconds in self._evaluator.loads(draft[-1]):
+            load[device] += seconds
         return load
 
     def _least_s(self, busy: dict[str, float], position: int) -> float:

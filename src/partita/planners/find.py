@@ -16,6 +16,8 @@ from partita.planners.base import (
     get_planner,
 )
 from partita.planners.bound import lower_bound_s
+from partita.planners.compress import allow_lossy, drop_needless
+from partita.planners.draft import DIVIDED
 from partita.planners.evaluate import Evaluator
 from partita.planners.settings import read_settings
 from partita.planners.single import single_drafts
@@ -59,6 +61,15 @@ def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
         )
     if options.in_flight < 1:
         raise PlanError(f"Requests in flight: {options.in_flight}, must be at least 1.")
+    for axis in options.axes or ():
+        if axis not in DIVIDED:
+            allowed = ", ".join(DIVIDED)
+            raise PlanError(f"Axis '{axis}' is unknown; allowed: {allowed}.", subject=axis)
+    for name, joules in options.energy_limits.items():
+        if not joules > 0:
+            raise PlanError(
+                f"Energy limit of '{name}' is {joules:g} J, must be above 0 J.", subject=name
+            )
     for name in dict.fromkeys(key.partition(".")[0] for key in options.method):
         read_settings(get_planner(name).settings, name, options.method)
     return options
@@ -66,9 +77,11 @@ def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
 
 def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Result:
     method = get_planner(name)
-    evaluator = Evaluator(cost, options)
+    evaluator = Evaluator(cost, allow_lossy(cost.graph, options))
     found = method.choose(evaluator)
     plan = evaluator.plan(found.draft, planner=name)
+    if options.compress is not None:
+        plan = drop_needless(evaluator, plan, options)
     estimate = evaluator.evaluate(plan)
     bound_s = lower_bound_s(evaluator)
     singles = [evaluator.latency_of(draft) for draft in single_drafts(evaluator)]

@@ -141,10 +141,10 @@ class QuickPricer:
         self._requester = self._blocks.numbers[cost.cluster.requester]
         self._begin_s = cost.admit_s
         self._answer = self._blocks.answer().reads
-        self._root = self._begin()
+        self._root = self._make_root()
         self._count = 0
 
-    def _begin(self) -> State:
+    def _make_root(self) -> State:
         state = State(self._devices)
         for tensor, made in self._blocks.feeds():
             held: Held = [(local, ()) for local in made.locals]
@@ -182,6 +182,35 @@ class QuickPricer:
             return self._pass(blocks, limit_s)
         except OvertakenError:
             return self._replay(blocks)
+
+    def begin(self) -> State:
+        """Return the state before all stages."""
+        return self._root
+
+    def extend(self, state: State, draft: Draft) -> State | None:
+        """Return the state after the last stage of a draft; None where one pass does not tell.
+
+        Args:
+            state: After the stages before.
+            draft: The stages up to the one to be added.
+        """
+        try:
+            for block in self._blocks.last(draft):
+                state = self._advance(state.copy(), block)
+        except (OvertakenError, ImpossibleError):
+            return None
+        return state
+
+    def answer_s(self, state: State) -> float:
+        """Return when the requester has the answer, from the state after all stages."""
+        try:
+            return self._gather(state.copy(), self._requester, self._answer)
+        except (OvertakenError, ImpossibleError):
+            return inf
+
+    def free_s(self, state: State, device: str) -> float:
+        """Return when a device's computing is done."""
+        return state.free_s[self._blocks.numbers[device]]
 
     def _pass(self, blocks: Sequence[Block], limit_s: float) -> QuickPrice | None:
         state = self._root
