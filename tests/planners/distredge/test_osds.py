@@ -13,6 +13,7 @@ pytest.importorskip("stable_baselines3")
 
 import torch
 from gymnasium.utils.env_checker import check_env
+from stable_baselines3 import DDPG
 
 from partita.errors import PlanError
 from partita.execution import Report
@@ -102,6 +103,29 @@ def test_critic_and_actor_learn_at_their_own_rates() -> None:
     assert agent.critic.optimizer.param_groups[0]["lr"] == 1e-3
 
 
+def test_updates_are_those_of_stable_baselines() -> None:
+    """After three updates from equal weights and batches nothing differs but the last digits."""
+    environment = _environment(4)
+    ours, theirs = _agent(environment), _agent(environment)
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        states = rng.random((2, 8), np.float32)
+        action, ended = rng.standard_normal(3).astype(np.float32), rng.random() < 0.2
+        for agent in (ours, theirs):
+            agent.remember(states[0], action, float(ended), (states[1], ended))
+    with one_thread():
+        np.random.seed(1)
+        ours.train(gradient_steps=3, batch_size=16)
+        np.random.seed(1)
+        DDPG.train(theirs, gradient_steps=3, batch_size=16)
+    for name, part in theirs.weights().items():
+        for key, value in part.items():
+            assert torch.allclose(ours.weights()[name][key], value, atol=2e-6)
+    assert not torch.equal(
+        ours.weights()["actor"]["mu.0.bias"], _agent(environment).weights()["actor"]["mu.0.bias"]
+    )
+
+
 def test_target_of_a_last_step_is_its_reward_alone() -> None:
     """A critic that sees nothing but last steps with reward 1 learns 1, and not 1 / (1 - 0.99)."""
     environment = _environment()
@@ -112,7 +136,7 @@ def test_target_of_a_last_step_is_its_reward_alone() -> None:
         action = rng.uniform(-1, 1, 2).astype(np.float32)
         agent.remember(state, action, 1.0, (state, True))
     with one_thread():
-        agent.train(gradient_steps=150, batch_size=16)
+        agent.train(gradient_steps=100, batch_size=16)
         with torch.no_grad():
             value = agent.critic(torch.from_numpy(state[None]), torch.zeros(1, 2))[0].item()
     assert value == pytest.approx(1.0, abs=0.2)

@@ -11,9 +11,11 @@ import numpy as np
 import torch
 from stable_baselines3 import DDPG
 from stable_baselines3.common.logger import Logger
+from threadpoolctl import threadpool_limits
 
 from partita.planners.distredge.actions import Action
 from partita.planners.distredge.environment import SplitEnvironment
+from partita.planners.distredge.gradients import Layers, side_by_side
 from partita.planners.distredge.observation import Observation
 from partita.planners.distredge.settings import DistrEdgeSettings
 
@@ -53,12 +55,18 @@ class SplitAgent(DDPG):
             seed=seed,
         )
         self.set_logger(Logger(folder=None, output_formats=[]))
+        self._layers = {name: Layers(part) for name, part in self._parts().items()}
+        self._pairs = [
+            (list(own.parameters()), list(goal.parameters()))
+            for own, goal in (
+                (self.actor, self.actor_target),
+                (self.critic, self.critic_target),
+            )
+        ]
 
     def act(self, observation: Observation) -> Action:
         """Return what the actor does in a state, shape (providers - 1,), from -1 to 1."""
-        with torch.no_grad():
-            chosen = self.actor(torch.from_numpy(observation[None]))
-        return np.asarray(chosen[0].numpy(), dtype=np.float32)
+        return np.asarray(np.tanh(self._layers["actor"].run(observation[None])[0]))
 
     def remember(
         self, before: Observation, action: Action, reward: float, after: tuple[Observation, bool]
@@ -82,6 +90,44 @@ class SplitAgent(DDPG):
     def remembered(self) -> int:
         """Transitions that are kept."""
         return 0 if self.replay_buffer is None else self.replay_buffer.size()
+
+    def train(self, gradient_steps: int, batch_size: int = 64) -> None:
+        """Update critic and actor, each by one batch per step.
+
+        What DDPG's own ``train`` does, in half of its time: see :mod:`.gradients`.
+        """
+        self._update_learning_rate([self.actor.optimizer, self.critic.optimizer])
+        for _ in range(gradient_steps):
+            if self.replay_buffer is not None:
+                self._update(self.replay_buffer.sample(batch_size))
+            self._n_updates += 1
+
+    def _update(self, batch: Any) -> None:
+        states, actions, after, dones, rewards = (
+            part.numpy()
+            for part in (
+                batch.observations,
+                batch.actions,
+                batch.next_observations,
+                batch.dones,
+                batch.rewards,
+            )
+        )
+        later = side_by_side([after, np.tanh(self._layers["actor_target"].run(after))])
+        value = self._layers["critic_target"].run(later)
+        target = rewards + (1.0 - dones) * np.float32(self.gamma) * value
+        actor, critic = self._layers["actor"], self._layers["critic"]
+        error = critic.run(side_by_side([states, actions])) - target
+        critic.back(error * np.float32(2.0 / len(error)))
+        self.critic.optimizer.step()
+        chosen = np.tanh(actor.run(states))
+        critic.run(side_by_side([states, chosen]))
+        slope = critic.back(np.full_like(error, -1.0 / len(error)), keep=False)
+        actor.back(slope[:, states.shape[1] :] * (1.0 - chosen * chosen))
+        self.actor.optimizer.step()
+        with torch.no_grad():
+            for own, goal in self._pairs:
+                torch._foreach_lerp_(goal, own, self.tau)
 
     def weights(self) -> Weights:
         """Return a copy of the weights of actor and critic and their targets."""
@@ -118,13 +164,17 @@ def one_thread() -> Iterator[None]:
     """Compute on one thread, and leave all generators of random numbers as they were.
 
     Small matrices are slower on several threads; Stable-Baselines3 seeds the process's generators.
+    Numbers below the least normal one count as 0, which processors compute with much faster.
     """
     threads = torch.get_num_threads()
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
     try:
-        yield
+        with threadpool_limits(1, user_api="blas"):
+            yield
     finally:
+        torch.set_flush_denormal(False)
         torch.set_num_threads(threads)
         random.setstate(states[0])
         np.random.set_state(states[1])

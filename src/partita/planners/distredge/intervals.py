@@ -51,7 +51,7 @@ class Spans:
     def common(self, other: Spans) -> Rows:
         """Return how many rows each interval shares with its partner."""
         shared = np.minimum(self.stop, other.stop) - np.maximum(self.start, other.start)
-        return np.maximum(shared, 0)
+        return np.asarray(np.maximum(shared, 0))
 
     @classmethod
     def of_cuts(cls, cuts: npt.ArrayLike) -> Spans:

@@ -2,7 +2,7 @@
 
 As published but for two slips: transitions that end an episode do not count what follows them, and
 the chance of exploring is no less than 0 (printed, it is -255 in the last episode). Updates follow
-at the end of an episode instead of one after each volume, and are half as many unless told.
+at the end of an episode, one per volume, instead of one after each volume.
 """
 
 from __future__ import annotations

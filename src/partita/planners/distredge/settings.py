@@ -22,8 +22,7 @@ class DistrEdgeSettings:
         tau: Share of the new weights in the target networks' at each update; the paper has none.
         actor_rate: Learning rate of the actor.
         critic_rate: Learning rate of the critic.
-        updates: Of actor and critic per volume of an episode, done at its end. The paper has 1;
-            half of that takes half the time.
+        updates: Of actor and critic per volume of an episode, done at its end.
         decay: Exploration ends after 1 / decay episodes, but for ``floor``.
         variance: Of the exploring noise; by the number of providers when None.
         floor: Least chance of exploring.
@@ -45,7 +44,7 @@ class DistrEdgeSettings:
     tau: float = 0.005
     actor_rate: float = 1e-4
     critic_rate: float = 1e-3
-    updates: float = 0.5
+    updates: float = 1.0
     decay: float = 1 / 250
     variance: float | None = None
     floor: float = 0.15
