@@ -14,6 +14,8 @@ import mmap
 import os
 import struct
 import weakref
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -98,6 +100,8 @@ class ArenaView:
                 raise ValueError("shared memory is not sealed")
             self._map = mmap.mmap(file, os.fstat(file).st_size)
             self._taken = 0
+            #: Kept for their callbacks; a block's next view replaces its last one.
+            self._looked_at: dict[int, weakref.ref[np.ndarray[Any, Any]]] = {}
         except OSError as error:
             raise ValueError(f"shared memory cannot be had: {error}") from None
         finally:
@@ -118,5 +122,9 @@ class ArenaView:
         if not _HEAD_BYTES <= place <= last or place % _HEAD_BYTES:
             raise ValueError(f"block at {place} of {length} bytes leaves its memory")
         block = np.frombuffer(self._map, np.uint8, count=length, offset=place + _HEAD_BYTES)
-        weakref.finalize(block, _FLAG.pack_into, self._map, place, _FREE).atexit = False
+        self._looked_at[place] = weakref.ref(block, partial(self._free, place))
         return block.data
+
+    def _free(self, place: int, _: object) -> None:
+        """Tell the sender that nobody looks at a block any more."""
+        _FLAG.pack_into(self._map, place, _FREE)

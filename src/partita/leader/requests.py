@@ -62,7 +62,7 @@ def check_inputs(specs: Sequence[TensorSpec], given: Mapping[str, Any]) -> tuple
 
 
 def _check_input(spec: TensorSpec, array: Array) -> Array:
-    if array.shape != spec.shape or array.dtype.name != spec.dtype:
+    if array.shape != spec.shape or array.dtype != spec.dtype:
         raise InputError(
             f"Input {spec.name!r} is {array.dtype.name}{list(array.shape)}, "
             f"the model takes {spec.dtype}{list(spec.shape)}.",

@@ -85,7 +85,8 @@ class ComputeWork:
         self.label = step.label
         self.fragment = step.fragment
         self.gathers = tuple(plan_gather(read, site.buffers) for read in step.reads)
-        self.writes = tuple(site.buffers[number] for number in step.writes)
+        buffers = [site.buffers[number] for number in step.writes]
+        self.writes = tuple((buffer, buffer.box.shape) for buffer in buffers)
         self._site = site
 
     def do(self, request: int, route: Route) -> tuple[Written, ...]:
@@ -93,14 +94,14 @@ class ComputeWork:
         held = self._site.pieces.of(request) if self.gathers else {}
         arguments = [gather.collect(held) for gather in self.gathers]
         outputs = self._site.runners[self.fragment].run(arguments)
-        return tuple(_checked(b, o) for b, o in zip(self.writes, outputs, strict=True))
+        return tuple(_checked(*b, o) for b, o in zip(self.writes, outputs, strict=True))
 
 
-def _checked(buffer: Buffer, array: Array) -> Written:
-    if array.shape != buffer.box.shape or array.dtype.name != buffer.dtype:
+def _checked(buffer: Buffer, shape: tuple[int, ...], array: Array) -> Written:
+    if array.shape != shape or array.dtype != buffer.dtype:
         raise ValueError(
             f"{buffer.tensor} came out as {array.dtype.name}{list(array.shape)}, "
-            f"the program says {buffer.dtype}{list(buffer.box.shape)}"
+            f"the program says {buffer.dtype}{list(shape)}"
         )
     return buffer.id, array
 
