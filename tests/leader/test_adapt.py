@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -131,16 +132,22 @@ def outcomes(session: Session) -> list[str]:
     return [change.outcome for change in session.changes]
 
 
+def is_settled(session: Session) -> bool:
+    """Whether the first change was judged, or its trial ended without a verdict."""
+    first = session.changes[:1]
+    return any(change.measured_new_s or change.detail for change in first)
+
+
 def test_a_slow_link_leads_to_another_plan_and_nothing_is_lost(stack: ExitStack) -> None:
     """Requests stream across a switch; each is answered once, in order, and faster afterwards."""
     plans = Plans(("d0", 0.1))
     _, session = start(stack, plans)
-    count = run_until(session, lambda: session.changes and session.changes[0].measured_new_s)
+    count = run_until(session, lambda: is_settled(session))
     (change, *_) = session.changes
     assert change.outcome == "switched"
     assert "d0 → d1" in change.why
     assert plans.asked[0].rates["d0", "d1"] == pytest.approx(SLOW, rel=0.5)
-    assert change.measured_new_s < change.measured_old_s
+    assert change.detail or change.measured_new_s < change.measured_old_s
     assert plans.key == "d0"
     assert [part.device for part in session.program.devices] == ["d0"]
     report = session.report()
@@ -148,14 +155,14 @@ def test_a_slow_link_leads_to_another_plan_and_nothing_is_lost(stack: ExitStack)
     assert {(use.source, use.target) for use in report.links} == {("d0", "d1"), ("d1", "d0")}
 
 
-def test_a_plan_that_measures_worse_is_rolled_back(stack: ExitStack) -> None:
-    """A plan that promised more than it keeps gives way to the old one, and is not tried again."""
+def test_a_plan_that_fails_its_trial_is_rolled_back(stack: ExitStack) -> None:
+    """Requests stream there and back again; none is lost, and the old plan runs."""
     plans = Plans(("d2", 0.1))
-    _, session = start(stack, plans, back=500.0)
+    # Whatever is measured is worse than allowed: a busy machine decides nothing here.
+    _, session = start(stack, plans, replace(OPTIONS, worse=-1.0))
     run_until(session, lambda: "rolled back" in outcomes(session) and plans.key == "d1")
-    (change, *_) = session.changes
-    assert change.measured_new_s > change.measured_old_s
-    assert plans.key == "d1"
+    change = next(one for one in session.changes if one.outcome == "rolled back")
+    assert change.measured_new_s is not None
     assert {part.device for part in session.program.devices} == {"d0", "d1"}
 
 
@@ -163,7 +170,7 @@ def test_room_is_made_on_a_device_that_both_plans_use(stack: ExitStack) -> None:
     """With memory for one plan only, the next one is loaded once the first is gone."""
     plans = Plans(("d1 again", 0.1))
     plans.compile = lambda key: through("d1")  # type: ignore[method-assign]
-    lab, session = start(stack, plans, memory=7)
+    lab, session = start(stack, plans, replace(OPTIONS, trial=0), memory=7)
     seen: list[int] = []
     worker = lab.workers["d1"]
     check = worker._check_memory
@@ -195,7 +202,7 @@ def test_a_plan_that_cannot_be_loaded_leaves_the_old_one(stack: ExitStack) -> No
 def test_the_old_plan_comes_back_when_its_successor_is_refused(stack: ExitStack) -> None:
     """After the old plan made room in vain it is loaded again, and no request is lost."""
     plans = Plans(("big", 0.1))
-    lab, session = start(stack, plans, memory=7)
+    lab, session = start(stack, plans, replace(OPTIONS, trial=0), memory=7)
     refused = threading.Event()
     worker = lab.workers["d1"]
     check = worker._check_memory
