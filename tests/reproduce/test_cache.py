@@ -14,7 +14,7 @@ _KEY = {"planner": "aofl", "seed": 3}
 
 def test_a_result_comes_back_equal(tmp_path: Path) -> None:
     """What was kept is found by an equal key in another process's cache, and only by that."""
-    outcome = Outcome(0.25, 4.0, {"a": 0.1}, {"a": 0.05}, 3, ("rows",), 1.5, 20)
+    outcome = Outcome(0.25, 4.0, {"a": 0.1}, {"a": 0.05}, 3, 1.5, 20)
     ResultCache(tmp_path).put(_KEY, outcome)
     assert ResultCache(tmp_path).get(dict(reversed(_KEY.items())), Outcome) == outcome
     assert ResultCache(tmp_path).get(_KEY | {"seed": 4}, Outcome) is None

@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
             int | None,
             typer.Option("--episodes", help="Of learning methods; each method's own by default."),
         ] = None,
-        budget: BudgetOpt = 20.0,
+        budget: BudgetOpt = 60.0,
         images: Annotated[
             int,
             typer.Option(

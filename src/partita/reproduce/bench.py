@@ -22,7 +22,6 @@ Advance = Callable[[str], None]
 RANDOMISED = ("distredge", "distredge_published")
 #: What travels lossy: tensors of single precision, so that all have the paper's half precision.
 _WIDE = "float32"
-_UNDIVIDED = {"none", "everywhere"}
 
 
 class Bench:
@@ -89,6 +88,7 @@ class Bench:
             "planner": case.planner,
             "seed": case.seed,
             "settings": dict(case.settings),
+            "allowed": [case.axes, case.compress],
             "options": [study.precision, study.wire, study.images, study.budget_s],
             "code": code_digest(),
         }
@@ -104,12 +104,16 @@ class Bench:
 
     def options(self, case: Case, *, budget_s: float | None = None) -> PlanOptions:
         """Return what a case's planner is told; the study's budget unless another is given."""
-        tensors = self.graph(case.model).tensors.values()
-        wires = {spec.name: self.study.wire for spec in tensors if spec.dtype == _WIDE}
+        wires = {}
+        if case.compress is None:
+            tensors = self.graph(case.model).tensors.values()
+            wires = {spec.name: self.study.wire for spec in tensors if spec.dtype == _WIDE}
         return PlanOptions(
             budget_s=self.study.budget_s if budget_s is None else budget_s,
             seed=case.seed,
             wires=wires,
+            axes=case.axes,
+            compress=case.compress,
             method={f"{case.planner}.{key}": str(value) for key, value in case.settings.items()},
         )
 
@@ -132,7 +136,6 @@ class Bench:
             compute_s=compute_times(one, providers),
             transmission_s=transmission_times(one, cost.cluster),
             stages=len(found.plan.stages),
-            axes=tuple(sorted({stage.axis for stage in found.plan.stages} - _UNDIVIDED)),
             search_s=found.search_s,
             evaluations=found.evaluations,
         )

@@ -31,7 +31,7 @@ class Study:
     seeds: tuple[int, ...] = (0,)
     episodes: int | None = None
     images: int = 100
-    budget_s: float = 20.0
+    budget_s: float = 60.0
     precision: str = "float16"
     wire: str = "float16"
     repeats: int = 50
@@ -46,6 +46,8 @@ class Case:
         model: Name of a model of the zoo.
         planner: Name of a planner.
         settings: Of the planner; what is not named keeps its default.
+        axes: Along which ``best`` may divide; all when None.
+        compress: Lossy format that takes the place of the study's wherever it is faster.
     """
 
     scenario: str
@@ -53,6 +55,8 @@ class Case:
     planner: str
     seed: int = 0
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    axes: tuple[str, ...] | None = None
+    compress: str | None = None
 
     @property
     def title(self) -> str:
@@ -69,7 +73,6 @@ class Outcome(msgspec.Struct, frozen=True):
         compute_s: Per provider, what it computes for one image.
         transmission_s: Per provider, the time for which a piece to or from it is under way.
         stages: Stages of the plan (the paper's layer-volumes, and what runs after them).
-        axes: Along what the plan's stages are divided, in alphabetical order.
         search_s: Planning time on this machine.
         evaluations: Plans that were priced.
         fault: Why there is no plan; empty when there is one, and then the rest holds.
@@ -80,7 +83,6 @@ class Outcome(msgspec.Struct, frozen=True):
     compute_s: dict[str, float] = {}
     transmission_s: dict[str, float] = {}
     stages: int = 0
-    axes: tuple[str, ...] = ()
     search_s: float = 0.0
     evaluations: int = 0
     fault: str = ""
