@@ -104,7 +104,8 @@ def deploy(
         RunError: A worker is missing, refuses or fails.
     """
     compiled = compile_plan(graph, plan, cluster)
-    options = DeployOptions(planner=plan.planner, seed=plan.seed)
+    reference_s = adapt.cost.reference_s if adapt is not None else 0.0
+    options = DeployOptions(planner=plan.planner, seed=plan.seed, reference_s=reference_s)
     adapting = None
     if adapt is not None:
         finder = make_finder(plan, adapt.planner, adapt.budget_s)
