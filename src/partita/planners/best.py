@@ -1,9 +1,10 @@
-"""The planner to use: the best of all others, improved by local search."""
+"""The planner to use: a sweep over cut positions, then local search on the exact cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from partita.errors import PlanError
 from partita.planners.base import Found, PlannerCost, Status, get_planner, planner_names, register
@@ -14,7 +15,7 @@ from partita.planners.exhaustive import Space
 from partita.planners.moves import Moves, prune
 from partita.planners.rows import device_speeds, divide_rows
 from partita.planners.single import single_drafts
-from partita.planners.sweep import Sweep
+from partita.planners.sweep import Sweep, shape_of
 from partita.planners.volumes import Volumes
 
 #: Planners of these costs run for every network; others only where their space is this small.
@@ -23,20 +24,39 @@ SMALL_SPACE = 3000
 #: Part of the time budget after which no more starts are made.
 STARTS_SHARE = 0.5
 #: Part of the evaluations that the sweep may take, and how many of its drafts are starts.
-SWEEP_SHARE, MOST_SWEPT = 0.25, 6
+SWEEP_SHARE, MOST_SWEPT = 0.25, 60
+#: Starts whose rows are moved, and the part of the evaluations that this may take.
+RACERS, RACE_SHARE = 16, 0.35
 #: Part of the evaluations that first climbs may take.
-CLIMB_SHARE = 0.8
-#: Starts that local search climbs from.
+CLIMB_SHARE = 0.5
+#: Starts that local search climbs from with all moves.
 MOST_STARTS = 3
 
 
 @register("best", cost="search")
 def plan_best(evaluator: Evaluator) -> Found:
-    """The best of all planners that the budget allows, improved on the exact cost.
+    """The plan to use: swept from the first layer to the last, then improved on the exact cost.
 
     Raises:
         InfeasibleError: No plan is possible.
     """
+    with _uncollected():
+        return _search(evaluator)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Collect no cycles meanwhile: a search remembers much and makes none that matter."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _search(evaluator: Evaluator) -> Found:
     is_small = Space(evaluator).count(SMALL_SPACE) <= SMALL_SPACE
     if is_small and evaluator.options.axes is None:
         found = get_planner("exhaustive").choose(evaluator)
@@ -46,10 +66,16 @@ def plan_best(evaluator: Evaluator) -> Found:
     options = evaluator.options
     moves = Moves(evaluator.outline, evaluator.devices, device_speeds(evaluator), options.axes)
     climber = Climber(evaluator, moves)
-    climbed = []
-    for number, draft in enumerate(starts[:MOST_STARTS]):
+    raced = []
+    for number, draft in enumerate(_different(starts)[:RACERS]):
         climber.start(draft)
-        climber.climb(CLIMB_SHARE / (MOST_STARTS - number))
+        climber.race(RACE_SHARE / (RACERS - RACE_SHARE * number))
+        raced.append(climber.draft)
+    raced.sort(key=evaluator.score)
+    climbed = []
+    for number, draft in enumerate(raced[:MOST_STARTS]):
+        climber.start(draft)
+        climber.climb(CLIMB_SHARE / (MOST_STARTS - CLIMB_SHARE * number))
         climbed.append(climber.draft)
     best = evaluator.best([*climbed, *starts])
     climber.start(best)
@@ -57,6 +83,14 @@ def plan_best(evaluator: Evaluator) -> Found:
     best = evaluator.best([prune(climber.draft), best])
     status: Status = "cut short" if evaluator.is_over else "heuristic"
     return Found(best, status)
+
+
+def _different(starts: Sequence[Draft]) -> list[Draft]:
+    """Return the first draft of each way to cut the network and to divide its stages."""
+    first: dict[object, Draft] = {}
+    for draft in starts:
+        first.setdefault(shape_of(draft), draft)
+    return list(first.values())
 
 
 def _others(evaluator: Evaluator) -> Iterator[Draft]:
@@ -94,7 +128,8 @@ def _swept(evaluator: Evaluator) -> list[Draft]:
     """Return the best drafts of a sweep over the layers, where drafts are priced quickly."""
     if evaluator.quick is None or evaluator.options.objective != "latency":
         return []
-    return Sweep(evaluator, evaluator.quick, evaluator.options.axes).run(SWEEP_SHARE)[:MOST_SWEPT]
+    drafts = Sweep(evaluator, evaluator.quick, evaluator.options.axes).run(SWEEP_SHARE)
+    return _different(drafts)[:MOST_SWEPT]
 
 
 def _volumes(evaluator: Evaluator) -> Iterator[Draft]:

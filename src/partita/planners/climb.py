@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from math import inf
 
 from partita.planners.draft import Draft, DraftStage
 from partita.planners.evaluate import Evaluator, Trial
 from partita.planners.moves import Moves, widths_of, with_widths
 
-#: Parts of a stage's height that move, coarse to fine; 0 is one row.
-FRACTIONS = (0.15, 0.05, 0.02, 0.0)
+#: What moves, coarse to fine: parts of a stage's height, then rows.
+STEPS = (0.15, 0.05, 2, 1)
+#: What moves in a race of many starts.
+RACE_STEPS = (0.15, 0.05, 2)
+#: What moves after a perturbation, which is small itself.
+FINE_STEPS = (0.04, 2, 1)
 #: A gain below this part is noise.
 _LEAST_GAIN = 1e-6
 #: Less strain by this part counts where latency is equal.
 _LEAST_EASE = 1e-3
 #: Perturbed restarts without a gain after which the search ends.
-_PATIENCE = 60
-#: Perturbed drafts within this part of the best are looked at from all sides.
-_NEAR = 0.02
+_PATIENCE = 150
 
 
 class Climber:
@@ -46,25 +49,32 @@ class Climber:
         """Begin at a draft."""
         self.draft, self.trial = draft, self._evaluator.trial(draft)
 
+    def race(self, share: float) -> None:
+        """Move rows alone, for a part of the evaluations that are left."""
+        self._limit(share)
+        self.shift(RACE_STEPS)
+
+    def _limit(self, share: float) -> None:
+        spent = self._evaluator.evaluations
+        self._most = spent + int((self._evaluator.most_evaluations - spent) * share)
+
     def climb(self, share: float = 1.0) -> None:
         """Improve the draft with all moves until none helps.
 
         Args:
             share: Part of the evaluations that are left which this may take.
         """
-        spent = self._evaluator.evaluations
-        left = self._evaluator.most_evaluations - spent
-        self._most = spent + int(left * share)
+        self._limit(share)
         before = None
         while before != self.trial and not self._is_over:
             before = self.trial
             self.shift()
             self._restructure()
 
-    def shift(self) -> None:
+    def shift(self, steps: Sequence[float] = STEPS) -> None:
         """Move rows, coarse to fine, until nothing helps."""
-        for fraction in FRACTIONS:
-            self._shift(fraction)
+        for step in steps:
+            self._shift(step)
 
     def wander(self) -> None:
         """Restart from perturbed drafts, keep what is better; end when patience does."""
@@ -73,11 +83,10 @@ class Climber:
         failures = 0
         while failures < _PATIENCE and not self._is_over:
             self.start(self._perturb(best))
-            self.shift()
+            self.shift(FINE_STEPS)
             failures += 1
-            if best_trial is None or self.objective < best_trial.score[0] * (1 + _NEAR):
-                self.climb()
             if self._is_better(self.trial, best_trial):
+                self.climb()
                 best, best_trial, failures = self.draft, self.trial, 0
         self.draft, self.trial = best, best_trial
 
@@ -107,12 +116,12 @@ class Climber:
         self.draft, self.trial = draft, trial
         return True
 
-    def _shift(self, fraction: float) -> None:
+    def _shift(self, step: float) -> None:
         """Move rows until no shift of this size helps; a shift that helps is repeated."""
         improved = True
         while improved and not self._is_over:
             improved = False
-            for move in self._moves.numeric(self.draft, fraction):
+            for move in self._moves.numeric(self.draft, step):
                 while self._accept(move(self.draft)):
                     improved = True
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, permutations
-from math import copysign
 
 from partita.planners.crews import crew_moves
 from partita.planners.draft import (
@@ -20,14 +19,21 @@ from partita.planners.draft import (
 )
 from partita.planners.outline import Outline
 
-#: A part of the rows that stands for one row.
-_ONE = 1e-9
 #: A change of a draft; None where it does not apply.
 Move = Callable[[Draft], Draft | None]
 #: Of so many devices each gives rows to each other; of more, neighbours only.
 MOST_PAIRED = 5
 #: Places to cut a stage that are tried.
 _MOST_SPLITS = 6
+
+
+def count_rows(step: float, height: int) -> int:
+    """Return the rows of a step: a part of the height, at least one row, or rows from 1 on.
+
+    >>> count_rows(0.1, 56), count_rows(2, 56)
+    (6, 2)
+    """
+    return int(step) if step >= 1 else max(1, round(step * height))
 
 
 def widths_of(stage: DraftStage) -> list[int]:
@@ -80,36 +86,30 @@ class Moves:
         self.devices = devices
         self.speeds = dict(zip(devices, speeds, strict=True))
 
-    def numeric(self, draft: Draft, fraction: float) -> Iterator[Move]:
+    def numeric(self, draft: Draft, step: float) -> Iterator[Move]:
         """Yield shifts of rows: in all stages together, then in each alone.
 
         Args:
             draft: The draft to be changed.
-            fraction: Part of a stage's height that moves, at least one row.
+            step: Part of a stage's height that moves, at least one row; rows from 1 on.
         """
         used = [d for d in self.devices if any(d in s.devices and s.cuts for s in draft)]
         for giver, taker in _pairs(used):
-            yield partial(self._shift_all, giver=giver, taker=taker, fraction=fraction)
+            yield partial(self._shift_all, giver=giver, taker=taker, step=step)
         if len(used) > 2:
             for device in used:
                 for sign in (-1, 1):
-                    yield partial(self._level_all, device=device, part=sign * (fraction or _ONE))
+                    yield partial(self._level_all, device=device, part=sign * step)
         for index, stage in enumerate(draft):
             if stage.axis == "tiles":
                 for sign in (-1, 1):
                     for border in range(1, len(stage.cuts) - 1):
-                        yield partial(
-                            self._shift_band, at=(index, border), part=sign * (fraction or _ONE)
-                        )
+                        yield partial(self._shift_band, at=(index, border), part=sign * step)
                     for border in range(1, len(stage.columns) - 1):
-                        yield partial(
-                            self._shift_column, at=(index, border), part=sign * (fraction or _ONE)
-                        )
+                        yield partial(self._shift_column, at=(index, border), part=sign * step)
             elif stage.cuts:
                 for giver, taker in _pairs(stage.devices):
-                    yield partial(
-                        self._shift_one, index=index, pair=(giver, taker), fraction=fraction
-                    )
+                    yield partial(self._shift_one, index=index, pair=(giver, taker), step=step)
 
     def _level_all(self, draft: Draft, device: str, part: float) -> Draft | None:
         """Move rows between a device and all others, in proportion to what they have."""
@@ -128,18 +128,16 @@ class Moves:
         cuts = _move_cut(draft[index].columns, border, part)
         return None if cuts is None else _put(draft, index, replace(draft[index], columns=cuts))
 
-    def _shift_all(self, draft: Draft, giver: str, taker: str, fraction: float) -> Draft | None:
+    def _shift_all(self, draft: Draft, giver: str, taker: str, step: float) -> Draft | None:
         changed = tuple(
-            shift(stage, giver, taker, _rows(stage, fraction)) or stage if stage.cuts else stage
+            shift(stage, giver, taker, _rows(stage, step)) or stage if stage.cuts else stage
             for stage in draft
         )
         return None if changed == draft else changed
 
     @staticmethod
-    def _shift_one(
-        draft: Draft, index: int, pair: tuple[str, str], fraction: float
-    ) -> Draft | None:
-        stage = shift(draft[index], *pair, _rows(draft[index], fraction))
+    def _shift_one(draft: Draft, index: int, pair: tuple[str, str], step: float) -> Draft | None:
+        stage = shift(draft[index], *pair, _rows(draft[index], step))
         return None if stage is None else _put(draft, index, stage)
 
     def structural(self, draft: Draft) -> Iterator[Draft]:
@@ -351,7 +349,8 @@ def _level(stage: DraftStage, device: str, part: float) -> DraftStage:
         return stage
     widths = widths_of(stage)
     at, total = stage.devices.index(device), stage.cuts[-1]
-    wanted = min(total, max(0, widths[at] + round(part * total) + (part > 0) - (part < 0)))
+    rows = count_rows(abs(part), total)
+    wanted = min(total, max(0, widths[at] + (rows if part > 0 else -rows)))
     rest = total - widths[at]
     if not rest:
         return stage
@@ -361,8 +360,8 @@ def _level(stage: DraftStage, device: str, part: float) -> DraftStage:
 
 
 def _move_cut(cuts: tuple[int, ...], border: int, part: float) -> tuple[int, ...] | None:
-    step = max(1, round(abs(part) * cuts[-1]))
-    place = cuts[border] + (step if copysign(1, part) > 0 else -step)
+    rows = count_rows(abs(part), cuts[-1])
+    place = cuts[border] + (rows if part > 0 else -rows)
     if not cuts[border - 1] < place < cuts[border + 1]:
         return None
     return (*cuts[:border], place, *cuts[border + 1 :])
@@ -372,8 +371,8 @@ def _put(draft: Draft, index: int, *stages: DraftStage) -> Draft:
     return (*draft[:index], *stages, *draft[index + 1 :])
 
 
-def _rows(stage: DraftStage, fraction: float) -> int:
-    return max(1, round(fraction * stage.cuts[-1]))
+def _rows(stage: DraftStage, step: float) -> int:
+    return count_rows(step, stage.cuts[-1])
 
 
 def _drop(stage: DraftStage, device: str) -> DraftStage:

@@ -21,6 +21,8 @@ from partita.planners.ranges import RangeCosts
 MOST_PLACES = 14
 #: Beginnings kept per place, by each of the two measures.
 WIDTH = 8
+#: Beginnings kept that divide the same ranges, by each measure.
+MOST_ALIKE = 3
 #: Ranges with fewer stages than this are tried in all ways.
 FEW_STAGES = 120
 #: Devices that a whole stage is tried on.
@@ -108,7 +110,10 @@ class Sweep:
         self, begun: _Beginning, stop: int, ends: dict[Draft, float]
     ) -> Iterator[_Beginning]:
         start = begun.draft[-1].stop if begun.draft else 0
+        last = begun.draft[-1] if begun.draft else None
         for stage in (*self._ways(start, stop), *self._likes(begun, stop)):
+            if last and stage.axis == last.axis == "none" and stage.devices == last.devices:
+                continue  # one longer stage is the same
             self._steps += 1
             draft = (*begun.draft, stage)
             state = self._pricer.extend(begun.state, draft)
@@ -235,7 +240,22 @@ def _counts(devices: int) -> list[int]:
 
 def _keep(found: Sequence[_Beginning]) -> list[_Beginning]:
     """Return the least late beginnings, and those that one device completes soonest."""
-    late = sorted(found, key=lambda one: (one.late_s, one.done_s))[:WIDTH]
-    done = sorted(found, key=lambda one: (one.done_s, one.late_s))[:WIDTH]
-    kept = {one.draft: one for pair in zip(done, late, strict=True) for one in pair}
-    return list(kept.values())
+    chosen: dict[Draft, _Beginning] = {}
+    for measure in (
+        lambda one: (one.done_s, one.late_s),
+        lambda one: (one.late_s, one.done_s),
+    ):
+        seen: dict[object, int] = {}
+        count = 0
+        for one in sorted(found, key=measure):
+            shape = shape_of(one.draft)
+            seen[shape] = seen.get(shape, 0) + 1
+            if seen[shape] <= MOST_ALIKE and count < WIDTH:
+                chosen[one.draft] = one
+                count += 1
+    return list(chosen.values())
+
+
+def shape_of(draft: Draft) -> tuple[tuple[int, int, str], ...]:
+    """Return which ranges of a draft are divided, and how."""
+    return tuple((stage.start, stage.stop, stage.axis) for stage in draft if stage.cuts)
