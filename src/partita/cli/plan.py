@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from partita.cli.credentials import read_access
 from partita.cli.flags import (
+    AuthorityOpt,
     BudgetOpt,
+    CertificateOpt,
     ClusterOpt,
     DebugOpt,
     EstimatorOpt,
     InFlightOpt,
+    InsecureOpt,
     JsonOpt,
     KeepOpt,
+    KeyOpt,
     ModelArg,
     ObjectiveOpt,
     PlannerOpt,
@@ -25,6 +31,7 @@ from partita.cli.flags import (
     ShapeOpt,
     WireOpt,
 )
+from partita.cli.real import RealOpt, check_learns, open_measure
 
 
 def register(app: typer.Typer) -> None:
@@ -42,6 +49,11 @@ def register(app: typer.Typer) -> None:
         keep_on: KeepOpt = None,
         wire: WireOpt = None,
         settings: SetOpt = None,
+        real: RealOpt = False,
+        insecure: InsecureOpt = False,
+        authority: AuthorityOpt = None,
+        certificate: CertificateOpt = None,
+        key: KeyOpt = None,
         profile: ProfileOpt = None,
         estimator: EstimatorOpt = "table",
         shape: ShapeOpt = None,
@@ -68,7 +80,11 @@ def register(app: typer.Typer) -> None:
             settings=settings,
         )
         cost = read_cost(graph, lab, profile, estimator)
-        reply, found = plan_model(cost, planner, options)
+        if real:
+            files = {"authority": authority, "certificate": certificate, "key": key}
+            reply, found = plan_really(cost, planner, options, read_access(None, insecure, **files))
+        else:
+            reply, found = plan_model(cost, planner, options)
         if output is not None:
             write_plan(output, name_sources(found, model, cluster, shape))
             reply.payload["file"] = str(output)
@@ -117,6 +133,17 @@ def make_options(
         wires=formats,
         method=parse_pairs("--set", settings),
     )
+
+
+def plan_really(cost: Any, planner: str, options: Any, access: Any) -> tuple[Any, Any]:
+    """Return the reply and the plan of a planner that learns from runs on the cluster.
+
+    Raises:
+        InputError: The planner does not learn from runs.
+    """
+    check_learns(planner)
+    with open_measure(cost, access, options.seed) as measure:
+        return plan_model(cost, planner, replace(options, measure=measure))
 
 
 def plan_model(cost: Any, planner: str, options: Any) -> tuple[Any, Any]:
