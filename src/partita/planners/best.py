@@ -24,13 +24,13 @@ SMALL_SPACE = 3000
 #: Part of the time budget after which no more starts are made.
 STARTS_SHARE = 0.5
 #: Part of the evaluations that the sweep may take, and how many of its drafts are starts.
-SWEEP_SHARE, MOST_SWEPT = 0.25, 60
-#: Starts whose rows are moved, and the part of the evaluations that this may take.
-RACERS, RACE_SHARE = 16, 0.35
+SWEEP_SHARE, MOST_SWEPT = 0.2, 60
+#: Starts whose rows are moved, and the part of the evaluations that each round may take.
+RACERS, ROUND_SHARE = 16, 0.12
 #: Part of the evaluations that first climbs may take.
 CLIMB_SHARE = 0.5
 #: Starts that local search climbs from with all moves.
-MOST_STARTS = 3
+MOST_STARTS = 2
 
 
 @register("best", cost="search")
@@ -66,12 +66,7 @@ def _search(evaluator: Evaluator) -> Found:
     options = evaluator.options
     moves = Moves(evaluator.outline, evaluator.devices, device_speeds(evaluator), options.axes)
     climber = Climber(evaluator, moves)
-    raced = []
-    for number, draft in enumerate(_different(starts)[:RACERS]):
-        climber.start(draft)
-        climber.race(RACE_SHARE / (RACERS - RACE_SHARE * number))
-        raced.append(climber.draft)
-    raced.sort(key=evaluator.score)
+    raced = _race(climber, evaluator, _different(starts)[:RACERS])
     climbed = []
     for number, draft in enumerate(raced[:MOST_STARTS]):
         climber.start(draft)
@@ -85,11 +80,27 @@ def _search(evaluator: Evaluator) -> Found:
     return Found(best, status)
 
 
+def _race(climber: Climber, evaluator: Evaluator, racers: Sequence[Draft]) -> list[Draft]:
+    """Return starts with rows moved, the best first; the better half goes on each time."""
+    while True:
+        most = int(ROUND_SHARE * evaluator.most_evaluations / max(1, len(racers)))
+        raced = []
+        for draft in racers:
+            climber.start(draft)
+            climber.race(most)
+            raced.append(climber.draft)
+        raced.sort(key=evaluator.score)
+        if len(raced) <= MOST_STARTS:
+            return raced
+        racers = raced[: max(MOST_STARTS, len(raced) // 2)]
+
+
 def _different(starts: Sequence[Draft]) -> list[Draft]:
     """Return the first draft of each way to cut the network and to divide its stages."""
     first: dict[object, Draft] = {}
     for draft in starts:
-        first.setdefault(shape_of(draft), draft)
+        rows = tuple(one for one in shape_of(draft) if one[2] in ("rows", "tiles"))
+        first.setdefault((rows, any(one not in rows for one in shape_of(draft))), draft)
     return list(first.values())
 
 

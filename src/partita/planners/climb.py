@@ -13,7 +13,7 @@ from partita.planners.moves import Moves, widths_of, with_widths
 #: What moves, coarse to fine: parts of a stage's height, then rows.
 STEPS = (0.15, 0.05, 2, 1)
 #: What moves in a race of many starts.
-RACE_STEPS = (0.15, 0.05, 2)
+RACE_STEPS = (0.15, 0.05, 2, 1)
 #: What moves after a perturbation, which is small itself.
 FINE_STEPS = (0.04, 2, 1)
 #: A gain below this part is noise.
@@ -49,14 +49,10 @@ class Climber:
         """Begin at a draft."""
         self.draft, self.trial = draft, self._evaluator.trial(draft)
 
-    def race(self, share: float) -> None:
-        """Move rows alone, for a part of the evaluations that are left."""
-        self._limit(share)
+    def race(self, most: int) -> None:
+        """Move rows alone, with so many evaluations at most."""
+        self._most = min(self._evaluator.evaluations + most, self._evaluator.most_evaluations)
         self.shift(RACE_STEPS)
-
-    def _limit(self, share: float) -> None:
-        spent = self._evaluator.evaluations
-        self._most = spent + int((self._evaluator.most_evaluations - spent) * share)
 
     def climb(self, share: float = 1.0) -> None:
         """Improve the draft with all moves until none helps.
@@ -64,7 +60,8 @@ class Climber:
         Args:
             share: Part of the evaluations that are left which this may take.
         """
-        self._limit(share)
+        spent = self._evaluator.evaluations
+        self._most = spent + int((self._evaluator.most_evaluations - spent) * share)
         before = None
         while before != self.trial and not self._is_over:
             before = self.trial

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from partita.planners.wires import Move, Wires
-from partita.regions import Region
+from partita.regions import Interval, Region
 
 #: Task of the block, device, box that it holds, box that it owns.
 Piece = tuple[int, int, Region, Region]
@@ -47,6 +47,12 @@ class Made:
             held[device].append(box)
         self.locals = [Local(self, device, tuple(boxes)) for device, boxes in enumerate(held)]
         self.axis = _only_axis([owned for *_, owned in pieces])
+        # Whether all boxes, what devices hold beyond their own too, differ along that axis alone.
+        boxes = [one for *_, box, owned in pieces for one in (box, owned)]
+        self.is_flat = self.axis is not None and _only_axis(boxes) == self.axis
+        self.frame = _frame(pieces[0][3], self.axis)
+        span_size = max(1, _length(pieces[0][3], self.axis))
+        self.unit = pieces[0][3].size // span_size
 
     def near(self, box: Region) -> list[tuple[int, int, Region]]:
         """Return owners that may have a part of the box, in program order."""
@@ -58,6 +64,20 @@ class Made:
             for owner in self.owners
             if (span := owner[2].bounds[self.axis])[0] < stop and start < span[1]
         ]
+
+
+def _frame(box: Region, axis: int | None) -> tuple[Interval, ...]:
+    """Return the bounds of a box but for one axis."""
+    if axis is None:
+        return ()
+    return (*box.bounds[:axis], *box.bounds[axis + 1 :])
+
+
+def _length(box: Region, axis: int | None) -> int:
+    if axis is None:
+        return 1
+    start, stop = box.bounds[axis]
+    return stop - start
 
 
 def _only_axis(boxes: Sequence[Region]) -> int | None:
@@ -94,6 +114,9 @@ class Local:
         return found
 
     def _fetch(self, box: Region, wires: Wires) -> Fetch | None:
+        made = self.made
+        if made.is_flat and made.axis is not None and _frame(box, made.axis) == made.frame:
+            return self._fetch_span(box, made.axis, wires)
         missing = [box]
         uses: list[int] = []
         for number, held in enumerate(self.boxes):
@@ -109,7 +132,7 @@ class Local:
                 if not part.overlaps(owned):
                     continue
                 common = part.intersect(owned)
-                move = wires.move((source, piece), self.device, self.made.tensor, common)
+                move = wires.move((source, piece), self.device, self.made.tensor, common.size)
                 if move is None:
                     return None
                 uses.append(len(boxes))
@@ -119,3 +142,50 @@ class Local:
             if not missing:
                 return Fetch(tuple(uses), tuple(moves), Local(self.made, self.device, tuple(boxes)))
         return None
+
+    def _fetch_span(self, box: Region, axis: int, wires: Wires) -> Fetch | None:
+        """Return the fetch of a box where all boxes are spans of one axis: the same, in numbers."""
+        missing = [box.bounds[axis]]
+        uses: list[int] = []
+        for number, held in enumerate(self.boxes):
+            span = held.bounds[axis]
+            if any(_overlap(part, span) for part in missing):
+                uses.append(number)
+                missing = [left for part in missing for left in _subtract(part, span)]
+                if not missing:
+                    return Fetch(tuple(uses), (), self)
+        moves: list[Move] = []
+        boxes = list(self.boxes)
+        for source, piece, owned in wires.nearest(self.device, self.made.near(box)):
+            span = owned.bounds[axis]
+            for part in list(missing):
+                if not _overlap(part, span):
+                    continue
+                common = (max(part[0], span[0]), min(part[1], span[1]))
+                count = (common[1] - common[0]) * self.made.unit
+                move = wires.move((source, piece), self.device, self.made.tensor, count)
+                if move is None:
+                    return None
+                uses.append(len(boxes))
+                boxes.append(box.with_axis(axis, common))
+                moves.append(move)
+                missing = [left for one in missing for left in _subtract(one, common)]
+            if not missing:
+                return Fetch(tuple(uses), tuple(moves), Local(self.made, self.device, tuple(boxes)))
+        return None
+
+
+def _overlap(one: Interval, other: Interval) -> bool:
+    return max(one[0], other[0]) < min(one[1], other[1])
+
+
+def _subtract(one: Interval, other: Interval) -> list[Interval]:
+    """Return what is left of a span without another."""
+    if not _overlap(one, other):
+        return [one] if one[0] < one[1] else []
+    left = []
+    if one[0] < other[0]:
+        left.append((one[0], other[0]))
+    if other[1] < one[1]:
+        left.append((other[1], one[1]))
+    return left

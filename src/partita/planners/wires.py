@@ -81,14 +81,14 @@ class Wires:
         rates = self._rates
         return sorted(owners, key=lambda owner: rates[owner[0]][target])
 
-    def move(self, owner: tuple[int, int], target: int, tensor: str, box: Region) -> Move | None:
-        """Return how a piece of an owner travels; None where it must not or cannot."""
+    def move(self, owner: tuple[int, int], target: int, tensor: str, count: int) -> Move | None:
+        """Return how ``count`` elements of an owner's piece travel; None where they must not."""
         source, piece = owner
         link = self._links[source][target]
         if link is None or self._tensors.is_kept(tensor):
             return None
         dtype, wire = self._tensors.dtype(tensor), self._formats.get(tensor, "raw")
-        size = box.size * DTYPE_BYTES.get(dtype, 4)
+        size = count * DTYPE_BYTES.get(dtype, 4)
         names = self._names
         return Move(
             source,
@@ -96,7 +96,7 @@ class Wires:
             source * len(names) + target,
             self._cost.encode_s(names[source], wire, size),
             link.per_message_s,
-            wire_bytes(box.shape, dtype, wire) / link.bandwidth_bytes_per_s,
+            wire_bytes((count,), dtype, wire) / link.bandwidth_bytes_per_s,
             link.latency_s,
             self._cost.decode_s(names[target], wire, size),
             size,
