@@ -15,10 +15,8 @@ from partita.planners.distredge.places import Volume
 from partita.planners.distredge.settings import DistrEdgeSettings
 from partita.planners.draft import Draft, DraftStage, whole_stages
 from partita.planners.evaluate import Evaluator
-from partita.planners.quick import ImpossibleError, QuickPricer
+from partita.planners.quick import QuickPricer, State
 
-#: Remembered states; beyond, all are forgotten.
-MOST_STATES = 6000
 #: Where each device's part of one volume starts, and the end: rows of its highest output.
 Cuts = tuple[int, ...]
 
@@ -41,11 +39,16 @@ class SplitProcess:
         self.devices = evaluator.devices
         outline = evaluator.outline
         self.heights = tuple(outline.rows(one.start, one.stop) for one in self.volumes)
-        self._clock = SplitClock(evaluator) if isinstance(evaluator.cost, StepCosts) else None
-        self._latencies: dict[tuple[Cuts, ...], tuple[float, ...]] = {}
+        self._pricer = _pricer(evaluator)
+        self._states: dict[tuple[Cuts, ...], State | None] = {}
 
-    def draft(self, decisions: Sequence[Cuts]) -> Draft:
-        """Return the draft of the first volumes, or the whole one when all are decided."""
+    def draft(self, decisions: Sequence[Cuts], *, whole: bool = True) -> Draft:
+        """Return the draft of the first volumes, and of the rest when all are decided.
+
+        Args:
+            decisions: Cuts of the first volumes.
+            whole: Whether layers after the last volume belong to it.
+        """
         stages: list[DraftStage] = []
         reached = 0
         for volume, cuts in zip(self.volumes, decisions, strict=False):
@@ -53,7 +56,7 @@ class SplitProcess:
             stages += self._between(reached, volume.start, busy)
             stages.append(DraftStage(volume.start, volume.stop, "rows", self.devices, cuts))
             reached = volume.stop
-        if len(decisions) < len(self.volumes):
+        if len(decisions) < len(self.volumes) or not whole:
             return tuple(stages)
         outline = self.evaluator.outline
         home = self.home(decisions[-1])
@@ -71,12 +74,35 @@ class SplitProcess:
         in the order of the volumes on links of their own; else as if they did, which concerns what
         a learner sees, never the latency of a whole plan.
         """
-        if not decisions or self._clock is None:
+        state = self._state(tuple(decisions))
+        if self._pricer is None or state is None:
             return self._rough(decisions)
-        try:
-            return self._clock.finish_s(self.draft(decisions))
-        except ImpossibleError:
-            return self._rough(decisions)
+        return tuple(self._pricer.free_s(state, device) for device in self.devices)
+
+    def _state(self, decisions: tuple[Cuts, ...]) -> State | None:
+        """Return where everything is after some volumes; None where that cannot be told."""
+        if self._pricer is None:
+            return None
+        if not decisions:
+            state = self._pricer.begin().copy()
+            state.ordered = False
+            return state
+        if decisions not in self._states:
+            if len(decisions) == 1:
+                self._states.clear()
+            before = self._state(decisions[:-1])
+            self._states[decisions] = self._extend(self._pricer, before, decisions)
+        return self._states[decisions]
+
+    def _extend(
+        self, pricer: QuickPricer, state: State | None, decisions: tuple[Cuts, ...]
+    ) -> State | None:
+        """Return the state after one more volume and what comes between."""
+        draft = self.draft(decisions, whole=False)
+        known = len(self.draft(decisions[:-1], whole=False))
+        for stop in range(known + 1, len(draft) + 1):
+            state = None if state is None else pricer.extend(state, draft[:stop])
+        return state
 
     def latency_s(self, decisions: Sequence[Cuts]) -> float:
         """Return the seconds of one request, all volumes decided; infinite where impossible.
@@ -104,7 +130,7 @@ class SplitProcess:
         if not decisions:
             return (0.0,) * len(self.devices)
         before = self.latencies(decisions[:-1])
-        stage = self.draft(decisions)[-1]
+        stage = self.draft(decisions, whole=False)[-1]
         start_s, found = max(before), list(before)
         for number, device in enumerate(self.devices):
             boxes = self.evaluator.drafter.boxes(stage, number)
@@ -151,41 +177,12 @@ def find_process(evaluator: Evaluator, settings: DistrEdgeSettings) -> SplitProc
     return SplitProcess(evaluator, volumes) if volumes and devices > 1 else None
 
 
-class SplitClock(QuickPricer):
-    """Tells when devices are free after the first stages of a draft.
-
-    Steps are thought to run in the order of the program; links to be their own.
-
-    Args:
-        evaluator: Costs, boxes and options.
-    """
-
-    def __init__(self, evaluator: Evaluator) -> None:
-        cost = evaluator.cost
-        if not isinstance(cost, StepCosts):
-            raise TypeError("costs must tell the parts of a message")
-        super().__init__(cost, evaluator.drafter, evaluator.options)
-        self._root.ordered = False
-        names = cost.cluster.names
-        self._places = [names.index(device) for device in evaluator.devices]
-
-    def finish_s(self, draft: Draft) -> tuple[float, ...]:
-        """Return per device when its last step is done.
-
-        Raises:
-            ImpossibleError: The draft breaks a rule.
-        """
-        self._forget()
-        state = self._root
-        for block in self._blocks.of(draft):
-            state = self._after(state, block)
-        return tuple(state.free_s[place] for place in self._places)
-
-    def _forget(self) -> None:
-        """Forget what was remembered when it is much."""
-        if self._count > MOST_STATES:
-            self._root.next.clear()
-            self._count = 0
+def _pricer(evaluator: Evaluator) -> QuickPricer | None:
+    """Return what tells when devices are free; None where costs do not tell parts of messages."""
+    cost = evaluator.cost
+    if evaluator.quick is None and isinstance(cost, StepCosts):
+        return QuickPricer(cost, evaluator.drafter, evaluator.options)
+    return evaluator.quick
 
 
 def _sizes(cuts: Cuts) -> list[int]:

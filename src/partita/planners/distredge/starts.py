@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from partita.planners.distredge.process import Cuts, SplitProcess
 from partita.planners.draft import share_cuts
+from partita.planners.ranges import RangeCosts
 from partita.planners.rows import device_speeds
 
 
 def start_plans(process: SplitProcess) -> tuple[tuple[Cuts, ...], ...]:
     """Return plans with the same shares for all volumes, each once.
 
-    Equal; by speed; by speed and bandwidth together; everything on one device, for each device.
+    Equal; by speed; by bandwidth; by both, as seconds of the whole network with its way there and
+    back; everything on one device, for each device.
     """
     return tuple(
         dict.fromkeys(
@@ -30,9 +32,20 @@ def _share_vectors(process: SplitProcess) -> Iterator[Sequence[float]]:
     rates = [_bandwidth(process, device) for device in process.devices]
     if sum(rates) > 0:
         yield rates
-        yield [speed * rate for speed, rate in zip(speeds, rates, strict=True)]
+    alone = [_alone_s(process, device) for device in process.devices]
+    if min(alone) > 0:
+        yield [1.0 / seconds for seconds in alone]
     for chosen in range(count):
         yield [float(number == chosen) for number in range(count)]
+
+
+def _alone_s(process: SplitProcess, device: str) -> float:
+    """Return the seconds of the whole network on a device, its input sent there and back."""
+    evaluator = process.evaluator
+    costs, count = RangeCosts(evaluator), len(evaluator.outline)
+    moved_s = costs.move_s(0, evaluator.requester, device)
+    moved_s += costs.move_s(count, device, evaluator.requester)
+    return costs.work_s(0, count, device) + moved_s
 
 
 def _bandwidth(process: SplitProcess, device: str) -> float:
