@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
             str, typer.Option("--planners", help="Names with commas between, or all.")
         ] = "all",
         objective: ObjectiveOpt = "latency",
-        budget: BudgetOpt = 3.0,
+        budget: BudgetOpt = 60.0,
         seed: SeedOpt = 0,
         in_flight: InFlightOpt = None,
         settings: SetOpt = None,

@@ -51,7 +51,9 @@ PlannerOpt = Annotated[str, typer.Option("--planner", help="Method that decides.
 ObjectiveOpt = Annotated[
     str, typer.Option("--objective", help="latency, throughput, memory or energy.")
 ]
-BudgetOpt = Annotated[float, typer.Option("--budget", help="Seconds that a search may take.")]
+BudgetOpt = Annotated[
+    float, typer.Option("--budget", help="Seconds of computing that a search may take.")
+]
 SeedOpt = Annotated[
     int,
     typer.Option(
@@ -71,6 +73,21 @@ WireOpt = Annotated[
         "--wire",
         help="Let a tensor travel lossy: TENSOR=float16, uint8, uint6, uint4 or uint2.",
     ),
+]
+CompressOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--compress",
+        help="Let tensors travel in this format where it is faster: float16, uint8... or none.",
+    ),
+]
+AxesOpt = Annotated[
+    list[str] | None,
+    typer.Option("--axis", help="Divide along this axis only: rows, tiles or output_channels."),
+]
+EnergyOpt = Annotated[
+    list[str] | None,
+    typer.Option("--energy-limit", help="Most joules per request: DEVICE=JOULES. Repeatable."),
 ]
 SetOpt = Annotated[
     list[str] | None,

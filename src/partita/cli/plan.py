@@ -12,10 +12,13 @@ import typer
 from partita.cli.credentials import read_access
 from partita.cli.flags import (
     AuthorityOpt,
+    AxesOpt,
     BudgetOpt,
     CertificateOpt,
     ClusterOpt,
+    CompressOpt,
     DebugOpt,
+    EnergyOpt,
     EstimatorOpt,
     InFlightOpt,
     InsecureOpt,
@@ -43,11 +46,14 @@ def register(app: typer.Typer) -> None:
         cluster: ClusterOpt,
         planner: PlannerOpt = "best",
         objective: ObjectiveOpt = "latency",
-        budget: BudgetOpt = 3.0,
+        budget: BudgetOpt = 60.0,
         seed: SeedOpt = 0,
         in_flight: InFlightOpt = None,
         keep_on: KeepOpt = None,
         wire: WireOpt = None,
+        compress: CompressOpt = None,
+        axis: AxesOpt = None,
+        energy_limit: EnergyOpt = None,
         settings: SetOpt = None,
         real: RealOpt = False,
         insecure: InsecureOpt = False,
@@ -68,23 +74,22 @@ def register(app: typer.Typer) -> None:
         from partita.cli.sources import name_sources, read_cost, read_graph
         from partita.cluster import load_cluster
 
-        graph = read_graph(model, shape)
-        lab = load_cluster(cluster)
-        options = make_options(
-            objective,
-            budget,
-            seed,
-            in_flight=in_flight,
-            keep_on=keep_on,
-            wires=wire,
-            settings=settings,
-        )
+        graph, lab = read_graph(model, shape), load_cluster(cluster)
+        kept: Any = {
+            "in_flight": in_flight,
+            "keep_on": keep_on,
+            "wires": wire,
+            "settings": settings,
+        }
+        options = make_options(objective, budget, seed, **kept)
+        options = restrict(options, compress, axis, energy_limit)
         cost = read_cost(graph, lab, profile, estimator)
         if real:
             files = {"authority": authority, "certificate": certificate, "key": key}
             reply, found = plan_really(cost, planner, options, read_access(None, insecure, **files))
         else:
             reply, found = plan_model(cost, planner, options)
+        _add_error(reply, (graph, found, lab), options)
         if output is not None:
             write_plan(output, name_sources(found, model, cluster, shape))
             reply.payload["file"] = str(output)
@@ -144,6 +149,67 @@ def plan_really(cost: Any, planner: str, options: Any, access: Any) -> tuple[Any
     check_learns(planner)
     with open_measure(cost, access, options.seed) as measure:
         return plan_model(cost, planner, replace(options, measure=measure))
+
+
+def restrict(
+    options: Any,
+    compress: str | None,
+    axes: Sequence[str] | None,
+    energy_limits: Sequence[str] | None,
+) -> Any:
+    """Return options with what plans may do: lossy transfers, axes, joules per request.
+
+    Raises:
+        InputError: A flag has a value that is not allowed.
+    """
+    from dataclasses import replace
+
+    from partita.cli.sources import parse_pairs
+    from partita.errors import InputError
+    from partita.regions import WIRE_FORMATS
+
+    lossy = [one for one in WIRE_FORMATS if one != "raw"]
+    if compress is not None and compress not in ("none", *lossy):
+        raise InputError(
+            f"--compress is '{compress}', allowed: none, {', '.join(lossy)}.", subject=compress
+        )
+    limits: dict[str, float] = {}
+    for device, text in parse_pairs("--energy-limit", energy_limits).items():
+        try:
+            limits[device] = float(text)
+        except ValueError:
+            raise InputError(
+                f"--energy-limit {device}={text}: must be a number of joules.", subject=device
+            ) from None
+    return replace(
+        options,
+        compress=None if compress == "none" else compress,
+        axes=tuple(axes) if axes else None,
+        energy_limits=limits,
+    )
+
+
+def _add_error(reply: Any, planned: tuple[Any, Any, Any], options: Any) -> None:
+    """Run the plan in this process and add what its lossy transfers do to the output."""
+    from partita.cli.inputs import draw_inputs
+    from partita.compile import compile_plan
+    from partita.leader.exactness import check_exactness
+
+    if options.compress is None:
+        return
+    graph, plan, cluster = planned
+    reply.payload["wires"] = dict(plan.wires)
+    if not plan.wires:
+        reply.shown.append("Lossy:       no tensor; nothing would be faster")
+        return
+    compiled = compile_plan(graph, plan, cluster)
+    found = check_exactness(graph, compiled, draw_inputs(graph, 1, options.seed))
+    worst = max(one.relative for one in found if one.tensor in graph.outputs)
+    reply.payload["output_error"] = worst
+    reply.shown.append(
+        f"Lossy:       {', '.join(f'{t} as {w}' for t, w in plan.wires.items())};"
+        f" measured output error {worst:.2g} of the largest value, on one drawn input"
+    )
 
 
 def plan_model(cost: Any, planner: str, options: Any) -> tuple[Any, Any]:

@@ -80,7 +80,7 @@ def register(app: typer.Typer) -> None:
         threshold: ThresholdOpt = 0.25,
         hold: HoldOpt = 3.0,
         planner: PlannerOpt = "best",
-        budget: BudgetOpt = 3.0,
+        budget: BudgetOpt = 60.0,
         time_scale: TimeScaleOpt = 1.0,
         check: Annotated[
             bool, typer.Option("--check", help="Compare every answer with the whole model's.")

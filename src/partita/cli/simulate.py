@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
         threshold: ThresholdOpt = 0.25,
         hold: HoldOpt = 3.0,
         planner: PlannerOpt = "best",
-        budget: BudgetOpt = 3.0,
+        budget: BudgetOpt = 60.0,
         time_scale: TimeScaleOpt = 1.0,
         trace: Annotated[
             Path | None, typer.Option("--trace", help="Timeline to write, for Perfetto.")
