@@ -57,11 +57,8 @@ class SplitAgent(DDPG):
         self.set_logger(Logger(folder=None, output_formats=[]))
         self._layers = {name: Layers(part) for name, part in self._parts().items()}
         self._pairs = [
-            (list(own.parameters()), list(goal.parameters()))
-            for own, goal in (
-                (self.actor, self.actor_target),
-                (self.critic, self.critic_target),
-            )
+            _pair(self.actor, self.actor_target),
+            _pair(self.critic, self.critic_target),
         ]
 
     def act(self, observation: Observation) -> Action:
@@ -123,7 +120,8 @@ class SplitAgent(DDPG):
         chosen = np.tanh(actor.run(states))
         critic.run(side_by_side([states, chosen]))
         slope = critic.back(np.full_like(error, -1.0 / len(error)), keep=False)
-        actor.back(slope[:, states.shape[1] :] * (1.0 - chosen * chosen))
+        slope = slope[:, states.shape[1] :] * (np.float32(1.0) - chosen * chosen)
+        actor.back(slope)
         self.actor.optimizer.step()
         with torch.no_grad():
             for own, goal in self._pairs:
@@ -157,6 +155,13 @@ class SplitAgent(DDPG):
             for optimizer, rate in zip(optimizers, self._rates, strict=True):
                 for group in optimizer.param_groups:
                     group["lr"] = rate
+
+
+def _pair(
+    own: torch.nn.Module, goal: torch.nn.Module
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Return the weights of a network and of its target."""
+    return list(own.parameters()), list(goal.parameters())
 
 
 @contextmanager
