@@ -100,9 +100,9 @@ class Climber:
             return True
         if trial.score[0] > than.score[0] or trial.messages > than.messages:
             return False
-        if trial.messages < than.messages or trial.score < than.score:
-            return True
-        return trial.strain < than.strain * (1 - _LEAST_EASE)
+        mine, theirs = ((one.score[0], one.messages, one.score[1]) for one in (trial, than))
+        # One order, lest changes go round in a circle.
+        return mine < theirs or (mine == theirs and trial.strain < than.strain * (1 - _LEAST_EASE))
 
     def _accept(self, draft: Draft | None) -> bool:
         if draft is None or self._is_over:
