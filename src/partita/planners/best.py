@@ -21,8 +21,8 @@ from partita.planners.volumes import Volumes
 #: Planners of these costs run for every network; others only where their space is this small.
 ALWAYS: tuple[PlannerCost, ...] = ("cheap",)
 SMALL_SPACE = 3000
-#: Part of the time budget after which no more starts are made.
-STARTS_SHARE = 0.5
+#: Part of the time budget after which no more starts are made; the search is cut short then.
+STARTS_SHARE = 0.8
 #: Part of the evaluations that the sweep may take, and how many of its drafts are starts.
 SWEEP_SHARE, MOST_SWEPT = 0.2, 60
 #: Starts whose rows are moved, and the part of the evaluations that each round may take.
@@ -76,7 +76,7 @@ def _search(evaluator: Evaluator) -> Found:
     climber.start(best)
     climber.wander()
     best = evaluator.best([prune(climber.draft), best])
-    status: Status = "cut short" if evaluator.is_over else "heuristic"
+    status: Status = "cut short" if evaluator.was_cut else "heuristic"
     return Found(best, status)
 
 
@@ -108,7 +108,7 @@ def _others(evaluator: Evaluator) -> Iterator[Draft]:
     """Yield what the registered planners of low cost choose; some may find nothing."""
     for name in planner_names():
         method = get_planner(name)
-        if method.cost in ALWAYS and evaluator.spent < STARTS_SHARE:
+        if method.cost in ALWAYS and not evaluator.is_late(STARTS_SHARE):
             try:
                 yield method.choose(evaluator).draft
             except PlanError:
@@ -140,7 +140,7 @@ def _swept(evaluator: Evaluator) -> list[Draft]:
     if evaluator.quick is None or evaluator.options.objective != "latency":
         return []
     drafts = Sweep(evaluator, evaluator.quick, evaluator.options.axes).run(SWEEP_SHARE)
-    return _different(drafts)[:MOST_SWEPT]
+    return _different(drafts)[: min(MOST_SWEPT, evaluator.most_evaluations // 20)]
 
 
 def _volumes(evaluator: Evaluator) -> Iterator[Draft]:
@@ -149,12 +149,12 @@ def _volumes(evaluator: Evaluator) -> Iterator[Draft]:
     ranked = sorted(evaluator.devices, key=lambda device: -speeds[device])
     counts = sorted({len(ranked), 3, 2} & set(range(2, len(ranked) + 1)), reverse=True)
     for count in counts:
-        if count < counts[0] and evaluator.spent > STARTS_SHARE / 2:
+        if count < counts[0] and evaluator.is_late(STARTS_SHARE):
             break
         devices = tuple(d for d in evaluator.devices if d in ranked[:count])
         volumes = Volumes(evaluator, devices, [speeds[d] for d in devices])
         for home in dict.fromkeys((ranked[0], evaluator.requester)):
-            if home in evaluator.devices and evaluator.spent < STARTS_SHARE:
+            if home in evaluator.devices and not evaluator.is_late(STARTS_SHARE):
                 draft = volumes.draft(home)
                 if draft:
                     yield draft

@@ -22,7 +22,7 @@ from partita.units import format_bytes
 
 #: Drafts that a search prices for up to four devices, and more for each further one.
 EVALUATIONS = 6000
-EVALUATIONS_PER_DEVICE = 500
+EVALUATIONS_PER_DEVICE = 350
 #: Evaluations between looks at the clock.
 _LOOK_EVERY = 20
 #: What an impossible plan scores.
@@ -70,7 +70,8 @@ class Evaluator:
         self.drafter = Drafter(self.outline)
         self._quick = _make_quick(cost, self.drafter, options)
         self.evaluations = 0
-        self._is_over = False
+        #: Whether time has ended or shortened a search.
+        self.was_cut = False
         self._next_look = 0
         self._began_s = time.thread_time()
         self._estimates: dict[Draft, Estimate | PlanError] = {}
@@ -100,20 +101,21 @@ class Evaluator:
     @property
     def is_over(self) -> bool:
         """Whether the time budget is spent; the clock is asked once in a few evaluations."""
-        if not self._is_over and self.evaluations >= self._next_look:
+        if not self.was_cut and self.evaluations >= self._next_look:
             self._next_look = self.evaluations + _LOOK_EVERY
-            self._is_over = self.spent > 1.0
-        return self._is_over
+            self.is_late(1.0)
+        return self.was_cut
+
+    def is_late(self, share: float) -> bool:
+        """Whether more than a part of the budget is spent; a search that leaves out is cut."""
+        late = self.spent > share
+        self.was_cut |= late
+        return late
 
     @property
     def spent(self) -> float:
         """The part of the budget that is spent, in seconds of this thread's computing."""
         return (time.thread_time() - self._began_s) / max(self.options.budget_s, 1e-9)
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether the time budget or the number of evaluations is spent."""
-        return self.evaluations >= self.most_evaluations or self.is_over
 
     def plan(self, draft: Draft, *, planner: str = "") -> Plan:
         """Return a draft as a plan."""

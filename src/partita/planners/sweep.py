@@ -59,6 +59,8 @@ class Sweep:
         self._costs = RangeCosts(evaluator)
         self._total = len(evaluator.outline)
         self._steps = 0
+        self._counted = 0
+        self._few = min(FEW_STAGES, evaluator.most_evaluations // 20)
         whole = {d: self._costs.work_s(0, self._total, d) for d in evaluator.devices}
         self._ranked = sorted(evaluator.devices, key=lambda device: whole[device])
         self._homes = self._ranked[:_MOST_HOMES]
@@ -83,13 +85,22 @@ class Sweep:
             quota = (most - self._steps) / (len(places) - 1 - number)
             spent = self._steps
             for begun in kept:
+                self._settle()
+                if self._evaluator.is_over:
+                    break
                 for stop in places[number + 1 :]:
                     if self._steps - spent > quota and begun is not kept[0]:
                         break
                     for longer in self._extend(begun, stop, ends):
                         reached[stop].append(longer)
-        self._evaluator.evaluations += self._steps // _STEPS_PER_EVALUATION
+        self._settle()
         return sorted(ends, key=lambda draft: ends[draft])
+
+    def _settle(self) -> None:
+        """Count the steps since the last call as evaluations."""
+        total = self._steps // _STEPS_PER_EVALUATION
+        self._evaluator.evaluations += total - self._counted
+        self._counted = total
 
     def _places(self) -> list[int]:
         outline = self._outline
@@ -147,7 +158,7 @@ class Sweep:
         """Return how a range may run, whatever was before."""
         found = self._stages.get((start, stop))
         if found is None:
-            found = self._space.few_stages(start, stop, FEW_STAGES)
+            found = self._space.few_stages(start, stop, self._few)
             if found is None:
                 found = list(dict.fromkeys(self._some_ways(start, stop)))
             if self._axes is not None:
