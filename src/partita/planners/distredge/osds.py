@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from partita.planners.distredge.actions import Action, action_of
 from partita.planners.distredge.agent import SplitAgent, Weights
@@ -21,8 +22,13 @@ from partita.planners.distredge.process import Cuts
 from partita.planners.distredge.settings import DistrEdgeSettings
 
 Decisions = tuple[Cuts, ...]
-#: Chance that an episode which changes the best plan changes a given volume of it.
+#: How the best plan is changed: noise of their own on some volumes; rows from one device to another
+#: on some neighbouring volumes; the same noise on these.
+_WAYS = (0.5, 0.3, 0.2)
+#: Chance that a volume is among those with noise of their own.
 _CHANGED_SHARE = 0.5
+#: Chance that neighbouring volumes are all volumes.
+_ALL_SHARE = 0.3
 #: Least standard deviation of such a change, in halves of the height.
 _LEAST_CHANGE = 0.02
 
@@ -134,15 +140,35 @@ class Training:
         return self._change(best)
 
     def _change(self, best: Decisions) -> list[Action]:
-        """Return the best plan's actions with noise of a drawn size on some of its volumes."""
+        """Return the best plan's actions, changed by noise of a drawn size in one of three ways."""
+        draw = self._random
         bounds = np.log(min(_LEAST_CHANGE, self._deviation)), np.log(self._deviation)
-        deviation = float(np.exp(self._random.uniform(*bounds)))
+        deviation = float(np.exp(draw.uniform(*bounds)))
         actions = [action_of(cuts) for cuts in best]
-        changed = self._random.random(len(actions)) < _CHANGED_SHARE
-        changed[self._random.integers(len(actions))] = True
+        way = draw.choice(len(_WAYS), p=_WAYS)
+        if way == 0:
+            chosen = draw.random(len(actions)) < _CHANGED_SHARE
+            chosen[draw.integers(len(actions))] = True
+            return [
+                self._shake(action, deviation) if changed else action
+                for action, changed in zip(actions, chosen, strict=True)
+            ]
+        noise = np.zeros(actions[0].shape)
+        if way == 1:
+            first, last = np.sort(draw.integers(0, len(noise), 2))
+            noise[first : last + 1] = draw.normal(0.0, deviation)
+        else:
+            noise = draw.normal(0.0, deviation, len(noise))
+        return self._shift(actions, noise)
+
+    def _shift(self, actions: list[Action], noise: npt.NDArray[np.float64]) -> list[Action]:
+        """Return actions with the same noise on volumes that follow each other, or on all."""
+        first, last = np.sort(self._random.integers(0, len(actions), 2))
+        if self._random.random() < _ALL_SHARE:
+            first, last = 0, len(actions) - 1
         return [
-            self._shake(action, deviation) if chosen else action
-            for action, chosen in zip(actions, changed, strict=True)
+            (action + noise).astype(np.float32) if first <= number <= last else action
+            for number, action in enumerate(actions)
         ]
 
     def _explore(self, observation: Observation, chance: float) -> Action:
