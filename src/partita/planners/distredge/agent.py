@@ -120,8 +120,8 @@ class SplitAgent(DDPG):
         chosen = np.tanh(actor.run(states))
         critic.run(side_by_side([states, chosen]))
         slope = critic.back(np.full_like(error, -1.0 / len(error)), keep=False)
-        slope = slope[:, states.shape[1] :] * (np.float32(1.0) - chosen * chosen)
-        actor.back(slope)
+        inner = slope[:, states.shape[1] :] * (np.float32(1.0) - chosen * chosen)
+        actor.back(inner.astype(np.float32, copy=False))
         self.actor.optimizer.step()
         with torch.no_grad():
             for own, goal in self._pairs:
