@@ -26,11 +26,13 @@ STARTS_SHARE = 0.8
 #: Part of the evaluations that the sweep may take, and how many of its drafts are starts.
 SWEEP_SHARE, MOST_SWEPT = 0.2, 60
 #: Starts whose rows are moved, and the part of the evaluations that each round may take.
-RACERS, ROUND_SHARE = 16, 0.12
+RACERS, ROUND_SHARE = 20, 0.12
 #: Part of the evaluations that first climbs may take.
-CLIMB_SHARE = 0.5
+CLIMB_SHARE = 0.4
 #: Starts that local search climbs from with all moves.
 MOST_STARTS = 2
+#: Drafts that are perturbed in the end.
+MOST_ELITE = 4
 
 
 @register("best", cost="search")
@@ -73,8 +75,7 @@ def _search(evaluator: Evaluator) -> Found:
         climber.climb(CLIMB_SHARE / (MOST_STARTS - CLIMB_SHARE * number))
         climbed.append(climber.draft)
     best = evaluator.best([*climbed, *starts])
-    climber.start(best)
-    climber.wander()
+    climber.wander([best, *(draft for draft in [*climbed, *raced[MOST_STARTS:]] if draft != best)])
     best = evaluator.best([prune(climber.draft), best])
     status: Status = "cut short" if evaluator.was_cut else "heuristic"
     return Found(best, status)
@@ -90,9 +91,9 @@ def _race(climber: Climber, evaluator: Evaluator, racers: Sequence[Draft]) -> li
             climber.race(most)
             raced.append(climber.draft)
         raced.sort(key=evaluator.score)
-        if len(raced) <= MOST_STARTS:
+        if len(raced) <= MOST_ELITE:
             return raced
-        racers = raced[: max(MOST_STARTS, len(raced) // 2)]
+        racers = raced[: max(MOST_ELITE, len(raced) // 2)]
 
 
 def _different(starts: Sequence[Draft]) -> list[Draft]:

@@ -22,6 +22,8 @@ _LEAST_GAIN = 1e-6
 _LEAST_EASE = 1e-3
 #: Perturbed restarts without a gain after which the search ends.
 _PATIENCE = 150
+#: How often the best is perturbed rather than any of the elite.
+_FROM_BEST = 0.5
 
 
 class Climber:
@@ -73,19 +75,27 @@ class Climber:
         for step in steps:
             self._shift(step)
 
-    def wander(self) -> None:
-        """Restart from perturbed drafts, keep what is better; end when patience does."""
-        best, best_trial = self.draft, self.trial
+    def wander(self, elite: Sequence[Draft]) -> None:
+        """Restart from perturbed drafts, keep what is better; end at the best when patience does.
+
+        Args:
+            elite: Drafts to perturb, the best first; each is replaced by what is better than it.
+        """
         self._most = self._evaluator.most_evaluations
+        pool = [(draft, self._evaluator.trial(draft)) for draft in elite]
         failures = 0
         while failures < _PATIENCE and not self._is_over:
-            self.start(self._perturb(best))
+            place = 0 if self._random.random() < _FROM_BEST else self._random.randrange(len(pool))
+            self.start(self._perturb(pool[place][0]))
             self.shift(FINE_STEPS)
             failures += 1
-            if self._is_better(self.trial, best_trial):
+            if self._is_better(self.trial, pool[place][1]):
                 self.climb()
-                best, best_trial, failures = self.draft, self.trial, 0
-        self.draft, self.trial = best, best_trial
+                pool[place] = (self.draft, self.trial)
+                if place == 0 or self._is_better(self.trial, pool[0][1]):
+                    pool[0], pool[place] = pool[place], pool[0]
+                    failures = 0
+        self.draft, self.trial = pool[0]
 
     @property
     def _is_over(self) -> bool:
