@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from partita.planners.distredge.actions import Action
 from partita.planners.distredge.environment import SplitEnvironment
-from partita.planners.distredge.gradients import Layers, side_by_side
+from partita.planners.distredge.gradients import Adam, Layers, follow, side_by_side
 from partita.planners.distredge.observation import Observation
 from partita.planners.distredge.settings import DistrEdgeSettings
 
@@ -31,6 +31,8 @@ Weights = Mapping[str, Mapping[str, Any]]
 class SplitAgent(DDPG):
     """DDPG that is driven from outside: it acts, remembers and updates when told.
 
+    Policy, networks and memory are Stable-Baselines3's.
+
     Args:
         environment: Gives the sizes of states and actions.
         settings: Rates, discount, batch.
@@ -40,7 +42,6 @@ class SplitAgent(DDPG):
     def __init__(
         self, environment: SplitEnvironment, settings: DistrEdgeSettings, seed: int
     ) -> None:
-        self._rates = (settings.actor_rate, settings.critic_rate)
         layers = {"pi": list(ACTOR_LAYERS), "qf": list(CRITIC_LAYERS)}
         steps = settings.episodes * len(environment.process.volumes)
         super().__init__(
@@ -50,15 +51,18 @@ class SplitAgent(DDPG):
             batch_size=settings.batch,
             tau=settings.tau,
             gamma=settings.discount,
-            policy_kwargs={"net_arch": layers, "optimizer_kwargs": {"fused": True}},
+            policy_kwargs={"net_arch": layers},
             device="cpu",
             seed=seed,
         )
         self.set_logger(Logger(folder=None, output_formats=[]))
         self._layers = {name: Layers(part) for name, part in self._parts().items()}
-        self._pairs = [
-            _pair(self.actor, self.actor_target),
-            _pair(self.critic, self.critic_target),
+        self._steps = [
+            Adam(self._layers[name], rate)
+            for name, rate in (
+                ("actor", settings.actor_rate),
+                ("critic", settings.critic_rate),
+            )
         ]
 
     def act(self, observation: Observation) -> Action:
@@ -91,9 +95,8 @@ class SplitAgent(DDPG):
     def train(self, gradient_steps: int, batch_size: int = 64) -> None:
         """Update critic and actor, each by one batch per step.
 
-        What DDPG's own ``train`` does, in half of its time: see :mod:`.gradients`.
+        What DDPG's own ``train`` does, with a rate for each network: see :mod:`.gradients`.
         """
-        self._update_learning_rate([self.actor.optimizer, self.critic.optimizer])
         for _ in range(gradient_steps):
             if self.replay_buffer is not None:
                 self._update(self.replay_buffer.sample(batch_size))
@@ -116,16 +119,15 @@ class SplitAgent(DDPG):
         actor, critic = self._layers["actor"], self._layers["critic"]
         error = critic.run(side_by_side([states, actions])) - target
         critic.back(error * np.float32(2.0 / len(error)))
-        self.critic.optimizer.step()
+        self._steps[1].step()
         chosen = np.tanh(actor.run(states))
         critic.run(side_by_side([states, chosen]))
         slope = critic.back(np.full_like(error, -1.0 / len(error)), keep=False)
         inner = slope[:, states.shape[1] :] * (np.float32(1.0) - chosen * chosen)
         actor.back(inner.astype(np.float32, copy=False))
-        self.actor.optimizer.step()
-        with torch.no_grad():
-            for own, goal in self._pairs:
-                torch._foreach_lerp_(goal, own, self.tau)
+        self._steps[0].step()
+        for name in ("actor", "critic"):
+            follow(self._layers[f"{name}_target"], self._layers[name], self.tau)
 
     def weights(self) -> Weights:
         """Return a copy of the weights of actor and critic and their targets."""
@@ -146,22 +148,6 @@ class SplitAgent(DDPG):
             "actor_target": self.actor_target,
             "critic_target": self.critic_target,
         }
-
-    def _update_learning_rate(
-        self, optimizers: list[torch.optim.Optimizer] | torch.optim.Optimizer
-    ) -> None:
-        """Set the actor's and the critic's rates, where DDPG has one for both."""
-        if isinstance(optimizers, list):
-            for optimizer, rate in zip(optimizers, self._rates, strict=True):
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
-
-
-def _pair(
-    own: torch.nn.Module, goal: torch.nn.Module
-) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Return the weights of a network and of its target."""
-    return list(own.parameters()), list(goal.parameters())
 
 
 @contextmanager
