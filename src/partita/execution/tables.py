@@ -18,6 +18,8 @@ from partita.program import (
     Send,
     Step,
     Stream,
+    buffers_read,
+    buffers_written,
     is_active,
 )
 
@@ -40,8 +42,8 @@ class StepTable:
         self.streams = {stream.id: stream for stream in streams}
         self.index_of = {step.id: index for index, step in enumerate(self.steps)}
         place = {buffer.id: index for index, buffer in enumerate(self.buffers)}
-        self.reads = [_read_indices(step, place) for step in self.steps]
-        self.writes = [tuple(place[buffer] for buffer in _written(step)) for step in self.steps]
+        self.reads = [tuple(place[b] for b in buffers_read(step)) for step in self.steps]
+        self.writes = [tuple(place[b] for b in buffers_written(step)) for step in self.steps]
         self.writer_of = {b: i for i, writes in enumerate(self.writes) for b in writes}
         self.receive_of: dict[int, int] = {}
         self.send_of: dict[int, int] = {}
@@ -141,17 +143,3 @@ class RouteTable:
         self.at_once = [
             i for i in works if not self.reads[i] and isinstance(table.steps[i], Compute | Deliver)
         ]
-
-
-def _read_indices(step: Step, place: dict[int, int]) -> tuple[int, ...]:
-    if isinstance(step, Send):
-        return (place[step.read],)
-    if isinstance(step, Compute | Deliver):
-        return tuple(dict.fromkeys(place[b] for read in step.reads for b in read.buffers))
-    return ()
-
-
-def _written(step: Step) -> tuple[int, ...]:
-    if isinstance(step, Compute):
-        return step.writes
-    return (step.write,) if isinstance(step, Feed | Receive) else ()

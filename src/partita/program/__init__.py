@@ -18,6 +18,8 @@ from partita.program.steps import (
     Step,
     Stream,
     TensorSpec,
+    buffers_read,
+    buffers_written,
     is_active,
 )
 
@@ -38,6 +40,8 @@ __all__ = [
     "Step",
     "Stream",
     "TensorSpec",
+    "buffers_read",
+    "buffers_written",
     "check_program",
     "find_leaks",
     "is_active",

@@ -24,6 +24,8 @@ from partita.program.steps import (
     Send,
     Step,
     Stream,
+    buffers_read,
+    buffers_written,
 )
 from partita.regions import WIRE_FORMATS, Region, subtract_all, wire_bytes
 
@@ -144,14 +146,14 @@ class _DeviceCheck:
         readers: Counter[int] = Counter()
         for step in self.part.steps:
             name = f"step {step.id} ({type(step).__name__.lower()}) on {self.part.device!r}"
-            unknown = {*_read(step), *_written(step)} - self.buffers.keys()
+            unknown = {*buffers_read(step), *buffers_written(step)} - self.buffers.keys()
             if unknown:
                 yield f"{name} uses buffers {sorted(unknown)}, which are not on the device"
                 continue
             faults = list(self._check_step(step))
             yield from (f"{name} {fault}" for fault in faults)
-            readers.update(set(_read(step)))
-            for buffer in _written(step):
+            readers.update(set(buffers_read(step)))
+            for buffer in buffers_written(step):
                 if buffer in self.written:
                     yield f"{name} writes buffer {buffer}, which another step writes"
                 self.written[buffer] = getattr(step, "when", ())
@@ -166,7 +168,7 @@ class _DeviceCheck:
 
     def _check_step(self, step: Step) -> Iterator[str]:
         when: When = getattr(step, "when", ())
-        early = [buffer for buffer in _read(step) if buffer not in self.written]
+        early = [buffer for buffer in buffers_read(step) if buffer not in self.written]
         if early:
             yield f"reads buffers {early} before they are written"
             return
@@ -233,20 +235,6 @@ def _holds(when: When, chosen: dict[int, int]) -> bool:
     return all(chosen[group] == alternative for group, alternative in when)
 
 
-def _read(step: Step) -> tuple[int, ...]:
-    if isinstance(step, Send):
-        return (step.read,)
-    if isinstance(step, Compute | Deliver):
-        return tuple(buffer for read in step.reads for buffer in read.buffers)
-    return ()
-
-
-def _written(step: Step) -> tuple[int, ...]:
-    if isinstance(step, Compute):
-        return step.writes
-    return (step.write,) if isinstance(step, Feed | Receive) else ()
-
-
 def _check_ends(program: Program) -> Iterator[str]:
     """Check that the requester feeds every input whole and delivers every output whole."""
     fed: dict[str, list[Region]] = {spec.name: [] for spec in program.inputs}
@@ -285,9 +273,9 @@ def _check_order(program: Program) -> list[str]:
     for part in program.devices:
         sent |= {step.stream: step.id for step in part.steps if isinstance(step, Send)}
     for part in program.devices:
-        writer = {b: step.id for step in part.steps for b in _written(step)}
+        writer = {b: step.id for step in part.steps for b in buffers_written(step)}
         for step in part.steps:
-            before = {writer[buffer] for buffer in _read(step)}
+            before = {writer[buffer] for buffer in buffers_read(step)}
             if isinstance(step, Receive):
                 before = {sent[step.stream]}
             waits[step.id] = len(before)

@@ -6,7 +6,15 @@ from collections import defaultdict
 
 import msgspec
 
-from partita.program.steps import Compute, Deliver, Feed, Program, Receive, Send, Step
+from partita.program.steps import (
+    Deliver,
+    Program,
+    Receive,
+    Send,
+    Step,
+    buffers_read,
+    buffers_written,
+)
 
 
 def drop_needless_credits(program: Program) -> Program:
@@ -48,8 +56,8 @@ class _Uses:
         for part in program.devices:
             for step in part.steps:
                 self._steps[step.id] = part.device, step
-                self._left[step.id] = len(written(step))
-                for buffer in written(step):
+                self._left[step.id] = len(buffers_written(step))
+                for buffer in buffers_written(step):
                     self._writer[part.device, buffer] = step.id
                 for buffer in buffers_read(step):
                     self._readers[part.device, buffer] += 1
@@ -74,19 +82,3 @@ class _Uses:
                     if self._left[writer] == 0:
                         todo.append(writer)
         return frozenset(found)
-
-
-def buffers_read(step: Step) -> frozenset[int]:
-    """Return the buffers that a step reads."""
-    if isinstance(step, Send):
-        return frozenset({step.read})
-    if isinstance(step, Compute | Deliver):
-        return frozenset(buffer for read in step.reads for buffer in read.buffers)
-    return frozenset()
-
-
-def written(step: Step) -> tuple[int, ...]:
-    """Return the buffers that a step writes."""
-    if isinstance(step, Compute):
-        return step.writes
-    return (step.write,) if isinstance(step, Feed | Receive) else ()

@@ -211,3 +211,19 @@ def is_active(when: tuple[Choice, ...], route: tuple[int, ...]) -> bool:
     True
     """
     return all(route[group] == alternative for group, alternative in when)
+
+
+def buffers_read(step: Step) -> tuple[int, ...]:
+    """Return the ids of the buffers that a step reads, each once, in order."""
+    if isinstance(step, Send):
+        return (step.read,)
+    if isinstance(step, Compute | Deliver):
+        return tuple(dict.fromkeys(buffer for read in step.reads for buffer in read.buffers))
+    return ()
+
+
+def buffers_written(step: Step) -> tuple[int, ...]:
+    """Return the ids of the buffers that a step writes, in order."""
+    if isinstance(step, Compute):
+        return step.writes
+    return (step.write,) if isinstance(step, Feed | Receive) else ()
