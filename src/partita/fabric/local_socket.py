@@ -173,6 +173,8 @@ class _Frames:
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         hello, files, _, _ = socket.recv_fds(connection, _HELLO.size, 1)
+        if not hello:
+            raise ConnectionError("closed")
         if not files:
             raise ValueError("connection without shared memory")
         self._arena = ArenaView(files[0])

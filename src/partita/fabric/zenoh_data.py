@@ -125,21 +125,22 @@ class DataPlane:
         with lane.lock:
             if not lane.is_ready:
                 self._await_target(lane)
-            if lane.path is not None:
-                self._pass_on(lane, header, view)
+            path = lane.path
+            if path is not None:
+                self._pass_on(lane, path, (header, view))
                 return
             sent = lane.flow.stage(header, view, time.monotonic())
             self._put(lane, sent)
         self._hooks.wake()
 
-    def _pass_on(self, lane: Lane, header: bytes, payload: Payload) -> None:
+    @staticmethod
+    def _pass_on(lane: Lane, path: LocalPath, piece: tuple[bytes, Payload]) -> None:
         """Send a piece to a process of this host; the system sees to it that it arrives."""
-        if lane.path is None:
-            return
         try:
-            lane.path.send(header, payload)
+            path.send(*piece)
         except OSError as error:
             lane.is_ready = False
+            path.close()
             reason = f"Piece for {lane.target!r} not sent: {error}."
             raise RunError(reason, device=lane.target) from None
 
