@@ -28,6 +28,8 @@ MOST_MISS, LEAST_EQUAL = 0.01, 0.90
 #: Latencies closer than this are equal.
 EQUAL = 1e-9
 OPTIONS = PlanOptions(budget_s=1e6)
+#: The axes of the oracle: what it does not try must not make up for what ``best`` misses.
+SAME_AXES = PlanOptions(budget_s=1e6, axes=("rows", "output_channels"))
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Outcome:
 
     Attributes:
         plans: How many there are.
-        miss: Part by which the plan of ``best`` is slower than the optimum; below 0 where ``best``
-            finds what the oracle may not, such as tiles or devices in another order.
+        miss: Part by which the plan of ``best`` is slower than the oracle's; below 0 where it has
+            devices in another order, or channels divided finer than in quarters.
     """
 
     plans: int
@@ -71,7 +73,7 @@ def judge(cost: FakeCost, plans: int) -> Outcome:
     optimum = find_plan(cost, planner="exhaustive", options=OPTIONS)
     kept, best.SMALL_SPACE = best.SMALL_SPACE, 0
     try:
-        found = find_plan(cost, options=OPTIONS)
+        found = find_plan(cost, options=SAME_AXES)
     finally:
         best.SMALL_SPACE = kept
     return Outcome(plans, found.latency_s / optimum.latency_s - 1)
@@ -80,16 +82,18 @@ def judge(cost: FakeCost, plans: int) -> Outcome:
 def rows_of(outcomes: list[Outcome]) -> list[Row]:
     """Return the table: the worst miss and how often the optimum is found."""
     worst = max(outcome.miss for outcome in outcomes)
-    equal = sum(outcome.miss <= EQUAL for outcome in outcomes) / len(outcomes)
+    found = sum(outcome.miss <= EQUAL for outcome in outcomes) / len(outcomes)
+    better = sum(outcome.miss < -EQUAL for outcome in outcomes) / len(outcomes)
     return [
         Row(
             f"best above the optimum, worst of {len(outcomes)}", "%", worst * 100, None, None,
             f"<= {MOST_MISS:.0%}", worst <= MOST_MISS,
         ),
         Row(
-            f"best finds the optimum, {len(outcomes)} instances", "%", equal * 100, None, None,
-            f">= {LEAST_EQUAL:.0%}", equal >= LEAST_EQUAL,
+            f"best finds it or better, {len(outcomes)} instances", "%", found * 100, None, None,
+            f">= {LEAST_EQUAL:.0%}", found >= LEAST_EQUAL,
         ),
+        Row("of which better than the oracle tries", "%", better * 100, None, None, "", None),
     ]  # fmt: skip
 
 
