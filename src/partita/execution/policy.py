@@ -87,11 +87,6 @@ class Policy:
             {name: track.present for name, track in self._devices.items()},
         )
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a search or a switch is under way."""
-        return self._state in ("searching", "switching", "returning")
-
     def handle(self, now_s: float, event: Event) -> list[Decision]:
         """Return what is to be done after ``event``; times must not decrease.
 
