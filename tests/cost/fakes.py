@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from onnx import helper
 
@@ -32,6 +34,19 @@ def conv_graph(rows: int = 16, layers: int = 3) -> Graph:
         constants[f"w{place}"] = rng.standard_normal((4, 4, 3, 3)).astype(np.float32)
     model = make_model(nodes, {"t0": (1, 4, rows, 16)}, [f"t{layers}"], constants)
     return load_graph(model)
+
+
+def skip_graph() -> Graph:
+    """Return three convolutions of 8 channels; the last adds what the first made."""
+    rng = np.random.default_rng(0)
+    names = ["t0", "t1", "t2", "t3"]
+    nodes = [
+        helper.make_node("Conv", [read, f"w{place}"], [made], name=f"c{place}")
+        for place, (read, made) in enumerate(itertools.pairwise(names))
+    ]
+    nodes.append(helper.make_node("Add", ["t3", "t1"], ["sum"], name="add"))
+    constants = {f"w{k}": rng.standard_normal((8, 8, 1, 1)).astype(np.float32) for k in range(3)}
+    return load_graph(make_model(nodes, {"t0": (1, 8, 16, 16)}, ["sum"], constants))
 
 
 def straight_profile(graph: Graph, runs: RunCost | None = None) -> Profile:

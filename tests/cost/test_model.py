@@ -16,7 +16,7 @@ from partita.profile import RunCost, save_profile
 from partita.program import Compute, Receive, Send
 from partita.regions import Region
 from partita.simulation import latency_s
-from tests.cost.fakes import FIXED, WHOLE_S, conv_graph, straight_profile
+from tests.cost.fakes import FIXED, WHOLE_S, conv_graph, skip_graph, straight_profile
 
 
 def layer_s(rows: int, full: int = 16) -> float:
@@ -197,6 +197,24 @@ def test_borders_of_blocked_layers_cost_their_bytes() -> None:
     work = work_builder(graph).stage(("c0",), {"t1": Region.full((1, 4, 16, 16))})
     few_channels = 4 * 16 * 16 * 4 * 2e-6
     assert cost.work_s("a", work) == pytest.approx(WHOLE_S + few_channels)
+
+
+def test_a_sum_with_a_foreign_term_runs_outside_the_engines_layout() -> None:
+    """Inside a fragment the sum is free; else its terms are not converted, and it is a pass."""
+    graph, weight = skip_graph(), 8 * 16 * 16 * 4
+    runs = RunCost(enter_s_per_byte=1e-6, leave_s_per_byte=2e-6, copy_s_per_byte=1e-7)
+    profile = straight_profile(graph, runs)
+    for name, layer in profile.layers.items():
+        profile.layers[name] = type(layer)(layer.kind, layer.rows, True, layer.samples)
+    cost = CostModel(graph, Cluster.of(["a"]), profiles=profile)
+    names = tuple(layer.name for layer in graph.layers)
+    box = Region.full((1, 8, 16, 16))
+    whole = work_builder(graph).stage(names, {graph.outputs[0]: box})
+    inside = len(names) * WHOLE_S + weight * (1e-6 + 2e-6)
+    assert cost.work_s("a", whole) == pytest.approx(inside)
+    last = work_builder(graph).stage(names[-1:], {graph.outputs[0]: box})
+    foreign = WHOLE_S + weight * (1e-6 + 2e-6 + 3e-7)
+    assert cost.work_s("a", last) == pytest.approx(foreign)
 
 
 def test_wrong_profiles_are_cluster_errors() -> None:

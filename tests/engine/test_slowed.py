@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from partita.engine import Array, Blob, Slowdown, SlowedEngine
+from partita.engine import Array, Blob, Slowdown, SlowedEngine, calibrate
 from partita.program import TensorSpec
 
 
@@ -62,7 +62,7 @@ def test_run_takes_the_factor_times_the_calibrated_least() -> None:
     warm_up, calibration, runs = [9.0, 9.0], [0.01, 0.5, 0.012, 0.011, 0.009], [0.010, 0.030, 0.001]
     engine, clock = make(warm_up + calibration + runs, 4)
     runner = engine.load(b"", {})
-    engine.calibrate(5)
+    calibrate([runner], 5)
     assert runner.alone_s == pytest.approx(0.009)
     for _ in runs:
         start_s = clock.time_s
@@ -76,7 +76,7 @@ def test_overrun_is_counted_not_hidden() -> None:
     """A run that takes longer than its target is as long as it was, and counts."""
     engine, clock = make([0.01, 0.01, 0.05, 0.3], 4)
     runner = engine.load(b"", {})
-    runner.calibrate(1)
+    calibrate([runner], 1)
     start_s = clock.time_s
     runner.run(INPUTS)
     assert clock.time_s - start_s == pytest.approx(0.3)
@@ -95,7 +95,7 @@ def test_factor_one_changes_nothing() -> None:
     """A device as fast as the machine neither waits nor counts overruns."""
     engine, clock = make([0.02, 0.02, 0.06, 0.05], 1)
     runner = engine.load(b"", {})
-    runner.calibrate(1)
+    calibrate([runner], 1)
     runner.run(INPUTS)
     assert clock.time_s == pytest.approx(100.15)
     assert engine.slow_down.overruns == 0
@@ -105,7 +105,8 @@ def test_short_fragments_are_timed_more_often() -> None:
     """Runs go on until they took long enough together, so that one of them finds quiet."""
     engine, _ = make([0.01, 0.01, *[0.004] * 6, 0.003, 0.004], 2)
     runner = engine.load(b"", {})
-    assert runner.calibrate(1) == pytest.approx(0.003)
+    calibrate([runner], 1)
+    assert runner.alone_s == pytest.approx(0.003)
 
 
 class ScriptedPace:
@@ -123,12 +124,39 @@ class ScriptedPace:
 
 def test_the_machines_own_pace_is_taken_out() -> None:
     """Timed while the machine is half as fast, a fragment keeps its time at the wanted pace."""
-    engine, _ = make([0.02] * 4 + [0.04] * 4 + [0.03] * 4, 2)
+    engine, _ = make([0.02] * 4 + [0.04] * 3 + [0.03] * 3, 2)
     runner = engine.load(b"", {})
-    pace = ScriptedPace([0.001, 0.001, 0.002, 0.002, 0.001, 0.001])
-    assert runner.calibrate(1, pace) == pytest.approx(0.02)
-    assert runner.calibrate(1, pace) == pytest.approx(0.02)
-    assert runner.calibrate(1, pace) == pytest.approx(0.02), "the median of three"
+    pace = ScriptedPace([0.001] * 3 + [0.002] * 2 + [0.001] * 2)
+    for _ in range(3):
+        calibrate([runner], 1, pace)
+        assert runner.alone_s == pytest.approx(0.02), "the median of all calibrations"
+
+
+def test_fragments_take_turns() -> None:
+    """A fragment is timed after its neighbours: the nearest cache is not its own."""
+    clock = VirtualClock()
+    order: list[str] = []
+    runners = [
+        SlowedEngine(NamedEngine(clock, [0.02] * 5, name, order), Slowdown(2, clock)).load(b"", {})
+        for name in "abc"
+    ]
+    calibrate(runners, 3)
+    assert order == list("abc") * 5
+
+
+class NamedEngine(ScriptedEngine):
+    """Tells when it runs."""
+
+    def __init__(
+        self, clock: VirtualClock, times_s: Sequence[float], name: str, order: list[str]
+    ) -> None:
+        super().__init__(clock, times_s)
+        self.name, self.order = name, order
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """Write the name down."""
+        self.order.append(self.name)
+        return super().run(arrays)
 
 
 def test_stretch_adds_the_missing_time() -> None:

@@ -9,6 +9,7 @@ from partita.cluster import CatalogueEntry, Device
 from partita.compile import FragmentWork
 from partita.compile.work import WorkKey
 from partita.cost.amount import Amounts, pieces_bytes
+from partita.cost.borders import Borders
 from partita.cost.estimators import Estimator
 from partita.profile import RunCost, WireCost
 from partita.regions import Region
@@ -49,6 +50,7 @@ class DeviceCost:
     def __init__(self, facts: DeviceFacts, amounts: Amounts) -> None:
         self.facts = facts
         self._amounts = amounts
+        self._borders = Borders(amounts.graph, facts.blocked)
         self._curves: dict[str, Sequence[float]] = {}
         self._works: dict[WorkKey, float] = {}
 
@@ -82,18 +84,25 @@ class DeviceCost:
         """Return what the run costs beyond its layers: itself, its length, and its borders."""
         runs = self.facts.runs
         seconds = runs.overhead_s + runs.layer_s * len(work.layers)
-        if self.facts.blocked:
-            graph, blocked = self._amounts.graph, self.facts.blocked
-            inside = {one.layer for one in work.layers}
-            for tensor, box in work.inputs:
-                readers = (reader.name for reader in graph.readers(tensor))
-                if _has_blocks(box) and any(r in blocked and r in inside for r in readers):
-                    seconds += runs.enter_s_per_byte * self._bytes(tensor, box)
-            for tensor, box in work.outputs:
-                maker = graph.producer(tensor)
-                if maker is not None and maker.name in blocked:
-                    seconds += runs.leave_s_per_byte * self._bytes(tensor, box)
+        if self.facts.blocked and work.kind != "merge":
+            seconds += self._borders_s(work)
         return seconds * self.facts.slow_down
+
+    def _borders_s(self, work: FragmentWork) -> float:
+        runs = self.facts.runs
+        crossings = self._borders.crossings(work)
+        boxes = dict(work.inputs)
+        for one in work.layers:
+            boxes.update(one.boxes)
+        enter = [tensor for tensor in crossings.enter if _has_blocks(boxes[tensor])]
+        seconds = 0.0
+        for tensors, rate in (
+            (enter, runs.enter_s_per_byte),
+            (crossings.leave, runs.leave_s_per_byte),
+            (crossings.passes, 3 * runs.copy_s_per_byte * runs.factor),
+        ):
+            seconds += rate * sum(self._bytes(tensor, boxes[tensor]) for tensor in tensors)
+        return seconds
 
     def _bytes(self, tensor: str, box: Region) -> int:
         return pieces_bytes(self._amounts.graph, [(tensor, box)], self.facts.precision)

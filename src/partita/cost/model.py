@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from partita.cluster import THIS_MACHINE, CatalogueEntry, Cluster, Device, find_entry
 from partita.compile import FragmentWork, Layout, build_layout
 from partita.cost.amount import Amounts
+from partita.cost.borders import find_blocked
 from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs
 from partita.cost.estimators import Sources, make_estimator
 from partita.cost.memory import MemoryUse, device_memory
@@ -23,8 +24,6 @@ from partita.regions import Region
 ANY_DEVICE = "*"
 #: Whose power counts for devices of no known kind.
 _USUAL_KIND = "laptop"
-#: Operators that ONNX Runtime runs in the blocked layout when all their inputs have it.
-_PASS_ON = frozenset({"Add", "Sum", "Mul", "Concat", "Relu", "Sigmoid", "Tanh", "Clip"})
 
 
 @dataclass(frozen=True)
@@ -303,25 +302,6 @@ def _frequency(program: Program, step: Compute | Send) -> float:
     for group, _ in step.when:
         share /= program.routes[group]
     return share
-
-
-def find_blocked(graph: Graph, profile: Profile | None) -> frozenset[str]:
-    """Return the layers whose outputs the engine keeps in its own layout.
-
-    Those that the profile saw, and what passes the layout on: the engine's names do not tell.
-    """
-    if profile is None:
-        return frozenset()
-    blocked: set[str] = set()
-    for layer in graph.layers:
-        makers = [graph.producer(tensor) for tensor in layer.inputs]
-        passed_on = layer.kind in _PASS_ON and all(
-            maker is not None and maker.name in blocked for maker in makers
-        )
-        seen = profile.layers.get(layer.name)
-        if passed_on or (seen is not None and seen.blocked):
-            blocked.add(layer.name)
-    return frozenset(blocked)
 
 
 def _runs(profile: Profile | None, entry: CatalogueEntry | None) -> RunCost:

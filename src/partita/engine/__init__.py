@@ -4,7 +4,7 @@ from partita.engine.base import Array, Blob, Engine, Runner, make_inputs
 from partita.engine.null import NullEngine, NullRunner
 from partita.engine.ort import OrtEngine, OrtOptions, OrtRunner, check_graph
 from partita.engine.reference import Reference
-from partita.engine.slowed import Slowdown, SlowedEngine, SlowedRunner
+from partita.engine.slowed import Slowdown, SlowedEngine, SlowedRunner, calibrate
 
 __all__ = [
     "Array",
@@ -20,6 +20,7 @@ __all__ = [
     "Slowdown",
     "SlowedEngine",
     "SlowedRunner",
+    "calibrate",
     "check_graph",
     "make_inputs",
 ]

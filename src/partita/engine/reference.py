@@ -24,6 +24,10 @@ class Reference:
         self._runner = OrtEngine(1, (CPU,)).load(reference_model(), {})
         rng = np.random.default_rng(0)
         self._arrays = [rng.random(spec.shape, np.float32) for spec in self._runner.inputs]
+        self.run()
+
+    def run(self) -> None:
+        """Run it once; the nearest cache then holds nothing else."""
         self._runner.run(self._arrays)
 
     def time_s(self, runs: int = _RUNS) -> float:
@@ -31,15 +35,15 @@ class Reference:
         times = []
         for _ in range(runs):
             start_s = time.perf_counter()
-            self._runner.run(self._arrays)
+            self.run()
             times.append(time.perf_counter() - start_s)
         return min(times)
 
 
-def reference_model() -> bytes:
-    """Return the convolution as an ONNX model, written without the onnx package."""
-    image = (1, _CHANNELS, _EXTENT, _EXTENT)
-    weights = (_CHANNELS, _CHANNELS, _KERNEL, _KERNEL)
+def reference_model(channels: int = _CHANNELS, extent: int = _EXTENT) -> bytes:
+    """Return a convolution as an ONNX model, written without the onnx package."""
+    image = (1, channels, extent, extent)
+    weights = (channels, channels, _KERNEL, _KERNEL)
     pads = b"".join(_number(8, _KERNEL // 2) for _ in range(4))
     attribute = _part(1, b"pads") + pads + _number(20, _INTS)
     names = _part(1, b"i0") + _part(1, b"i1") + _part(2, b"o0")

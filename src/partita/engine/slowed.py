@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import statistics
-import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from partita.engine.base import Array, Blob, Engine, Runner, make_inputs
@@ -14,6 +13,7 @@ from partita.waiting import Clock, MonotonicClock, yield_to_others
 #: Short fragments are timed until their runs took this long together, or this many runs.
 _CALIBRATION_S = 0.03
 _MOST_RUNS = 40
+_WARM_UPS = 2
 
 
 class Pace(Protocol):
@@ -78,29 +78,17 @@ class SlowedEngine:
     def __init__(self, inner: Engine, slow_down: Slowdown) -> None:
         self.slow_down = slow_down
         self._inner = inner
-        self._runners: weakref.WeakSet[SlowedRunner] = weakref.WeakSet()
 
     def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> SlowedRunner:
         """Return a runner that is to be calibrated; see :meth:`partita.engine.Engine.load`."""
-        runner = SlowedRunner(self._inner.load(graph, blobs), self.slow_down)
-        self._runners.add(runner)
-        return runner
-
-    def calibrate(self, count: int = 5) -> None:
-        """Time every loaded fragment alone; the leader lets one device do so at a time.
-
-        Args:
-            count: Least number of runs per fragment; the quickest counts.
-        """
-        for runner in list(self._runners):
-            runner.calibrate(count)
+        return SlowedRunner(self._inner.load(graph, blobs), self.slow_down)
 
 
 class SlowedRunner:
     """A runner with a floor under its latency; see :class:`partita.engine.Runner`.
 
     Attributes:
-        alone_s: Calibrated latency; None until :meth:`calibrate`.
+        alone_s: Calibrated latency; None until :func:`calibrate`.
     """
 
     def __init__(self, inner: Runner, slow_down: Slowdown) -> None:
@@ -112,39 +100,16 @@ class SlowedRunner:
         self._inner = inner
         self._slow_down = slow_down
 
-    def calibrate(self, count: int = 5, reference: Pace | None = None) -> float:
-        """Return and keep the fragment's own latency, in seconds.
+    def time_s(self, arrays: Sequence[Array]) -> float:
+        """Return the seconds of one run, as they come."""
+        start_s = self._slow_down.clock.now_s()
+        self._inner.run(arrays)
+        return self._slow_down.clock.now_s() - start_s
 
-        Of the runs of one call the least counts, because whatever else the machine does can only
-        add to a run; short fragments run more often, until they took ``_CALIBRATION_S`` together.
-        Of several calls the least counts, or with a reference, which takes out the machine's own
-        pace, the median.
-
-        Args:
-            count: Least number of runs, after two that warm up.
-            reference: The machine's pace, and what it shall be.
-        """
-        before_s = reference.now_s() if reference else 0.0
-        least_s = self._time(count)
-        if reference is None:
-            self._found.append(least_s)
-            self.alone_s = min(self._found)
-            return self.alone_s
-        paces_s = (before_s + reference.now_s()) / 2
-        self._found.append(least_s * reference.wanted_s / paces_s)
-        self.alone_s = statistics.median(self._found)
-        return self.alone_s
-
-    def _time(self, count: int) -> float:
-        arrays = make_inputs(self.inputs)
-        for _ in range(2):
-            self._inner.run(arrays)
-        times: list[float] = []
-        while len(times) < count or (sum(times) < _CALIBRATION_S and len(times) < _MOST_RUNS):
-            start_s = self._slow_down.clock.now_s()
-            self._inner.run(arrays)
-            times.append(self._slow_down.clock.now_s() - start_s)
-        return min(times)
+    def note(self, least_s: float, paced: bool) -> None:
+        """Keep what one calibration found: of several the median where paced, else the least."""
+        self._found.append(least_s)
+        self.alone_s = statistics.median(self._found) if paced else min(self._found)
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """Return the outputs, not before the slowed latency has passed.
@@ -152,10 +117,48 @@ class SlowedRunner:
         A runner that was never calibrated calibrates itself at its first run.
         """
         if self.alone_s is None:
-            self.calibrate()
+            calibrate([self])
         if self._slow_down.factor > 1:
             yield_to_others()
         start_s = self._slow_down.clock.now_s()
         outputs = self._inner.run(arrays)
         self._slow_down.finish(start_s, self.alone_s or 0.0)
         return outputs
+
+
+def calibrate(
+    runners: Sequence[SlowedRunner],
+    count: int = 5,
+    reference: Pace | None = None,
+    tick: Callable[[], None] = lambda: None,
+) -> None:
+    """Find and keep each fragment's own latency, on an otherwise quiet machine.
+
+    The fragments run one after the other, pass after pass, as they do when a request comes: a
+    fragment that runs alone again and again finds its weights and inputs in the nearest cache,
+    and a short one is twice as fast as it ever is in a request. Of a fragment's runs the least
+    counts, because whatever else the machine does can only add to a run; short fragments run more
+    often. A reference takes out the machine's own pace.
+
+    Args:
+        runners: The fragments of one device, in the order of its steps.
+        count: Least number of passes, after two that warm up.
+        reference: The machine's pace, and what it shall be.
+        tick: Called when a fragment has run for the first time.
+    """
+    inputs = [make_inputs(runner.inputs) for runner in runners]
+    for warm_up in range(_WARM_UPS):
+        for runner, arrays in zip(runners, inputs, strict=True):
+            runner.time_s(arrays)
+            if warm_up == 0:
+                tick()
+    passes: list[list[float]] = []
+    paces_s = [reference.now_s()] if reference else []
+    enough_s = _CALIBRATION_S * len(runners)
+    while len(passes) < count or (sum(map(sum, passes)) < enough_s and len(passes) < _MOST_RUNS):
+        passes.append([run.time_s(arrays) for run, arrays in zip(runners, inputs, strict=True)])
+        if reference:
+            paces_s.append(reference.now_s())
+    scale = reference.wanted_s / min(paces_s) if reference else 1.0
+    for runner, times in zip(runners, zip(*passes, strict=True), strict=True):
+        runner.note(min(times) * scale, paced=reference is not None)

@@ -11,6 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
+from partita.engine import OrtEngine, Reference, make_inputs
+from partita.engine.ort import CPU
+from partita.engine.reference import reference_model
 from partita.profile.data import RunCost, WireCost
 from partita.profile.link import LinkCost, fit_link
 from partita.profile.options import Border, State
@@ -22,13 +25,16 @@ _MIN_BORDER_BYTES = 32_768
 _SHORT_S = 0.01
 _FACTORS = (0.9, 1.25)
 _WIRE_SIDES = (64, 256)
-_COPY_ITEMS = 2**20
+#: More than the caches hold: what is added came from elsewhere.
+_COPY_ITEMS = 2**23
 _REPEATS = 3
+_EMPTY_RUNS = 20
 
 
-def fit_runs(state: State) -> RunCost:
-    """Return the cost of runs from what was measured."""
+def fit_runs(state: State, reference: Reference) -> RunCost:
+    """Return the cost of runs from what was measured, and of runs of next to nothing."""
     overhead_s, layer_s = _fit_overhead(state)
+    overhead_s = max(overhead_s, _measure_run(reference) * state.reference_s / reference.time_s())
     loads = [(load.weight_bytes, load.seconds) for load in state.loads]
     load = fit_link(loads) if len(dict(loads)) > 1 else LinkCost(0.0, float("inf"))
     return RunCost(
@@ -60,6 +66,19 @@ def _fit_overhead(state: State) -> tuple[float, float]:
     beyond = np.array([max(0.0, wall.seconds - wall.nodes_s) for wall in walls]) * weights
     found, _ = nnls(matrix, beyond)
     return float(found[0]), float(found[1])
+
+
+def _measure_run(reference: Reference) -> float:
+    """Return the seconds of a run that computes nothing, after one that filled the caches."""
+    runner = OrtEngine(1, (CPU,)).load(reference_model(1, 1), {})
+    arrays = make_inputs(runner.inputs)
+    times = []
+    for _ in range(_EMPTY_RUNS):
+        reference.run()
+        start_s = time.perf_counter()
+        runner.run(arrays)
+        times.append(time.perf_counter() - start_s)
+    return min(times)
 
 
 def _fit_factor(state: State, overhead_s: float, layer_s: float) -> float:

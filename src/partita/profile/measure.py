@@ -88,7 +88,7 @@ def measure_profile(
         model=graph.name,
         model_hash=graph.hash,
         layers={layer.name: state.layers[layer.name] for layer in graph.layers},
-        runs=fit_runs(state),
+        runs=fit_runs(state, measurement.reference),
         wires=measure_wires(),
         reference_s=state.reference_s,
     )

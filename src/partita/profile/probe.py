@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ _MIN_PER_ROUND = 2
 #: First runs of a session that are not counted: memory is taken, caches fill.
 _WARM_UPS = 2
 _SEED = 0
+_NUMBERS = itertools.count()
 
 
 @dataclass
@@ -136,7 +138,8 @@ def _open(
     settings = engine._session_options()
     if folder is not None:
         settings.enable_profiling = True
-        settings.profile_file_prefix = str(folder / "run")
+        # The engine adds the time in milliseconds, which two sessions may share.
+        settings.profile_file_prefix = str(folder / f"run-{next(_NUMBERS)}")
     names = sorted(fragment.blobs)
     if names:
         blobs = [store.blobs[name] for name in names]

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from partita.engine import Reference, SlowedRunner, make_inputs
+from partita.engine import Reference, SlowedRunner, calibrate, make_inputs
 from partita.regions import encode_array
 from partita.worker.runtime import Runtime
 from partita.worker.works import ReceiveWork, SendWork
@@ -38,10 +38,10 @@ class ReferencePace:
         return found_s
 
 
-def calibrate(
+def calibrate_runtime(
     runtime: Runtime, repeats: int, tick: Callable[[], None], reference_s: float = 0.0
 ) -> None:
-    """Run every fragment of ``runtime`` alone; where slowed, time steps for the emulation.
+    """Run every fragment of ``runtime`` once; where slowed, time steps for the emulation.
 
     Args:
         runtime: A loaded epoch that is not active yet.
@@ -52,14 +52,15 @@ def calibrate(
     Raises:
         RunError: A fragment failed.
     """
-    slowed = any(isinstance(one, SlowedRunner) for one in runtime.site.runners.values())
-    pace = ReferencePace(reference_s) if slowed and reference_s else None
-    for runner in runtime.site.runners.values():
-        if isinstance(runner, SlowedRunner):
-            runner.calibrate(repeats, pace)
-        else:
+    runners = runtime.site.runners.values()
+    slowed = [runner for runner in runners if isinstance(runner, SlowedRunner)]
+    for runner in runners:
+        if not isinstance(runner, SlowedRunner):
             runner.run(make_inputs(runner.inputs))
-        tick()
+            tick()
+    if slowed:
+        pace = ReferencePace(reference_s) if reference_s else None
+        calibrate(slowed, repeats, pace, tick)
     if runtime.stretch.slow_down.factor > 1:
         _calibrate_codecs(runtime, repeats)
 

@@ -27,7 +27,7 @@ from partita.fabric import (
 from partita.fabric.frames import decode_piece
 from partita.program import Program
 from partita.units import format_bytes
-from partita.worker.calibration import calibrate
+from partita.worker.calibration import calibrate_runtime
 from partita.worker.lanes import Lanes
 from partita.worker.messages import (
     PROTOCOL_VERSION,
@@ -234,7 +234,7 @@ class Worker:
 
         error = ""
         try:
-            calibrate(runtime, order.repeats, tick, order.reference_s)
+            calibrate_runtime(runtime, order.repeats, tick, order.reference_s)
         except Exception as fault:  # travels to the leader as a message
             error = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
         self._jobs[order.epoch] = Progress(False, done, total, error)
