@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+from partita import __version__
 from partita.cli import (
     check,
     compare,
@@ -50,6 +52,25 @@ for module in (
     doctor,
 ):
     module.register(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"partita {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Run one neural network on many small machines: plan, predict, run, check."""
+
 
 #: Exit code after Ctrl-C, as shells have it.
 INTERRUPTED = 130
