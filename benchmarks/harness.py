@@ -133,7 +133,7 @@ def time_process(command: Sequence[str], *, rounds: int) -> float:
 
 def partita(*arguments: str) -> list[str]:
     """Return the command line of a verb, in this interpreter."""
-    code = "import sys; from partita.cli import main; sys.exit(main())"
+    code = "import sys; from partita.cli import start; sys.exit(start())"
     return [sys.executable, "-c", code, *arguments]
 
 

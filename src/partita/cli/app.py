@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -76,6 +77,13 @@ def _root(
 INTERRUPTED = 130
 #: What only the planning part of the program needs.
 _PLAN_MODULES = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL")
+
+
+def start() -> int:
+    """Run the command line as a process of its own: what is left is not looked through at its end."""
+    code = main()
+    gc.freeze()
+    return code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
