@@ -80,7 +80,7 @@ _PLAN_MODULES = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL")
 
 
 def start() -> int:
-    """Run the command line as a process of its own: what is left is not looked through at its end."""
+    """Run the command line as a process of its own, whose garbage the system takes."""
     code = main()
     gc.freeze()
     return code
