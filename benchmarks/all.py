@@ -2,7 +2,7 @@
 
     python -m benchmarks.all [--only NAME...] [--output FILE] [--json FILE]
 
-``distredge`` trains for hours and runs only when named.
+Those that take long (``distredge`` trains for hours) run only when named.
 A benchmark that was not run or that failed has a row that says so. With ``--json`` what the
 benchmarks said is kept in FILE, and those not run this time are taken from it, so that one of them
 can be repeated. Some 20 minutes on two cores; the machine should be doing nothing else.
@@ -60,6 +60,7 @@ BENCHMARKS = (
     Benchmark("overhead", "One local worker", "ONNX Runtime, same threads"),
     Benchmark("scaling", "Two workers", "ONNX Runtime, one thread"),
     Benchmark("prediction", "Predicted latency", "measured latency"),
+    Benchmark("emulated", "DistrEdge's clusters, emulated", "measured latency", is_long=True),
     Benchmark("transport", "Tensors through the fabric", "plain blocking socket, or ideal link"),
     Benchmark("planning", "Planning", "`inspect`: onnx alone, reading and shape inference"),
     Benchmark("optimality", "Small networks", "trying every plan", is_long=True),

@@ -39,7 +39,11 @@ MEMORY_BYTES = 2_000_000_000
 
 @dataclass(frozen=True)
 class Trial:
-    """One plan: what was predicted, and the median of what was measured."""
+    """One plan: what was predicted, and the median of what was measured.
+
+    Attributes:
+        model: The network, or the cluster where only one network runs.
+    """
 
     model: str
     planner: str
@@ -104,20 +108,16 @@ def measure(graph: Graph, cluster: Cluster, args: argparse.Namespace) -> list[Tr
     return trials
 
 
+def trial_row(trial: Trial) -> Row:
+    """Return the row of one plan."""
+    times_s = (trial.predicted_s, trial.measured_s)
+    case = f"{trial.model}, {trial.planner}"
+    return Row(case, "ms", times_s[0] * 1e3, times_s[1] * 1e3, 1 + trial.error, "", None)
+
+
 def judge(trials: Sequence[Trial]) -> list[Row]:
     """Return a row per plan, and the median and the worst error."""
-    rows = [
-        Row(
-            f"{trial.model}, {trial.planner}",
-            "ms",
-            trial.predicted_s * 1e3,
-            trial.measured_s * 1e3,
-            1 + trial.error,
-            "",
-            None,
-        )
-        for trial in trials
-    ]
+    rows = [trial_row(trial) for trial in trials]
     errors = [abs(trial.error) for trial in trials]
     for name, value, most in (
         ("median error of prediction", statistics.median(errors), MOST_MEDIAN),
