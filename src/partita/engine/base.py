@@ -54,8 +54,13 @@ class Engine(Protocol):
         """
 
 
-def make_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> list[Array]:
-    """Return inputs of the shapes and types of ``specs``: normal floats, small whole numbers."""
+def make_inputs(specs: Sequence[TensorSpec], seed: int | np.random.Generator = 0) -> list[Array]:
+    """Return inputs of the shapes and types of ``specs``: normal floats, bytes, zeros and ones.
+
+    Args:
+        specs: What is wanted, in order.
+        seed: Of the numbers, or the generator to draw from.
+    """
     rng = np.random.default_rng(seed)
     return [_draw(rng, spec) for spec in specs]
 
@@ -64,4 +69,4 @@ def _draw(rng: np.random.Generator, spec: TensorSpec) -> Array:
     dtype = np.dtype(spec.dtype)
     if dtype.kind == "f":
         return rng.standard_normal(spec.shape, np.float32).astype(dtype)
-    return rng.integers(0, 2, spec.shape).astype(dtype)
+    return rng.integers(0, 256 if dtype == np.uint8 else 2, spec.shape).astype(dtype)
