@@ -17,8 +17,10 @@ from partita.cli.flags import (
     JsonOpt,
     KeyOpt,
 )
+from partita.errors import RunError
 
 _SAID = ("name", "state")
+_LOST = "does not answer"
 _PLAN = ("onnx", "networkx", "scipy", "sklearn", "matplotlib", "PIL")
 
 
@@ -52,7 +54,9 @@ def register(app: typer.Typer) -> None:
         rows = [(key.replace("_", " "), _words(value)) for key, value in facts.items()]
         rows += [(f"worker {one['name']}", _worker_words(one)) for one in payload["workers"]]
         table = draw_table(TableData("Doctor", ("what", "found"), tuple(rows), text_columns=2))
-        return print_reply(Reply(payload, [table]), as_json=json)
+        print_reply(Reply(payload, [table]), as_json=json)
+        is_lost = any(worker["state"] == _LOST for worker in payload["workers"])
+        return RunError.exit_code if is_lost else 0
 
 
 def _worker_words(worker: dict[str, Any]) -> str:
@@ -121,6 +125,6 @@ def ask_workers(path: Path, access: Any) -> list[dict[str, Any]]:
     return [
         {"name": name, "state": "ready", "providers": list(infos[name].providers)}
         if name in infos
-        else {"name": name, "state": "does not answer"}
+        else {"name": name, "state": _LOST}
         for name in cluster.names
     ]
