@@ -162,10 +162,9 @@ def test_doctor(ask: Ask) -> None:
 def test_doctor_fails_where_a_worker_is_away(ask: Ask, folder: Path) -> None:
     """A script sees by the exit code that a worker does not answer."""
     text = (folder / "pair.toml").read_text()
-    for port, name in enumerate("ab", start=8):
-        text = text.replace(
-            f'name = "{name}"', f'name = "{name}"\naddress = "tcp/127.0.0.1:{port}"'
-        )
+    for name, port in (("a", 1), ("b", 5)):
+        line = f'name = "{name}"'
+        text = text.replace(line, f'{line}\naddress = "tcp/127.0.0.1:{port}"')
     (folder / "away.toml").write_text(text)
     done = ask("doctor", "--cluster", "away.toml", "--json")
     assert done.code == 4
