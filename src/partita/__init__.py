@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from partita.execution import AdaptOptions, Report
     from partita.graph import Graph, load_graph
     from partita.leader import Session
+    from partita.loading import load_bundle
     from partita.plan import Plan, dump_plan, load_plan
     from partita.planners import PlanOptions, Result, find_plan, planner_names
     from partita.profile import Profile, load_profile, measure_profile, save_profile
@@ -44,6 +45,7 @@ _HOMES = {
     "dump_plan": "partita.plan",
     "export_plan": "partita.compile.export",
     "find_plan": "partita.planners",
+    "load_bundle": "partita.loading",
     "load_cluster": "partita.cluster",
     "load_graph": "partita.graph",
     "load_plan": "partita.plan",
@@ -74,6 +76,7 @@ __all__ = [
     "dump_plan",
     "export_plan",
     "find_plan",
+    "load_bundle",
     "load_cluster",
     "load_graph",
     "load_plan",

@@ -5,6 +5,7 @@
     PartitaError
     ├── ModelError      the ONNX file, or what is asked of it        exit 2
     ├── ClusterError    the cluster file, profiles, device names      exit 2
+    ├── BundleError     a bundle of child models                      exit 2
     ├── InputError      the data given to a run                       exit 2
     ├── PlanError       a plan that breaks a rule, or fits no model   exit 2
     │   └── InfeasibleError   no plan satisfies the constraints       exit 3
@@ -43,6 +44,13 @@ class ClusterError(PartitaError):
 
     exit_code = 2
     kind = "cluster"
+
+
+class BundleError(PartitaError):
+    """A bundle of child models is damaged, foreign, or cannot be made as asked."""
+
+    exit_code = 2
+    kind = "bundle"
 
 
 class InputError(PartitaError):

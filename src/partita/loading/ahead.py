@@ -1,0 +1,42 @@
+"""Reading a file of weights ahead of the layers that need them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+#: What is asked for at a time: the system reads no more than so much of one request at once.
+_CHUNK_BYTES = 2**20
+
+
+class ReadAhead:
+    """A thread that asks the system for a file's pages, in order, until all are asked for.
+
+    Pages that are in memory cost next to nothing; what is asked for is read while others compute.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._ask, name="read-ahead", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop asking."""
+        self._ended.set()
+        self._thread.join()
+
+    def _ask(self) -> None:
+        try:
+            size = os.fstat(self._descriptor).st_size
+            for start in range(0, size, _CHUNK_BYTES):
+                if self._ended.is_set():
+                    return
+                length = min(_CHUNK_BYTES, size - start)
+                os.posix_fadvise(self._descriptor, start, length, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(self._descriptor)

@@ -1,0 +1,158 @@
+"""Cutting a model into child models that are optimised before they are shipped."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import external_data_helper
+
+from partita.cluster import Cluster
+from partita.compile import Compiled, compile_plan
+from partita.engine.ort import CPU
+from partita.errors import BundleError
+from partita.graph import Graph
+from partita.plan import Identity, Plan, Shard, Stage
+
+#: The one device of a bundle's program.
+HERE = "here"
+#: Weights of at least this size lie in the file of weights, and begin at multiples of a page.
+EXTERNAL_BYTES, PAGE_BYTES = 1024, 4096
+_OPTIMISED = "session.optimized_model_external_initializers"
+
+
+@dataclass(frozen=True)
+class Written:
+    """One child on its way into a bundle.
+
+    Attributes:
+        graph: The ONNX file, weights outside.
+        weights: What is appended to the file of weights, in order of use.
+        start: Where they begin there.
+    """
+
+    graph: bytes
+    weights: list[bytes]
+    start: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its weights, gaps included."""
+        return sum(map(len, self.weights))
+
+
+def cut_children(graph: Graph, ends: Sequence[int]) -> Compiled:
+    """Return the model as a program of one device: a fragment for each range of layers.
+
+    Args:
+        graph: The model.
+        ends: Numbers of layers before which each child ends, in the graph's order; the last one is
+            the number of all layers.
+
+    Raises:
+        BundleError: The ends are not increasing, or do not end with the last layer.
+    """
+    total = len(graph.layers)
+    if not ends or ends[-1] != total or any(a >= b for a, b in pairwise((0, *ends))):
+        raise BundleError(
+            f"Children end after layers {', '.join(map(str, ends)) or 'none'}: allowed are"
+            f" increasing numbers from 1 to {total}, the last of them {total}."
+        )
+    cluster = Cluster.of([HERE])
+    names = [layer.name for layer in graph.layers]
+    stages = tuple(
+        Stage(f"child-{number}", tuple(names[start:stop]), "none", (Shard(HERE),))
+        for number, (start, stop) in enumerate(pairwise((0, *ends)))
+    )
+    identities = Identity(graph.name, graph.hash), Identity(cluster.name, cluster.hash)
+    return compile_plan(graph, Plan(*identities, stages, planner="loading"), cluster)
+
+
+def optimise(compiled: Compiled, fragment: int, *, tuned: bool, threads: int) -> onnx.ModelProto:
+    """Return a fragment as the engine would run it, so that loading has nothing left to do.
+
+    Args:
+        compiled: Where the fragment is.
+        fragment: Its index.
+        tuned: For this machine's processor, weights in the engine's own layout; else for all.
+        threads: Threads that it will run on.
+    """
+    info = compiled.program.fragments[fragment]
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    levels = ort.GraphOptimizationLevel
+    options.graph_optimization_level = (
+        levels.ORT_ENABLE_ALL if tuned else levels.ORT_ENABLE_EXTENDED
+    )
+    blobs = [compiled.blobs[name] for name in info.blobs]
+    if blobs:
+        options.add_external_initializers_from_files_in_memory(
+            list(info.blobs), blobs, [blob.nbytes for blob in blobs]
+        )
+    with tempfile.TemporaryDirectory(prefix="partita-child-") as folder:
+        path = Path(folder) / "child.onnx"
+        options.optimized_model_filepath = str(path)
+        for key, value in (
+            ("session.optimized_model_external_initializers_file_name", "child.bin"),
+            (
+                "session.optimized_model_external_initializers_min_size_in_bytes",
+                str(EXTERNAL_BYTES),
+            ),
+            ("session.disable_prepacking", "1"),
+        ):
+            options.add_session_config_entry(key, value)
+        ort.InferenceSession(compiled.graphs[info.hash], options, providers=[CPU])
+        return onnx.load(path)
+
+
+def place_weights(model: onnx.ModelProto, file: str, start: int) -> Written:
+    """Return the child with its weights in ``file`` from ``start`` on, in the order of use.
+
+    Args:
+        model: With its weights inside; it is changed.
+        file: Name of the file of weights, beside the child.
+        start: A multiple of a page.
+    """
+    weights = {weight.name: weight for weight in model.graph.initializer}
+    order = [name for node in model.graph.node for name in node.input if name in weights]
+    parts: list[bytes] = []
+    at = start
+    for name in dict.fromkeys((*order, *weights)):
+        weight = weights[name]
+        if not weight.HasField("raw_data"):
+            weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight), name))
+        data = weight.raw_data
+        if len(data) < EXTERNAL_BYTES:
+            continue
+        external_data_helper.set_external_data(weight, file, offset=at, length=len(data))
+        weight.ClearField("raw_data")
+        filled = data + bytes(-len(data) % PAGE_BYTES)
+        parts.append(filled)
+        at += len(filled)
+    return Written(model.SerializeToString(), parts, start)
+
+
+def balanced_ends(graph: Graph, count: int) -> tuple[int, ...]:
+    """Return ends that give ``count`` children about the same bytes of weights.
+
+    Raises:
+        BundleError: There are fewer layers than children.
+    """
+    total = len(graph.layers)
+    if not 1 <= count <= total:
+        raise BundleError(f"{count} children: the model has {total} layers; allowed: 1 to {total}.")
+    sizes = np.cumsum([1 + layer.weight_bytes for layer in graph.layers])
+    ends: list[int] = []
+    for number in range(1, count):
+        wanted = sizes[-1] * number / count
+        at = int(np.searchsorted(sizes, wanted)) + 1
+        least, most = (ends[-1] if ends else 0) + 1, total - (count - number)
+        ends.append(min(max(at, least), most))
+    return (*ends, total)

@@ -1,0 +1,181 @@
+"""What a bundle says of itself: the schemes it holds, and the child models of each.
+
+A bundle is a folder: ``manifest.json``, and one folder per scheme with ``child-0.onnx``,
+``child-1.onnx`` and so on, and the weights of all of them in the order in which they are used,
+``weights.bin``. The children are ordinary ONNX files with external data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from pathlib import Path
+
+import msgspec
+import onnxruntime as ort
+
+from partita.errors import BundleError
+from partita.files import read_regular
+from partita.program import Program
+
+SCHEMA = 1
+MANIFEST, WEIGHTS = "manifest.json", "weights.bin"
+#: Extensions of instruction sets that decide how an optimised graph lays out its weights.
+_EXTENSIONS = (
+    "asimd",
+    "asimddp",
+    "avx",
+    "avx2",
+    "avx512f",
+    "avx512vl",
+    "avx512_vnni",
+    "fma",
+    "sve",
+)
+
+
+class Child(msgspec.Struct, frozen=True):
+    """One child model of a scheme.
+
+    Attributes:
+        file: Name in the scheme's folder.
+        hash: SHA-256 of the file.
+        layers: Names of the model's layers that it computes, in order.
+        start: Where its weights begin in the file of weights.
+        size_bytes: How long they are.
+        trainable: Whether it holds the layers that may be trained.
+    """
+
+    file: str
+    hash: str
+    layers: tuple[str, ...]
+    start: int
+    size_bytes: int
+    trainable: bool = False
+
+
+class Scheme(msgspec.Struct, frozen=True):
+    """One way to load the model: its children, and how to execute them.
+
+    Attributes:
+        name: The folder in the bundle.
+        device: Kind of device that it was measured on.
+        processor: Signature of the processors that can run it; empty for all.
+        program: One device's steps: a ``Load`` and a ``Compute`` per child.
+        weights_hash: SHA-256 of the file of weights.
+        threads: Threads within one operator.
+        loaders: Children that load at the same time.
+        prepack: Whether weights are rearranged while they load.
+    """
+
+    name: str
+    device: str
+    processor: str
+    program: Program
+    children: tuple[Child, ...]
+    weights_bytes: int
+    weights_hash: str
+    threads: int
+    loaders: int
+    prepack: bool = False
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """The whole bundle.
+
+    Attributes:
+        model: Name of the model.
+        model_hash: Hash of its graph.
+        engine: Name and version of the engine that the children were optimised by.
+        schemes: The preferred first.
+    """
+
+    model: str
+    model_hash: str
+    engine: str
+    schemes: tuple[Scheme, ...]
+    schema: int = SCHEMA
+
+
+def engine_name() -> str:
+    """Return name and version of the engine that runs here."""
+    return f"onnxruntime {ort.__version__}"
+
+
+def processor_signature() -> str:
+    """Return what must be equal for a fully optimised graph to run: family and extensions."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    flags = next((line for line in lines if line.startswith(("flags", "Features"))), "").split()
+    return "+".join((platform.machine(), *(one for one in _EXTENSIONS if one in flags)))
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return a bundle's manifest.
+
+    Raises:
+        BundleError: It is missing, damaged, of another schema version or of another engine.
+    """
+    path = folder / MANIFEST
+    try:
+        data = read_regular(path)
+    except OSError as error:
+        raise BundleError(
+            f"Bundle '{folder}' has no readable {MANIFEST}: {error.strerror}.", subject=str(folder)
+        ) from None
+    try:
+        head = msgspec.json.decode(data)
+        version = head.get("schema") if isinstance(head, dict) else None
+        if version != SCHEMA:
+            raise BundleError(
+                f"{path}, key 'schema': got {version}, this version of Partita reads {SCHEMA}.",
+                subject=str(path),
+            )
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise BundleError(
+            f"{path} is no manifest of a bundle: {error}.", subject=str(path)
+        ) from None
+    if manifest.engine != engine_name():
+        raise BundleError(
+            f"Bundle '{folder}' was made for {manifest.engine}, here is {engine_name()}."
+            " Split the model again with 'partita load split'.",
+            subject=str(folder),
+        )
+    return manifest
+
+
+def choose_scheme(manifest: Manifest, folder: Path, name: str | None = None) -> Scheme:
+    """Return the scheme to use here: the one named, or the first that this processor can run.
+
+    Raises:
+        BundleError: There is none of that name, or none for this processor.
+    """
+    here = processor_signature()
+    usable = [one for one in manifest.schemes if one.processor in ("", here)]
+    if name is not None:
+        named = [one for one in manifest.schemes if one.name == name]
+        if not named:
+            names = ", ".join(one.name for one in manifest.schemes)
+            raise BundleError(f"Bundle '{folder}' has no scheme '{name}'; it has: {names}.")
+        usable = [one for one in named if one in usable]
+    if not usable:
+        needs = "; ".join(f"{one.name}: {one.processor}" for one in manifest.schemes)
+        raise BundleError(
+            f"Bundle '{folder}' has no scheme for this processor ({here}); it has {needs}."
+            " Split the model here, or with its portable scheme.",
+            subject=str(folder),
+        )
+    return usable[0]
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,353 @@
+"""A bundle in use: like a session of ONNX Runtime, but there before it is loaded."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy.typing as npt
+import onnxruntime as ort
+
+from partita.engine.ort import CPU
+from partita.errors import BundleError, InputError, RunError
+from partita.execution import (
+    Action,
+    Delivered,
+    Fed,
+    Finished,
+    Free,
+    Loaded,
+    Machine,
+    Start,
+    StartLoad,
+)
+from partita.loading.ahead import ReadAhead
+from partita.loading.manifest import WEIGHTS, Manifest, Scheme, choose_scheme, read_manifest
+from partita.loading.verify import check_feeds, check_files, find_altered_weights
+from partita.program import Compute, Deliver, Feed, Load, TensorSpec
+
+Array = npt.NDArray[Any]
+_SILENT = 4
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that a child did.
+
+    Attributes:
+        what: ``load`` or ``compute``.
+        child: Its number.
+        start_s: Seconds after the bundle was opened.
+        end_s: The same, when it was done.
+    """
+
+    what: str
+    child: int
+    start_s: float
+    end_s: float
+
+
+def load_bundle(
+    folder: str | Path,
+    *,
+    scheme: str | None = None,
+    threads: int | None = None,
+    loaders: int | None = None,
+    read_ahead: bool = True,
+    verify: bool = True,
+) -> BundleSession:
+    """Return a session over a bundle; it can be asked at once, while its children load.
+
+    Args:
+        folder: What ``partita load split`` wrote.
+        scheme: Name of the scheme to use; the first that this processor can run by default.
+        threads: Threads within one operator; the scheme's by default.
+        loaders: Children that load at the same time; the scheme's by default.
+        read_ahead: Whether weights are read ahead of the layers that need them.
+        verify: Whether the weights are compared with their hash, in the background: an answer
+            after that is refused where they were altered.
+
+    Raises:
+        BundleError: The bundle is missing, damaged, of another engine, or for another processor.
+    """
+    home = Path(folder)
+    manifest = read_manifest(home)
+    chosen = choose_scheme(manifest, home, scheme)
+    return BundleSession(
+        home / chosen.name,
+        manifest,
+        chosen,
+        threads=threads or chosen.threads,
+        loaders=loaders or chosen.loaders,
+        read_ahead=read_ahead,
+        verify=verify,
+    )
+
+
+class BundleSession:
+    """The children of one scheme, executed by the state machine that workers have.
+
+    Made by :func:`load_bundle`. A child computes when it is loaded and its inputs are there, while
+    later ones still load. Calls from several threads are answered one after the other.
+
+    Attributes:
+        manifest: The bundle's.
+        scheme: The one in use.
+        marks: What each child did, in the order in which it was done; of all loads and of the last
+            request.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        scheme: Scheme,
+        *,
+        threads: int,
+        loaders: int,
+        read_ahead: bool,
+        verify: bool,
+    ) -> None:
+        self.manifest = manifest
+        self.scheme = scheme
+        self.marks: list[Mark] = []
+        self._began_s = time.perf_counter()
+        self._folder = folder
+        self._threads = threads
+        check_files(folder, scheme)
+        self._ahead = ReadAhead(folder / WEIGHTS) if read_ahead and scheme.weights_bytes else None
+        program = scheme.program.devices[0]
+        self._machine = Machine(program, (), 1, loaders=loaders)
+        self._steps = {step.id: step for step in program.steps}
+        self._boxes = {buffer.id: buffer for buffer in program.buffers}
+        self._sessions: dict[int, Any] = {}
+        self._held: dict[int, Array] = {}
+        self._ready: deque[Start] = deque()
+        self._change = threading.Condition(threading.Lock())
+        self._asking = threading.Lock()
+        self._count = 0
+        self._is_answered = False
+        self._error: BundleError | None = None
+        self._is_closed = False
+        self._loading: list[threading.Thread] = []
+        with self._change:
+            self._act(self._machine.begin())
+        self._verifier: threading.Thread | None = None
+        if verify:
+            self._verifier = threading.Thread(target=self._verify, name="verify", daemon=True)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether all children are there."""
+        return self._machine.is_loaded
+
+    def get_inputs(self) -> tuple[TensorSpec, ...]:
+        """Return name, shape and type of each input."""
+        return self.scheme.program.inputs
+
+    def get_outputs(self) -> tuple[TensorSpec, ...]:
+        """Return name, shape and type of each output."""
+        return self.scheme.program.outputs
+
+    def run(self, outputs: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Array]:
+        """Return the outputs for one request.
+
+        Args:
+            outputs: Names of the wanted outputs, in order; all when None.
+            feeds: An array per input, of its exact shape and type.
+
+        Raises:
+            InputError: A name is unknown or missing, or an array does not fit.
+            BundleError: A child is altered or cannot be loaded.
+            RunError: A child failed.
+        """
+        program = self.scheme.program
+        names = [spec.name for spec in program.outputs]
+        wanted = names if outputs is None else list(outputs)
+        unknown = [name for name in wanted if name not in names]
+        if unknown:
+            raise InputError(
+                f"Output '{unknown[0]}' is unknown; allowed: {', '.join(names)}.",
+                subject=unknown[0],
+            )
+        arrays = check_feeds(program.inputs, feeds)
+        with self._asking:
+            found = self._answer(arrays)
+        return [found[name] for name in wanted]
+
+    def wait(self) -> None:
+        """Return when all children are loaded and, where asked for, the weights are verified.
+
+        Raises:
+            BundleError: A child is altered or cannot be loaded.
+        """
+        with self._change:
+            while not self._machine.is_loaded and self._error is None:
+                self._change.wait(1.0)
+        self._start_to_verify()
+        if self._verifier is not None:
+            self._verifier.join()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Let go of everything; may be repeated."""
+        with self._change:
+            self._is_closed = True
+        for thread in self._loading:
+            thread.join()
+        if self._ahead is not None:
+            self._ahead.close()
+        self._sessions.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _answer(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        with self._change:
+            self._raise_fault()
+            self.marks = [mark for mark in self.marks if mark.what == "load"]
+            for step in self._steps.values():
+                if isinstance(step, Feed):
+                    self._held[step.write] = arrays[step.tensor]
+            self._is_answered = False
+            self._act(self._machine.handle(Fed(self._count, ())))
+        while True:
+            with self._change:
+                while not self._ready and not self._is_answered:
+                    self._raise_fault()
+                    self._change.wait(1.0)
+                if self._is_answered:
+                    break
+                start = self._ready.popleft()
+            self._do(start)
+        self._count += 1
+        self._start_to_verify()
+        return self._found
+
+    def _do(self, start: Start) -> None:
+        step = self._steps[start.step]
+        if isinstance(step, Compute):
+            began_s = self._now_s()
+            arguments = [self._held[read.buffers[0]] for read in step.reads]
+            made = self._compute(step, arguments)
+            self.marks.append(Mark("compute", step.fragment, began_s, self._now_s()))
+        with self._change:
+            if isinstance(step, Compute):
+                self._held.update(zip(step.writes, made, strict=True))
+            elif isinstance(step, Deliver):
+                self._found = {read.tensor: self._held[read.buffers[0]] for read in step.reads}
+            self._act(self._machine.handle(Finished(start.step, start.request)))
+
+    def _compute(self, step: Compute, arguments: list[Array]) -> list[Array]:
+        session = self._sessions[step.fragment]
+        feeds = {f"i{place}": array for place, array in enumerate(arguments)}
+        try:
+            made: list[Array] = session.run([f"o{k}" for k in range(len(step.writes))], feeds)
+        except Exception as error:  # ONNX Runtime raises a dozen types of its own
+            raise RunError(
+                f"Child {step.fragment} of bundle '{self._folder.parent}' failed: {_first(error)}.",
+                step=step.label,
+            ) from None
+        return made
+
+    def _act(self, actions: Sequence[Action]) -> None:
+        """Do what the machine says; the caller holds the lock."""
+        for action in actions:
+            if isinstance(action, Start):
+                self._ready.append(action)
+            elif isinstance(action, StartLoad):
+                self._start_load(action.step)
+            elif isinstance(action, Free):
+                self._held.pop(action.buffer, None)
+            elif isinstance(action, Delivered):
+                self._is_answered = True
+        self._change.notify_all()
+
+    def _start_load(self, number: int) -> None:
+        step = self._steps[number]
+        assert isinstance(step, Load)
+        thread = threading.Thread(
+            target=self._load,
+            args=(number, step.fragment),
+            name=f"load-{step.fragment}",
+            daemon=True,
+        )
+        self._loading.append(thread)
+        thread.start()
+
+    def _load(self, number: int, child: int) -> None:
+        if self._is_closed:
+            return
+        began_s = self._now_s()
+        try:
+            session = self._open(child)
+        except BundleError as error:
+            with self._change:
+                self._error = self._error or error
+                self._change.notify_all()
+            return
+        with self._change:
+            self._sessions[child] = session
+            self.marks.append(Mark("load", child, began_s, self._now_s()))
+            if not self._is_closed:
+                self._act(self._machine.handle(Loaded(number)))
+
+    def _open(self, child: int) -> Any:
+        info = self.scheme.children[child]
+        path = self._folder / info.file
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = _SILENT
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        for key, value in (
+            ("session.disable_prepacking", "0" if self.scheme.prepack else "1"),
+            ("session.intra_op.allow_spinning", "0" if len(self.scheme.children) > 1 else "1"),
+        ):
+            options.add_session_config_entry(key, value)
+        try:
+            return ort.InferenceSession(str(path), options, providers=[CPU])
+        except Exception as error:  # as for runs
+            raise BundleError(
+                f"Child '{path}' cannot be loaded: {_first(error)}.", subject=str(path)
+            ) from None
+
+    def _start_to_verify(self) -> None:
+        """Begin to verify once: after the first answer, which it would hold up."""
+        if self._verifier is not None and self._verifier.ident is None:
+            self._verifier.start()
+
+    def _verify(self) -> None:
+        error = find_altered_weights(self._folder, self.scheme)
+        if error is not None:
+            with self._change:
+                self._error = error
+                self._change.notify_all()
+
+    def _raise_fault(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._is_closed:
+            raise RunError("The bundle is closed; load it again.")
+
+    def _now_s(self) -> float:
+        return time.perf_counter() - self._began_s
+
+
+def _first(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

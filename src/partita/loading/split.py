@@ -1,0 +1,199 @@
+"""Writing a bundle: all of it, or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from partita.compile import Compiled
+from partita.errors import BundleError
+from partita.graph import Graph
+from partita.loading.children import Written, cut_children, optimise, place_weights
+from partita.loading.manifest import (
+    MANIFEST,
+    WEIGHTS,
+    Child,
+    Manifest,
+    Scheme,
+    engine_name,
+    processor_signature,
+)
+from partita.program import Program
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Division:
+    """How one scheme divides the model.
+
+    Attributes:
+        name: Of the scheme, and of its folder.
+        ends: Numbers of layers before which each child ends; the last one is all layers.
+        device: Kind of device that it is for.
+        tuned: For this machine's processor alone; else for all.
+        threads: Threads within one operator.
+        loaders: Children that load at the same time.
+        prepack: Whether weights are rearranged while they load.
+    """
+
+    name: str
+    ends: tuple[int, ...]
+    device: str = "this-machine"
+    tuned: bool = True
+    threads: int = 1
+    loaders: int = 1
+    prepack: bool = False
+
+
+def write_bundle(
+    graph: Graph,
+    divisions: Iterable[Division],
+    folder: str | Path,
+    *,
+    trainable: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Manifest:
+    """Write the model's children to ``folder``; a bundle that is there is replaced at the end.
+
+    Args:
+        graph: The model.
+        divisions: A scheme each, the preferred first.
+        folder: Of the bundle; made if it is missing.
+        trainable: Names of layers that may be trained; they must lie in the last child.
+        progress: Called before each child, with the number done, of all, and a name.
+
+    Raises:
+        BundleError: A division is impossible, a trainable layer is outside the last child, the
+            folder holds something else, or it cannot be written; what was there is left as it was.
+    """
+    target, chosen = Path(folder), list(divisions)
+    _check_target(target)
+    for one in chosen:
+        _check_trainable(graph, one, trainable)
+    total, done = sum(len(one.ends) for one in chosen), 0
+
+    def tell(name: str) -> None:
+        nonlocal done
+        if progress is not None:
+            progress(done, total, name)
+        done += 1
+
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as fresh:
+            made = Path(fresh) / target.name
+            made.mkdir()
+            schemes = tuple(_write_scheme(graph, one, made, trainable, tell) for one in chosen)
+            manifest = Manifest(graph.name, graph.hash, engine_name(), schemes)
+            text = msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=1)
+            (made / MANIFEST).write_bytes(text + b"\n")
+            _put_in_place(made, target, Path(fresh))
+    except OSError as error:
+        raise BundleError(
+            f"Bundle '{target}' cannot be written: {error.strerror or error}.", subject=str(target)
+        ) from None
+    return manifest
+
+
+def _check_target(target: Path) -> None:
+    if not target.exists() or (target / MANIFEST).is_file():
+        return
+    if not target.is_dir() or any(target.iterdir()):
+        raise BundleError(
+            f"'{target}' is there and no bundle; give a new folder, an empty one or a bundle.",
+            subject=str(target),
+        )
+
+
+def _check_trainable(graph: Graph, division: Division, trainable: Sequence[str]) -> None:
+    places = {layer.name: place for place, layer in enumerate(graph.layers)}
+    unknown = [name for name in trainable if name not in places]
+    if unknown:
+        raise BundleError(f"Trainable layer '{unknown[0]}' is unknown.", subject=unknown[0])
+    last = (0, *division.ends)[-2] if division.ends else 0
+    for name in trainable:
+        if places[name] < last:
+            raise BundleError(
+                f"Trainable layer '{name}' is number {places[name] + 1} of {len(places)}, the last"
+                f" child begins with number {last + 1}: it must hold all trainable layers.",
+                subject=name,
+            )
+
+
+def _write_scheme(
+    graph: Graph,
+    division: Division,
+    folder: Path,
+    trainable: Sequence[str],
+    tell: Callable[[str], None],
+) -> Scheme:
+    compiled = cut_children(graph, division.ends)
+    home = folder / division.name
+    home.mkdir()
+    children: list[Child] = []
+    names = [layer.name for layer in graph.layers]
+    digest, size = hashlib.sha256(), 0
+    with (home / WEIGHTS).open("wb") as weights:
+        for number, (start, stop) in enumerate(pairwise((0, *division.ends))):
+            tell(f"{division.name}, child {number}")
+            model = optimise(compiled, number, tuned=division.tuned, threads=division.threads)
+            written = place_weights(model, WEIGHTS, size)
+            for part in written.weights:
+                weights.write(part)
+                digest.update(part)
+            children.append(_write_child(home, number, written, names[start:stop], trainable))
+            size += written.size_bytes
+        weights.flush()
+        os.fsync(weights.fileno())
+    return Scheme(
+        division.name,
+        division.device,
+        processor_signature() if division.tuned else "",
+        _bare_program(compiled),
+        tuple(children),
+        size,
+        digest.hexdigest(),
+        division.threads,
+        division.loaders,
+        division.prepack,
+    )
+
+
+def _write_child(
+    home: Path, number: int, written: Written, layers: Sequence[str], trainable: Sequence[str]
+) -> Child:
+    name = f"child-{number}.onnx"
+    (home / name).write_bytes(written.graph)
+    digest = hashlib.sha256(written.graph).hexdigest()
+    is_trained = any(layer in trainable for layer in layers)
+    return Child(name, digest, tuple(layers), written.start, written.size_bytes, is_trained)
+
+
+def _bare_program(compiled: Compiled) -> Program:
+    """Return the program without the fragments' hashes: the children have their own."""
+    infos = tuple(
+        msgspec.structs.replace(info, hash="", blobs=(), blob_bytes=())
+        for info in compiled.program.fragments
+    )
+    return msgspec.structs.replace(compiled.program, fragments=infos)
+
+
+def _put_in_place(made: Path, target: Path, aside: Path) -> None:
+    if target.exists():
+        target.rename(aside / "old")
+    try:
+        made.rename(target)
+    except OSError:
+        if (aside / "old").exists():
+            (aside / "old").rename(target)
+        raise
+    shutil.rmtree(aside / "old", ignore_errors=True)

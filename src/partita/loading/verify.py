@@ -1,0 +1,102 @@
+"""Whether what is in a bundle, and what is given to it, is what the manifest says."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partita.errors import BundleError, InputError
+from partita.files import read_regular
+from partita.loading.manifest import WEIGHTS, Scheme, hash_file
+from partita.program import TensorSpec
+
+Array = npt.NDArray[Any]
+
+
+def check_files(folder: Path, scheme: Scheme) -> None:
+    """Compare the children with their hashes, and the weights with their size.
+
+    Args:
+        folder: Of the scheme.
+        scheme: What the manifest says.
+
+    Raises:
+        BundleError: A file is missing, or is not what the manifest says.
+    """
+    for child in scheme.children:
+        path = folder / child.file
+        if hashlib.sha256(_read(path)).hexdigest() != child.hash:
+            raise BundleError(_altered("Child", path, child.hash), subject=str(path))
+    path = folder / WEIGHTS
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise BundleError(
+            f"Weights '{path}' cannot be read: {error.strerror}.", subject=str(path)
+        ) from None
+    if size != scheme.weights_bytes:
+        raise BundleError(
+            f"Weights '{path}' have {size} bytes, the manifest says {scheme.weights_bytes}."
+            " Split the model again.",
+            subject=str(path),
+        )
+
+
+def find_altered_weights(folder: Path, scheme: Scheme) -> BundleError | None:
+    """Return the error that says that the weights are not those of the manifest, or None.
+
+    It reads all of them; :func:`check_files` does not.
+    """
+    path = folder / WEIGHTS
+    try:
+        if hash_file(path) == scheme.weights_hash:
+            return None
+    except OSError as error:
+        return BundleError(f"Weights '{path}' cannot be read: {error.strerror}.", subject=str(path))
+    return BundleError(_altered("Weights", path, scheme.weights_hash), subject=str(path))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_regular(path)
+    except OSError as error:
+        raise BundleError(
+            f"Child '{path}' is missing or cannot be read: {error.strerror}.", subject=str(path)
+        ) from None
+
+
+def _altered(what: str, path: Path, wanted: str) -> str:
+    return (
+        f"{what} '{path}' altered: the hash is not {wanted[:12]}, which the manifest says."
+        " Split the model again."
+    )
+
+
+def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the arrays by name, contiguous.
+
+    Raises:
+        InputError: A name is unknown or missing, or shape or type differ.
+    """
+    names = [spec.name for spec in specs]
+    if set(feeds) != set(names):
+        raise InputError(
+            f"Inputs {', '.join(map(repr, feeds)) or 'none'} do not fit the model: it takes"
+            f" {', '.join(map(repr, names))}."
+        )
+    found = {}
+    for spec in specs:
+        array = np.asarray(feeds[spec.name])
+        if array.shape != spec.shape or array.dtype != spec.dtype:
+            raise InputError(
+                f"Input '{spec.name}' is {array.dtype.name}{list(array.shape)}, the model takes"
+                f" {spec.dtype}{list(spec.shape)}.",
+                subject=spec.name,
+            )
+        found[spec.name] = np.ascontiguousarray(array).reshape(spec.shape)
+    return found

@@ -1,0 +1,248 @@
+"""Bundles answer as the whole model does, and refuse what was damaged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from partita.errors import BundleError, InputError, RunError
+from partita.graph import Graph, load_graph
+from partita.loading import Division, balanced_ends, load_bundle, write_bundle
+from partita.zoo import build_model
+from tests.cost.fakes import conv_graph, skip_graph
+
+
+@pytest.fixture(scope="module")
+def network() -> Graph:
+    """Return a network with skips, so that several tensors cross some cuts."""
+    return load_graph(build_model("mobilenet_v2", size=32), name="mobilenet_v2")
+
+
+def ask(graph: Graph) -> dict[str, Any]:
+    """Return one request."""
+    rng = np.random.default_rng(1)
+    return {
+        name: rng.standard_normal(graph.tensors[name].shape, np.float32) for name in graph.inputs
+    }
+
+
+def run_whole(graph: Graph, feeds: dict[str, Any]) -> list[Any]:
+    """Return what ONNX Runtime answers."""
+    session = ort.InferenceSession(graph.to_model().SerializeToString())
+    return list(session.run(None, feeds))
+
+
+def split(graph: Graph, folder: Path, ends: Sequence[int], **more: Any) -> Path:
+    """Write a bundle of one scheme."""
+    write_bundle(graph, [Division("s", tuple(ends), **more)], folder)
+    return folder
+
+
+@pytest.mark.parametrize("tuned", [True, False])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_children_answer_as_the_whole(
+    network: Graph, tmp_path: Path, tuned: bool, count: int
+) -> None:
+    """However many children, tuned or portable, with few loaders or many: one answer."""
+    feeds = ask(network)
+    (wanted,) = run_whole(network, feeds)
+    folder = split(network, tmp_path / "b", balanced_ends(network, count), tuned=tuned)
+    for loaders in (1, 4):
+        with load_bundle(folder, loaders=loaders) as session:
+            for _ in range(2):
+                (found,) = session.run(None, feeds)
+                assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+            session.wait()
+            assert session.is_loaded
+            done = [(mark.what, mark.child) for mark in session.marks]
+            assert sorted(done) == sorted((w, c) for w in ("load", "compute") for c in range(count))
+
+
+def test_every_cut_of_a_network_with_skips(tmp_path: Path) -> None:
+    """A cut that several tensors cross is as good as any other."""
+    graph = skip_graph()
+    feeds = ask(graph)
+    (wanted,) = run_whole(graph, feeds)
+    for end in range(1, len(graph.layers)):
+        with load_bundle(split(graph, tmp_path / "b", (end, len(graph.layers)))) as session:
+            (found,) = session.run([graph.outputs[0]], feeds)
+        assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+
+
+def test_a_child_computes_while_a_later_one_loads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The first child has answered before the last one may be loaded."""
+    import threading
+
+    from partita.loading.session import BundleSession
+
+    graph = conv_graph()
+    folder = split(graph, tmp_path / "b", (1, 2, 3))
+    computed = threading.Event()
+    opened, compute = BundleSession._open, BundleSession._compute
+
+    def slow_open(session: BundleSession, child: int) -> Any:
+        if child == 2:
+            assert computed.wait(10)
+        return opened(session, child)
+
+    def tell(session: BundleSession, step: Any, arguments: Any) -> Any:
+        made = compute(session, step, arguments)
+        computed.set()
+        return made
+
+    monkeypatch.setattr(BundleSession, "_open", slow_open)
+    monkeypatch.setattr(BundleSession, "_compute", tell)
+    with load_bundle(folder) as session:
+        session.run(None, ask(graph))
+
+
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        ((), "none"),
+        ((1, 2), "the last of them 3"),
+        ((2, 2, 3), "increasing numbers from 1 to 3"),
+        ((0, 3), "increasing numbers from 1 to 3"),
+    ],
+)
+def test_impossible_divisions_are_refused(
+    tmp_path: Path, ends: tuple[int, ...], message: str
+) -> None:
+    """Ends that are no division of the layers say what is allowed."""
+    with pytest.raises(BundleError, match=message):
+        split(conv_graph(), tmp_path / "b", ends)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_children_than_layers_are_refused() -> None:
+    """A child has at least one layer."""
+    with pytest.raises(BundleError, match="4 children: the model has 3 layers; allowed: 1 to 3"):
+        balanced_ends(conv_graph(), 4)
+
+
+def test_trainable_layers_lie_in_the_last_child(tmp_path: Path) -> None:
+    """Layers that may be trained are in one child, the last one, which says so."""
+    graph = conv_graph()
+    with pytest.raises(BundleError, match=r"'c1' is number 2 of 3.*must hold all"):
+        write_bundle(graph, [Division("s", (2, 3))], tmp_path / "b", trainable=["c1", "c2"])
+    with pytest.raises(BundleError, match="'moon' is unknown"):
+        write_bundle(graph, [Division("s", (2, 3))], tmp_path / "b", trainable=["moon"])
+    manifest = write_bundle(graph, [Division("s", (2, 3))], tmp_path / "b", trainable=["c2"])
+    assert [child.trainable for child in manifest.schemes[0].children] == [False, True]
+
+
+def test_damaged_bundles_are_refused(tmp_path: Path) -> None:
+    """A missing or altered child, missing, short or altered weights, and a foreign manifest."""
+    graph = conv_graph()
+    feeds = ask(graph)
+
+    def fresh() -> Path:
+        return split(graph, tmp_path / "b", (1, 3))
+
+    def change(path: Path, old: bytes, new: bytes) -> None:
+        data = path.read_bytes()
+        assert old in data
+        path.write_bytes(data.replace(old, new))
+
+    folder = fresh()
+    (folder / "s" / "child-1.onnx").unlink()
+    with pytest.raises(BundleError, match=r"child-1\.onnx' is missing"):
+        load_bundle(folder)
+    folder = fresh()
+    data = (folder / "s" / "child-0.onnx").read_bytes()
+    (folder / "s" / "child-0.onnx").write_bytes(data + b"\0")
+    with pytest.raises(BundleError, match=r"child-0\.onnx' altered"):
+        load_bundle(folder)
+    folder = fresh()
+    change(folder / "manifest.json", b"onnxruntime ", b"onnxruntime 0.")
+    with pytest.raises(BundleError, match="was made for onnxruntime 0"):
+        load_bundle(folder)
+    folder = fresh()
+    change(folder / "manifest.json", b'"schema": 1', b'"schema": 9')
+    with pytest.raises(BundleError, match="'schema': got 9, this version of Partita reads 1"):
+        load_bundle(folder)
+    folder = fresh()
+    (folder / "manifest.json").write_text("{")
+    with pytest.raises(BundleError, match="is no manifest"):
+        load_bundle(folder)
+    with pytest.raises(BundleError, match="has no readable manifest"):
+        load_bundle(tmp_path / "nothing")
+    with pytest.raises(BundleError, match="has no scheme 'x'; it has: s"):
+        load_bundle(fresh(), scheme="x")
+    with load_bundle(fresh()) as session, pytest.raises(InputError, match="'t0'"):
+        session.run(None, {"x": feeds["t0"]})
+    with pytest.raises(RunError, match="closed"):
+        session.run(None, feeds)
+
+
+def test_altered_weights_are_found_after_the_first_answer(tmp_path: Path) -> None:
+    """Reading all weights would hold up the first answer; later ones are refused."""
+    graph = load_graph(build_model("mobilenet_v2", size=32))
+    folder = split(graph, tmp_path / "b", balanced_ends(graph, 2))
+    path = folder / "s" / "weights.bin"
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    feeds = ask(graph)
+    with load_bundle(folder) as session:
+        session.run(None, feeds)
+        with pytest.raises(BundleError, match=r"weights\.bin' altered"):
+            session.wait()
+        with pytest.raises(BundleError, match="altered"):
+            session.run(None, feeds)
+    path.write_bytes(data[:-1])
+    with pytest.raises(BundleError, match="bytes, the manifest says"):
+        load_bundle(folder)
+
+
+def test_a_bundle_for_another_processor_falls_back(tmp_path: Path) -> None:
+    """The first scheme that this processor can run is used; without one the error says so."""
+    graph = conv_graph()
+    divisions = [Division("tuned", (3,)), Division("portable", (1, 3), tuned=False)]
+    write_bundle(graph, divisions, tmp_path / "b")
+    path = tmp_path / "b" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["schemes"][0]["processor"] = "z80"
+    path.write_text(json.dumps(manifest))
+    with load_bundle(tmp_path / "b") as session:
+        assert session.scheme.name == "portable"
+        session.run(None, ask(graph))
+    with pytest.raises(BundleError, match="no scheme for this processor"):
+        load_bundle(tmp_path / "b", scheme="tuned")
+
+
+def test_a_failed_write_leaves_the_old_bundle(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On a full disk the bundle that was there is as it was, and nothing half-written is left."""
+    import partita.loading.split as split_module
+
+    graph = conv_graph()
+    folder = split(graph, tmp_path / "b", (1, 3))
+    before = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(split_module, "_write_child", full)
+    with pytest.raises(BundleError, match="cannot be written: No space left on device"):
+        split(graph, folder, (2, 3))
+    assert {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
+    """Only a bundle, or nothing, is replaced."""
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "thesis.txt").write_text("years of work")
+    with pytest.raises(BundleError, match="is there and no bundle"):
+        split(conv_graph(), tmp_path / "b", (3,))
+    assert (tmp_path / "b" / "thesis.txt").read_text() == "years of work"
