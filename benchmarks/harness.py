@@ -157,7 +157,7 @@ def find_model(name: str) -> onnx.ModelProto:
 
 def draw_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
     """Return values for every input: normal floats, or bytes."""
-    return inputs.draw_inputs(graph, 1, seed)[0]
+    return inputs.draw_inputs(graph.input_specs, 1, seed)[0]
 
 
 def open_session(model: onnx.ModelProto, threads: int) -> Callable[[Arrays], list[Array]]:

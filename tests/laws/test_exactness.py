@@ -49,7 +49,7 @@ def draw_case(rng: Random, *, half: bool = False) -> Case:
 
 def find_worst(case: Case, *, positive: bool = False) -> Difference:
     """Return the largest difference of any piece or output of the divided network."""
-    (feeds,) = draw_inputs(case.graph, 1, 5)
+    (feeds,) = draw_inputs(case.graph.input_specs, 1, 5)
     if positive:
         feeds = {name: np.abs(array) for name, array in feeds.items()}
     found = check_exactness(case.graph, case.compiled, [feeds])

@@ -63,5 +63,5 @@ def test_plans_of_published_methods_are_exact(rng: Random) -> None:
         assert result.lower_bound_s <= result.latency_s
         if name == exact:
             compiled = compile_plan(graph, result.plan, cost.cluster)
-            found = check_exactness(graph, compiled, draw_inputs(graph, 1, 5))
+            found = check_exactness(graph, compiled, draw_inputs(graph.input_specs, 1, 5))
             assert max(one.relative for one in found) <= tolerance_of(graph)

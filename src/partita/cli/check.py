@@ -44,7 +44,8 @@ def register(app: typer.Typer) -> None:
             raise InputError("--cases must be at least 1.", subject="--cases")
         loaded = read_plan(plan, model, cluster, shape)
         graph = loaded.graph
-        feeds = read_inputs(graph, inputs) if inputs else draw_inputs(graph, cases, seed)
+        specs = graph.input_specs
+        feeds = read_inputs(specs, inputs) if inputs else draw_inputs(specs, cases, seed)
         return print_reply(check_cases(loaded, feeds), as_json=json)
 
 

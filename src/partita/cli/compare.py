@@ -147,7 +147,7 @@ def _measure(
     from partita.leader import DeployOptions, deploy
 
     runs, advance = how
-    inputs = draw_inputs(cost.graph, runs + 1, 0)
+    inputs = draw_inputs(cost.graph.input_specs, runs + 1, 0)
     for done, entry in enumerate(entries):
         advance(done, len(entries), f"running {entry['planner']}")
         say(f"running '{entry['planner']}'")

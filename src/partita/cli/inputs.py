@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from partita.engine import make_inputs
 from partita.errors import InputError
-from partita.graph import Graph
 from partita.program import TensorSpec
 
 Array = npt.NDArray[Any]
@@ -20,18 +19,18 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 _KNOWN = (*_IMAGES, ".npy", ".npz")
 
 
-def draw_inputs(graph: Graph, count: int, seed: int) -> list[dict[str, Array]]:
+def draw_inputs(specs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, Array]]:
     """Return ``count`` requests drawn from a seed: normal floats, bytes, zeros and ones."""
     rng = np.random.default_rng(seed)
-    specs = [graph.tensors[name] for name in graph.inputs]
-    return [dict(zip(graph.inputs, make_inputs(specs, rng), strict=True)) for _ in range(count)]
+    names = [spec.name for spec in specs]
+    return [dict(zip(names, make_inputs(specs, rng), strict=True)) for _ in range(count)]
 
 
-def read_inputs(graph: Graph, given: Sequence[str]) -> list[dict[str, Array]]:
+def read_inputs(specs: Sequence[TensorSpec], given: Sequence[str]) -> list[dict[str, Array]]:
     """Return one request per file; directories give their files in the order of names.
 
     Args:
-        graph: The model that the inputs are for.
+        specs: The model's inputs, in order.
         given: ``FILE`` for the first input or ``NAME=FILE`` for another: ``.npy``, ``.npz`` with
             an array per input, an image, or a directory of such.
 
@@ -39,11 +38,12 @@ def read_inputs(graph: Graph, given: Sequence[str]) -> list[dict[str, Array]]:
         InputError: A file is missing, unreadable, or of the wrong shape or type, or the inputs have
             different numbers of files.
     """
-    found: dict[str, list[Array]] = {name: [] for name in graph.inputs}
+    known = {spec.name: spec for spec in specs}
+    found: dict[str, list[Array]] = {name: [] for name in known}
     for text in given:
-        name, path = _split_name(graph, text)
+        name, path = _split_name(list(known), text)
         for file in _list_files(path):
-            for key, array in _read_file(graph.tensors[name], file, graph).items():
+            for key, array in _read_file(known[name], file, known).items():
                 found[key].append(array)
     counts = {name: len(arrays) for name, arrays in found.items()}
     if len(set(counts.values())) != 1 or not max(counts.values()):
@@ -53,11 +53,11 @@ def read_inputs(graph: Graph, given: Sequence[str]) -> list[dict[str, Array]]:
     return [{name: arrays[k] for name, arrays in found.items()} for k in range(total)]
 
 
-def _split_name(graph: Graph, text: str) -> tuple[str, Path]:
+def _split_name(names: Sequence[str], text: str) -> tuple[str, Path]:
     name, equals, path = text.partition("=")
-    if equals and name in graph.inputs:
+    if equals and name in names:
         return name, Path(path)
-    return graph.inputs[0], Path(text)
+    return names[0], Path(text)
 
 
 def _list_files(path: Path) -> list[Path]:
@@ -75,7 +75,7 @@ def _list_files(path: Path) -> list[Path]:
     return [path]
 
 
-def _read_file(spec: TensorSpec, path: Path, graph: Graph) -> dict[str, Array]:
+def _read_file(spec: TensorSpec, path: Path, known: Mapping[str, TensorSpec]) -> dict[str, Array]:
     kind = path.suffix.lower()
     try:
         if kind == ".npz":
@@ -96,17 +96,17 @@ def _read_file(spec: TensorSpec, path: Path, graph: Graph) -> dict[str, Array]:
             subject=str(path),
         ) from error
     for name, array in arrays.items():
-        _check(graph, name, array, path)
+        _check(known, name, array, path)
     return arrays
 
 
-def _check(graph: Graph, name: str, array: Array, path: Path) -> None:
-    if name not in graph.inputs:
+def _check(known: Mapping[str, TensorSpec], name: str, array: Array, path: Path) -> None:
+    if name not in known:
         raise InputError(
-            f"Input file '{path}' names '{name}', the model has: {', '.join(graph.inputs)}.",
+            f"Input file '{path}' names '{name}', the model has: {', '.join(known)}.",
             subject=name,
         )
-    spec = graph.tensors[name]
+    spec = known[name]
     if array.shape != spec.shape or array.dtype != np.dtype(spec.dtype):
         raise InputError(
             f"Input file '{path}' has shape {array.shape} of {array.dtype}, model input '{name}'"

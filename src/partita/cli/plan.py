@@ -203,7 +203,7 @@ def _add_error(reply: Any, planned: tuple[Any, Any, Any], options: Any) -> None:
         reply.shown.append("Lossy:       no tensor; nothing would be faster")
         return
     compiled = compile_plan(graph, plan, cluster)
-    found = check_exactness(graph, compiled, draw_inputs(graph, 1, options.seed))
+    found = check_exactness(graph, compiled, draw_inputs(graph.input_specs, 1, options.seed))
     worst = max(one.relative for one in found if one.tensor in graph.outputs)
     reply.payload["output_error"] = worst
     reply.shown.append(

@@ -68,7 +68,7 @@ def make_measure(cost: Any, endpoint: Endpoint, seed: int) -> Callable[[Plan], f
     from partita.compile import compile_plan
     from partita.leader import deploy
 
-    inputs = draw_inputs(cost.graph, 1 + RUNS, seed)
+    inputs = draw_inputs(cost.graph.input_specs, 1 + RUNS, seed)
 
     def measure(plan: Plan) -> float:
         with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint) as session:

@@ -109,7 +109,8 @@ def register(app: typer.Typer) -> None:
         loaded = read_plan(plan, model, cluster, shape)
         loaded = replace(loaded, cluster=scale_traces(loaded.cluster, time_scale))
         graph = loaded.graph
-        feeds = read_inputs(graph, inputs) if inputs else draw_inputs(graph, requests, seed)
+        specs = graph.input_specs
+        feeds = read_inputs(specs, inputs) if inputs else draw_inputs(specs, requests, seed)
         cost = read_cost(graph, loaded.cluster, profile, estimator)
         check_in_flight(loaded.plan, in_flight)
         access = read_access(

@@ -52,6 +52,11 @@ class Graph:
         return self.opset_imports.get("", 1)
 
     @property
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        """Name, shape and type of each input, in order."""
+        return tuple(self.tensors[name] for name in self.inputs)
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of one request."""
         return sum(layer.macs for layer in self.layers)

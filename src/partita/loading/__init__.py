@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from partita.loading.children import balanced_ends
-    from partita.loading.manifest import Child, Manifest, Scheme, read_manifest
+    from partita.loading.manifest import Child, Manifest, Scheme, choose_scheme, read_manifest
     from partita.loading.session import BundleSession, Mark, load_bundle
     from partita.loading.split import Division, write_bundle
 
@@ -20,6 +20,7 @@ _HOMES = {
     "Mark": "session",
     "Scheme": "manifest",
     "balanced_ends": "children",
+    "choose_scheme": "manifest",
     "load_bundle": "session",
     "read_manifest": "manifest",
     "write_bundle": "split",
@@ -33,6 +34,7 @@ __all__ = [
     "Mark",
     "Scheme",
     "balanced_ends",
+    "choose_scheme",
     "load_bundle",
     "read_manifest",
     "write_bundle",

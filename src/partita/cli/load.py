@@ -1,0 +1,280 @@
+"""``partita load``: child models, from file to first answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from partita.cli.flags import DebugOpt, JsonOpt, ModelArg, SeedOpt, ShapeOpt, from_to
+
+BundleArg = Annotated[
+    Path, typer.Argument(metavar="BUNDLE", help="Folder from 'partita load split'.")
+]
+SchemeOpt = Annotated[
+    str | None, typer.Option("--scheme", help="Name of the scheme; the first that fits by default.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb and its own verbs."""
+    load = typer.Typer(
+        name="load",
+        help="Child models: load in parts, and answer before all is loaded.",
+        rich_markup_mode=None,
+    )
+    app.add_typer(load)
+    _register_split(load)
+    _register_run(load)
+    _register_show(load)
+
+
+def _register_split(app: typer.Typer) -> None:
+    @app.command("split")
+    def split(
+        model: ModelArg,
+        output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the bundle.")],
+        children: Annotated[
+            int, typer.Option("--children", callback=from_to(1, 256), help="Number of children.")
+        ] = 2,
+        ends: Annotated[
+            str | None,
+            typer.Option("--ends", help="Layers before which children end: 12,40,77."),
+        ] = None,
+        threads: Annotated[
+            int, typer.Option("--threads", callback=from_to(1, 256), help="Within one operator.")
+        ] = 1,
+        loaders: Annotated[
+            int, typer.Option("--loaders", callback=from_to(1, 256), help="Children at a time.")
+        ] = 2,
+        trainable: Annotated[
+            list[str] | None,
+            typer.Option("--trainable", help="Layer that may be trained; may be repeated."),
+        ] = None,
+        portable: Annotated[
+            bool,
+            typer.Option("--portable/--no-portable", help="Also a scheme for other processors."),
+        ] = True,
+        shape: ShapeOpt = None,
+        json: JsonOpt = False,
+        debug: DebugOpt = False,
+    ) -> int:
+        """Write a bundle: the model in child models that have nothing left to do at load time."""
+        from partita.cli.output import print_reply, progress_bar
+        from partita.cli.sources import read_graph
+        from partita.loading import Division, balanced_ends, write_bundle
+
+        graph = read_graph(model, shape)
+        chosen = parse_ends(ends) if ends is not None else balanced_ends(graph, children)
+        divisions = [
+            Division(name, chosen, tuned=tuned, threads=threads, loaders=loaders)
+            for name, tuned in (("tuned", True), ("portable", False))
+            if tuned or portable
+        ]
+        with progress_bar("splitting") as advance:
+            manifest = write_bundle(
+                graph, divisions, output, trainable=trainable or (), progress=advance
+            )
+        return print_reply(describe_bundle(manifest, output), as_json=json)
+
+
+def _register_run(app: typer.Typer) -> None:
+    @app.command("run")
+    def run(
+        bundle: BundleArg,
+        inputs: Annotated[
+            list[str] | None, typer.Option("--input", help="File, NAME=FILE, or directory.")
+        ] = None,
+        scheme: SchemeOpt = None,
+        threads: Annotated[
+            int | None, typer.Option("--threads", help="Within one operator.")
+        ] = None,
+        loaders: Annotated[
+            int | None, typer.Option("--loaders", help="Children that load at a time.")
+        ] = None,
+        read_ahead: Annotated[
+            bool, typer.Option("--read-ahead/--no-read-ahead", help="Of the weights.")
+        ] = True,
+        requests: Annotated[
+            int,
+            typer.Option("--requests", callback=from_to(1, 10**6), help="When no input is given."),
+        ] = 10,
+        output: Annotated[
+            Path | None, typer.Option("-o", "--output", help="File for the outputs (.npz).")
+        ] = None,
+        seed: SeedOpt = 0,
+        json: JsonOpt = False,
+        debug: DebugOpt = False,
+    ) -> int:
+        """Answer requests from a bundle, the first one while it loads."""
+        from partita.cli.inputs import draw_inputs, read_inputs
+        from partita.cli.output import print_reply
+        from partita.errors import InputError
+        from partita.loading import choose_scheme, read_manifest
+
+        for flag, value in (("--threads", threads), ("--loaders", loaders)):
+            if value is not None and not 1 <= value <= 256:
+                raise InputError(f"{flag} is {value}, allowed: 1 to 256.", subject=flag)
+        specs = choose_scheme(read_manifest(bundle), bundle, scheme).program.inputs
+        feeds = read_inputs(specs, inputs) if inputs else draw_inputs(specs, requests, seed)
+        options = {"scheme": scheme, "threads": threads, "loaders": loaders}
+        found = run_bundle(bundle, feeds, options | {"read_ahead": read_ahead})
+        if output is not None:
+            write_answers(output, found["answers"])
+        return print_reply(describe_run(found), as_json=json)
+
+
+def _register_show(app: typer.Typer) -> None:
+    @app.command("show")
+    def show(bundle: BundleArg, json: JsonOpt = False, debug: DebugOpt = False) -> int:
+        """Say what a bundle holds."""
+        from partita.cli.output import print_reply
+        from partita.loading import read_manifest
+
+        return print_reply(describe_bundle(read_manifest(bundle), bundle), as_json=json)
+
+
+def parse_ends(text: str) -> tuple[int, ...]:
+    """Return numbers with commas between.
+
+    Raises:
+        InputError: One of them is no number.
+    """
+    from partita.errors import InputError
+
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--ends '{text}' is not understood; allowed: numbers with commas between.",
+            subject=text,
+        ) from None
+
+
+def run_bundle(bundle: Path, feeds: list[dict[str, Any]], options: dict[str, Any]) -> Any:
+    """Return the answers, and how long the first and the others took, in seconds."""
+    import time
+
+    from partita.loading import load_bundle
+
+    began_s = time.perf_counter()
+    with load_bundle(bundle, **options) as session:
+        answers: list[Any] = []
+        ends_s: list[float] = []
+        marks: list[Any] = []
+        for feed in feeds:
+            start_s = time.perf_counter() if answers else began_s
+            answers.append(session.run(None, feed))
+            ends_s.append(time.perf_counter() - start_s)
+            marks = marks or list(session.marks)
+        session.wait()
+        names = [spec.name for spec in session.get_outputs()]
+        return {
+            "scheme": session.scheme,
+            "answers": [dict(zip(names, answer, strict=True)) for answer in answers],
+            "first_s": ends_s[0],
+            "later_s": ends_s[1:],
+            "marks": marks,
+        }
+
+
+def describe_run(found: Any) -> Any:
+    """Return the reply: what each child did until the first answer, and how long the rest took."""
+    import statistics
+
+    from partita.cli.output import Reply
+    from partita.report import draw_table
+    from partita.report.tables import TableData
+    from partita.units import format_seconds
+
+    steady_s = statistics.median(found["later_s"]) if found["later_s"] else None
+    times = {(mark.what, mark.child): mark for mark in found["marks"]}
+    rows, children = [], []
+    for number, child in enumerate(found["scheme"].children):
+        told: dict[str, Any] = {"layers": len(child.layers), "weight_bytes": child.size_bytes}
+        cells = [str(number), str(len(child.layers))]
+        for what in ("load", "compute"):
+            mark = times[what, number]
+            told[what] = {"start_s": mark.start_s, "end_s": mark.end_s}
+            cells.append(f"{format_seconds(mark.start_s)} to {format_seconds(mark.end_s)}")
+        rows.append(tuple(cells))
+        children.append(told)
+    columns = ("child", "layers", "loads", "computes")
+    lines: list[Any] = [draw_table(TableData("Until the first answer", columns, tuple(rows)))]
+    lines.append(f"First answer:  {format_seconds(found['first_s'])} after the call")
+    if steady_s is not None:
+        lines.append(f"Later answers: {format_seconds(steady_s)} (median)")
+    payload = {
+        "scheme": found["scheme"].name,
+        "first_s": found["first_s"],
+        "steady_s": steady_s,
+        "requests": len(found["answers"]),
+        "children": children,
+    }
+    return Reply(payload, lines)
+
+
+def describe_bundle(manifest: Any, folder: Path) -> Any:
+    """Return the reply that lists schemes and children."""
+    from partita.cli.output import Reply
+    from partita.report import draw_table
+    from partita.report.tables import TableData, describe_layers
+    from partita.units import format_bytes
+
+    rows = [
+        (
+            scheme.name,
+            str(number),
+            describe_layers(child.layers),
+            format_bytes(child.size_bytes),
+            "yes" if child.trainable else "no",
+        )
+        for scheme in manifest.schemes
+        for number, child in enumerate(scheme.children)
+    ]
+    columns = ("scheme", "child", "layers", "weights", "trainable")
+    table = draw_table(TableData(f"Bundle of {manifest.model}", columns, tuple(rows), 3))
+    payload = {
+        "folder": str(folder),
+        "model": manifest.model,
+        "engine": manifest.engine,
+        "schemes": [
+            {
+                "name": scheme.name,
+                "device": scheme.device,
+                "processor": scheme.processor,
+                "threads": scheme.threads,
+                "loaders": scheme.loaders,
+                "weight_bytes": scheme.weights_bytes,
+                "children": [
+                    {
+                        "layers": list(child.layers),
+                        "weight_bytes": child.size_bytes,
+                        "trainable": child.trainable,
+                    }
+                    for child in scheme.children
+                ],
+            }
+            for scheme in manifest.schemes
+        ],
+    }
+    return Reply(payload, [table, f"Bundle: {folder}"])
+
+
+def write_answers(path: Path, answers: list[dict[str, Any]]) -> None:
+    """Write the outputs of all requests to a file: an array per output, requests first.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    import io
+
+    import numpy as np
+
+    from partita.cli.output import write_output
+
+    file = io.BytesIO()
+    arrays: dict[str, Any] = {n: np.stack([one[n] for one in answers]) for n in answers[0]}
+    np.savez(file, **arrays)
+    write_output(path, file.getvalue())

@@ -1,0 +1,57 @@
+"""Child models from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from tests.cli.conftest import Ask
+
+
+def test_bundles_are_written_shown_and_run(ask: Ask, folder: Path) -> None:
+    """What `split` writes, `run` answers as the whole model does."""
+    made = ask("load", "split", "m.onnx", "-o", "b", "--children", "2", "--json").reply
+    assert [one["name"] for one in made["schemes"]] == ["tuned", "portable"]
+    shown = ask("load", "show", "b", "--json").reply
+    assert shown["schemes"] == made["schemes"]
+    image = np.random.default_rng(0).standard_normal((1, 3, 16, 16), np.float32)
+    np.save(folder / "i.npy", image)
+    for scheme in ("tuned", "portable"):
+        words = ["--scheme", scheme, "--input", "i.npy", "-o", "o.npz", "--json"]
+        reply = ask("load", "run", "b", *words).reply
+        assert reply["scheme"] == scheme
+        assert len(reply["children"]) == 2
+        assert (
+            0 < reply["children"][0]["load"]["end_s"] <= reply["children"][0]["compute"]["start_s"]
+        )
+        session = ort.InferenceSession(folder / "m.onnx")
+        (wanted,) = session.run(None, {session.get_inputs()[0].name: image})
+        with np.load(folder / "o.npz") as found:
+            np.testing.assert_allclose(found[session.get_outputs()[0].name][0], wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("split m.onnx -o b --children 99", "99 children: the model has"),
+        ("split m.onnx -o b --children 0", "got 0, allowed: 1 to 256"),
+        ("split m.onnx -o b --ends 1,x", "--ends '1,x' is not understood"),
+        ("split m.onnx -o b --ends 1", "allowed are increasing numbers from 1 to"),
+        ("split m.onnx -o b --trainable moon", "Trainable layer 'moon' is unknown"),
+        ("split m.onnx -o m.onnx", "is there and no bundle"),
+        ("split nothing.onnx -o b", "cannot be read"),
+        ("run nothing", "has no readable manifest.json"),
+        ("run m.onnx", "has no readable manifest.json"),
+        ("show nothing", "has no readable manifest.json"),
+    ],
+)
+def test_bad_input_is_one_line(ask: Ask, folder: Path, words: str, told: str) -> None:
+    """Each says what is wrong and what is allowed; nothing is written."""
+    done = ask("load", *words.split())
+    assert done.code == 2
+    assert told in done.err
+    assert done.err.count("\n") == 1
+    assert not (folder / "b").exists()
