@@ -27,6 +27,7 @@ from partita.execution import (
     Start,
     StartLoad,
 )
+from partita.execution.pieces import index_buffers, plan_gather
 from partita.loading.ahead import ReadAhead
 from partita.loading.manifest import WEIGHTS, Manifest, Scheme, choose_scheme, read_manifest
 from partita.loading.verify import check_feeds, check_files, find_altered_weights
@@ -125,7 +126,12 @@ class BundleSession:
         program = scheme.program.devices[0]
         self._machine = Machine(program, (), 1, loaders=loaders)
         self._steps = {step.id: step for step in program.steps}
-        self._boxes = {buffer.id: buffer for buffer in program.buffers}
+        buffers = index_buffers(program)
+        self._gathers = {
+            step.id: tuple(plan_gather(read, buffers) for read in step.reads)
+            for step in program.steps
+            if isinstance(step, Compute | Deliver)
+        }
         self._sessions: dict[int, Any] = {}
         self._held: dict[int, Array] = {}
         self._ready: deque[Start] = deque()
@@ -243,14 +249,15 @@ class BundleSession:
         step = self._steps[start.step]
         if isinstance(step, Compute):
             began_s = self._now_s()
-            arguments = [self._held[read.buffers[0]] for read in step.reads]
+            arguments = [gather.collect(self._held) for gather in self._gathers[step.id]]
             made = self._compute(step, arguments)
             self.marks.append(Mark("compute", step.fragment, began_s, self._now_s()))
         with self._change:
             if isinstance(step, Compute):
                 self._held.update(zip(step.writes, made, strict=True))
             elif isinstance(step, Deliver):
-                self._found = {read.tensor: self._held[read.buffers[0]] for read in step.reads}
+                pairs = zip(step.reads, self._gathers[step.id], strict=True)
+                self._found = {read.tensor: gather.collect(self._held) for read, gather in pairs}
             self._act(self._machine.handle(Finished(start.step, start.request)))
 
     def _compute(self, step: Compute, arguments: list[Array]) -> list[Array]:

@@ -6,8 +6,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from itertools import islice
 
+from partita.execution.pieces import Array
 from partita.worker.messages import Mark, Sent, Worked
-from partita.worker.pieces import Array
 
 #: Spans that a device keeps; older ones go first.
 MOST_SPANS = 200_000

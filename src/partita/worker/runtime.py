@@ -32,6 +32,7 @@ from partita.execution import (
     StartLoad,
     weight_bytes,
 )
+from partita.execution.pieces import decode_feed, index_buffers
 from partita.fabric import Credit, Endpoint, Failure, Piece, PieceGate, encode_note
 from partita.program import DeviceProgram, Feed, Load
 from partita.worker.books import Book, Pieces, Written
@@ -44,7 +45,6 @@ from partita.worker.messages import (
     answer_streams,
     feed_streams,
 )
-from partita.worker.pieces import decode_feed, index_buffers
 from partita.worker.store import Store
 from partita.worker.works import DeliverWork, Site, Stretch, Work, make_work
 

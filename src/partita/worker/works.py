@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from partita.engine import Array, Runner, Slowdown
+from partita.execution.pieces import Codec, Gather, plan_codec, plan_gather
 from partita.fabric import Endpoint, Piece, digest_stream, encode_piece
 from partita.program import Buffer, Compute, Deliver, Receive, Send, Step, Stream
 from partita.worker.books import Book, Pieces, Written
-from partita.worker.pieces import Codec, Gather, plan_codec, plan_gather
 
 Route = tuple[int, ...]
 

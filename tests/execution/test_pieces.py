@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from partita.execution.pieces import as_argument, plan_codec, plan_gather
 from partita.program import Buffer, Input, Stream
 from partita.regions import Region
-from partita.worker.pieces import as_argument, plan_codec, plan_gather
 
 WHOLE = np.arange(48, dtype=np.float32).reshape(1, 2, 6, 4)
 
