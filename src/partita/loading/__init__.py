@@ -6,37 +6,75 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from partita.loading.blocks import Block, BlockProfile, load_blocks, save_blocks
     from partita.loading.children import balanced_ends
+    from partita.loading.choose import Choice, choose_division
+    from partita.loading.makespan import LoadTimes, Problem, simulate_loading
     from partita.loading.manifest import Child, Manifest, Scheme, choose_scheme, read_manifest
+    from partita.loading.measure import measure_blocks
+    from partita.loading.optimum import Found, balance_loads, find_balanced, find_optimum
+    from partita.loading.qlearning import LearnOptions, learn_division
     from partita.loading.session import BundleSession, Mark, load_bundle
     from partita.loading.split import Division, write_bundle
 
 #: Loaded when used: what answers first must not wait for what splits models.
 _HOMES = {
+    "Block": "blocks",
+    "BlockProfile": "blocks",
     "BundleSession": "session",
     "Child": "manifest",
+    "Choice": "choose",
     "Division": "split",
+    "Found": "optimum",
+    "LearnOptions": "qlearning",
+    "LoadTimes": "makespan",
     "Manifest": "manifest",
     "Mark": "session",
+    "Problem": "makespan",
     "Scheme": "manifest",
+    "balance_loads": "optimum",
     "balanced_ends": "children",
+    "choose_division": "choose",
     "choose_scheme": "manifest",
+    "find_balanced": "optimum",
+    "find_optimum": "optimum",
+    "learn_division": "qlearning",
+    "load_blocks": "blocks",
     "load_bundle": "session",
+    "measure_blocks": "measure",
     "read_manifest": "manifest",
+    "save_blocks": "blocks",
+    "simulate_loading": "makespan",
     "write_bundle": "split",
 }
 
 __all__ = [
+    "Block",
+    "BlockProfile",
     "BundleSession",
     "Child",
+    "Choice",
     "Division",
+    "Found",
+    "LearnOptions",
+    "LoadTimes",
     "Manifest",
     "Mark",
+    "Problem",
     "Scheme",
+    "balance_loads",
     "balanced_ends",
+    "choose_division",
     "choose_scheme",
+    "find_balanced",
+    "find_optimum",
+    "learn_division",
+    "load_blocks",
     "load_bundle",
+    "measure_blocks",
     "read_manifest",
+    "save_blocks",
+    "simulate_loading",
     "write_bundle",
 ]
 

@@ -1,0 +1,102 @@
+"""Where to cut: the methods behind one call."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from partita.errors import BundleError
+from partita.loading.blocks import BlockProfile
+from partita.loading.makespan import Problem
+from partita.loading.optimum import Found, find_balanced, find_optimum
+from partita.loading.qlearning import LearnOptions, learn_division
+
+Method = Literal["best", "qlearning", "sarsa", "optimum", "balanced"]
+#: Children that are thought of where a machine has few threads.
+_LEAST_MOST = 8
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where to cut a model, and why.
+
+    Attributes:
+        ends: Numbers of layers before which children end.
+        chosen: What the method found, its ends in blocks.
+        found: What each method found, the chosen one first.
+        gain: How much longer the second of them takes, as a fraction; 0 where there is one only.
+        whole_s: Makespan of the model as one child.
+        speedup_bound: Time to load all children after each other, over that of the largest.
+    """
+
+    ends: tuple[int, ...]
+    chosen: Found
+    found: tuple[Found, ...]
+    gain: float
+    whole_s: float
+    speedup_bound: float
+
+
+def choose_division(
+    profile: BlockProfile,
+    *,
+    method: Method = "best",
+    loaders: int,
+    cold: bool = False,
+    prepack: bool = False,
+    most_children: int | None = None,
+    seed: int = 0,
+) -> Choice:
+    """Return where to cut a model, by simulated time until the last child has answered.
+
+    Args:
+        profile: The blocks as measured.
+        method: ``optimum`` is exact; ``qlearning`` and ``sarsa`` learn; ``balanced`` has load times
+            as equal as can be; ``best`` takes the better of Q-learning and the optimum.
+        loaders: Children that load at the same time.
+        cold: Whether weights are read from disk; else they are in the page cache.
+        prepack: Whether weights are rearranged while they load.
+        most_children: The largest number of children; by default 8, or twice the processor's
+            threads, or what the model can be divided into.
+        seed: Of what is drawn.
+
+    Raises:
+        BundleError: The method is unknown, or the model cannot be divided into so many.
+    """
+    if method not in get_args(Method):
+        allowed = ", ".join(get_args(Method))
+        raise BundleError(f"Method '{method}' is unknown; allowed: {allowed}.", subject=method)
+    problem = Problem.of(profile, loaders=loaders, cold=cold, prepack=prepack)
+    if most_children is None:
+        usual = max(_LEAST_MOST, 2 * (os.cpu_count() or 1))
+        most_children = min(usual, problem.most_children)
+    found = tuple(
+        sorted(
+            _ask(problem, method, most_children, seed),
+            key=lambda one: (one.makespan_s, one.children),
+        )
+    )
+    chosen, second = found[0], found[min(1, len(found) - 1)]
+    return Choice(
+        ends=profile.layer_ends(chosen.ends),
+        chosen=chosen,
+        found=found,
+        gain=second.makespan_s / max(chosen.makespan_s, 1e-12) - 1,
+        whole_s=problem.simulate((problem.size,)).makespan_s,
+        speedup_bound=problem.simulate(chosen.ends).speedup_bound,
+    )
+
+
+def _ask(problem: Problem, method: Method, most_children: int, seed: int) -> list[Found]:
+    """Return what the method finds; ``best`` is two methods."""
+    if method in ("qlearning", "sarsa"):
+        return [learn_division(problem, most_children, LearnOptions(method, seed=seed))]
+    optimum = find_optimum(problem, most_children)
+    if method == "balanced":
+        found = find_balanced(problem, most_children)
+        return [replace(found, gap=found.makespan_s / max(optimum.makespan_s, 1e-12) - 1)]
+    if method == "best":
+        learned = learn_division(problem, most_children, LearnOptions("qlearning", seed=seed))
+        return [optimum, learned]
+    return [optimum]

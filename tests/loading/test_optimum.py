@@ -1,0 +1,78 @@
+"""The exact methods find what a look at all divisions finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from partita.errors import BundleError
+from partita.loading import Problem, balance_loads, find_balanced, find_optimum
+from partita.loading.optimum import bound_makespans
+from tests.loading.drawn import all_divisions, draw_problem
+
+
+def slowest_s(problem: Problem, ends: tuple[int, ...]) -> float:
+    """Return the load time of the slowest child."""
+    return max(problem.load_s(a, b) for a, b in zip((0, *ends[:-1]), ends, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_optimum_equals_a_look_at_all(seed: int) -> None:
+    """No division has a smaller makespan, none as good has fewer children."""
+    problem = draw_problem(seed)
+    most = 1 + seed % problem.most_children
+    found = find_optimum(problem, most)
+    problem.check_ends(found.ends)
+    makespans = {ends: problem.simulate(ends).makespan_s for ends in all_divisions(problem, most)}
+    least_s = min(makespans.values())
+    assert found.makespan_s == pytest.approx(least_s, rel=1e-12)
+    assert found.makespan_s == problem.simulate(found.ends).makespan_s
+    fewest = min(len(ends) for ends, value in makespans.items() if value <= least_s * (1 + 1e-11))
+    assert found.children == fewest
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_balance_equals_a_look_at_all(seed: int) -> None:
+    """No division of as many children has a faster slowest child."""
+    problem = draw_problem(seed)
+    for count in range(1, problem.most_children + 1):
+        ends = balance_loads(problem, count)
+        problem.check_ends(ends)
+        others = [one for one in all_divisions(problem, count) if len(one) == count]
+        assert slowest_s(problem, ends) == pytest.approx(
+            min(slowest_s(problem, one) for one in others)
+        )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_hold_for_every_way_to_go_on(seed: int) -> None:
+    """No division is better than the bound of any of its beginnings; its own is its makespan."""
+    problem = draw_problem(seed)
+    for ends in all_divisions(problem, problem.most_children):
+        makespan_s = problem.simulate(ends).makespan_s
+        for known in range(1, len(ends) + 1):
+            (bound,) = bound_makespans(problem, np.array([ends[:known]]), len(ends))
+            assert bound <= makespan_s * (1 + 1e-12)
+        assert bound == pytest.approx(makespan_s)
+
+
+def test_trainable_blocks_cost() -> None:
+    """The optimum moves when the last child must begin early, and is no better."""
+    free = Problem((1.0,) * 6, (0.1,) * 6, loaders=6)
+    bound = replace(free, last_start=2)
+    assert find_optimum(free, 6).children == 6
+    found = find_optimum(bound, 3)
+    assert found.ends[-2] <= 2
+    assert found.makespan_s > find_optimum(free, 6).makespan_s
+
+
+def test_more_children_than_blocks() -> None:
+    """The error names the allowed range."""
+    problem = Problem((1.0,) * 3, (1.0,) * 3)
+    for ask in (find_optimum, find_balanced, balance_loads):
+        with pytest.raises(BundleError, match=r"4 children: the model has 3 blocks.*1 to 3"):
+            ask(problem, 4)
+        with pytest.raises(BundleError, match="0 children"):
+            ask(problem, 0)
