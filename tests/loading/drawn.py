@@ -15,6 +15,7 @@ def draw_problem(seed: int, size: int | None = None) -> Problem:
     rng = random.Random(seed)
     size = size or rng.randint(1, 8)
     work = rng.choice([0.1, 1.0, 3.0])
+    arrivals = tuple(itertools.accumulate(rng.random() * work for _ in range(size)))
     return Problem(
         loads=tuple(rng.random() * rng.choice([1, 5]) for _ in range(size)),
         computes=tuple(work * rng.random() for _ in range(size)),
@@ -23,6 +24,7 @@ def draw_problem(seed: int, size: int | None = None) -> Problem:
         contention=rng.choice([1.0, 1.3, 2.0, 2.5]),
         loaders=rng.randint(1, 6),
         last_start=rng.choice([-1, -1, rng.randrange(size)]),
+        arrivals=rng.choice([(), arrivals]),
     )
 
 

@@ -90,12 +90,11 @@ def test_measured_loads_are_taken_once_each() -> None:
 
 def test_equal_by_seed() -> None:
     """The same seed finds the same, another one tries other divisions."""
-    problem = draw_problem(7, size=20)
+    problem = replace(draw_problem(7, size=20), last_start=-1)
 
     def learn(seed: int) -> list[tuple[int, ...]]:
         return list(Agent(problem, 4, replace(QUICK, seed=seed), problem.load_s).learn())
 
-    problem = replace(problem, last_start=-1)
     assert learn(1) == learn(1)
     assert learn(1) != learn(2)
     assert learn_division(problem, 4, QUICK) == learn_division(problem, 4, QUICK)

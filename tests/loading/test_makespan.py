@@ -78,7 +78,8 @@ def test_no_makespan_below_its_bounds(seed: int) -> None:
         pairs = list(zip((0, *ends[:-1]), ends, strict=True))
         loads = [problem.load_s(*pair) for pair in pairs]
         work_s = sum(problem.compute_s(*pair) for pair in pairs)
-        least_s = max(loads[0] + work_s, max(loads), sum(loads) / problem.loaders)
+        late = [at_s + sum(problem.computes[n:]) for n, at_s in enumerate(problem.arrivals)]
+        least_s = max(loads[0] + work_s, max(loads), sum(loads) / problem.loaders, *late)
         assert found.makespan_s >= least_s * (1 - 1e-12)
         assert 1 <= found.speedup_bound <= len(ends) + 1e-9
         for place in range(problem.size):
@@ -95,10 +96,22 @@ def test_conditions_choose_the_times() -> None:
     profile = make_profile([1, 2], [1, 1], child_load_s=0.5)
     assert simulate_loading(profile, (2,), loaders=1).makespan_s == 0.5 + 3 + 2
     assert simulate_loading(profile, (2,), loaders=1, prepack=True).makespan_s == 0.5 + 6 + 2
-    assert simulate_loading(profile, (2,), loaders=1, cold=True).makespan_s == 0.5 + 33 + 2
+    cold = simulate_loading(profile, (2,), loaders=1, cold=True, mapped=False)
+    assert cold.makespan_s == 0.5 + 33 + 2
     # Cold loads share the disk: the profile's cold contention is 2.
-    cold = simulate_loading(profile, (1, 2), loaders=2, cold=True)
+    cold = simulate_loading(profile, (1, 2), loaders=2, cold=True, mapped=False)
     assert [child.load_end_s for child in cold.children] == [23.0, 34.0]
+
+
+def test_weights_that_are_read_ahead() -> None:
+    """Mapped weights are read from the first moment on, and a block runs when its are there."""
+    profile = make_profile([1, 2], [1, 5])  # read after 10 and 30 s
+    for ends in ((2,), (1, 2)):
+        found = simulate_loading(profile, ends, loaders=2, cold=True)
+        assert found.makespan_s == 35
+    assert found.children[0].compute_end_s == 11
+    # Only what is left after the last weights counts: 2 s of loading are long over.
+    assert found.children[1].load_end_s == 2
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class Block(msgspec.Struct, frozen=True):
         read_warm_s: Touching all its weights where they lie in the page cache.
         read_cold_s: The same where they lie on disk alone.
         infer_s: A run, when all is settled.
-        first_s: The first run; it touches the weights.
+        first_s: The first run; it maps the weights page by page.
         trainable: Whether it holds a layer that may be trained.
     """
 
@@ -50,14 +50,20 @@ class Block(msgspec.Struct, frozen=True):
     first_s: float
     trainable: bool = False
 
-    def load_s(self, *, cold: bool = False, prepack: bool = False) -> float:
-        """Return the seconds it adds to loading a child: created, weights in memory."""
-        read_s = self.read_cold_s if cold else self.read_warm_s
+    def load_s(self, *, cold: bool = False, prepack: bool = False, mapped: bool = False) -> float:
+        """Return the seconds it adds to loading a child: to the session, and its weights' reading.
+
+        Args:
+            cold: Whether weights are on disk.
+            prepack: Whether they are rearranged.
+            mapped: Whether they are left to be read when they are used.
+        """
+        read_s = 0.0 if mapped else self.read_cold_s if cold else self.read_warm_s
         return self.create_s + read_s + (self.prepack_s if prepack else 0.0)
 
-    def compute_s(self) -> float:
-        """Return the seconds of its first run, without touching the weights: they are loaded."""
-        return max(self.infer_s, self.first_s - self.read_warm_s)
+    def compute_s(self, *, mapped: bool = False) -> float:
+        """Return the seconds of its first run; the weights are in memory, mapped or not yet."""
+        return max(self.infer_s, self.first_s - (0.0 if mapped else self.read_warm_s))
 
 
 class BlockProfile(msgspec.Struct, frozen=True):
@@ -72,8 +78,9 @@ class BlockProfile(msgspec.Struct, frozen=True):
         blocks: In the order of the layers, none left out.
         child_load_s: What one more child adds to loading.
         child_run_s: What one more child adds to a run.
-        contention: How many times longer a load takes while another one runs, warm; at least 1.
-        cold_contention: The same where weights are read from disk.
+        contention: How many times longer creating a session takes while another one is created;
+            at least 1.
+        cold_contention: The same where both read their weights from disk, too.
         read_bytes_per_s: Rate at which weights are read from disk.
     """
 

@@ -45,6 +45,7 @@ def choose_division(
     loaders: int,
     cold: bool = False,
     prepack: bool = False,
+    mapped: bool = True,
     most_children: int | None = None,
     seed: int = 0,
 ) -> Choice:
@@ -57,6 +58,8 @@ def choose_division(
         loaders: Children that load at the same time.
         cold: Whether weights are read from disk; else they are in the page cache.
         prepack: Whether weights are rearranged while they load.
+        mapped: Whether weights are mapped and read ahead, as bundles do; else loading includes
+            reading them.
         most_children: The largest number of children; by default 8, or twice the processor's
             threads, or what the model can be divided into.
         seed: Of what is drawn.
@@ -67,16 +70,12 @@ def choose_division(
     if method not in get_args(Method):
         allowed = ", ".join(get_args(Method))
         raise BundleError(f"Method '{method}' is unknown; allowed: {allowed}.", subject=method)
-    problem = Problem.of(profile, loaders=loaders, cold=cold, prepack=prepack)
+    problem = Problem.of(profile, loaders=loaders, cold=cold, prepack=prepack, mapped=mapped)
     if most_children is None:
         usual = max(_LEAST_MOST, 2 * (os.cpu_count() or 1))
         most_children = min(usual, problem.most_children)
-    found = tuple(
-        sorted(
-            _ask(problem, method, most_children, seed),
-            key=lambda one: (one.makespan_s, one.children),
-        )
-    )
+    answers = _ask(problem, method, most_children, seed)
+    found = tuple(sorted(answers, key=lambda one: (one.makespan_s, one.children)))
     chosen, second = found[0], found[min(1, len(found) - 1)]
     return Choice(
         ends=profile.layer_ends(chosen.ends),

@@ -49,7 +49,9 @@ class Problem:
         child_run_s: What each child takes to run beyond its blocks.
         contention: How many times longer a load takes while another one runs.
         loaders: Children that load at the same time.
-        last_start: The last block with which the last child may begin.
+        last_start: The last block with which the last child may begin; the last of all when -1.
+        arrivals: When each block's weights are there, in s, where they are read ahead of the runs;
+            empty where loading includes reading.
     """
 
     loads: tuple[float, ...]
@@ -59,10 +61,17 @@ class Problem:
     contention: float = 1.0
     loaders: int = 1
     last_start: int = -1
+    arrivals: tuple[float, ...] = ()
 
     @classmethod
     def of(
-        cls, profile: BlockProfile, *, loaders: int, cold: bool = False, prepack: bool = False
+        cls,
+        profile: BlockProfile,
+        *,
+        loaders: int,
+        cold: bool = False,
+        prepack: bool = False,
+        mapped: bool = True,
     ) -> Problem:
         """Return the problem that a profile poses.
 
@@ -71,20 +80,25 @@ class Problem:
             loaders: Children that load at the same time.
             cold: Whether weights are read from disk; else they are in the page cache.
             prepack: Whether weights are rearranged while they load.
+            mapped: Whether weights are mapped, and read ahead in the order of use while children
+                load and compute, as bundles do; else a child is loaded when all are in memory.
 
         Raises:
             BundleError: There is no loader.
         """
         if loaders < 1:
             raise BundleError(f"{loaders} loaders: allowed are 1 or more.")
+        blocks = profile.blocks
+        reads_s = accumulate(block.read_cold_s for block in blocks)
         return cls(
-            tuple(block.load_s(cold=cold, prepack=prepack) for block in profile.blocks),
-            tuple(block.compute_s() for block in profile.blocks),
+            tuple(block.load_s(cold=cold, prepack=prepack, mapped=mapped) for block in blocks),
+            tuple(block.compute_s(mapped=mapped) for block in blocks),
             profile.child_load_s,
             profile.child_run_s,
-            profile.cold_contention if cold else profile.contention,
+            profile.cold_contention if cold and not mapped else profile.contention,
             loaders,
             profile.last_start,
+            tuple(reads_s) if cold and mapped else (),
         )
 
     @property
@@ -119,6 +133,20 @@ class Problem:
     def compute_s(self, start: int, stop: int) -> float:
         """Return the seconds of a child's first run."""
         return self.child_run_s + self.compute_sums[stop] - self.compute_sums[start]
+
+    @cached_property
+    def floors(self) -> tuple[tuple[float, ...], ...]:
+        """Seconds before which a child cannot have answered, by its first block and its end.
+
+        A block runs once its weights are there, and what comes after it in the child later.
+        """
+        size = self.size
+        rows = [[0.0] * (size + 1) for _ in range(size + 1)]
+        for start in reversed(range(size if self.arrivals else 0)):
+            for stop in range(start + 1, size + 1):
+                own_s = self.arrivals[start] + self.compute_sums[stop] - self.compute_sums[start]
+                rows[start][stop] = max(own_s, rows[start + 1][stop])
+        return tuple(map(tuple, rows))
 
     def latest_end(self, child: int, count: int) -> int:
         """Return the last block number before which child ``child`` of ``count`` may end."""
@@ -167,6 +195,7 @@ class Problem:
             [self.compute_s(start, stop) for start, stop in pairs],
             loaders=self.loaders,
             contention=self.contention,
+            floors=[self.floors[start][stop] for start, stop in pairs],
         )
 
 
@@ -177,6 +206,7 @@ def simulate_loading(
     loaders: int,
     cold: bool = False,
     prepack: bool = False,
+    mapped: bool = True,
 ) -> LoadTimes:
     """Return when each child loads and computes.
 
@@ -186,15 +216,22 @@ def simulate_loading(
         loaders: Children that load at the same time.
         cold: Whether weights are read from disk; else they are in the page cache.
         prepack: Whether weights are rearranged while they load.
+        mapped: Whether weights are mapped and read ahead; else loading includes reading them.
 
     Raises:
         BundleError: The ends are no division of the blocks, or there is no loader.
     """
-    return Problem.of(profile, loaders=loaders, cold=cold, prepack=prepack).simulate(ends)
+    problem = Problem.of(profile, loaders=loaders, cold=cold, prepack=prepack, mapped=mapped)
+    return problem.simulate(ends)
 
 
 def simulate_children(
-    loads: Sequence[float], computes: Sequence[float], *, loaders: int, contention: float
+    loads: Sequence[float],
+    computes: Sequence[float],
+    *,
+    loaders: int,
+    contention: float,
+    floors: Sequence[float] = (),
 ) -> LoadTimes:
     """Return when children load and compute whose times alone are known.
 
@@ -211,6 +248,7 @@ def simulate_children(
         computes: Seconds that each child runs.
         loaders: Children that load at the same time, at least 1.
         contention: At least 1.
+        floors: Seconds before which each child cannot have answered, since its weights come late.
 
     >>> simulate_children([2.0, 3.0], [1.0, 1.0], loaders=2, contention=1.0).makespan_s
     4.0
@@ -231,10 +269,10 @@ def simulate_children(
 
     children: list[ChildTimes] = []
     answered = 0.0
-    for start, load, compute in zip(starts, loads, computes, strict=True):
+    for child, (start, load, compute) in enumerate(zip(starts, loads, computes, strict=True)):
         loaded = at(start + load)
         begun = max(loaded, answered)
-        answered = begun + compute
+        answered = max(begun + compute, floors[child] if floors else 0.0)
         children.append(ChildTimes(at(start), loaded, begun, answered))
     largest = max(loads)
     bound = sum(loads) / largest if largest > 0 else float(len(loads))

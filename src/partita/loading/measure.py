@@ -112,7 +112,7 @@ def measure_blocks(
         repeats: Times that everything is measured, at least 1.
         trainable: Names of layers that may be trained.
         tuned: Whether children are optimised for this machine's processor.
-        progress: Called before each block, with the number done, of all, and a name.
+        progress: Called before each measurement, with the number done, of all, and a name.
 
     Raises:
         BundleError: There is to be no block, or a trainable layer is unknown.
@@ -124,11 +124,14 @@ def measure_blocks(
         parts = _write(cut_children(graph, ends), home, "part", tuned=tuned, threads=threads)
         whole = _write(cut_children(graph, ends[-1:]), home, "whole", tuned=tuned, threads=threads)
         _settle(home)
-        times = []
-        for place, child in enumerate((*parts, *whole)):
+        children = [*parts, *whole]
+        times = [_Times() for _ in children]
+        # In rounds over all: the pace of a shared machine wanders, and must not tell them apart.
+        for number in range(repeats * len(children)):
+            place = number % len(children)
             if progress is not None:
-                progress(place, len(ends) + 1, (*names, graph.name)[place])
-            times.append(_measure(child, threads, repeats))
+                progress(number, repeats * len(children), (*names, graph.name)[place])
+            _measure(children[place], threads, times[place])
         crowds = _measure_crowds(parts, threads, repeats)
     return _conclude(graph, (ends, parts, times), crowds, (threads, tuned, set(trainable)))
 
@@ -154,36 +157,36 @@ def _settle(home: Path) -> None:
             os.fsync(file.fileno())
 
 
-def _measure(child: _Child, threads: int, repeats: int) -> _Times:
-    times = _Times()
+def _measure(child: _Child, threads: int, times: _Times) -> None:
+    """Measure a child once."""
     inputs = read_facts(child.graph.read_bytes()).inputs
     feeds = {spec.name: array for spec, array in zip(inputs, make_inputs(inputs), strict=True)}
     child.touch()
-    for _ in range(repeats):
-        create_s, session = _time(child.open, threads)
-        times.create.append(create_s)
-        times.first.append(_time(session.run, None, feeds)[0])
-        times.infer.append(_time(session.run, None, feeds)[0])
-        del session
-        prepack_s, _ = _time(child.open, threads, prepack=True)
-        times.prepack.append(prepack_s - create_s)
-        times.warm.append(child.touch())
-        child.forget()
-        times.cold.append(child.touch())
-    return times
+    create_s, session = _time(child.open, threads)
+    times.create.append(create_s)
+    times.first.append(_time(session.run, None, feeds)[0])
+    times.infer.append(_time(session.run, None, feeds)[0])
+    del session
+    times.prepack.append(_time(child.open, threads, prepack=True)[0] - create_s)
+    times.warm.append(child.touch())
+    child.forget()
+    times.cold.append(child.touch())
 
 
 def _measure_crowds(children: Sequence[_Child], threads: int, repeats: int) -> tuple[float, float]:
-    """Return how many times longer a load takes while another runs, warm and cold."""
+    """Return how many times longer a load takes while another runs: created, and read, too."""
     largest = sorted(children, key=lambda child: child.size_bytes)[-2 * _PAIRS :]
     pairs = list(zip(largest[::2], largest[1::2], strict=False))
 
-    def load(child: _Child) -> None:
+    def read(child: _Child) -> None:
         child.open(threads)
         child.touch()
 
+    def create(child: _Child) -> None:
+        child.open(threads)
+
     found = []
-    for is_cold in (False, True):
+    for load, is_cold in ((create, False), (read, True)):
         factors = [_crowd(pair, load, is_cold) for pair in pairs for _ in range(repeats)]
         found.append(max(1.0, statistics.median(factors or [1.0])))
     return found[0], found[1]

@@ -188,7 +188,9 @@ def bound_makespans(problem: Problem, heads: Places, count: int) -> Floats:
     loaded = (2 - slow) * clocks + (slow - 1) * done
     after = compute_sums[-1] - compute_sums[begins]
     after += problem.child_run_s * (count - np.arange(known))
-    bounds: Floats = (loaded + after).max(axis=1)
+    answered = np.array(problem.floors)[begins, heads] + compute_sums[-1] - compute_sums[heads]
+    answered += problem.child_run_s * (count - 1 - np.arange(known))
+    bounds: Floats = np.maximum(loaded + after, answered).max(axis=1)
     if known < count:
         # One of the others is at least as large as their mean, and the last one runs after it.
         last_s = problem.child_run_s + compute_sums[-1] - compute_sums[problem.last_cut]

@@ -90,10 +90,15 @@ def learn_division(
         options.update,
         best,
         makespan_s(best),
-        gap=makespan_s(best) / optimum_s - 1,
+        gap=_gap(makespan_s(best), optimum_s),
         policy_ends=policy,
-        policy_gap=makespan_s(policy) / optimum_s - 1,
+        policy_gap=_gap(makespan_s(policy), optimum_s),
     )
+
+
+def _gap(makespan_s: float, optimum_s: float) -> float:
+    """Return how far a makespan is above the optimum; rounding is no gap."""
+    return round(makespan_s / optimum_s - 1, 9) + 0.0
 
 
 def _simulate(problem: Problem, ends: Ends, load_s: Measure) -> float:
@@ -103,6 +108,7 @@ def _simulate(problem: Problem, ends: Ends, load_s: Measure) -> float:
         [problem.compute_s(start, stop) for start, stop in pairs],
         loaders=problem.loaders,
         contention=problem.contention,
+        floors=[problem.floors[start][stop] for start, stop in pairs],
     ).makespan_s
 
 
