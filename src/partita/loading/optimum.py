@@ -15,6 +15,8 @@ Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
 #: What is better than another division by more than rounding, and what is as good.
 _BETTER, _EQUAL = 1 - 1e-12, 1 + 1e-12
+#: Beginnings that are looked at together.
+_CHUNK = 20_000
 
 
 @dataclass(frozen=True)
@@ -112,27 +114,42 @@ def find_optimum(problem: Problem, most_children: int) -> Found:
     Raises:
         BundleError: The model cannot be divided into that many children.
     """
-    best = _climb(problem, find_balanced(problem, most_children))
+    problem.check_count(most_children)
+    starts = [balance_loads(problem, count) for count in range(1, most_children + 1)]
+    best = best_of("optimum", problem, [_climb(problem, ends) for ends in starts])
     for count in range(1, most_children + 1):
-        heads = np.zeros((1, 0), np.intp)
-        # Of equally good ones that of fewest children is wanted.
-        enough_s = best.makespan_s * (_EQUAL if count < best.children else _BETTER)
-        for child in range(count):
-            heads = _extend(problem, heads, child, count)
-            bounds = bound_makespans(problem, heads, count)
-            kept = bounds < enough_s
-            heads, bounds = heads[kept], bounds[kept]
-            if not len(heads):
-                break
-        else:
-            ends = tuple(int(end) for end in heads[bounds.argmin()])
-            best = Found("optimum", ends, problem.simulate(ends).makespan_s)
+        best = _search(problem, count, best)
     return best
 
 
-def _climb(problem: Problem, found: Found) -> Found:
+def _search(problem: Problem, count: int, best: Found) -> Found:
+    """Return the best division into ``count`` children where it is better than the best one known.
+
+    Of equally good ones that of fewest children is wanted.
+    """
+    stack = [np.zeros((1, 0), np.intp)]
+    while stack:
+        heads = stack.pop()
+        heads = _extend(problem, heads, heads.shape[1], count)
+        bounds = bound_makespans(problem, heads, count)
+        enough_s = best.makespan_s * (_EQUAL if count < best.children else _BETTER)
+        kept = bounds < enough_s
+        heads, bounds = heads[kept], bounds[kept]
+        if not len(heads):
+            continue
+        if heads.shape[1] == count:
+            ends = tuple(int(end) for end in heads[bounds.argmin()])
+            best = Found("optimum", ends, problem.simulate(ends).makespan_s)
+            continue
+        # Worst first, so that the most promising are looked at next.
+        heads = heads[np.argsort(-bounds, kind="stable")]
+        stack += [heads[at : at + _CHUNK] for at in range(0, len(heads), _CHUNK)]
+    return best
+
+
+def _climb(problem: Problem, found: Ends) -> Ends:
     """Return the division after moving single ends by one for as long as that helps."""
-    ends, makespan_s = list(found.ends), found.makespan_s
+    ends, makespan_s = list(found), problem.simulate(found).makespan_s
     better = True
     while better:
         better = False
@@ -146,7 +163,7 @@ def _climb(problem: Problem, found: Found) -> Found:
                 value_s = problem.simulate(moved).makespan_s
                 if value_s < makespan_s * _BETTER:
                     ends, makespan_s, better = moved, value_s, True
-    return Found("optimum", tuple(ends), makespan_s)
+    return tuple(ends)
 
 
 def _extend(problem: Problem, heads: Places, child: int, count: int) -> Places:
@@ -172,42 +189,60 @@ def bound_makespans(problem: Problem, heads: Places, count: int) -> Floats:
     """
     known = heads.shape[1]
     zeros = np.zeros((len(heads), 1), np.intp)
-    begins = np.concatenate((zeros, heads[:, :-1]), axis=1)
+    begins, end = np.concatenate((zeros, heads[:, :-1]), axis=1), heads[:, -1]
     load_sums, compute_sums = np.array(problem.load_sums), np.array(problem.compute_sums)
     loads = problem.child_load_s + load_sums[heads] - load_sums[begins]
-    starts = _start(loads, problem.loaders)
-    clocks = starts + loads
-    rest_s = load_sums[-1] - load_sums[heads[:, -1]] + (count - known) * problem.child_load_s
+    starts, free_s = _start(loads, problem.loaders)
+    left = count - known
+    rest_s = load_sums[-1] - load_sums[end] + left * problem.child_load_s
     slow = problem.contention
-    done = np.zeros_like(loads)
-    for place in range(known):
-        start, load = starts[:, place, None], loads[:, place, None]
-        done += np.minimum(np.maximum(clocks - start, 0.0), load)
-    if problem.loaders >= count:  # the others load from the first moment on, too
-        done += np.minimum(clocks, rest_s[:, None])
-    loaded = (2 - slow) * clocks + (slow - 1) * done
+
+    def work(clocks: Floats) -> Floats:
+        """Return the loading of the known children done until then."""
+        done = np.zeros_like(clocks)
+        for place in range(known):
+            start, load = starts[:, place, None], loads[:, place, None]
+            done += np.minimum(np.maximum(clocks - start, 0.0), load)
+        return done
+
+    clocks = starts + loads
+    # One loader at least is busy with the others, from when it is free until all are loaded.
+    others = np.minimum(np.maximum(clocks - free_s[:, None], 0.0), rest_s[:, None])
+    loaded = (2 - slow) * clocks + (slow - 1) * (work(clocks) + others)
     after = compute_sums[-1] - compute_sums[begins]
     after += problem.child_run_s * (count - np.arange(known))
-    answered = np.array(problem.floors)[begins, heads] + compute_sums[-1] - compute_sums[heads]
-    answered += problem.child_run_s * (count - 1 - np.arange(known))
+    floors = np.array(problem.floors)
+    answered = floors[begins, heads] + compute_sums[-1] - compute_sums[heads]
+    answered += problem.child_run_s * (left + known - 1 - np.arange(known))
     bounds: Floats = np.maximum(loaded + after, answered).max(axis=1)
-    if known < count:
-        # One of the others is at least as large as their mean, and the last one runs after it.
-        last_s = problem.child_run_s + compute_sums[-1] - compute_sums[problem.last_cut]
-        bounds = np.maximum(bounds, rest_s / (count - known) + last_s)
+    if not left:
+        return bounds
+    # The next child loads one block or more, and all the others run after it; the one that is
+    # loaded last ends when all are loaded, and the last child runs after it.
+    next_s = problem.child_load_s + np.array(problem.loads)[end]
+    last_s = np.maximum(free_s + rest_s / left, (loads.sum(axis=1) + rest_s) / problem.loaders)
+    ends = np.column_stack((free_s + next_s, last_s))
+    done = work(ends) + np.column_stack((next_s, rest_s))
+    loaded = max(0.0, 2 - slow) * ends + min(1.0, slow - 1) * done
+    loaded[:, 0] += compute_sums[-1] - compute_sums[end] + left * problem.child_run_s
+    loaded[:, 1] += compute_sums[-1] - compute_sums[problem.last_cut] + problem.child_run_s
+    bounds = np.maximum(bounds, np.maximum(loaded.max(axis=1), floors[end, problem.size]))
     return bounds
 
 
-def _start(loads: Floats, loaders: int) -> Floats:
-    """Return when each load starts on the clock that knows no contention."""
+def _start(loads: Floats, loaders: int) -> tuple[Floats, Floats]:
+    """Return when each load starts, and when a loader is free for the next one.
+
+    On the clock that knows no contention.
+    """
     rows, known = loads.shape
     starts = np.zeros_like(loads)
-    if loaders >= known:
-        return starts
+    if loaders > known:
+        return starts, np.zeros(rows)
     free = np.zeros((rows, loaders))
     every = np.arange(rows)
     for place in range(known):
         first = free.argmin(axis=1)
         starts[:, place] = free[every, first]
         free[every, first] += loads[:, place]
-    return starts
+    return starts, free.min(axis=1)
