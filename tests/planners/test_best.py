@@ -14,7 +14,7 @@ from partita.cost import CostModel
 from partita.errors import InfeasibleError, PlanError
 from partita.graph import Graph, load_graph
 from partita.plan import dump_plan
-from partita.planners import PlanOptions, Result, find_plan
+from partita.planners import Objective, PlanOptions, Result, find_plan
 from partita.zoo import build_model
 from tests.planners.fakes import FakeCost, make_chain, make_cost
 
@@ -61,6 +61,8 @@ def test_only_the_axes_given_are_divided() -> None:
     plan = find_plan(cost, options=replace(QUICK, axes=("rows",))).plan
     divided = {stage.axis for stage in plan.stages if len(stage.shards) > 1}
     assert divided == {"rows"}
+    plan = find_plan(cost, options=replace(QUICK, axes=("output_channels",))).plan
+    assert {stage.axis for stage in plan.stages} <= {"output_channels", "none"}
     with pytest.raises(PlanError, match="allowed: rows, tiles, output_channels"):
         find_plan(cost, options=replace(QUICK, axes=("columns",)))
 
@@ -73,6 +75,25 @@ def test_tiles_win_where_halos_are_tall(vgg: Graph) -> None:
     check_plan(vgg, free.plan, cost.cluster)
     rows = find_plan(cost, options=replace(options, axes=("rows",)))
     assert free.latency_s <= rows.latency_s * 1.02
+
+
+@pytest.mark.parametrize("objective", ["throughput", "memory", "energy"])
+def test_splitting_is_judged_by_the_objective(objective: Objective) -> None:
+    """Whether it is worth it says what the objective measures, not always the latency."""
+    cost = make_cost(make_chain(6, seed=1), *[1e6] * 4, bandwidth=1e9)
+    options = replace(QUICK, objective=objective, in_flight=4, max_evaluations=300)
+    found = find_plan(cost, options=options)
+    assert found.single is not None
+    ours, alone = (
+        {
+            "throughput": one.period_s,
+            "memory": max(one.memory_bytes.values()),
+            "energy": one.energy_joules,
+        }[objective]
+        for one in (found.estimate, found.single)
+    )
+    assert found.worth_splitting == (alone > 1.01 * ours)
+    assert found.worth_splitting == (objective != "energy")
 
 
 def test_energy_limits_hold() -> None:

@@ -111,7 +111,7 @@ def test_failed_check_and_slow_down_are_not_green() -> None:
     worse = replace(bundle, checked=replace(bundle.checked, passed=False), best_single_s=0.05)
     page = write_page(worse)
     assert page.count('class="bad"') == 3
-    assert "outside what is allowed" in page
+    assert "NOT the same answer" in page
     assert 'class="good"' not in page
 
 

@@ -195,9 +195,9 @@ def _add_error(reply: Any, planned: tuple[Any, Any, Any], options: Any) -> None:
     from partita.compile import compile_plan
     from partita.leader.exactness import check_exactness
 
-    if options.compress is None:
-        return
     graph, plan, cluster = planned
+    if options.compress is None and not plan.wires:
+        return
     reply.payload["wires"] = dict(plan.wires)
     if not plan.wires:
         reply.shown.append("Lossy:       no tensor; nothing would be faster")
@@ -242,12 +242,15 @@ def plan_model(cost: Any, planner: str, options: Any) -> tuple[Any, Any]:
         "lower_bound_s": result.lower_bound_s,
         "worth_splitting": result.worth_splitting,
         "best_single_s": result.best_single_s,
+        "energy_joules": result.estimate.energy_joules,
         "search_s": result.search_s,
         "evaluations": result.evaluations,
         "stages": [describe_stage(stage) for stage in result.plan.stages],
     }
     tables = report_tables(predicted)
-    return Reply(payload, [plan_table(result.plan), *tables, *_verdict(result)]), result.plan
+    return Reply(
+        payload, [plan_table(result.plan, cost.cluster.names), *tables, *_verdict(result)]
+    ), result.plan
 
 
 def _check_wires(graph: Any, wires: Any) -> None:
@@ -276,18 +279,55 @@ def describe_stage(stage: Any) -> dict[str, Any]:
 def _verdict(result: Any) -> list[str]:
     from partita.units import format_seconds
 
-    gain = result.best_single_s / result.latency_s if result.latency_s else 1.0
-    alone = format_seconds(result.best_single_s)
     lines = [
         f"Planner:     {result.plan.planner} ({result.status}),"
         f" {result.evaluations} plans priced in {format_seconds(result.search_s)}",
         f"Latency:     {format_seconds(result.latency_s)} predicted,"
         f" no plan can do better than {format_seconds(result.lower_bound_s)}",
     ]
-    if result.worth_splitting:
-        words = f"worth it, {gain:.2f}x faster than the best single device ({alone})"
-        return [*lines, f"Splitting:   {words}"]
-    return [*lines, f"Splitting:   not worth it, the best single device takes {alone}"]
+    lines.append(f"Energy:      {result.estimate.energy_joules:.3g} J of computing per request")
+    return [*lines, f"Splitting:   {describe_gain(result)}"]
+
+
+def describe_gain(result: Any) -> str:
+    """Return whether splitting is worth it, in what the objective measures.
+
+    Args:
+        result: A planner's :class:`partita.planners.Result`.
+    """
+    measures = {"latency": _in_latency, "throughput": _in_throughput, "energy": _in_energy}
+    single, objective = result.single, result.plan.objective
+    if single is None:
+        return "needed, no single device can hold the network"
+    measure = measures.get(objective, _in_memory)
+    (ours, _), (alone, words) = measure(result.estimate), measure(single)
+    if not result.worth_splitting:
+        return f"not worth it, the best single device takes {words}"
+    how = "faster" if objective in ("latency", "throughput") else "less"
+    return f"worth it, {alone / ours:.2f}x {how} than the best single device ({words})"
+
+
+def _in_latency(estimate: Any) -> tuple[float, str]:
+    from partita.units import format_seconds
+
+    return estimate.latency_s, format_seconds(estimate.latency_s)
+
+
+def _in_throughput(estimate: Any) -> tuple[float, str]:
+    from partita.units import format_seconds
+
+    return estimate.period_s, f"{format_seconds(estimate.period_s)} per request under load"
+
+
+def _in_energy(estimate: Any) -> tuple[float, str]:
+    return estimate.energy_joules, f"{estimate.energy_joules:.3g} J per request"
+
+
+def _in_memory(estimate: Any) -> tuple[float, str]:
+    from partita.units import format_bytes
+
+    most = max(estimate.memory_bytes.values(), default=0)
+    return most, f"{format_bytes(most)} of memory"
 
 
 def write_plan(path: Path, plan: Any) -> None:

@@ -125,12 +125,22 @@ def make_figures(paper: str, figures: Any, study: Any, kept: Any, folder: Path |
                 | {"holds": c.holds}
                 for c in drawn.claims
             ]
-            reply.payload["notes"] += drawn.notes
+            notes = (*drawn.notes, *_warn_of(study))
+            reply.payload["notes"] += notes
             reply.shown += [draw_table(_show(table)) for table in drawn.tables]
-            reply.shown += [*(claim.sentence for claim in drawn.claims), *drawn.notes, ""]
+            reply.shown += [*(claim.sentence for claim in drawn.claims), *notes, ""]
             if folder is not None:
                 _write_chart(reply, folder / f"{paper}-figure-{drawn.number}.png", drawn.charts)
     return reply
+
+
+def _warn_of(study: Any) -> list[str]:
+    if study.episodes is None:
+        return []
+    return [
+        f"Methods that learn were trained for {study.episodes} episodes in place of their own"
+        " number: what is said of them above holds for so much training only."
+    ]
 
 
 def _write_chart(reply: Any, path: Path, charts: Any) -> None:

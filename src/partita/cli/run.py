@@ -222,11 +222,12 @@ class RunShown:
             payload["max_difference"] = checked.max_difference
             payload["max_magnitude"] = checked.max_magnitude
             payload["passed"] = checked.passed
-            code = 0 if checked.passed else 4
+            payload["lossy_transfers"] = checked.lossy
+            code = 0 if checked.passed or checked.lossy else 4
             lines.append(
                 f"Check:       {checked.max_difference:.2e} from the whole model at most,"
                 f" largest value {checked.max_magnitude:.3g}:"
-                f" {'the same answer' if checked.passed else 'NOT the same answer'}"
+                f" {checked.verdict}"
             )
         notes = list_notes(self.loaded.cluster, self.measured.makespan_s)
         lines += [*notes, *self._write(answers, checked, payload)]
@@ -236,7 +237,11 @@ class RunShown:
         if self.changes is not None:
             payload["changes"] = describe_changes(self.changes)
             tables += show_changes(self.changes)
-        return Reply(payload, [plan_table(self.loaded.plan), *tables, *lines], exit_code=code)
+        return Reply(
+            payload,
+            [plan_table(self.loaded.plan, self.loaded.cluster.names), *tables, *lines],
+            exit_code=code,
+        )
 
     def _compare(self, feeds: Sequence[Any], answers: Sequence[Any]) -> Any:
         from partita.leader.exactness import compare_answers, is_lossy_plan, tolerance_of
@@ -244,8 +249,8 @@ class RunShown:
 
         worst = compare_answers(self.loaded.graph, feeds, answers)
         allowed = tolerance_of(self.loaded.graph)
-        passed = worst.relative <= allowed or is_lossy_plan(self.loaded.plan)
-        return Checked(worst.max_difference, worst.max_magnitude, len(feeds), passed)
+        passed, lossy = worst.relative <= allowed, is_lossy_plan(self.loaded.plan)
+        return Checked(worst.max_difference, worst.max_magnitude, len(feeds), passed, lossy)
 
     def _write(self, answers: Sequence[Any], checked: Any, payload: dict[str, Any]) -> list[str]:
         from partita.cli.simulate import graph_title

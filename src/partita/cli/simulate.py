@@ -85,7 +85,7 @@ def register(app: typer.Typer) -> None:
             reply = predict_adaptive(cost, loaded.plan, (planner, options), times)
             return print_reply(reply, as_json=json)
         report = predict(cost, loaded.plan, requests, in_flight)
-        shown: list[Any] = [plan_table(loaded.plan), *report_tables(report)]
+        shown: list[Any] = [plan_table(loaded.plan, loaded.cluster.names), *report_tables(report)]
         if trace is not None:
             write_trace(trace, ReportBundle(graph_title(loaded), loaded.plan, predicted=report))
             shown.append(f"Timeline written to {trace}")
@@ -125,7 +125,7 @@ def predict_adaptive(cost: Any, plan: Any, method: tuple[str, Any], times: Times
         InputError: The plan is for several requests at a time, or a time is out of range.
     """
     from partita.cli.adapting import describe_changes, list_notes, show_changes
-    from partita.cli.output import Reply
+    from partita.cli.output import Reply, progress_bar
     from partita.errors import InputError
     from partita.planners.replan import make_method, make_options
     from partita.simulation import simulate_adaptive
@@ -140,9 +140,15 @@ def predict_adaptive(cost: Any, plan: Any, method: tuple[str, Any], times: Times
     planner, adapt = method
     wishes = make_options(plan, times.budget_s)
     found = make_method(planner, options=wishes, adapt=adapt, search_s=times.search_s)
-    run = simulate_adaptive(
-        cost, found, duration_s=times.duration_s, interval_s=times.interval_s, plan=plan
-    )
+    with progress_bar("simulating") as advance:
+        run = simulate_adaptive(
+            cost,
+            found,
+            duration_s=times.duration_s,
+            interval_s=times.interval_s,
+            plan=plan,
+            progress=lambda at_s: advance(int(at_s), int(times.duration_s), "seconds"),
+        )
     ordered = sorted(run.latencies_s)
     quantiles = {"p50": ordered[len(ordered) // 2], "p99": ordered[int(0.99 * len(ordered))]}
     latency_s = {"mean": run.mean_s, **quantiles}

@@ -98,7 +98,8 @@ class CostModel:
         if profile is None and entry is None:
             raise ClusterError(
                 f"Device {device.name!r} has neither profile nor a kind of the catalogue. Measure"
-                " it with 'partita profile MODEL -o FILE' and name FILE in the cluster file.",
+                " it with 'partita profile MODEL -o FILE' and name FILE in the cluster file, or"
+                " give profiles={'*': measure_profile(graph)} for this machine.",
                 subject=device.name,
             )
         if profile is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from partita.demo.cluster import load_demo_cluster
 from partita.demo.result import DemoResult, Trial, texts_of
 from partita.demo.save import DemoFiles
 from partita.report import draw_table, plan_table
@@ -15,7 +16,7 @@ from partita.units import format_bytes, format_seconds
 def print_demo(result: DemoResult, console: Console, files: DemoFiles | None = None) -> None:
     """Print what was read, the plan, and what it took beside what was predicted."""
     _print_line(console, "Read from the picture", _describe_reading(result))
-    console.print(plan_table(result.divided.plan))
+    console.print(plan_table(result.divided.plan, load_demo_cluster().names))
     console.print(_latency_table(result))
     verdict = "rounding only" if result.is_exact else "NOT the same answer"
     lines = {

@@ -117,7 +117,7 @@ class Policy:
         for track in self._tracks():
             track.judge(now_s, options.threshold, options.window_s)
         if self._state == "trial" and self._find_drifts(now_s):
-            self._end_trial(now_s, "conditions changed during the trial")
+            self._end_trial(now_s, "no verdict: conditions changed during the trial")
         decisions: list[Decision] = list(self._probes(now_s))
         if self._state == "watching" and now_s >= self._quiet_until_s:
             decisions += self._watch(now_s)

@@ -64,6 +64,10 @@ class Report(msgspec.Struct, frozen=True):
     links: tuple[LinkUse, ...]
     spans: tuple[Span, ...] = ()
 
+    def __repr__(self) -> str:
+        count, mean_s = len(self.latencies_s), self.mean_s if self.latencies_s else 0.0
+        return f"Report({self.planner!r}, {count} requests, {mean_s:.4g} s on average)"
+
     @property
     def images_per_second(self) -> float:
         """Requests answered per second of the run."""

@@ -46,6 +46,9 @@ class Graph:
     ir_version: int
     parameters: int
 
+    def __repr__(self) -> str:
+        return f"Graph({self.name!r}, {len(self.layers)} layers, {self.parameters} parameters)"
+
     @property
     def opset(self) -> int:
         """Version of the standard operators."""

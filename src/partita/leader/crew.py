@@ -200,6 +200,7 @@ def _missing(missing: Sequence[str], there: Iterable[str], timeout_s: float) -> 
     word, verb = ("Worker", "is") if len(missing) == 1 else ("Workers", "are")
     return RunError(
         f"{word} {names} {verb} not there after {timeout_s:g} s: found {found}. "
-        f"Start it with: partita worker --name {missing[0]}",
+        f"Start it with: partita worker --name {missing[0]} --cluster-name NAME --listen ADDRESS,"
+        " both as in the cluster file.",
         device=missing[0],
     )

@@ -182,9 +182,12 @@ class Result:
             their order, and divides channels in quarters); ``feasible`` when a constraint leaves a
             plan but no measure of it; ``cut short`` when the budget ended a search.
         search_s: Seconds that planning took.
-        worth_splitting: Whether the plan beats the best single device by more than a hundredth.
+        worth_splitting: Whether the plan beats the best single device by more than a hundredth, in
+            what the objective measures.
         best_single_s: Latency of the best single device; infinite where none can hold the network.
         evaluations: Plans that were priced.
+        single: What the best single device costs by the objective; None where none can hold the
+            network.
     """
 
     plan: Plan
@@ -195,6 +198,11 @@ class Result:
     worth_splitting: bool
     best_single_s: float
     evaluations: int
+    single: Estimate | None = None
+
+    def __repr__(self) -> str:
+        stages = f"{len(self.plan.stages)} stages"
+        return f"Result({self.plan.planner!r}, {self.status}, {stages}, {self.latency_s:.4g} s)"
 
     @property
     def latency_s(self) -> float:

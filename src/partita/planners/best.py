@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from partita.errors import PlanError
 from partita.planners.base import Found, PlannerCost, Status, get_planner, planner_names, register
 from partita.planners.climb import Climber
-from partita.planners.draft import Draft, DraftStage
+from partita.planners.draft import Draft, DraftStage, is_allowed
 from partita.planners.evaluate import Evaluator
 from partita.planners.exhaustive import Space
 from partita.planners.moves import Moves, prune
@@ -59,14 +59,14 @@ def _uncollected() -> Iterator[None]:
 
 
 def _search(evaluator: Evaluator) -> Found:
+    axes = evaluator.options.axes
     is_small = Space(evaluator).count(SMALL_SPACE) <= SMALL_SPACE
-    if is_small and evaluator.options.axes is None:
+    if is_small and axes is None:
         found = get_planner("exhaustive").choose(evaluator)
         return Found(evaluator.best([found.draft, *_others(evaluator)]), "optimal")
-    starts = list(dict.fromkeys(_starts(evaluator)))
+    starts = list(dict.fromkeys(draft for draft in _starts(evaluator) if is_allowed(draft, axes)))
     starts = sorted([*starts, *_swept(evaluator)], key=evaluator.score)
-    options = evaluator.options
-    moves = Moves(evaluator.outline, evaluator.devices, device_speeds(evaluator), options.axes)
+    moves = Moves(evaluator.outline, evaluator.devices, device_speeds(evaluator), axes)
     climber = Climber(evaluator, moves)
     raced = _race(climber, evaluator, _different(starts)[:RACERS])
     climbed = []

@@ -51,6 +51,20 @@ DIVIDED: tuple[DraftAxis, ...] = ("rows", "tiles", "output_channels")
 Draft = tuple[DraftStage, ...]
 
 
+def is_allowed(draft: Draft, axes: Sequence[str] | None) -> bool:
+    """Whether a draft divides stages along the given axes only; all when None.
+
+    Rows are tiles of one column.
+
+    >>> is_allowed((DraftStage(0, 1, "rows", ("a", "b"), (0, 4, 8)),), ["tiles"])
+    True
+    """
+    if axes is None:
+        return True
+    allowed = {*axes, "rows"} if "tiles" in axes else axes
+    return all(one.axis in allowed for one in draft if one.axis in DIVIDED)
+
+
 class Drafter:
     """Turns drafts into stages and remembers the stages.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from math import inf
 
 from partita.errors import PlanError
 from partita.planners.base import (
     OBJECTIVES,
     Costs,
+    Estimate,
     Objective,
     PlanOptions,
     Result,
@@ -17,7 +19,7 @@ from partita.planners.base import (
 )
 from partita.planners.bound import lower_bound_s
 from partita.planners.compress import allow_lossy, drop_needless
-from partita.planners.draft import DIVIDED
+from partita.planners.draft import DIVIDED, Draft
 from partita.planners.evaluate import Evaluator
 from partita.planners.settings import read_settings
 from partita.planners.single import single_drafts
@@ -84,19 +86,28 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         plan = drop_needless(evaluator, plan, options)
     estimate = evaluator.evaluate(plan)
     bound_s = lower_bound_s(evaluator)
-    singles = [evaluator.latency_of(draft) for draft in single_drafts(evaluator)]
-    best_single_s = min(singles)
+    singles = list(single_drafts(evaluator))
+    single = _estimate_single(evaluator, min(singles, key=evaluator.score))
     status: Status = found.status
     if options.objective == "latency" and estimate.latency_s <= bound_s * (1 + 1e-9):
         status = "optimal"
-    gain = best_single_s - estimate.latency_s
+    ours, alone = evaluator.rate(estimate)[0], evaluator.rate(single)[0] if single else inf
     return Result(
         plan=plan,
         estimate=estimate,
         lower_bound_s=bound_s,
         status=status,
         search_s=time.monotonic() - began_s,
-        worth_splitting=gain > WORTH_GAIN * estimate.latency_s,
-        best_single_s=best_single_s,
+        worth_splitting=alone > (1 + WORTH_GAIN) * ours,
+        best_single_s=min(evaluator.latency_of(draft) for draft in singles),
+        single=single,
         evaluations=evaluator.evaluations,
     )
+
+
+def _estimate_single(evaluator: Evaluator, draft: Draft) -> Estimate | None:
+    """Return what one device alone costs; None where it cannot hold the network."""
+    try:
+        return evaluator.evaluate(evaluator.plan(draft))
+    except PlanError:
+        return None

@@ -13,6 +13,7 @@ from partita.planners.draft import (
     DraftAxis,
     DraftStage,
     channel_axis,
+    is_allowed,
     scale_cut,
     share_cuts,
     whole_stages,
@@ -142,6 +143,9 @@ class Moves:
 
     def structural(self, draft: Draft) -> Iterator[Draft]:
         """Yield drafts with other stages: merged, cut, moved borders, other axes or devices."""
+        return (one for one in self._structures(draft) if is_allowed(one, self.axes))
+
+    def _structures(self, draft: Draft) -> Iterator[Draft]:
         for index in range(len(draft) - 1):
             yield from self._merged(draft, index)
         for index in range(len(draft)):

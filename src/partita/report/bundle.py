@@ -16,13 +16,23 @@ class Checked:
         max_difference: Largest absolute difference of any output element.
         max_magnitude: Largest absolute value of any output element of the whole model.
         cases: Number of inputs that were compared.
-        passed: Whether the difference is within what is allowed.
+        passed: Whether the difference is within what rounding allows.
+        lossy: Whether the plan lets tensors travel lossy, so that more difference is no failure.
     """
 
     max_difference: float
     max_magnitude: float
     cases: int
     passed: bool
+    lossy: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """What it comes to, in words."""
+        if self.passed:
+            return "the same answer"
+        share = f"{self.relative:.2%} of the largest value"
+        return f"lossy transfers, as planned: {share}" if self.lossy else "NOT the same answer"
 
     @property
     def relative(self) -> float:

@@ -15,8 +15,8 @@ def tabulate_changes(changes: Sequence[Change]) -> TableData:
         (
             f"{change.at_s:.1f} s",
             change.why,
-            change.outcome + (f": {change.detail}" if change.detail else ""),
-            format_seconds(change.search_s),
+            _describe(change),
+            NOTHING if change.outcome == "searching" else format_seconds(change.search_s),
             _pair(change.predicted_old_s, change.predicted_new_s),
             _pair(change.measured_old_s, change.measured_new_s),
         )
@@ -24,6 +24,12 @@ def tabulate_changes(changes: Sequence[Change]) -> TableData:
     )
     columns = ("at", "why", "outcome", "search", "predicted, old → new", "measured, old → new")
     return drop_empty(TableData("Changes of plan", columns, rows, text_columns=3))
+
+
+def _describe(change: Change) -> str:
+    if change.outcome in ("searching", "switching"):
+        return f"still {change.outcome} at the end"
+    return change.outcome + (f": {change.detail}" if change.detail else "")
 
 
 def _pair(old_s: float | None, new_s: float | None) -> str:

@@ -37,7 +37,8 @@ def write_page(bundle: ReportBundle) -> str:
 
 def _list_sections(bundle: ReportBundle) -> list[Markup]:
     runs = (bundle.predicted, bundle.measured)
-    drawn = [tables.tabulate_plan(bundle.plan)]
+    order = [use.name for run in runs if run for use in run.devices]
+    drawn = [tables.tabulate_plan(bundle.plan, order)]
     parts = [_draw_tiles(bundle), *map(_draw_table, drawn)]
     if any(runs):
         parts.append(_draw_table(tables.tabulate_run(*runs)))
@@ -96,7 +97,7 @@ def _draw_tiles(bundle: ReportBundle) -> Markup:
     if bundle.worth_splitting is not None:
         tiles.append(("worth splitting", "yes" if bundle.worth_splitting else "no", ""))
     if bundle.checked:
-        look = "good" if bundle.checked.passed else "bad"
+        look = _look_of(bundle.checked)
         words = f"{bundle.checked.relative:.1e} of the largest output"
         tiles.append(("difference from the whole model", words, look))
     tiles += [(name, value, "") for name, value in bundle.facts]
@@ -122,15 +123,16 @@ def _draw_timeline(timeline: Timeline) -> Markup:
 
 
 def _draw_check(checked: Checked) -> Markup:
-    verdict = "within" if checked.passed else "outside"
     words = (
         f"{checked.cases} input{'' if checked.cases == 1 else 's'} compared with the whole model:"
         f" largest difference {checked.max_difference:.3g} at a largest magnitude of"
-        f" {checked.max_magnitude:.3g}, that is {checked.relative:.2g} of it, {verdict} what is"
-        " allowed."
+        f" {checked.max_magnitude:.3g}, that is {checked.relative:.2g} of it: {checked.verdict}."
     )
-    look = "good" if checked.passed else "bad"
-    return join(element("h2", "What was checked"), element("p", words, class_=look))
+    return join(element("h2", "What was checked"), element("p", words, class_=_look_of(checked)))
+
+
+def _look_of(checked: Checked) -> str:
+    return "good" if checked.passed else ("" if checked.lossy else "bad")
 
 
 def _draw_table(data: TableData) -> Markup:
@@ -142,7 +144,7 @@ def _draw_table(data: TableData) -> Markup:
         return element(
             "tr",
             *(
-                element(tag, shorten(cell, 60), class_=look)
+                element(tag, shorten(cell, 160), class_=look)
                 for cell, look in zip(row, looks, strict=True)
             ),
         )

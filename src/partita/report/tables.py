@@ -23,13 +23,17 @@ class TableData:
     text_columns: int = 1
 
 
-def tabulate_plan(plan: Plan) -> TableData:
-    """Return one row per stage: its layers, its split axis, and each device's share of it."""
-    devices = list(
-        dict.fromkeys(
-            shard.device for stage in plan.stages for shard in (*stage.shards, *stage.merge)
-        )
+def tabulate_plan(plan: Plan, order: Sequence[str] = ()) -> TableData:
+    """Return one row per stage: its layers, its split axis, and each device's share of it.
+
+    Args:
+        plan: The plan.
+        order: Names of devices in the order of their columns; others follow as they are used.
+    """
+    used = dict.fromkeys(
+        shard.device for stage in plan.stages for shard in (*stage.shards, *stage.merge)
     )
+    devices = [*(name for name in order if name in used), *(n for n in used if n not in order)]
     rows = tuple(
         (
             stage.name,

@@ -29,9 +29,9 @@ def draw_table(data: TableData) -> Table:
     return table
 
 
-def plan_table(plan: Plan) -> Table:
+def plan_table(plan: Plan, order: Sequence[str] = ()) -> Table:
     """Return stages, layers, axis and each device's share."""
-    return draw_table(tables.tabulate_plan(plan))
+    return draw_table(tables.tabulate_plan(plan, order))
 
 
 def report_tables(predicted: Report | None, measured: Report | None = None) -> list[Table]:

@@ -99,6 +99,7 @@ def simulate_adaptive(
     interval_s: float = 0.0,
     plan: Plan | None = None,
     slowness: Mapping[str, Sequence[link_clock.Change]] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> AdaptiveRun:
     """Return a run of requests one at a time, on links that follow their traces.
 
@@ -115,6 +116,7 @@ def simulate_adaptive(
             waits, and that counts as latency. 0 has each input come with the answer before it.
         plan: What runs first; by default what the method finds for the rates at second 0.
         slowness: Per device, changes of its slowness as (seconds, factor).
+        progress: Called with the seconds of each input, before it is answered.
 
     Raises:
         PlanError: The first search finds no plan.
@@ -127,6 +129,8 @@ def simulate_adaptive(
     run = _Run(World(cost, slowness), method, plan)
     arrival_s, count = 0.0, 0
     while arrival_s < duration_s:
+        if progress is not None:
+            progress(arrival_s)
         answer_s = run.answer(arrival_s)
         count += 1
         arrival_s = count * interval_s if interval_s else answer_s

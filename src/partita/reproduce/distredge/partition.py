@@ -75,8 +75,14 @@ def _best(found: Found, place: str) -> str:
 def _claim_rates(found: Found) -> list[Claim]:
     wanted = f"{_BEST_ALPHA:g}"
     best = [place for place in ENVIRONMENTS if wanted in _best(found, place).split(", ")]
-    ours = f"alpha 0.75 best, but for a hundredth, in {len(best)} of {len(ENVIRONMENTS)} cases"
-    claims = [Claim("alpha", "0.75 is best in all cases", ours, len(best) == len(ENVIRONMENTS))]
+    alone = [place for place in best if _best(found, place) == wanted]
+    total = len(ENVIRONMENTS)
+    ours = (
+        f"alpha 0.75 among the best, to a hundredth, in {len(best)} of {total} cases,"
+        f" and better than all others in {len(alone)}"
+    )
+    holds = len(best) == total and len(alone) > total / 2
+    claims = [Claim("alpha", "0.75 is best in all cases", ours, holds)]
     for alpha in (0.0, 1.0):
         shares = [
             (_rate(found[place, alpha]) or 0.0) / (_rate(found[place, _BEST_ALPHA]) or 1.0)
