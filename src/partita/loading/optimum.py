@@ -226,7 +226,8 @@ def bound_makespans(problem: Problem, heads: Places, count: int) -> Floats:
     loaded = max(0.0, 2 - slow) * ends + min(1.0, slow - 1) * done
     loaded[:, 0] += compute_sums[-1] - compute_sums[end] + left * problem.child_run_s
     loaded[:, 1] += compute_sums[-1] - compute_sums[problem.last_cut] + problem.child_run_s
-    bounds = np.maximum(bounds, np.maximum(loaded.max(axis=1), floors[end, problem.size]))
+    for other in (*loaded.T, floors[end, problem.size]):
+        np.maximum(bounds, other, out=bounds)
     return bounds
 
 
