@@ -33,11 +33,21 @@ def test_bundles_are_written_shown_and_run(ask: Ask, folder: Path) -> None:
             np.testing.assert_allclose(found[session.get_outputs()[0].name][0], wanted, atol=1e-5)
 
 
+def test_where_to_cut_is_measured_unless_told(ask: Ask) -> None:
+    """Without ends or a number of children, the blocks are measured and two methods asked."""
+    reply = ask("load", "split", "m.onnx", "-o", "b", "--no-portable", "--json").reply
+    choice = reply["choice"]
+    assert {one["method"] for one in choice["found"]} == {"optimum", "qlearning"}
+    assert choice["found"][0]["makespan_s"] <= choice["whole_s"]
+    assert len(reply["schemes"][0]["children"]) == len(choice["ends"])
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         ("split m.onnx -o b --children 99", "99 children: the model has"),
-        ("split m.onnx -o b --children 0", "got 0, allowed: 1 to 256"),
+        ("split m.onnx -o b --children 0", "0 children: the model has"),
+        ("split m.onnx -o b --method magic", "allowed: best, qlearning"),
         ("split m.onnx -o b --ends 1,x", "--ends '1,x' is not understood"),
         ("split m.onnx -o b --ends 1", "allowed are increasing numbers from 1 to"),
         ("split m.onnx -o b --trainable moon", "Trainable layer 'moon' is unknown"),

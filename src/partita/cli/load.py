@@ -35,9 +35,16 @@ def _register_split(app: typer.Typer) -> None:
     def split(
         model: ModelArg,
         output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the bundle.")],
+        method: Annotated[
+            str,
+            typer.Option("--method", help="best, qlearning, sarsa, optimum or balanced."),
+        ] = "best",
+        cold: Annotated[
+            bool, typer.Option("--cold", help="Choose for weights that are not in memory.")
+        ] = False,
         children: Annotated[
-            int, typer.Option("--children", callback=from_to(1, 256), help="Number of children.")
-        ] = 2,
+            int | None, typer.Option("--children", help="So many, of about equal weights.")
+        ] = None,
         ends: Annotated[
             str | None,
             typer.Option("--ends", help="Layers before which children end: 12,40,77."),
@@ -47,7 +54,7 @@ def _register_split(app: typer.Typer) -> None:
         ] = 1,
         loaders: Annotated[
             int, typer.Option("--loaders", callback=from_to(1, 256), help="Children at a time.")
-        ] = 2,
+        ] = 1,
         trainable: Annotated[
             list[str] | None,
             typer.Option("--trainable", help="Layer that may be trained; may be repeated."),
@@ -56,6 +63,7 @@ def _register_split(app: typer.Typer) -> None:
             bool,
             typer.Option("--portable/--no-portable", help="Also a scheme for other processors."),
         ] = True,
+        seed: SeedOpt = 0,
         shape: ShapeOpt = None,
         json: JsonOpt = False,
         debug: DebugOpt = False,
@@ -66,7 +74,15 @@ def _register_split(app: typer.Typer) -> None:
         from partita.loading import Division, balanced_ends, write_bundle
 
         graph = read_graph(model, shape)
-        chosen = parse_ends(ends) if ends is not None else balanced_ends(graph, children)
+        choice = None
+        if ends is not None:
+            chosen = parse_ends(ends)
+        elif children is not None:
+            chosen = balanced_ends(graph, children)
+        else:
+            wishes = {"method": method, "loaders": loaders, "cold": cold, "seed": seed}
+            choice = choose_ends(graph, wishes, threads, trainable or ())
+            chosen = choice.ends
         divisions = [
             Division(name, chosen, tuned=tuned, threads=threads, loaders=loaders)
             for name, tuned in (("tuned", True), ("portable", False))
@@ -76,7 +92,10 @@ def _register_split(app: typer.Typer) -> None:
             manifest = write_bundle(
                 graph, divisions, output, trainable=trainable or (), progress=advance
             )
-        return print_reply(describe_bundle(manifest, output), as_json=json)
+        reply = describe_bundle(manifest, output)
+        if choice is not None:
+            add_choice(reply, choice)
+        return print_reply(reply, as_json=json)
 
 
 def _register_run(app: typer.Typer) -> None:
@@ -150,6 +169,42 @@ def parse_ends(text: str) -> tuple[int, ...]:
             f"--ends '{text}' is not understood; allowed: numbers with commas between.",
             subject=text,
         ) from None
+
+
+def choose_ends(graph: Any, wishes: dict[str, Any], threads: int, trainable: Any) -> Any:
+    """Measure the model's blocks on this machine and return where to cut it."""
+    from partita.cli.output import progress_bar
+    from partita.loading import check_method, choose_division, measure_blocks
+
+    check_method(wishes["method"])
+    with progress_bar("measuring blocks") as advance:
+        profile = measure_blocks(graph, threads=threads, trainable=trainable, progress=advance)
+    return choose_division(profile, **wishes)
+
+
+def add_choice(reply: Any, choice: Any) -> None:
+    """Add to a reply what each method found, and what it saves."""
+    from partita.report import draw_table
+    from partita.report.tables import TableData
+    from partita.units import format_seconds
+
+    rows = [
+        (one.method, str(one.children), format_seconds(one.makespan_s), f"{one.gap:+.1%}")
+        for one in choice.found
+    ]
+    rows.append(("one child", "1", format_seconds(choice.whole_s), ""))
+    columns = ("method", "children", "first answer, predicted", "above the optimum")
+    reply.shown.insert(0, draw_table(TableData("Where to cut", columns, tuple(rows))))
+    reply.payload["choice"] = {
+        "ends": list(choice.ends),
+        "whole_s": choice.whole_s,
+        "speedup_bound": choice.speedup_bound,
+        "found": [
+            {"method": one.method, "children": one.children}
+            | {"makespan_s": one.makespan_s, "gap": one.gap}
+            for one in choice.found
+        ],
+    }
 
 
 def run_bundle(bundle: Path, feeds: list[dict[str, Any]], options: dict[str, Any]) -> Any:

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from partita.loading.blocks import Block, BlockProfile, load_blocks, save_blocks
     from partita.loading.children import balanced_ends
-    from partita.loading.choose import Choice, choose_division
+    from partita.loading.choose import Choice, check_method, choose_division
     from partita.loading.makespan import LoadTimes, Problem, simulate_loading
     from partita.loading.manifest import Child, Manifest, Scheme, choose_scheme, read_manifest
     from partita.loading.measure import measure_blocks
     from partita.loading.optimum import Found, balance_loads, find_balanced, find_optimum
+    from partita.loading.personal.features import compute_features, load_frozen
+    from partita.loading.personal.options import Outcome, PersonalOptions
+    from partita.loading.personal.personalise import personalise
     from partita.loading.qlearning import LearnOptions, learn_division
     from partita.loading.session import BundleSession, Mark, load_bundle
     from partita.loading.split import Division, write_bundle
@@ -30,18 +33,24 @@ _HOMES = {
     "LoadTimes": "makespan",
     "Manifest": "manifest",
     "Mark": "session",
+    "Outcome": "personal.options",
+    "PersonalOptions": "personal.options",
     "Problem": "makespan",
     "Scheme": "manifest",
     "balance_loads": "optimum",
     "balanced_ends": "children",
+    "check_method": "choose",
     "choose_division": "choose",
     "choose_scheme": "manifest",
+    "compute_features": "personal.features",
     "find_balanced": "optimum",
     "find_optimum": "optimum",
     "learn_division": "qlearning",
     "load_blocks": "blocks",
     "load_bundle": "session",
+    "load_frozen": "personal.features",
     "measure_blocks": "measure",
+    "personalise": "personal.personalise",
     "read_manifest": "manifest",
     "save_blocks": "blocks",
     "simulate_loading": "makespan",
@@ -60,18 +69,24 @@ __all__ = [
     "LoadTimes",
     "Manifest",
     "Mark",
+    "Outcome",
+    "PersonalOptions",
     "Problem",
     "Scheme",
     "balance_loads",
     "balanced_ends",
+    "check_method",
     "choose_division",
     "choose_scheme",
+    "compute_features",
     "find_balanced",
     "find_optimum",
     "learn_division",
     "load_blocks",
     "load_bundle",
+    "load_frozen",
     "measure_blocks",
+    "personalise",
     "read_manifest",
     "save_blocks",
     "simulate_loading",

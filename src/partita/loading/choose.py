@@ -67,9 +67,7 @@ def choose_division(
     Raises:
         BundleError: The method is unknown, or the model cannot be divided into so many.
     """
-    if method not in get_args(Method):
-        allowed = ", ".join(get_args(Method))
-        raise BundleError(f"Method '{method}' is unknown; allowed: {allowed}.", subject=method)
+    check_method(method)
     problem = Problem.of(profile, loaders=loaders, cold=cold, prepack=prepack, mapped=mapped)
     if most_children is None:
         usual = max(_LEAST_MOST, 2 * (os.cpu_count() or 1))
@@ -85,6 +83,17 @@ def choose_division(
         whole_s=problem.simulate((problem.size,)).makespan_s,
         speedup_bound=problem.simulate(chosen.ends).speedup_bound,
     )
+
+
+def check_method(method: str) -> None:
+    """Return when there is such a method.
+
+    Raises:
+        BundleError: There is none.
+    """
+    if method not in get_args(Method):
+        allowed = ", ".join(get_args(Method))
+        raise BundleError(f"Method '{method}' is unknown; allowed: {allowed}.", subject=method)
 
 
 def _ask(problem: Problem, method: Method, most_children: int, seed: int) -> list[Found]:

@@ -15,21 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 
 from partita.compile import Compiled
 from partita.engine import make_inputs
-from partita.engine.ort import CPU
 from partita.engine.protobuf import read_facts
 from partita.graph import Graph
 from partita.loading.blocks import Block, BlockProfile, choose_borders
 from partita.loading.children import PAGE_BYTES, cut_children, optimise, place_weights
 from partita.loading.manifest import engine_name
+from partita.loading.opening import open_child
 from partita.loading.split import Progress
 
 #: Pairs of children that load at the same time to see how they hold each other up.
 _PAIRS = 4
-_SILENT = 4
 
 
 @dataclass(frozen=True)
@@ -42,17 +40,7 @@ class _Child:
 
     def open(self, threads: int, *, prepack: bool = False) -> Any:
         """Return the engine's session as a bundle in use makes it."""
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = _SILENT
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        for key, value in (
-            ("session.disable_prepacking", "0" if prepack else "1"),
-            ("session.intra_op.allow_spinning", "0"),
-        ):
-            options.add_session_config_entry(key, value)
-        return ort.InferenceSession(str(self.graph), options, providers=[CPU])
+        return open_child(self.graph, threads, prepack=prepack)
 
     def touch(self) -> float:
         """Return the seconds to map the weights and to read a byte of each page.

@@ -12,9 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy.typing as npt
-import onnxruntime as ort
 
-from partita.engine.ort import CPU
 from partita.errors import BundleError, InputError, RunError
 from partita.execution import (
     Action,
@@ -30,11 +28,11 @@ from partita.execution import (
 from partita.execution.pieces import index_buffers, plan_gather
 from partita.loading.ahead import ReadAhead
 from partita.loading.manifest import WEIGHTS, Manifest, Scheme, choose_scheme, read_manifest
+from partita.loading.opening import open_child
 from partita.loading.verify import check_feeds, check_files, find_altered_weights
 from partita.program import Compute, Deliver, Feed, Load, TensorSpec
 
 Array = npt.NDArray[Any]
-_SILENT = 4
 
 
 @dataclass(frozen=True)
@@ -316,19 +314,9 @@ class BundleSession:
 
     def _open(self, child: int) -> Any:
         info = self.scheme.children[child]
-        path = self._folder / info.file
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = self._threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = _SILENT
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        for key, value in (
-            ("session.disable_prepacking", "0" if self.scheme.prepack else "1"),
-            ("session.intra_op.allow_spinning", "0" if len(self.scheme.children) > 1 else "1"),
-        ):
-            options.add_session_config_entry(key, value)
+        path, is_alone = self._folder / info.file, len(self.scheme.children) == 1
         try:
-            return ort.InferenceSession(str(path), options, providers=[CPU])
+            return open_child(path, self._threads, prepack=self.scheme.prepack, spinning=is_alone)
         except Exception as error:  # as for runs
             raise BundleError(
                 f"Child '{path}' cannot be loaded: {_first(error)}.", subject=str(path)
