@@ -72,7 +72,11 @@ def write_fragments(graph: Graph, layout: Layout) -> Compiled:
 
 def write_work(builder: WorkBuilder, work: FragmentWork, store: BlobStore) -> Fragment:
     """Return one work as a fragment."""
-    writer = FragmentWriter(builder.graph, builder.regions, store)
+    return fill_writer(builder, work, FragmentWriter(builder.graph, builder.regions, store))
+
+
+def fill_writer(builder: WorkBuilder, work: FragmentWork, writer: FragmentWriter) -> Fragment:
+    """Return one work as the fragment that ``writer`` makes of it."""
     held: Held = {tensor: (f"i{k}", box) for k, (tensor, box) in enumerate(work.inputs)}
     if work.kind == "stage":
         for one in work.layers:

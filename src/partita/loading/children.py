@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnxruntime as ort
 from onnx import external_data_helper
@@ -19,6 +21,8 @@ from partita.engine.ort import CPU
 from partita.errors import BundleError
 from partita.graph import Graph
 from partita.plan import Identity, Plan, Shard, Stage
+
+Array = npt.NDArray[Any]
 
 #: The one device of a bundle's program.
 HERE = "here"
@@ -58,6 +62,15 @@ def cut_children(graph: Graph, ends: Sequence[int]) -> Compiled:
     Raises:
         BundleError: The ends are not increasing, or do not end with the last layer.
     """
+    return compile_plan(graph, plan_children(graph, ends), Cluster.of([HERE]))
+
+
+def plan_children(graph: Graph, ends: Sequence[int]) -> Plan:
+    """Return the plan of one device and a stage per child.
+
+    Raises:
+        BundleError: As :func:`cut_children`.
+    """
     total = len(graph.layers)
     if not ends or ends[-1] != total or any(a >= b for a, b in pairwise((0, *ends))):
         raise BundleError(
@@ -71,7 +84,7 @@ def cut_children(graph: Graph, ends: Sequence[int]) -> Compiled:
         for number, (start, stop) in enumerate(pairwise((0, *ends)))
     )
     identities = Identity(graph.name, graph.hash), Identity(cluster.name, cluster.hash)
-    return compile_plan(graph, Plan(*identities, stages, planner="loading"), cluster)
+    return Plan(*identities, stages, planner="loading")
 
 
 def optimise(compiled: Compiled, fragment: int, *, tuned: bool, threads: int) -> onnx.ModelProto:
@@ -84,6 +97,14 @@ def optimise(compiled: Compiled, fragment: int, *, tuned: bool, threads: int) ->
         threads: Threads that it will run on.
     """
     info = compiled.program.fragments[fragment]
+    blobs = {name: compiled.blobs[name] for name in info.blobs}
+    return optimise_graph(compiled.graphs[info.hash], blobs, tuned=tuned, threads=threads)
+
+
+def optimise_graph(
+    graph: bytes, blobs: Mapping[str, Array], *, tuned: bool, threads: int
+) -> onnx.ModelProto:
+    """Return a serialised graph as :func:`optimise` does; ``blobs`` are what it names outside."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
@@ -91,10 +112,10 @@ def optimise(compiled: Compiled, fragment: int, *, tuned: bool, threads: int) ->
     options.graph_optimization_level = (
         levels.ORT_ENABLE_ALL if tuned else levels.ORT_ENABLE_EXTENDED
     )
-    blobs = [compiled.blobs[name] for name in info.blobs]
     if blobs:
+        arrays = list(blobs.values())
         options.add_external_initializers_from_files_in_memory(
-            list(info.blobs), blobs, [blob.nbytes for blob in blobs]
+            list(blobs), arrays, [array.nbytes for array in arrays]
         )
     with tempfile.TemporaryDirectory(prefix="partita-child-") as folder:
         path = Path(folder) / "child.onnx"
@@ -108,7 +129,7 @@ def optimise(compiled: Compiled, fragment: int, *, tuned: bool, threads: int) ->
             ("session.disable_prepacking", "1"),
         ):
             options.add_session_config_entry(key, value)
-        ort.InferenceSession(compiled.graphs[info.hash], options, providers=[CPU])
+        ort.InferenceSession(graph, options, providers=[CPU])
         return onnx.load(path)
 
 

@@ -44,6 +44,12 @@ class Child(msgspec.Struct, frozen=True):
         start: Where its weights begin in the file of weights.
         size_bytes: How long they are.
         trainable: Whether it holds the layers that may be trained.
+        plain: Name of its graph before it was optimised, weights inside, from which it is trained;
+            empty where it is not trainable.
+        plain_hash: SHA-256 of that file.
+        weights: Name of its own file of weights; empty where they lie in the scheme's. A child that
+            was trained has one.
+        weights_hash: SHA-256 of that file.
     """
 
     file: str
@@ -52,6 +58,10 @@ class Child(msgspec.Struct, frozen=True):
     start: int
     size_bytes: int
     trainable: bool = False
+    plain: str = ""
+    plain_hash: str = ""
+    weights: str = ""
+    weights_hash: str = ""
 
 
 class Scheme(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ from partita.loading.manifest import (
     engine_name,
     processor_signature,
 )
+from partita.loading.personal.plain import write_plain
 from partita.program import Program
 
 Progress = Callable[[int, int, str], None]
@@ -137,6 +138,7 @@ def _write_scheme(
     tell: Callable[[str], None],
 ) -> Scheme:
     compiled = cut_children(graph, division.ends)
+    plain = write_plain(graph, division.ends, trainable) if trainable else b""
     home = folder / division.name
     home.mkdir()
     children: list[Child] = []
@@ -150,10 +152,12 @@ def _write_scheme(
             for part in written.weights:
                 weights.write(part)
                 digest.update(part)
-            children.append(_write_child(home, number, written, names[start:stop], trainable))
+            children.append(_write_child(home, number, written, names[start:stop]))
             size += written.size_bytes
         weights.flush()
         os.fsync(weights.fileno())
+    if plain:
+        children[-1] = _add_plain(home, children[-1], plain)
     return Scheme(
         division.name,
         division.device,
@@ -168,14 +172,19 @@ def _write_scheme(
     )
 
 
-def _write_child(
-    home: Path, number: int, written: Written, layers: Sequence[str], trainable: Sequence[str]
-) -> Child:
+def _write_child(home: Path, number: int, written: Written, layers: Sequence[str]) -> Child:
     name = f"child-{number}.onnx"
     (home / name).write_bytes(written.graph)
     digest = hashlib.sha256(written.graph).hexdigest()
-    is_trained = any(layer in trainable for layer in layers)
-    return Child(name, digest, tuple(layers), written.start, written.size_bytes, is_trained)
+    return Child(name, digest, tuple(layers), written.start, written.size_bytes)
+
+
+def _add_plain(home: Path, child: Child, plain: bytes) -> Child:
+    """Return the last child with the graph from which it is trained."""
+    name = f"{Path(child.file).stem}.plain.onnx"
+    (home / name).write_bytes(plain)
+    digest = hashlib.sha256(plain).hexdigest()
+    return msgspec.structs.replace(child, trainable=True, plain=name, plain_hash=digest)
 
 
 def _bare_program(compiled: Compiled) -> Program:

@@ -32,16 +32,21 @@ def check_files(folder: Path, scheme: Scheme) -> None:
         path = folder / child.file
         if hashlib.sha256(_read(path)).hexdigest() != child.hash:
             raise BundleError(_altered("Child", path, child.hash), subject=str(path))
-    path = folder / WEIGHTS
+        if child.weights:
+            _check_size(folder / child.weights, child.size_bytes)
+    _check_size(folder / WEIGHTS, scheme.weights_bytes)
+
+
+def _check_size(path: Path, wanted: int) -> None:
     try:
         size = path.stat().st_size
     except OSError as error:
         raise BundleError(
             f"Weights '{path}' cannot be read: {error.strerror}.", subject=str(path)
         ) from None
-    if size != scheme.weights_bytes:
+    if size != wanted:
         raise BundleError(
-            f"Weights '{path}' have {size} bytes, the manifest says {scheme.weights_bytes}."
+            f"Weights '{path}' have {size} bytes, the manifest says {wanted}."
             " Split the model again.",
             subject=str(path),
         )
@@ -52,13 +57,17 @@ def find_altered_weights(folder: Path, scheme: Scheme) -> BundleError | None:
 
     It reads all of them; :func:`check_files` does not.
     """
-    path = folder / WEIGHTS
-    try:
-        if hash_file(path) == scheme.weights_hash:
-            return None
-    except OSError as error:
-        return BundleError(f"Weights '{path}' cannot be read: {error.strerror}.", subject=str(path))
-    return BundleError(_altered("Weights", path, scheme.weights_hash), subject=str(path))
+    own = [(child.weights, child.weights_hash) for child in scheme.children if child.weights]
+    for name, wanted in ((WEIGHTS, scheme.weights_hash), *own):
+        path = folder / name
+        try:
+            if hash_file(path) != wanted:
+                return BundleError(_altered("Weights", path, wanted), subject=str(path))
+        except OSError as error:
+            return BundleError(
+                f"Weights '{path}' cannot be read: {error.strerror}.", subject=str(path)
+            )
+    return None
 
 
 def _read(path: Path) -> bytes:

@@ -1,0 +1,1 @@
+"""Personalisation: the last child of a bundle is trained on its user's own samples."""

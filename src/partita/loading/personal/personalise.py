@@ -1,0 +1,213 @@
+"""Training the last child of a bundle on its user's samples."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partita.errors import BundleError, InputError
+from partita.loading.manifest import Scheme, choose_scheme, read_manifest
+from partita.loading.opening import open_child
+from partita.loading.personal.features import Samples, check_samples, compute_features
+from partita.loading.personal.memory import peak_bytes, reset_peak
+from partita.loading.personal.options import Outcome, PersonalOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from partita.loading.personal.module import TrainableChild
+
+Array = npt.NDArray[Any]
+#: How far the module may be from the engine, beside the largest number that the engine gives.
+_TOLERANCE = 1e-3
+
+
+def personalise(
+    folder: str | Path,
+    samples: Samples,
+    labels: Array,
+    options: PersonalOptions | None = None,
+    *,
+    cache: str | Path | None = None,
+) -> Outcome:
+    """Train the last child of a bundle, and put it into every scheme.
+
+    The frozen children run once over the samples; then the last child alone is in memory, and only
+    weights of trainable layers have gradients. Failures and Ctrl-C leave the bundle as it was.
+
+    Args:
+        folder: The bundle, split with trainable layers.
+        samples: (samples, ...) with the rest of the input's shape; a mapping by input name where
+            the model has several. The model must take one sample at a time.
+        labels: Class of each sample (samples,); for ``mse`` the wanted output (samples, ...).
+        options: How it is trained.
+        cache: File (``.npz``) for the features, as of :func:`partita.loading.compute_features`.
+
+    Raises:
+        BundleError: The bundle is damaged, has no trainable layers or an operator that cannot be
+            trained, or cannot be written; or PyTorch is not installed.
+        InputError: Samples or labels do not fit the model.
+        RunError: Training diverged, or a child failed.
+    """
+    _load_torch()
+    from partita.loading.personal.replace import replace_last
+
+    options = options or PersonalOptions()
+    began_s, held_bytes = time.perf_counter(), reset_peak()
+    home = Path(folder)
+    manifest = read_manifest(home)
+    scheme = choose_scheme(manifest, home)
+    count = len(next(iter(check_samples(scheme, samples).values())))
+    targets = _check_labels(labels, count, scheme, options)
+    features = compute_features(home, samples, scheme=scheme.name, cache=cache)
+    feature_s = time.perf_counter() - began_s
+    trained = _Training(home, scheme, options).run(features, targets)
+    made = replace_last(home, manifest, trained.weights)
+    names = tuple(one.name for one in made.schemes)
+    return replace(
+        trained.outcome,
+        seconds=time.perf_counter() - began_s,
+        feature_s=feature_s,
+        peak_memory_bytes=max(0, peak_bytes() - held_bytes),
+        schemes=names,
+        left_out=tuple(one.name for one in manifest.schemes if one.name not in names),
+    )
+
+
+def _load_torch() -> None:
+    """Load PyTorch; only here, since what answers and what splits does without."""
+    if find_spec("torch") is None:
+        raise BundleError(
+            "Personalisation needs 'torch', which is not installed. Install it with: pip install"
+            " 'partita[train]'",
+            subject="torch",
+        )
+    import_module("partita.loading.personal.train")
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """Weights by the model's names, and what is known of them so far."""
+
+    weights: dict[str, Array]
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class _Training:
+    """One training of one scheme's last child."""
+
+    home: Path
+    scheme: Scheme
+    options: PersonalOptions
+
+    def run(self, features: Sequence[Array], labels: Array) -> _Trained:
+        """Return the trained weights, and what they are worth."""
+        import torch
+
+        from partita.loading.personal.train import score, torch_threads, train
+
+        began_s, options = time.perf_counter(), self.options
+        inputs, targets = [torch.from_numpy(array) for array in features], torch.from_numpy(labels)
+        with torch_threads(options.threads):
+            module = self.load(inputs)
+            is_classes = options.loss == "cross_entropy"
+
+            def forward(arrays: list[Tensor]) -> Tensor:
+                made: Tensor = module(arrays, logits=is_classes)
+                return made
+
+            order = torch.randperm(
+                len(labels), generator=torch.Generator().manual_seed(options.seed)
+            )
+            held = round(options.held_out * len(labels))
+            aside, used = (order[:held], order[held:]) if 0 < held < len(labels) else (order, order)
+            tested = [array[aside] for array in inputs], targets[aside]
+            before = score(forward, *tested, options)
+            trained_on = [array[used] for array in inputs], targets[used]
+            train(forward, list(module.weights), *trained_on, options)
+            after = score(forward, *tested, options)
+        outcome = Outcome(
+            accuracy_before=before.accuracy,
+            accuracy_after=after.accuracy,
+            loss_before=before.loss,
+            loss_after=after.loss,
+            train_s=time.perf_counter() - began_s,
+            trained=sum(weight.numel() for weight in module.weights),
+        )
+        return _Trained(module.trained(), outcome)
+
+    def load(self, inputs: Sequence[Tensor]) -> TrainableChild:
+        """Return the last child as a module that answers as the child in the bundle does."""
+        import torch
+
+        from partita.loading.personal.module import TrainableChild
+        from partita.loading.personal.plain import read_plain
+
+        folder, child = self.home / self.scheme.name, self.scheme.children[-1]
+        module = TrainableChild(read_plain(folder, child))
+        few = [array[:2] for array in inputs]
+        wanted = _run_child(folder / child.file, [array.numpy() for array in few])
+        with torch.no_grad():
+            found = module(few).numpy()
+        if found.shape == wanted.shape:
+            apart = float(np.abs(found - wanted).max())
+            if apart <= _TOLERANCE * max(1e-6, float(np.abs(wanted).max())):
+                return module
+        raise BundleError(
+            f"Child '{folder / child.file}' cannot be trained: in a batch its layers do not answer"
+            " as one sample at a time. Split the model so that layers which mix samples lie before"
+            " the last child.",
+            subject=str(folder / child.file),
+        )
+
+
+def _run_child(path: Path, features: Sequence[Array]) -> Array:
+    """Return what the engine answers, one sample after the other."""
+    session = open_child(path, 1)
+    answers = [
+        session.run(["o0"], {f"i{k}": array[n : n + 1] for k, array in enumerate(features)})[0]
+        for n in range(len(features[0]))
+    ]
+    return np.concatenate(answers)
+
+
+def _check_labels(labels: Array, count: int, scheme: Scheme, options: PersonalOptions) -> Array:
+    """Return the labels as they are trained on.
+
+    Raises:
+        BundleError: The model has several outputs.
+        InputError: The labels are no classes, or no outputs, of the model.
+    """
+    outputs = scheme.program.outputs
+    if len(outputs) != 1:
+        raise BundleError(f"The model has {len(outputs)} outputs: one can be trained.")
+    given, shape = np.asarray(labels), outputs[0].shape[1:]
+    if options.loss == "mse":
+        if given.shape != (count, *shape) or not np.can_cast(given.dtype, np.float32, "same_kind"):
+            raise InputError(
+                f"Labels are {given.dtype.name}{list(given.shape)}: for mse allowed are numbers"
+                f" {[count, *shape]}, the wanted outputs."
+            )
+        return np.ascontiguousarray(given, np.float32)
+    classes = math.prod(shape)
+    if given.shape != (count,) or given.dtype.kind not in "iu":
+        raise InputError(
+            f"Labels are {given.dtype.name}{list(given.shape)}: allowed are {count} whole numbers,"
+            f" a class from 0 to {classes - 1} for each sample."
+        )
+    if given.min() < 0 or given.max() >= classes:
+        raise InputError(
+            f"Labels are {given.min()} to {given.max()}: allowed are classes from 0 to"
+            f" {classes - 1}, which the model knows."
+        )
+    return given.astype(np.int64)

@@ -1,0 +1,145 @@
+"""Putting a trained last child into its bundle: the manifest is replaced last, and at once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy.typing as npt
+
+from partita.errors import BundleError
+from partita.loading.children import optimise_graph, place_weights
+from partita.loading.manifest import MANIFEST, Child, Manifest, Scheme, processor_signature
+from partita.loading.personal.plain import read_plain, set_weights
+
+Array = npt.NDArray[Any]
+_SHOWN = 12
+
+
+def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -> Manifest:
+    """Write the trained last child of every scheme, and the manifest that names them.
+
+    The new files have names of their own, and lie beside the old ones until the manifest is
+    replaced; whatever fails before that leaves the bundle as it was. Frozen children and their
+    weights are not touched. Schemes for other processors are left out, since their last child
+    cannot be made here.
+
+    Args:
+        home: The bundle.
+        manifest: What it says now.
+        weights: All weights that may be trained, by the model's names.
+
+    Returns:
+        The new manifest.
+
+    Raises:
+        BundleError: The bundle cannot be written, or a scheme trains other weights; it is as it
+            was.
+    """
+    here = processor_signature()
+    kept = [one for one in manifest.schemes if one.processor in ("", here)]
+    fresh: list[Path] = []
+    text = b""
+    try:
+        schemes = tuple(_replace_in(home / one.name, one, weights, fresh) for one in kept)
+        made = msgspec.structs.replace(manifest, schemes=schemes)
+        text = msgspec.json.format(msgspec.json.encode(made, order="sorted"), indent=1) + b"\n"
+        aside = _write(home / f".{MANIFEST}.new", text, fresh)
+        for folder in (home, *(home / one.name for one in schemes)):
+            _sync_folder(folder)
+        os.replace(aside, home / MANIFEST)
+    except BaseException as error:
+        # An interruption may come after the manifest was replaced: then all of it is done.
+        if not text or not _holds(home / MANIFEST, text):
+            _remove(fresh)
+        if not isinstance(error, OSError):
+            raise
+        raise BundleError(
+            f"Bundle '{home}' cannot be written: {error.strerror or error}.", subject=str(home)
+        ) from None
+    _remove_old(home, manifest, made)
+    return made
+
+
+def _replace_in(
+    folder: Path, scheme: Scheme, weights: Mapping[str, Array], fresh: list[Path]
+) -> Scheme:
+    """Return the scheme with a last child of these weights, whose files are written."""
+    old = scheme.children[-1]
+    model = read_plain(folder, old)
+    set_weights(model, weights)
+    plain = model.SerializeToString(deterministic=True)
+    digest = hashlib.sha256(plain).hexdigest()
+    stem = f"child-{len(scheme.children) - 1}.{digest[:_SHOWN]}"
+    model = optimise_graph(plain, {}, tuned=bool(scheme.processor), threads=scheme.threads)
+    written = place_weights(model, f"{stem}.bin", 0)
+    data = b"".join(written.weights)
+    child = Child(
+        file=f"{stem}.onnx",
+        hash=hashlib.sha256(written.graph).hexdigest(),
+        layers=old.layers,
+        start=0,
+        size_bytes=len(data),
+        trainable=True,
+        plain=f"{stem}.plain.onnx",
+        plain_hash=digest,
+        weights=f"{stem}.bin",
+        weights_hash=hashlib.sha256(data).hexdigest(),
+    )
+    if child.file == old.file:
+        return scheme
+    for name, content in ((child.file, written.graph), (child.plain, plain), (child.weights, data)):
+        _write(folder / name, content, fresh)
+    return msgspec.structs.replace(scheme, children=(*scheme.children[:-1], child))
+
+
+def _write(path: Path, content: bytes, fresh: list[Path]) -> Path:
+    """Write a new file so that it is on the disk."""
+    fresh.append(path)
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    return path
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the names of new files be on the disk, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.read_bytes() == content
+    except OSError:
+        return False
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _remove_old(home: Path, old: Manifest, new: Manifest) -> None:
+    """Remove what no child is any more; what cannot be removed does no harm."""
+    needed = {path for scheme in new.schemes for path in _files(home, scheme)}
+    _remove(path for scheme in old.schemes for path in _files(home, scheme) if path not in needed)
+
+
+def _files(home: Path, scheme: Scheme) -> list[Path]:
+    return [
+        home / scheme.name / name
+        for child in scheme.children
+        for name in (child.file, child.plain, child.weights)
+        if name
+    ]
