@@ -132,7 +132,9 @@ def test_a_small_model_is_measured(network: Graph, tmp_path: Path) -> None:
     # Weights of at least a page's kilobyte are counted, with the gaps up to the next page.
     weights = sum(layer.weight_bytes for layer in network.layers)
     assert weights * 0.9 < sum(block.weight_bytes for block in profile.blocks) < weights * 1.5
-    assert all(block.load_s() >= 0 and block.compute_s() > 0 for block in profile.blocks)
+    # The smallest block may take no more than what every child takes.
+    assert all(block.load_s() >= 0 and block.compute_s() >= 0 for block in profile.blocks)
+    assert sum(block.compute_s() for block in profile.blocks) > 0
     assert profile.contention >= 1 <= profile.cold_contention
     assert profile.read_bytes_per_s > 0
     save_blocks(profile, tmp_path / "blocks.json")
