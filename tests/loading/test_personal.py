@@ -129,7 +129,9 @@ def test_training_changes_the_last_child_alone(tmp_path: Path) -> None:
             assert after[name] == before[name]
         last = scheme.children[-1]
         assert f"{scheme.name}/{last.file}" not in before
-        assert {f"{scheme.name}/{n}" for n in (last.file, last.plain, last.weights)} <= set(after)
+        assert last.plain is not None
+        new = (last.file, last.weights, last.plain.file, last.plain.weights)
+        assert {f"{scheme.name}/{name}" for name in new} <= set(after)
     assert len(after) == len(before) + 3
     for one, other in zip(compute_features(folder, samples), features, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -142,7 +144,8 @@ def test_training_changes_the_last_child_alone(tmp_path: Path) -> None:
 def trained_answer(graph: Graph, folder: Path, samples: np.ndarray[Any, Any]) -> Any:
     """Return what the whole model answers once it has the weights that a bundle was given."""
     last = read_manifest(folder).schemes[0].children[-1]
-    plain = onnx.load(folder / "tuned" / last.plain)
+    assert last.plain is not None
+    plain = onnx.load(folder / "tuned" / last.plain.file)
     weights = {w.name.removeprefix("trained:"): w for w in plain.graph.initializer}
     model = graph.to_model()
     changed = 0
@@ -246,7 +249,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 @pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), Interrupted()])
-@pytest.mark.parametrize("place", range(15))
+@pytest.mark.parametrize("place", range(18))
 def test_failures_leave_the_bundle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException, place: int
 ) -> None:
@@ -321,7 +324,7 @@ def test_altered_files_are_found(tmp_path: Path) -> None:
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
 
-    for name in ("tuned/weights.bin", "tuned/child-2.plain.onnx"):
+    for name in ("tuned/weights.bin", "tuned/child-2.plain.onnx", "tuned/child-2.plain.bin"):
         folder = split(network(), tmp_path / "b")
         alter(folder / name)
         with pytest.raises(BundleError, match="altered"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from partita.errors import BundleError
 from partita.loading.personal.module import TrainableChild
 from partita.loading.personal.operators import OPERATORS
 from partita.loading.personal.optimisers import Adam, Sgd
+from partita.loading.personal.plain import PlainChild
 
 THIRDS = np.array([0.3, 0.6, 1.2], np.float32)
 #: Per operator: attributes, shapes of inputs (a list: a constant), as nodes of one sample have.
@@ -105,7 +107,7 @@ def test_operators_answer_as_the_engine_and_have_their_gradients(op: str) -> Non
                 for n in range(3)
             ]
         )
-        module = TrainableChild(model)
+        module = TrainableChild(PlainChild(model, Path()))
         found = module([torch.from_numpy(array) for array in arrays])
         assert found.shape == wanted.shape
         np.testing.assert_allclose(found.detach().numpy(), wanted, rtol=1e-5, atol=1e-5)
@@ -150,4 +152,4 @@ def test_optimisers_step_as_those_of_pytorch(ours: Any, theirs: Callable[..., An
 def test_an_unknown_operator_is_named() -> None:
     """The error says which operator cannot be trained, and what can."""
     with pytest.raises(BundleError, match=r"Operator Erf .* cannot be trained: known are Add"):
-        TrainableChild(build("Erf", {}, [(1, 4)]))
+        TrainableChild(PlainChild(build("Erf", {}, [(1, 4)]), Path()))

@@ -34,6 +34,22 @@ _EXTENSIONS = (
 )
 
 
+class Plain(msgspec.Struct, frozen=True):
+    """A trainable child before it was optimised, in the scheme's folder.
+
+    Attributes:
+        file: Its graph; what may be trained has the model's names.
+        hash: SHA-256 of the graph.
+        weights: Its file of weights.
+        weights_hash: SHA-256 of the weights.
+    """
+
+    file: str
+    hash: str
+    weights: str
+    weights_hash: str
+
+
 class Child(msgspec.Struct, frozen=True):
     """One child model of a scheme.
 
@@ -44,9 +60,7 @@ class Child(msgspec.Struct, frozen=True):
         start: Where its weights begin in the file of weights.
         size_bytes: How long they are.
         trainable: Whether it holds the layers that may be trained.
-        plain: Name of its graph before it was optimised, weights inside, from which it is trained;
-            empty where it is not trainable.
-        plain_hash: SHA-256 of that file.
+        plain: What it is trained from; None where it is not trainable.
         weights: Name of its own file of weights; empty where they lie in the scheme's. A child that
             was trained has one.
         weights_hash: SHA-256 of that file.
@@ -58,8 +72,7 @@ class Child(msgspec.Struct, frozen=True):
     start: int
     size_bytes: int
     trainable: bool = False
-    plain: str = ""
-    plain_hash: str = ""
+    plain: Plain | None = None
     weights: str = ""
     weights_hash: str = ""
 

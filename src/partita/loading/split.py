@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import msgspec
+import onnx
 
 from partita.compile import Compiled
 from partita.errors import BundleError
@@ -22,6 +23,7 @@ from partita.loading.manifest import (
     WEIGHTS,
     Child,
     Manifest,
+    Plain,
     Scheme,
     engine_name,
     processor_signature,
@@ -138,7 +140,7 @@ def _write_scheme(
     tell: Callable[[str], None],
 ) -> Scheme:
     compiled = cut_children(graph, division.ends)
-    plain = write_plain(graph, division.ends, trainable) if trainable else b""
+    plain = write_plain(graph, division.ends, trainable) if trainable else None
     home = folder / division.name
     home.mkdir()
     children: list[Child] = []
@@ -156,7 +158,7 @@ def _write_scheme(
             size += written.size_bytes
         weights.flush()
         os.fsync(weights.fileno())
-    if plain:
+    if plain is not None:
         children[-1] = _add_plain(home, children[-1], plain)
     return Scheme(
         division.name,
@@ -179,12 +181,16 @@ def _write_child(home: Path, number: int, written: Written, layers: Sequence[str
     return Child(name, digest, tuple(layers), written.start, written.size_bytes)
 
 
-def _add_plain(home: Path, child: Child, plain: bytes) -> Child:
-    """Return the last child with the graph from which it is trained."""
-    name = f"{Path(child.file).stem}.plain.onnx"
-    (home / name).write_bytes(plain)
-    digest = hashlib.sha256(plain).hexdigest()
-    return msgspec.structs.replace(child, trainable=True, plain=name, plain_hash=digest)
+def _add_plain(home: Path, child: Child, model: onnx.ModelProto) -> Child:
+    """Return the last child with what it is trained from."""
+    stem = f"{Path(child.file).stem}.plain"
+    written = place_weights(model, f"{stem}.bin", 0)
+    weights = b"".join(written.weights)
+    hashes = [hashlib.sha256(data).hexdigest() for data in (written.graph, weights)]
+    plain = Plain(f"{stem}.onnx", hashes[0], f"{stem}.bin", hashes[1])
+    (home / plain.file).write_bytes(written.graph)
+    (home / plain.weights).write_bytes(weights)
+    return msgspec.structs.replace(child, trainable=True, plain=plain)
 
 
 def _bare_program(compiled: Compiled) -> Program:

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 import torch
-from onnx import numpy_helper
 from torch import Tensor, nn
 
 from partita.errors import BundleError
 from partita.loading.personal.operators import OPERATORS
-from partita.loading.personal.plain import TRAINED
+from partita.loading.personal.plain import TRAINED, PlainChild
 
 Array = npt.NDArray[Any]
 
@@ -35,15 +33,15 @@ class TrainableChild(nn.Module):
     """The last child, differentiable; its parameters are the weights that may be trained.
 
     Args:
-        model: A plain graph of one output. Its weights are copied, and nothing of it is kept.
+        plain: A plain graph of one output. Its weights are copied, and nothing of it is kept.
 
     Raises:
         BundleError: It has an operator that cannot be trained, or several outputs.
     """
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, plain: PlainChild) -> None:
         super().__init__()
-        graph = model.graph
+        graph = plain.model.graph
         _check(graph)
         self._nodes = _list_nodes(graph)
         self._inputs = [value.name for value in graph.input]
@@ -52,7 +50,7 @@ class TrainableChild(nn.Module):
         self._names: list[str] = []
         self.weights = nn.ParameterList()
         for weight in graph.initializer:
-            tensor = torch.from_numpy(np.array(numpy_helper.to_array(weight)))
+            tensor = torch.from_numpy(plain.read(weight))
             if weight.name.startswith(TRAINED):
                 self._names.append(weight.name)
                 self.weights.append(nn.Parameter(tensor))

@@ -114,7 +114,7 @@ class _Training:
         """Return the trained weights, and what they are worth."""
         import torch
 
-        from partita.loading.personal.train import score, torch_threads, train
+        from partita.loading.personal.train import divide, score, torch_threads, train
 
         began_s, options = time.perf_counter(), self.options
         inputs, targets = [torch.from_numpy(array) for array in features], torch.from_numpy(labels)
@@ -126,12 +126,8 @@ class _Training:
                 made: Tensor = module(arrays, logits=is_classes)
                 return made
 
-            order = torch.randperm(
-                len(labels), generator=torch.Generator().manual_seed(options.seed)
-            )
-            held = round(options.held_out * len(labels))
-            aside, used = (order[:held], order[held:]) if 0 < held < len(labels) else (order, order)
-            tested = [array[aside] for array in inputs], targets[aside]
+            held_out, used = divide(len(labels), options)
+            tested = [array[held_out] for array in inputs], targets[held_out]
             before = score(forward, *tested, options)
             trained_on = [array[used] for array in inputs], targets[used]
             train(forward, list(module.weights), *trained_on, options)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
+from onnx.external_data_helper import ExternalDataInfo
 
 from partita.cluster import Cluster
 from partita.compile.emit import fill_writer
 from partita.compile.layout import build_layout, work_builder
 from partita.errors import BundleError
-from partita.files import read_regular
 from partita.graph import Graph
 from partita.graph.fragment import BlobStore, FragmentWriter
 from partita.graph.regions import RegionMap
-from partita.loading.children import HERE, plan_children
-from partita.loading.manifest import Child
+from partita.loading.children import HERE, PAGE_BYTES, plan_children
+from partita.loading.manifest import Child, hash_file
 from partita.regions import Region
 
 Array = npt.NDArray[Any]
@@ -54,8 +55,8 @@ class _PlainWriter(FragmentWriter):
         return self._inside[key]
 
 
-def write_plain(graph: Graph, ends: Sequence[int], trainable: Sequence[str]) -> bytes:
-    """Return the last child of a division as a serialised graph, weights inside.
+def write_plain(graph: Graph, ends: Sequence[int], trainable: Sequence[str]) -> onnx.ModelProto:
+    """Return the last child of a division as a graph, weights inside.
 
     Inputs are ``i0``, ``i1``... and outputs ``o0``..., as those of the child. Weights that only
     trainable layers use are called ``trained:`` and the model's name for them.
@@ -78,7 +79,8 @@ def write_plain(graph: Graph, ends: Sequence[int], trainable: Sequence[str]) -> 
     layout = build_layout(graph, plan_children(graph, ends), Cluster.of([HERE]))
     builder = work_builder(graph)
     writer = _PlainWriter(graph, builder.regions, own)
-    return fill_writer(builder, layout.works[len(ends) - 1], writer).graph
+    fragment = fill_writer(builder, layout.works[len(ends) - 1], writer)
+    return onnx.load_model_from_string(fragment.graph)
 
 
 def _own_weights(graph: Graph, trainable: frozenset[str]) -> frozenset[str]:
@@ -102,60 +104,107 @@ def _own_weights(graph: Graph, trainable: frozenset[str]) -> frozenset[str]:
     )
 
 
-def read_plain(folder: Path, child: Child) -> onnx.ModelProto:
-    """Return the plain graph of a trainable child.
+@dataclass(frozen=True)
+class PlainChild:
+    """A plain graph, and where its weights are.
+
+    Attributes:
+        model: The graph; large weights are named, not held.
+        path: The file of weights.
+    """
+
+    model: onnx.ModelProto
+    path: Path
+
+    def read(self, weight: onnx.TensorProto) -> Array:
+        """Return one of the graph's weights, as an array of its own."""
+        if weight.data_location != onnx.TensorProto.EXTERNAL:
+            return np.array(numpy_helper.to_array(weight))
+        dtype = helper.tensor_dtype_to_np_dtype(weight.data_type)
+        start = ExternalDataInfo(weight).offset or 0
+        count = math.prod(weight.dims)
+        return np.fromfile(self.path, dtype, count, offset=start).reshape(tuple(weight.dims))
+
+
+def read_plain(folder: Path, child: Child) -> PlainChild:
+    """Return what a trainable child is trained from.
 
     Args:
         folder: Of the scheme.
         child: Its last child.
 
     Raises:
-        BundleError: The child is not trainable, or its plain graph is missing or altered.
+        BundleError: The child is not trainable, or a file is missing or altered.
     """
-    if not child.plain:
+    plain = child.plain
+    if plain is None:
         raise BundleError(
             f"Child '{folder / child.file}' cannot be trained: the bundle was split without"
             " trainable layers. Split the model again and name them.",
             subject=str(folder / child.file),
         )
-    path = folder / child.plain
+    for name, wanted in ((plain.file, plain.hash), (plain.weights, plain.weights_hash)):
+        _check_hash(folder / name, wanted)
+    return PlainChild(
+        onnx.load(folder / plain.file, load_external_data=False), folder / plain.weights
+    )
+
+
+def _check_hash(path: Path, wanted: str) -> None:
     try:
-        data = read_regular(path)
+        found = hash_file(path)
     except OSError as error:
         raise BundleError(
             f"Child '{path}' is missing or cannot be read: {error.strerror}.", subject=str(path)
         ) from None
-    if hashlib.sha256(data).hexdigest() != child.plain_hash:
+    if found != wanted:
         raise BundleError(
-            f"Child '{path}' altered: the hash is not {child.plain_hash[:12]}, which the manifest"
-            " says. Split the model again.",
+            f"Child '{path}' altered: the hash is not {wanted[:12]}, which the manifest says."
+            " Split the model again.",
             subject=str(path),
         )
-    return onnx.load_model_from_string(data)
 
 
-def trained_weights(model: onnx.ModelProto) -> dict[str, Array]:
-    """Return the weights of a plain graph that may be trained, by the model's names."""
-    return {
-        weight.name.removeprefix(TRAINED): numpy_helper.to_array(weight)
-        for weight in model.graph.initializer
-        if weight.name.startswith(TRAINED)
-    }
+def change_plain(
+    old: PlainChild, weights: Mapping[str, Array], file: str
+) -> tuple[onnx.ModelProto, Iterator[bytes | memoryview]]:
+    """Return the plain graph with other trained weights, and what its file of weights holds.
 
-
-def set_weights(model: onnx.ModelProto, weights: Mapping[str, Array]) -> None:
-    """Replace the trained weights of a plain graph.
+    Args:
+        old: What it is now.
+        weights: All trained weights, by the model's names.
+        file: Name of the new file of weights. Each weight lies where it lay.
 
     Raises:
         BundleError: The graph has others than these, or of other shapes.
     """
-    found = trained_weights(model)
-    if {n: a.shape for n, a in found.items()} != {n: a.shape for n, a in weights.items()}:
+    found = {
+        weight.name.removeprefix(TRAINED): tuple(weight.dims)
+        for weight in old.model.graph.initializer
+        if weight.name.startswith(TRAINED)
+    }
+    if found != {name: array.shape for name, array in weights.items()}:
         raise BundleError(
             f"A scheme trains {', '.join(sorted(found)) or 'nothing'}, another one"
             f" {', '.join(sorted(weights))}. Split the model again."
         )
+    model = onnx.ModelProto()
+    model.CopyFrom(old.model)
     for weight in model.graph.initializer:
-        if weight.name.startswith(TRAINED):
-            array = np.ascontiguousarray(weights[weight.name.removeprefix(TRAINED)])
+        if weight.data_location == onnx.TensorProto.EXTERNAL:
+            location = next(entry for entry in weight.external_data if entry.key == "location")
+            location.value = file
+        elif weight.name.startswith(TRAINED):
+            array = weights[weight.name.removeprefix(TRAINED)]
             weight.CopyFrom(numpy_helper.from_array(array, weight.name))
+    return model, _fill(old, weights)
+
+
+def _fill(old: PlainChild, weights: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
+    """Yield the content of the new file of weights: one weight, and what fills its last page."""
+    large = [w for w in old.model.graph.initializer if w.data_location == w.EXTERNAL]
+    for weight in sorted(large, key=lambda one: ExternalDataInfo(one).offset or 0):
+        is_trained = weight.name.startswith(TRAINED)
+        array = weights[weight.name.removeprefix(TRAINED)] if is_trained else old.read(weight)
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        yield bytes(-array.nbytes % PAGE_BYTES)

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import numpy.typing as npt
 
 from partita.errors import BundleError
 from partita.loading.children import optimise_graph, place_weights
-from partita.loading.manifest import MANIFEST, Child, Manifest, Scheme, processor_signature
-from partita.loading.personal.plain import read_plain, set_weights
+from partita.loading.manifest import MANIFEST, Child, Manifest, Plain, Scheme, processor_signature
+from partita.loading.personal.plain import change_plain, read_plain
 
 Array = npt.NDArray[Any]
 _SHOWN = 12
@@ -49,7 +50,8 @@ def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -
         schemes = tuple(_replace_in(home / one.name, one, weights, fresh) for one in kept)
         made = msgspec.structs.replace(manifest, schemes=schemes)
         text = msgspec.json.format(msgspec.json.encode(made, order="sorted"), indent=1) + b"\n"
-        aside = _write(home / f".{MANIFEST}.new", text, fresh)
+        aside = home / f".{MANIFEST}.new"
+        _write(aside, [text], fresh)
         for folder in (home, *(home / one.name for one in schemes)):
             _sync_folder(folder)
         os.replace(aside, home / MANIFEST)
@@ -71,41 +73,58 @@ def _replace_in(
 ) -> Scheme:
     """Return the scheme with a last child of these weights, whose files are written."""
     old = scheme.children[-1]
-    model = read_plain(folder, old)
-    set_weights(model, weights)
-    plain = model.SerializeToString(deterministic=True)
-    digest = hashlib.sha256(plain).hexdigest()
-    stem = f"child-{len(scheme.children) - 1}.{digest[:_SHOWN]}"
-    model = optimise_graph(plain, {}, tuned=bool(scheme.processor), threads=scheme.threads)
-    written = place_weights(model, f"{stem}.bin", 0)
-    data = b"".join(written.weights)
+    stem = f"child-{len(scheme.children) - 1}.{_digest(weights)[:_SHOWN]}"
+    if old.file == f"{stem}.onnx":
+        return scheme
+    before, names = read_plain(folder, old), (f"{stem}.plain.onnx", f"{stem}.plain.bin")
+    model, parts = change_plain(before, weights, names[1])
+    graph = model.SerializeToString(deterministic=True)
+    plain = Plain(
+        names[0],
+        _write(folder / names[0], [graph], fresh),
+        names[1],
+        _write(folder / names[1], parts, fresh),
+    )
+    # The engine reads the weights where they lie.
+    path = folder / plain.weights
+    blobs = {path.name: np.memmap(path, np.uint8, "r")} if path.stat().st_size else {}
+    made = optimise_graph(graph, blobs, tuned=bool(scheme.processor), threads=scheme.threads)
+    written = place_weights(made, f"{stem}.bin", 0)
+    del made
     child = Child(
         file=f"{stem}.onnx",
-        hash=hashlib.sha256(written.graph).hexdigest(),
+        hash=_write(folder / f"{stem}.onnx", [written.graph], fresh),
         layers=old.layers,
         start=0,
-        size_bytes=len(data),
+        size_bytes=written.size_bytes,
         trainable=True,
-        plain=f"{stem}.plain.onnx",
-        plain_hash=digest,
+        plain=plain,
         weights=f"{stem}.bin",
-        weights_hash=hashlib.sha256(data).hexdigest(),
+        weights_hash=_write(folder / f"{stem}.bin", written.weights, fresh),
     )
-    if child.file == old.file:
-        return scheme
-    for name, content in ((child.file, written.graph), (child.plain, plain), (child.weights, data)):
-        _write(folder / name, content, fresh)
     return msgspec.structs.replace(scheme, children=(*scheme.children[:-1], child))
 
 
-def _write(path: Path, content: bytes, fresh: list[Path]) -> Path:
-    """Write a new file so that it is on the disk."""
+def _digest(weights: Mapping[str, Array]) -> str:
+    """Return a hash of all weights."""
+    digest = hashlib.sha256()
+    for name, array in sorted(weights.items()):
+        digest.update(f"{name} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _write(path: Path, parts: Iterable[bytes | memoryview], fresh: list[Path]) -> str:
+    """Write a new file so that it is on the disk, and return its SHA-256."""
     fresh.append(path)
+    digest = hashlib.sha256()
     with path.open("wb") as file:
-        file.write(content)
+        for part in parts:
+            file.write(part)
+            digest.update(part)
         file.flush()
         os.fsync(file.fileno())
-    return path
+    return digest.hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:
@@ -137,9 +156,10 @@ def _remove_old(home: Path, old: Manifest, new: Manifest) -> None:
 
 
 def _files(home: Path, scheme: Scheme) -> list[Path]:
-    return [
-        home / scheme.name / name
-        for child in scheme.children
-        for name in (child.file, child.plain, child.weights)
-        if name
-    ]
+    """Return the files of a scheme's children that are theirs alone."""
+    names: list[str] = []
+    for child in scheme.children:
+        names += [child.file, child.weights]
+        if child.plain is not None:
+            names += [child.plain.file, child.plain.weights]
+    return [home / scheme.name / name for name in names if name]

@@ -52,6 +52,20 @@ def train(
             optimiser.step()
 
 
+def divide(count: int, options: PersonalOptions) -> tuple[Tensor | slice, Tensor | slice]:
+    """Return which samples are held out and which are trained on; all are both where none are.
+
+    Args:
+        count: Number of samples.
+        options: Their share and the seed.
+    """
+    held = round(options.held_out * count)
+    if not 0 < held < count:
+        return slice(None), slice(None)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(options.seed))
+    return order[:held], order[held:]
+
+
 def score(
     forward: Forward, inputs: Sequence[Tensor], labels: Tensor, options: PersonalOptions
 ) -> Score:
