@@ -50,7 +50,8 @@ def paint_bars(chart: BarChart, title: str) -> bytes:
         for source, value in values:
             if value is not None:
                 style = _STYLE[source]
-                base = index + style["offset"]
+                alone = row.predicted is None or row.measured is None
+                base = index + ((1 - _BAR_HEIGHT) / 2 if alone else style["offset"])
                 bar = [(0, value / chart.scale)]
                 colour = LIGHT[row.kind]
                 axes.broken_barh(bar, (base, _BAR_HEIGHT), color=colour, alpha=style["alpha"])
