@@ -120,7 +120,7 @@ class BundleSession:
         self._folder = folder
         self._threads = threads
         check_files(folder, scheme)
-        self._ahead = ReadAhead(folder / WEIGHTS) if read_ahead and scheme.weights_bytes else None
+        self._ahead = ReadAhead(_weights_of(folder, scheme)) if read_ahead else None
         program = scheme.program.devices[0]
         self._machine = Machine(program, (), 1, loaders=loaders)
         self._steps = {step.id: step for step in program.steps}
@@ -342,6 +342,14 @@ class BundleSession:
 
     def _now_s(self) -> float:
         return time.perf_counter() - self._began_s
+
+
+def _weights_of(folder: Path, scheme: Scheme) -> list[tuple[Path, int]]:
+    """Return the files of weights in the order of use, and how much of each is used."""
+    shared = [child.start + child.size_bytes for child in scheme.children if not child.weights]
+    own = [(child.weights, child.size_bytes) for child in scheme.children if child.weights]
+    found = [(WEIGHTS, max(shared, default=0)), *own]
+    return [(folder / name, size) for name, size in found if size]
 
 
 def _first(error: Exception) -> str:

@@ -87,9 +87,9 @@ class TrainableChild(nn.Module):
         return held[self._output]
 
     def trained(self) -> dict[str, Array]:
-        """Return the parameters by the model's names."""
+        """Return the parameters by the model's names; their memory is the module's own."""
         return {
-            name.removeprefix(TRAINED): weight.detach().numpy().copy()
+            name.removeprefix(TRAINED): weight.detach().numpy()
             for name, weight in zip(self._names, self.weights, strict=True)
         }
 

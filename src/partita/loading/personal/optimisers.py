@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -56,7 +57,7 @@ class Adam:
             if one.grad is not None:
                 mean.lerp_(one.grad, 1 - _BETAS[0])
                 square.mul_(_BETAS[1]).addcmul_(one.grad, one.grad, value=1 - _BETAS[1])
-                spread = (square / second).sqrt_().add_(_EPSILON)
+                spread = square.sqrt().div_(math.sqrt(second)).add_(_EPSILON)
                 one.addcdiv_(mean, spread, value=-self._rate / first)
                 one.grad = None
 
