@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -201,9 +202,20 @@ class Adaptor:
                 rate = self._policy.present.rates[decision.pair]
                 self._probe = self._pool.submit(self._measure_link, decision.pair, rate)
         elif isinstance(decision, Replan):
-            self._job = self._pool.submit(self._guarded, self._planning.propose, decision.belief)
+            self._job = self._pool.submit(self._guarded, self._search, decision.belief)
         else:
             self._job = self._pool.submit(self._guarded, self._bring, decision.key)
+
+    def _search(self, belief: Belief) -> Event:
+        """Search, and let nobody look through what the search leaves: all threads would stand."""
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return self._planning.propose(belief)
+        finally:
+            gc.freeze()
+            if was_enabled:
+                gc.enable()
 
     def _guarded(self, work: Callable[[T], Event], what: T) -> Event:
         try:

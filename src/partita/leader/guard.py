@@ -27,7 +27,7 @@ _DRAIN_POLL_S = 0.005
 #: A request may take so many times the deadline while others make progress.
 _LONGEST = 20
 #: After a pause of its own this long, the leader does not hold silence against the workers.
-_OWN_PAUSE_S = 1.0
+_OWN_PAUSE_S = 0.5
 
 
 class Guard:

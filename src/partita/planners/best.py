@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from partita.errors import PlanError
 from partita.planners.base import Found, PlannerCost, Status, get_planner, planner_names, register
@@ -42,23 +41,6 @@ def plan_best(evaluator: Evaluator) -> Found:
     Raises:
         InfeasibleError: No plan is possible.
     """
-    with _uncollected():
-        return _search(evaluator)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Collect no cycles meanwhile: a search remembers much and makes none that matter."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _search(evaluator: Evaluator) -> Found:
     axes = evaluator.options.axes
     is_small = Space(evaluator).count(SMALL_SPACE) <= SMALL_SPACE
     if is_small and axes is None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 
@@ -51,7 +54,24 @@ def find_plan(
     options = options or PlanOptions()
     if objective is not None:
         options = replace(options, objective=objective)
-    return _find(cost, planner, _checked(cost, options), began_s)
+    with _uncollected():
+        return _find(cost, planner, _checked(cost, options), began_s)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Collect no cycles until what a search remembers is gone again.
+
+    A search makes millions of objects and no cycles that matter; to look through them would take
+    seconds in which no other thread runs, a leader's among them.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
