@@ -42,6 +42,26 @@ def test_where_to_cut_is_measured_unless_told(ask: Ask) -> None:
     assert len(reply["schemes"][0]["children"]) == len(choice["ends"])
 
 
+def test_a_bundle_is_personalised(ask: Ask, folder: Path) -> None:
+    """The last layer is trained on a few samples; the bundle goes on answering."""
+    layers = ask("inspect", "m.onnx", "--json").reply["layers"]
+    last = layers[-1]["name"]
+    ends = f"{len(layers) - 1},{len(layers)}"
+    ask("load", "split", "m.onnx", "-o", "b", "--ends", ends, "--trainable", last, "--json")
+    rng = np.random.default_rng(0)
+    images = rng.standard_normal((10, 3, 16, 16), np.float32)
+    np.savez(folder / "s.npz", x=images, y=np.arange(10) % 2)
+    words = ["--samples", "s.npz", "--epochs", "2", "--json"]
+    reply = ask("load", "personalise", "b", *words).reply
+    assert reply["trained"] > 0
+    assert set(reply["schemes"]) == {"tuned", "portable"}
+    assert ask("load", "run", "b", "--requests", "1", "--json").code == 0
+    np.savez(folder / "z.npz", x=images)
+    done = ask("load", "personalise", "b", "--samples", "z.npz")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "hold x; needed are x and y" in done.err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

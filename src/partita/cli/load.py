@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from partita.cli import personalise
 from partita.cli.flags import DebugOpt, JsonOpt, ModelArg, SeedOpt, ShapeOpt, from_to
 
 BundleArg = Annotated[
@@ -28,6 +29,7 @@ def register(app: typer.Typer) -> None:
     _register_split(load)
     _register_run(load)
     _register_show(load)
+    personalise.register(load)
 
 
 def _register_split(app: typer.Typer) -> None:

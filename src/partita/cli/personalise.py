@@ -1,0 +1,82 @@
+"""``partita load personalise``: a bundle's last child, trained on its user's samples."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from partita.cli.flags import DebugOpt, JsonOpt, SeedOpt
+
+
+def register(load: typer.Typer) -> None:
+    """Add the verb to those of ``partita load``."""
+
+    @load.command("personalise")
+    def personalise(
+        bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Split with --trainable.")],
+        samples: Annotated[
+            Path, typer.Option("--samples", help="File (.npz) with arrays x (inputs) and y.")
+        ],
+        epochs: Annotated[int, typer.Option("--epochs", help="Passes over the samples.")] = 20,
+        rate: Annotated[float, typer.Option("--rate", help="Learning rate.")] = 0.003,
+        batch: Annotated[int, typer.Option("--batch", help="Samples per step.")] = 16,
+        held_out: Annotated[
+            float, typer.Option("--held-out", help="Share that only judges the result.")
+        ] = 0.2,
+        threads: Annotated[int, typer.Option("--threads", help="Within one operator.")] = 1,
+        seed: SeedOpt = 0,
+        json: JsonOpt = False,
+        debug: DebugOpt = False,
+    ) -> int:
+        """Train the last child of a bundle on samples, and put it into the bundle."""
+        from partita.cli.output import Reply, print_reply
+        from partita.loading import PersonalOptions
+        from partita.loading import personalise as train
+
+        options = PersonalOptions(
+            epochs, rate, batch, seed=seed, held_out=held_out, threads=threads
+        )
+        inputs, labels = read_samples(samples)
+        outcome = train(bundle, inputs, labels, options)
+        return print_reply(Reply(asdict(outcome), describe_outcome(outcome)), as_json=json)
+
+
+def read_samples(path: Path) -> tuple[Any, Any]:
+    """Return the arrays ``x`` and ``y`` of a file.
+
+    Raises:
+        InputError: It cannot be read, or lacks one of them.
+    """
+    import zipfile
+
+    import numpy as np
+
+    from partita.errors import InputError
+
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if {"x", "y"} <= set(archive.files):
+                return archive["x"], archive["y"]
+            found = ", ".join(archive.files) or "nothing"
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"Samples '{path}' are no readable .npz file of numbers.", subject=str(path)
+        ) from error
+    raise InputError(f"Samples '{path}' hold {found}; needed are x and y.", subject=str(path))
+
+
+def describe_outcome(outcome: Any) -> list[Any]:
+    """Return the lines for people."""
+    from partita.units import format_bytes, format_seconds
+
+    return [
+        f"Right:    {outcome.accuracy_before:.1%} before, {outcome.accuracy_after:.1%} after",
+        f"Loss:     {outcome.loss_before:.3g} before, {outcome.loss_after:.3g} after",
+        f"Trained:  {outcome.trained} numbers in {format_seconds(outcome.seconds)},"
+        f" {format_bytes(outcome.peak_memory_bytes)} of memory at most",
+        f"Schemes:  {', '.join(outcome.schemes)}",
+        *(f"Left out: {name} (for another processor)" for name in outcome.left_out),
+    ]
