@@ -117,6 +117,8 @@ def rule_of(node: Node, opset: int) -> Rule:
     """
     if node.domain or _OLD_FORMS.get(node.op) in node.attrs:
         return _BARRIER
+    if node.op == "MaxPool" and any(node.outputs[1:]):
+        return _BARRIER  # its indices count the elements of the whole input
     if opset < 13 and node.op in ("Softmax", "LogSoftmax", "Hardmax"):
         return _OLD_SOFTMAX
     return _RULES.get(node.op, _BARRIER)
