@@ -44,6 +44,8 @@ class WholeModel:
 
 def open_model(model: onnx.ModelProto, options: ort.SessionOptions) -> ort.InferenceSession:
     """Return a session of a model in memory, also of one too large to serialise in one piece."""
+    # As the engine of fragments: folded weights are not to be quantised anew.
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
     if model.ByteSize() < 2**31 - 2**20:
         return ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
     with tempfile.TemporaryDirectory(prefix="partita-whole-") as folder:

@@ -99,6 +99,8 @@ class OrtEngine:
             "session.force_spinning_stop": "1",
             "session.disable_prepacking": "0" if self.options.prepack else "1",
             "session.load_model_format": "ONNX",
+            # Weights are folded to floats: the engine would quantise them anew.
+            "session.disable_quant_qdq": "1",
         }
         for key, value in entries.items():
             options.add_session_config_entry(key, value)

@@ -127,6 +127,7 @@ def optimise_graph(
                 str(EXTERNAL_BYTES),
             ),
             ("session.disable_prepacking", "1"),
+            ("session.disable_quant_qdq", "1"),
         ):
             options.add_session_config_entry(key, value)
         ort.InferenceSession(graph, options, providers=[CPU])
