@@ -1,0 +1,98 @@
+"""One trial, in a process of its own: ``python -P trial.py ORDER`` prints one line of JSON.
+
+ORDER is a JSON object: ``engine``, ``path``, ``settings``, ``threads``, ``feeds`` and ``answer``
+(files of arrays), ``runs`` and ``began_s``, the monotonic clock's time before this process was
+started. What an engine needs is imported in that engine's trial alone: none pays for another one.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Order = dict[str, Any]
+_KIB = 1024
+
+
+def prepare_ort(order: Order) -> Callable[[], Any]:
+    """Return what loads the whole model into one session of ONNX Runtime."""
+    import onnxruntime as ort
+
+    settings = order["settings"]
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = order["threads"]
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    if not settings.get("optimise", True):
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not settings.get("prepack", True):
+        options.add_session_config_entry("session.disable_prepacking", "1")
+    return lambda: ort.InferenceSession(order["path"], options, providers=["CPUExecutionProvider"])
+
+
+def prepare_bundle(order: Order) -> Callable[[], Any]:
+    """Return what opens a bundle."""
+    from partita.loading import load_bundle
+
+    settings = {**order["settings"], "threads": order["threads"]}
+    return lambda: load_bundle(order["path"], **settings)
+
+
+def prepare_torch(order: Order) -> Callable[[], Any]:
+    """Return what loads a network's checkpoints into an eager module."""
+    from partita.loading.eager import load_network, set_threads
+
+    set_threads(order["threads"])
+    return lambda: load_network(Path(order["path"]), **order["settings"])
+
+
+ENGINES = {"ort": prepare_ort, "bundle": prepare_bundle, "torch": prepare_torch}
+
+
+def run(order: Order) -> dict[str, float]:
+    """Return what the trial took; the first answer is written to a file."""
+    with np.load(order["feeds"]) as file:
+        feeds = dict(file)
+    load = ENGINES[order["engine"]](order)
+    called_s = time.monotonic()
+    session = load()
+    returned_s = time.monotonic()
+    answer = session.run(None, feeds)
+    answered_s = time.monotonic()
+    loads = [mark.end_s for mark in getattr(session, "marks", ()) if mark.what == "load"]
+    if hasattr(session, "wait"):
+        session.wait()
+    later = []
+    for _ in range(order["runs"]):
+        start_s = time.monotonic()
+        session.run(None, feeds)
+        later.append(time.monotonic() - start_s)
+    np.savez(order["answer"], *answer)
+    return {
+        "start_s": called_s - order["began_s"],
+        "loaded_s": returned_s - called_s + max(loads, default=0.0),
+        "answered_s": answered_s - called_s,
+        "steady_s": statistics.median(later),
+        "peak_bytes": peak_bytes(),
+    }
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process held.
+
+    The kernel's figure for the program itself: ``ru_maxrss`` counts the parent's, too, where that
+    was larger when it started this process.
+    """
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * _KIB for line in lines if line.startswith("VmHWM:"))
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(json.loads(sys.argv[1]))))

@@ -1,0 +1,189 @@
+"""Ways to ship a model: what lies on disk, and how a trial loads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime as ort
+
+from partita.engine.ort import CPU
+from partita.errors import BundleError
+from partita.graph import load_graph
+from partita.loading.children import EXTERNAL_BYTES, optimise_graph, place_weights
+from partita.loading.manifest import WEIGHTS
+from partita.loading.split import Division, write_bundle
+
+MODEL = "model.onnx"
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A model on disk in one way.
+
+    Attributes:
+        way: Its name.
+        engine: ``ort``, ``bundle`` or ``torch``.
+        path: What the engine is given.
+        files: All that it reads.
+        threads: Within one operator.
+        settings: How the engine loads it.
+    """
+
+    way: str
+    engine: str
+    path: Path
+    files: tuple[Path, ...]
+    threads: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(path.stat().st_size for path in self.files)
+
+
+def ship_plain(model: onnx.ModelProto, folder: Path, threads: int) -> list[Shipped]:
+    """Write one ONNX file with the weights inside; way ``plain``."""
+    path = folder / "plain.onnx"
+    path.write_bytes(model.SerializeToString())
+    return [Shipped("plain", "ort", path, (path,), threads)]
+
+
+def ship_ort_format(model: onnx.ModelProto, folder: Path, threads: int) -> list[Shipped]:
+    """Write ONNX Runtime's own format, fully optimised; way ``ort_format``."""
+    path = folder / "model.ort"
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    options.optimized_model_filepath = str(path)
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    ort.InferenceSession(model.SerializeToString(), options, providers=[CPU])
+    return [Shipped("ort_format", "ort", path, (path,), threads)]
+
+
+def ship_external(model: onnx.ModelProto, folder: Path, threads: int) -> list[Shipped]:
+    """Write weights to a file beside the model; ways ``external`` and ``external_no_prepack``."""
+    home = folder / "external"
+    home.mkdir()
+    path = home / MODEL
+    copied = onnx.ModelProto()
+    copied.CopyFrom(model)
+    onnx.save_model(
+        copied, path, save_as_external_data=True, location=WEIGHTS, size_threshold=EXTERNAL_BYTES
+    )
+    plain = Shipped("external", "ort", path, _files(home), threads)
+    return [plain, replace(plain, way="external_no_prepack", settings={"prepack": False})]
+
+
+def ship_optimised(model: onnx.ModelProto, folder: Path, threads: int) -> list[Shipped]:
+    """Write the fully optimised model, weights beside it in the order of use.
+
+    Ways ``optimised_prepack``, in which the engine still rearranges weights, and ``optimised``, in
+    which nothing is left to do: the best that one session does.
+    """
+    home = folder / "optimised"
+    home.mkdir()
+    whole = optimise_graph(model.SerializeToString(), {}, tuned=True, threads=threads)
+    written = place_weights(whole, WEIGHTS, 0)
+    (home / MODEL).write_bytes(written.graph)
+    with (home / WEIGHTS).open("wb") as file:
+        file.writelines(written.weights)
+    settings = {"optimise": False}
+    first = Shipped("optimised_prepack", "ort", home / MODEL, _files(home), threads, settings)
+    return [first, replace(first, way="optimised", settings=settings | {"prepack": False})]
+
+
+def ship_bundle(
+    model: onnx.ModelProto, folder: Path, threads: int, ends: Sequence[int], *, loaders: int = 1
+) -> list[Shipped]:
+    """Write a bundle; ways ``bundle_no_ahead`` and ``bundle``, the latter with read-ahead.
+
+    Args:
+        model: The model.
+        folder: Where a folder is made.
+        threads: Within one operator.
+        ends: Numbers of layers before which children end.
+        loaders: Children that load at the same time.
+
+    Raises:
+        BundleError: The ends are none of this model.
+    """
+    home = folder / f"bundle-{len(ends)}"
+    division = Division("here", tuple(ends), threads=threads, loaders=loaders)
+    write_bundle(load_graph(model), [division], home)
+    without = {"read_ahead": False}
+    first = Shipped("bundle_no_ahead", "bundle", home, _files(home), threads, without)
+    return [first, replace(first, way="bundle", settings={})]
+
+
+def ship_torch(
+    model: onnx.ModelProto, folder: Path, threads: int, starts: Sequence[str] = ()
+) -> list[Shipped]:
+    """Write checkpoints of PyTorch; ways ``torch_load``, ``torch_mmap`` and ``torch_children``.
+
+    Args:
+        model: The model; one input, one output.
+        folder: Where a folder is made.
+        threads: Within one operator.
+        starts: Nodes with which children begin, or their names up to a full stop; none leaves
+            ``torch_children`` out.
+
+    Raises:
+        BundleError: An operator has no module, or there is no such node.
+        ModuleNotFoundError: PyTorch is not installed.
+    """
+    from partita.loading.eager import CHECKPOINT, NETWORK, Layer, write_network
+
+    arrays = {one.name: onnx.numpy_helper.to_array(one) for one in model.graph.initializer}
+    specs, weights = [], []
+    for node in model.graph.node:
+        held = [arrays[name] for name in node.input if name in arrays]
+        given = tuple(name for name in node.input if name not in arrays)
+        attrs = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+        shapes = tuple(array.shape for array in held)
+        specs.append(Layer(node.op_type, given, node.output[0], attrs, shapes))
+        weights.append(held)
+    home = folder / "torch"
+    home.mkdir()
+    files = write_network(specs, weights, find_starts(model, starts), home)
+    chosen = tuple(home / name for name in (NETWORK, CHECKPOINT))
+    whole = Shipped("torch_load", "torch", home, chosen, threads)
+    found = [whole, replace(whole, way="torch_mmap", settings={"mmap": True})]
+    if starts:
+        parts = tuple(path for path in files if path.name != CHECKPOINT)
+        settings = {"children": len(starts)}
+        found.append(replace(whole, way="torch_children", files=parts, settings=settings))
+    return found
+
+
+def find_starts(model: onnx.ModelProto, starts: Sequence[str]) -> list[int]:
+    """Return numbers of nodes: the first that is called so, or so up to a full stop.
+
+    Raises:
+        BundleError: There is none.
+    """
+    names = [node.name for node in model.graph.node]
+    found = []
+    for start in starts:
+        place = next((k for k, n in enumerate(names) if f"{n}.".startswith(f"{start}.")), None)
+        if place is None:
+            raise BundleError(f"The model has no layer '{start}'.", subject=start)
+        found.append(place)
+    return found
+
+
+#: Writers of one file or two that need no more than the model.
+WRITERS: dict[str, Callable[[onnx.ModelProto, Path, int], list[Shipped]]] = {
+    "plain": ship_plain,
+    "ort_format": ship_ort_format,
+    "external": ship_external,
+    "optimised": ship_optimised,
+}
+
+
+def _files(home: Path) -> tuple[Path, ...]:
+    return tuple(sorted(path for path in home.rglob("*") if path.is_file()))

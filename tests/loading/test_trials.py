@@ -1,0 +1,128 @@
+"""Every way to ship a model gives the whole model's answer, from a process of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from partita.errors import BundleError, RunError
+from partita.loading import trial, ways
+from partita.loading.trials import Trial, forget, middle, read_once_s, run_trial, run_trials, settle
+from partita.loading.ways import Shipped
+from partita.zoo import build_model
+
+MODEL = build_model("mobilenet_v1", size=32)
+FEEDS = {"input": np.random.default_rng(1).standard_normal((1, 3, 32, 32), np.float32)}
+
+
+def answer_whole() -> list[Any]:
+    """Return what ONNX Runtime answers."""
+    return list(ort.InferenceSession(MODEL.SerializeToString()).run(None, FEEDS))
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Shipped]:
+    """Return the model in every way, PyTorch's where it is installed."""
+    folder = tmp_path_factory.mktemp("ways")
+    found = [one for write in ways.WRITERS.values() for one in write(MODEL, folder, 1)]
+    found += ways.ship_bundle(MODEL, folder, 1, (10, 30), loaders=2)
+    if ways_of_torch():
+        found += ways.ship_torch(MODEL, folder, 1, ("stem", "block5", "block13.pointwise"))
+    for one in found:
+        settle(one.files)
+    return {one.way: one for one in found}
+
+
+def ways_of_torch() -> list[str]:
+    """Return the ways that need PyTorch, where it is installed."""
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError:
+        return []
+    return ["torch_load", "torch_mmap", "torch_children"]
+
+
+WAYS = [
+    *("plain", "ort_format", "external", "external_no_prepack", "optimised_prepack", "optimised"),
+    *("bundle_no_ahead", "bundle", *ways_of_torch()),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_answers_as_the_whole(shipped: dict[str, Shipped], way: str) -> None:
+    """A trial compares the answers itself, and its times follow each other."""
+    found = run_trial(shipped[way], FEEDS, answer_whole(), runs=1, cold=way == "bundle")
+    assert 0 < found.start_s < found.from_start_s
+    assert found.answered_s > 0
+    assert found.loaded_s > 0
+    assert found.peak_bytes > 10e6
+
+
+@pytest.mark.slow
+def test_ways_take_turns(shipped: dict[str, Shipped]) -> None:
+    """The first of a round changes from one to the next."""
+    told: list[str] = []
+    chosen = {way: shipped[way] for way in ("plain", "optimised")}
+    found = run_trials(chosen, FEEDS, answer_whole(), trials=2, advance=told.append)
+    assert told == ["plain", "optimised", "optimised", "plain"]
+    assert {way: len(one) for way, one in found.items()} == {"plain": 2, "optimised": 2}
+
+
+@pytest.mark.slow
+def test_a_failing_trial_is_named(shipped: dict[str, Shipped]) -> None:
+    """What the process said last is part of the message."""
+    missing = replace(shipped["plain"], path=Path("none.onnx"))
+    with pytest.raises(
+        RunError, match=r"Trial 'plain' of none.onnx \(warm\) failed with exit code 1"
+    ):
+        run_trial(missing, FEEDS, answer_whole())
+
+
+@pytest.mark.slow
+def test_another_answer_is_refused(shipped: dict[str, Shipped]) -> None:
+    """An answer that is a little off is an error."""
+    (answer,) = answer_whole()
+    with pytest.raises(RunError, match="answers otherwise than the whole model"):
+        run_trial(shipped["plain"], FEEDS, [answer * 1.001], runs=1)
+
+
+def test_a_trial_in_this_process(shipped: dict[str, Shipped], tmp_path: Path) -> None:
+    """What a trial does needs no process of its own to be tried."""
+    given, answer = tmp_path / "feeds.npz", tmp_path / "answer.npz"
+    np.savez(given, allow_pickle=False, **FEEDS)
+    order = {"engine": "bundle", "path": str(shipped["bundle"].path), "settings": {}, "threads": 1}
+    found = trial.run(
+        order | {"feeds": str(given), "answer": str(answer), "runs": 1, "began_s": 0.0}
+    )
+    assert set(found) == set(Trial.__struct_fields__)
+    with np.load(answer) as file:
+        np.testing.assert_allclose(file["arr_0"], answer_whole()[0], rtol=1e-4, atol=1e-5)
+
+
+def test_middle_is_the_median() -> None:
+    """Each figure has its own."""
+    trials = [Trial(1, 2, 3, 4, 5), Trial(3, 1, 2, 9, 9), Trial(2, 3, 1, 5, 6)]
+    assert middle(trials) == Trial(2, 2, 2, 5, 6)
+
+
+def test_files_are_read_and_forgotten(tmp_path: Path) -> None:
+    """Dropping a file from the page cache leaves it as it is."""
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 5000)
+    settle([path])
+    forget([path])
+    assert read_once_s([path]) > 0
+    assert path.read_bytes() == b"x" * 5000
+
+
+def test_unknown_layers_are_refused() -> None:
+    """Children begin with layers that there are; a name counts up to a full stop."""
+    assert ways.find_starts(MODEL, ["stem", "block1", "block2"]) == [0, 3, 9]
+    with pytest.raises(BundleError, match="no layer 'block14'"):
+        ways.find_starts(MODEL, ["block14"])
