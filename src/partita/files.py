@@ -1,7 +1,8 @@
-"""Reading files that people name: only regular ones, so that no device is read for ever."""
+"""Files that people name: only regular ones are read, and what is written appears whole."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -15,12 +16,52 @@ def read_regular(path: Path) -> bytes:
         OSError: It is missing, unreadable, a folder, a device or a pipe, or its name cannot be
             one; ``strerror`` says which, for a message.
     """
-    try:
-        mode = path.stat().st_mode
-    except ValueError:
-        raise OSError(errno.EINVAL, "its name holds a NUL character") from None
+    require_regular(path)
+    return path.read_bytes()
+
+
+def require_regular(path: Path) -> None:
+    """Raise unless a path is that of a regular file.
+
+    Raises:
+        OSError: As for :func:`read_regular`.
+    """
+    mode = _mode(path)
     if stat.S_ISDIR(mode):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is no regular file, such as a device or a pipe")
-    return path.read_bytes()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file: all of it appears, or nothing, and what was there before stays.
+
+    What a link points to is written. Devices and pipes take the data as it comes: they cannot be
+    replaced.
+
+    Raises:
+        OSError: It cannot be written; ``strerror`` says why, for a message.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        mode = _mode(path)
+        if stat.S_ISDIR(mode):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            path.write_bytes(data)
+            return
+    target = Path(os.path.realpath(path))
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        partial.write_bytes(data)
+        os.replace(partial, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except ValueError:
+        raise OSError(errno.EINVAL, "its name holds a NUL character") from None

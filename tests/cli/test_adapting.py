@@ -41,14 +41,20 @@ def test_simulate_adapt(ask: Ask, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["run", "p.json", "--adapt", "--threshold", "0"], "--threshold is 0, allowed: 0.01 to"),
-        (["run", "p.json", "--adapt", "--hold", "-1"], "--hold is -1, allowed: 0 to"),
-        (["run", "p.json", "--adapt", "--budget", "nan"], "--budget is nan, allowed: 0 to"),
-        (["run", "p.json", "--time-scale", "0"], "--time-scale is 0, allowed: 0.000001 to"),
-        (["lab", "pair.toml", "--time-scale", "-2"], "--time-scale is -2, allowed"),
-        (["simulate", "p.json", "--adapt", "--duration", "0"], "--duration is 0 s, at least"),
-        (["simulate", "p.json", "--adapt", "--interval", "-1"], "--interval is -1 s, at least"),
-        (["simulate", "p.json", "--adapt", "--search-time", "-1"], "--search-time is -1 s"),
+        (
+            ["run", "p.json", "--adapt", "--threshold", "0"],
+            "'--threshold': got 0, allowed: 0.01 to",
+        ),
+        (["run", "p.json", "--adapt", "--hold", "-1"], "'--hold': got -1, allowed: 0 to"),
+        (["run", "p.json", "--adapt", "--budget", "nan"], "'--budget': got nan, allowed: 0 to"),
+        (["run", "p.json", "--time-scale", "0"], "'--time-scale': got 0, allowed: 1e-06 to"),
+        (["lab", "pair.toml", "--time-scale", "-2"], "'--time-scale': got -2, allowed"),
+        (["simulate", "p.json", "--adapt", "--duration", "0"], "'--duration': got 0, allowed"),
+        (["simulate", "p.json", "--adapt", "--interval", "-1"], "'--interval': got -1, allowed"),
+        (
+            ["simulate", "p.json", "--adapt", "--search-time", "-1"],
+            "'--search-time': got -1, allowed",
+        ),
         (["simulate", "p.json", "--adapt", "--planner", "oracle"], "'oracle' is unknown; allowed"),
         (["run", "p.json", "--adapt", "--planner", "oracle"], "'oracle' is unknown; allowed"),
     ],

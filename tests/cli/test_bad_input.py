@@ -18,6 +18,7 @@ from tests.models import make_model
 
 PLAN = ("plan", "m.onnx", "--cluster", "pair.toml", "--planner", "cut", "-o", "out.json")
 CHECK = ("check", "p.json")
+KEYS = ("authority", "certificate", "key")
 Prepare = Callable[[Path], None]
 
 
@@ -259,9 +260,9 @@ CASES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         for words, named in (
             (("--threads", "-1"), ("--threads", "-1", "allowed: 0 to 1024")),
             (("--loaders", "0"), ("--loaders", "allowed: 1 to 64")),
-            (("--slow-down", "nan"), ("--slow-down nan", "at least 1 and at most 10000")),
-            (("--slow-down", "1e300"), ("--slow-down 1e+300", "at most 10000")),
-            (("--slow-down", "0.5"), ("--slow-down 0.5", "at least 1")),
+            (("--slow-down", "nan"), ("'--slow-down'", "got nan", "1 to 10000")),
+            (("--slow-down", "1e300"), ("'--slow-down'", "got 1e+300", "1 to 10000")),
+            (("--slow-down", "0.5"), ("'--slow-down'", "got 0.5", "1 to 10000")),
             (("--quota", "5 B"), ("--quota", "'5 B'", "1 MB")),
             (("--quota", "1e300 GB"), ("--quota", "too large")),
             (("--memory", "0 B"), ("--memory", "'0 B'", "1 MB")),
@@ -288,6 +289,55 @@ CASES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         CHECK,
         ("aaa", "cannot be read"),
     ),
+    "budget of no number": (_nothing, (*PLAN, "--budget", "nan"), ("'--budget'", "got nan")),
+    "budget without end": (_nothing, (*PLAN, "--budget", "inf"), ("'--budget'", "got inf")),
+    "estimator unknown": (_nothing, (*PLAN, "--estimator", "magic"), ("'magic'", "table, linear")),
+    "estimator of no name": (_nothing, (*PLAN, "--estimator", ""), ("''", "table, linear")),
+    "too many requests": (
+        _nothing,
+        ("simulate", "p.json", "--requests", "99999999"),
+        ("'--requests'", "1 to 1000000"),
+    ),
+    "key is a pipe": (
+        lambda folder: os.mkfifo(folder / "pipe"),
+        (
+            "worker",
+            "--name",
+            "w",
+            *(f"--{flag}=pipe" for flag in ("authority", "certificate", "key")),
+        ),
+        ("'pipe'", "no regular file"),
+    ),
+    "key is a folder": (
+        lambda folder: (folder / "keys").mkdir(),
+        (
+            "worker",
+            "--name",
+            "w",
+            *(f"--{flag}=keys" for flag in ("authority", "certificate", "key")),
+        ),
+        ("'keys'", "Is a directory"),
+    ),
+    "chart where nothing can be written": (
+        _nothing,
+        (
+            "compare",
+            "m.onnx",
+            "--cluster",
+            "pair.toml",
+            "--planners",
+            "single",
+            "-o",
+            "/proc/c.png",
+        ),
+        ("/proc/c.png", "cannot be written"),
+    ),
+    "trace where nothing can be written": (
+        _nothing,
+        ("simulate", "p.json", "--trace", "/proc/t.json"),
+        ("/proc/t.json", "cannot be written"),
+    ),
+    "plan into a folder": (_nothing, (*PLAN[:-1], "."), ("'.'", "Is a directory")),
     "quota without unit": (
         _nothing,
         ("worker", "--name", "w", "--quota", "4"),

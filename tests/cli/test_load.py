@@ -66,7 +66,7 @@ def test_a_bundle_is_personalised(ask: Ask, folder: Path) -> None:
     ("words", "told"),
     [
         ("split m.onnx -o b --children 99", "99 children: the model has"),
-        ("split m.onnx -o b --children 0", "0 children: the model has"),
+        ("split m.onnx -o b --children 0", "got 0, allowed: 1 to 4096"),
         ("split m.onnx -o b --method magic", "allowed: best, qlearning"),
         ("split m.onnx -o b --ends 1,x", "--ends '1,x' is not understood"),
         ("split m.onnx -o b --ends 1", "allowed are increasing numbers from 1 to"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -113,3 +114,121 @@ def test_only_regular_files_of_possible_size_are_read(tmp_path: Path) -> None:
         file.truncate(3 * 10**9)
     with pytest.raises(ModelError, match="at most"):
         load_graph(large)
+
+
+def node(op: str, reads: list[str], writes: list[str], **attrs: Any) -> onnx.NodeProto:
+    """Return a node."""
+    return helper.make_node(op, reads, writes, **attrs)
+
+
+IMAGE = value("y", [1, 4, 8, 8])
+WEIGHT = {"w": (4, 3, 3, 3)}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "outputs"),
+    [
+        ([node("Identity", ["k"], ["z"])], [IMAGE, value("z", [5])]),
+        ([node("Add", ["k", "k"], ["z"])], [IMAGE, value("z", [5])]),
+        ([], [IMAGE, value("k", [5])]),
+        (
+            [
+                node("Sqrt", ["k"], ["q"]),
+                node("ReduceSum", ["q"], ["s"], keepdims=0),
+                node("Mul", ["y", "s"], ["o"]),
+            ],
+            [value("o", [1, 4, 8, 8]), value("q", [5])],
+        ),
+    ],
+)
+def test_outputs_may_depend_on_no_input(
+    nodes: list[onnx.NodeProto], outputs: list[onnx.ValueInfoProto]
+) -> None:
+    """A fixed value is answered with every request, wherever it is computed."""
+    model = model_of([conv("x", "w", "y"), *nodes], outputs, WEIGHT)
+    model.graph.initializer.append(numpy_helper.from_array(np.arange(5, dtype=np.float32), "k"))
+    assert_divided_equals_whole(model)
+
+
+def test_a_model_of_fixed_values_alone_runs() -> None:
+    """Even a model that looks at no input can be planned."""
+    model = model_of([node("Identity", ["w"], ["z"])], [value("z", [4, 3, 3, 3])], WEIGHT)
+    assert_divided_equals_whole(model)
+
+
+def test_scalars_that_depend_on_the_data_are_compared() -> None:
+    """A tensor of no axes keeps its shape on the way through a program."""
+    nodes = [
+        conv("x", "w", "y"),
+        node("NonZero", ["y"], ["places"]),
+        node("Cast", ["places"], ["numbers"], to=F),
+        node("ReduceSum", ["numbers"], ["r"], keepdims=0),
+    ]
+    assert_divided_equals_whole(model_of(nodes, [IMAGE, value("r", [])], WEIGHT))
+
+
+def sliced(*after: onnx.NodeProto, outputs: list[onnx.ValueInfoProto]) -> onnx.ModelProto:
+    """Return a model with a tensor ``e`` that has no elements."""
+    model = model_of(
+        [conv("x", "w", "y"), node("Slice", ["y", "at", "at", "axis"], ["e"]), *after],
+        outputs,
+        WEIGHT,
+    )
+    for name, number in (("at", 0), ("axis", 2)):
+        model.graph.initializer.append(numpy_helper.from_array(np.array([number]), name))
+    return model
+
+
+def test_tensors_without_elements_are_left_out() -> None:
+    """Inside a model they are constants; as an output they are refused by name."""
+    joined = [node("Concat", ["y", "e"], ["c"], axis=2), node("Relu", ["c"], ["z"])]
+    assert_divided_equals_whole(sliced(*joined, outputs=[value("z", [1, 4, 8, 8])]))
+    model = sliced(outputs=[IMAGE, value("e", [1, 4, 0, 8])])
+    with pytest.raises(ModelError, match=r"Output 'e' .* has shape 1x4x0x8, which is empty"):
+        assert_divided_equals_whole(model)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_dropout_that_is_told_not_to_train_does_nothing(masked: bool) -> None:
+    """Only a mode that may be true draws; a mask of ones is no chance."""
+    outputs = [value("d", [1, 4, 8, 8])]
+    outputs += [value("m", [1, 4, 8, 8], TensorProto.BOOL)] if masked else []
+    names = ["d", "m"] if masked else ["d"]
+    model = model_of(
+        [conv("x", "w", "y"), node("Dropout", ["y", "ratio", "mode"], names)], outputs, WEIGHT
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.array(0.5, np.float32), "ratio"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array(False), "mode"))
+    assert_divided_equals_whole(model)
+    model.graph.initializer.pop()
+    model.graph.initializer.append(numpy_helper.from_array(np.array(True), "mode"))
+    with pytest.raises(ModelError, match="draws random numbers"):
+        load_graph(model)
+
+
+@pytest.mark.parametrize(("op", "groups"), [("Conv", 0), ("Conv", 2), ("ConvTranspose", 1)])
+def test_channels_that_do_not_fit_are_named(op: str, groups: int) -> None:
+    """The engine would say so much later, and in its own words."""
+    wrong = node(op, ["x", "w"], ["y"], name="wrong", group=groups, pads=[1, 1, 1, 1])
+    model = model_of([wrong], [IMAGE], {"w": (4, 3, 3, 3)})
+    with pytest.raises(ModelError, match=rf"'wrong' \({op}\) .* reads 3 channels .* {groups} gr"):
+        load_graph(model)
+
+
+def test_newer_operators_than_are_known_are_refused() -> None:
+    """The message says which versions are allowed."""
+    model = model_of([conv("x", "w", "y")], [IMAGE], WEIGHT)
+    model.opset_import[0].version = 99
+    with pytest.raises(ModelError, match=r"opset 99: allowed are 7 to \d\d"):
+        load_graph(model)
+
+
+def test_an_extent_of_nothing_is_free() -> None:
+    """Some exporters write 0 for what is not fixed; a shape of nothing is not allowed."""
+    model = model_of([conv("x", "w", "y")], [value("y", [0, 4, 8, 8])], WEIGHT)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 0
+    with pytest.raises(ModelError, match=r"free dimensions: dim0; give --shape x=1x3x8x8"):
+        load_graph(model)
+    with pytest.raises(ModelError, match="cannot have shape 0x3x8x8: the model says dim0x3x8x8"):
+        load_graph(model, shapes={"x": (0, 3, 8, 8)})
+    assert load_graph(model, shapes={"x": (2, 3, 8, 8)}).tensors["y"].shape == (2, 4, 8, 8)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import onnxruntime as ort
 import pytest
@@ -16,6 +16,7 @@ from partita.graph import Graph, load_graph
 from partita.loading import Division, balanced_ends, load_bundle, write_bundle
 from partita.zoo import build_model
 from tests.cost.fakes import conv_graph, skip_graph
+from tests.loading.alter import Change, change_manifest
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +194,46 @@ def test_damaged_bundles_are_refused(tmp_path: Path) -> None:
         session.run(None, feeds)
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda scheme: scheme.update(loaders=0), "`int` >= 1"),
+        (lambda scheme: scheme.update(threads=-1), "`int` >= 1"),
+        (lambda scheme: scheme.update(threads=2**40), "`int` <= 256"),
+        (lambda scheme: scheme.update(name="../s"), "matching regex"),
+        (lambda scheme: scheme.update(name=".."), "matching regex"),
+        (lambda scheme: scheme["children"][0].update(file="/etc/passwd"), "matching regex"),
+        (lambda scheme: scheme["children"][0].update(weights="../w"), "matching regex"),
+        (lambda scheme: scheme["children"][0].update(start=-4), "`int` >= 0"),
+        (lambda scheme: scheme["children"].pop(), "it has 0"),
+        (lambda scheme: scheme["program"]["devices"][0]["steps"].pop(1), "was altered"),
+        (lambda scheme: scheme["program"]["devices"].clear(), "for 0 devices"),
+        (lambda scheme: scheme["program"]["inputs"][0].update(name="z"), "was altered"),
+        (lambda scheme: scheme["program"]["outputs"][0].update(shape=[-1, 2]), "was altered"),
+        (lambda scheme: scheme["program"]["inputs"][0].update(dtype="complex"), "is complex"),
+    ],
+)
+def test_manifests_that_cannot_be_are_refused(tmp_path: Path, change: Change, told: str) -> None:
+    """Whoever made them: nothing hangs, and nothing outside the bundle is read."""
+    folder = split(conv_graph(), tmp_path / "b", (3,), loaders=2)
+    try:
+        change_manifest(folder, change)
+    except msgspec.ValidationError:
+        change_manifest(folder, change, honest=False)
+    with pytest.raises(BundleError, match=told) as caught:
+        load_bundle(folder)
+    assert "manifest.json" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_any_change_of_a_manifest_is_seen(tmp_path: Path) -> None:
+    """Its hash covers what no rule does."""
+    folder = split(conv_graph(), tmp_path / "b", (3,))
+    change_manifest(folder, lambda scheme: scheme.update(device="other"), honest=False)
+    with pytest.raises(BundleError, match="is not what its hash says"):
+        load_bundle(folder)
+
+
 def test_altered_weights_are_found_after_the_first_answer(tmp_path: Path) -> None:
     """Reading all weights would hold up the first answer; later ones are refused."""
     graph = load_graph(build_model("mobilenet_v2", size=32))
@@ -218,10 +259,7 @@ def test_a_bundle_for_another_processor_falls_back(tmp_path: Path) -> None:
     graph = conv_graph()
     divisions = [Division("tuned", (3,)), Division("portable", (1, 3), tuned=False)]
     write_bundle(graph, divisions, tmp_path / "b")
-    path = tmp_path / "b" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["schemes"][0]["processor"] = "z80"
-    path.write_text(json.dumps(manifest))
+    change_manifest(tmp_path / "b", lambda scheme: scheme.update(processor="z80"))
     with load_bundle(tmp_path / "b") as session:
         assert session.scheme.name == "portable"
         session.run(None, ask(graph))

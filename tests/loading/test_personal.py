@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +27,7 @@ from partita.loading import (
     write_bundle,
 )
 from partita.zoo import build_model
+from tests.loading.alter import change_manifest
 from tests.models import make_model
 
 CLASSES, SIZE = 4, 8
@@ -324,10 +324,7 @@ def test_training_that_diverges_leaves_the_bundle(tmp_path: Path) -> None:
 def test_schemes_for_other_processors_are_left_out(tmp_path: Path) -> None:
     """Their last child cannot be made here; the outcome names them."""
     folder = split(network(), tmp_path / "b")
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["schemes"][0]["processor"] = "z80"
-    path.write_text(json.dumps(manifest))
+    change_manifest(folder, lambda scheme: scheme.update(processor="z80"))
     outcome = personalise(folder, *draw(12), PersonalOptions(epochs=1))
     assert outcome.left_out == ("tuned",)
     assert outcome.schemes == ("portable", "one")

@@ -28,7 +28,7 @@ from partita.cli import (
     zoo,
 )
 from partita.cli.output import report_error, say
-from partita.errors import PartitaError
+from partita.errors import InputError, PartitaError, RunError
 
 app = typer.Typer(
     name="partita",
@@ -125,6 +125,11 @@ def _as_partita_error(error: Exception) -> PartitaError:
         context = getattr(error, "ctx", None)
         path = "partita" if context is None else context.command_path
         return _usage(f"{error.format_message().rstrip('.?')}. See '{path} --help'.")
+    if isinstance(error, MemoryError):
+        return RunError(f"There is not enough memory: {error or 'none is left'}.")
+    if isinstance(error, OSError) and error.strerror:
+        where = f" '{error.filename}'" if error.filename else ""
+        return InputError(f"File{where} cannot be used: {error.strerror}.")
     what = f"{type(error).__name__}: {error}".partition("\n")[0]
     return PartitaError(f"Unexpected failure: {what}. Run again with --debug to see where.")
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from partita.cli.flags import (
+    MOST_REQUESTS,
     DebugOpt,
     JsonOpt,
     PlanArg,
@@ -14,6 +15,7 @@ from partita.cli.flags import (
     PlanModelOpt,
     SeedOpt,
     ShapeOpt,
+    from_to,
 )
 
 
@@ -26,7 +28,14 @@ def register(app: typer.Typer) -> None:
         inputs: Annotated[
             list[str] | None, typer.Option("--input", help="File, NAME=FILE, or directory.")
         ] = None,
-        cases: Annotated[int, typer.Option("--cases", help="Inputs to draw when none given.")] = 3,
+        cases: Annotated[
+            int,
+            typer.Option(
+                "--cases",
+                callback=from_to(1, MOST_REQUESTS),
+                help="Inputs to draw when none given.",
+            ),
+        ] = 3,
         seed: SeedOpt = 0,
         model: PlanModelOpt = None,
         cluster: PlanClusterOpt = None,
@@ -38,10 +47,7 @@ def register(app: typer.Typer) -> None:
         from partita.cli.inputs import draw_inputs, read_inputs
         from partita.cli.output import print_reply
         from partita.cli.sources import read_plan
-        from partita.errors import InputError
 
-        if cases < 1:
-            raise InputError("--cases must be at least 1.", subject="--cases")
         loaded = read_plan(plan, model, cluster, shape)
         graph = loaded.graph
         specs = graph.input_specs

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from partita.cli.flags import (
+    MOST_REQUESTS,
     BudgetOpt,
     ClusterOpt,
     DebugOpt,
@@ -21,6 +22,7 @@ from partita.cli.flags import (
     SeedOpt,
     SetOpt,
     ShapeOpt,
+    from_to,
 )
 
 
@@ -45,7 +47,10 @@ def register(app: typer.Typer) -> None:
         measure: Annotated[
             bool, typer.Option("--run", help="Also run each plan on the emulated cluster.")
         ] = False,
-        requests: Annotated[int, typer.Option("--requests", help="Inputs per run.")] = 5,
+        requests: Annotated[
+            int,
+            typer.Option("--requests", callback=from_to(1, MOST_REQUESTS), help="Inputs per run."),
+        ] = 5,
         output: Annotated[
             Path | None, typer.Option("-o", "--output", help="Chart to write (PNG).")
         ] = None,

@@ -16,19 +16,23 @@ def read_credentials(
     """Return TLS options from three files, or None where none is given.
 
     Raises:
-        InputError: Only some of them are given, or one does not exist.
+        InputError: Only some of them are given, or one is no regular file.
     """
     from partita.errors import InputError
     from partita.fabric import TlsOptions
+    from partita.files import require_regular
 
     if authority is None and certificate is None and key is None:
         return None
     for path in (authority, certificate, key):
-        if path is None or not path.exists():
+        try:
+            require_regular(path or Path())
+        except OSError as error:
+            why = "nothing" if path is None else f"'{path}' ({error.strerror})"
             raise InputError(
-                f"Credentials need --authority, --certificate and --key, three files; got {path}.",
+                f"Credentials need --authority, --certificate and --key, three files; got {why}.",
                 subject="--certificate",
-            )
+            ) from None
     return TlsOptions(str(authority), str(certificate), str(key))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from partita.cli.flags import DebugOpt, JsonOpt, SeedOpt
+from partita.cli.flags import DebugOpt, JsonOpt, SeedOpt, from_to
 
 
 def register(app: typer.Typer) -> None:
@@ -16,9 +16,14 @@ def register(app: typer.Typer) -> None:
     @app.command("demo")
     def demo(
         seed: SeedOpt = 0,
-        plates: Annotated[int, typer.Option("--plates", help="Number plates, 1 to 4.")] = 3,
+        plates: Annotated[
+            int, typer.Option("--plates", callback=from_to(1, 4), help="Number plates, 1 to 4.")
+        ] = 3,
         planner: Annotated[str, typer.Option("--planner", help="Method that divides.")] = "best",
-        runs: Annotated[int, typer.Option("--runs", help="Measured runs of each plan.")] = 10,
+        runs: Annotated[
+            int,
+            typer.Option("--runs", callback=from_to(1, 10_000), help="Measured runs of each plan."),
+        ] = 10,
         report: Annotated[
             Path, typer.Option("--report", help="Folder for photo, report and trace.")
         ] = Path("out"),
@@ -31,10 +36,7 @@ def register(app: typer.Typer) -> None:
         from partita.demo.run import run_demo
         from partita.demo.save import save_demo
         from partita.demo.show import print_demo
-        from partita.errors import InputError
 
-        if not 1 <= plates <= 4 or runs < 1:
-            raise InputError("--plates must be 1 to 4 and --runs at least 1.", subject="--plates")
         options = DemoOptions(seed=seed, plates=plates, runs=runs, planner=planner)
         result = run_demo(options, say=say)
         files = save_demo(result, report)

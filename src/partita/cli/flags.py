@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
+Number = TypeVar("Number", int, float, int | None, float | None)
+#: About 32 years: longer times are mistakes.
+MOST_SECONDS = 10**9
+MOST_REQUESTS = 10**6
 
-def from_to(least: int, most: int) -> Callable[[int], int]:
+
+def from_to(least: float, most: float) -> Callable[[Number], Number]:
     """Return a callback that refuses a flag's number outside a range, both ends allowed."""
 
-    def check(value: int) -> int:
-        if not least <= value <= most:
-            raise typer.BadParameter(f"got {value}, allowed: {least} to {most}")
+    def check(value: Number) -> Number:
+        if value is not None and not least <= value <= most:  # NaN is in no range
+            raise typer.BadParameter(
+                f"got {_plain(value)}, allowed: {_plain(least)} to {_plain(most)}"
+            )
         return value
 
     return check
+
+
+def _plain(number: float) -> str:
+    return f"{number:.15g}" if abs(number) < 1e15 else str(number)
 
 
 ModelArg = Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX file.")]
@@ -52,7 +63,12 @@ ObjectiveOpt = Annotated[
     str, typer.Option("--objective", help="latency, throughput, memory or energy.")
 ]
 BudgetOpt = Annotated[
-    float, typer.Option("--budget", help="Seconds of computing that a search may take.")
+    float,
+    typer.Option(
+        "--budget",
+        callback=from_to(0, MOST_SECONDS),
+        help="Seconds of computing that a search may take.",
+    ),
 ]
 SeedOpt = Annotated[
     int,
@@ -61,7 +77,12 @@ SeedOpt = Annotated[
     ),
 ]
 InFlightOpt = Annotated[
-    int | None, typer.Option("--in-flight", help="Most requests under way at the same time.")
+    int | None,
+    typer.Option(
+        "--in-flight",
+        callback=from_to(1, 4096),
+        help="Most requests under way at the same time.",
+    ),
 ]
 KeepOpt = Annotated[
     list[str] | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,15 +13,29 @@ import numpy.typing as npt
 
 from partita.engine import make_inputs
 from partita.errors import InputError
-from partita.program import TensorSpec
+from partita.program import DTYPE_BYTES, TensorSpec
+from partita.units import format_bytes
 
 Array = npt.NDArray[Any]
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+#: Inputs that are drawn are held all at once, so that drawing takes no time of a run.
+MOST_BYTES = 4 * 10**9
 _KNOWN = (*_IMAGES, ".npy", ".npz")
 
 
 def draw_inputs(specs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, Array]]:
-    """Return ``count`` requests drawn from a seed: normal floats, bytes, zeros and ones."""
+    """Return ``count`` requests drawn from a seed: normal floats, bytes, zeros and ones.
+
+    Raises:
+        InputError: They take more than ``MOST_BYTES``.
+    """
+    size = sum(math.prod(spec.shape) * DTYPE_BYTES.get(spec.dtype, 4) for spec in specs)
+    if count * size > MOST_BYTES:
+        raise InputError(
+            f"{count} inputs of {format_bytes(size)} each do not fit in memory: allowed are"
+            f" {format_bytes(MOST_BYTES)} at once.",
+            subject="--requests",
+        )
     rng = np.random.default_rng(seed)
     names = [spec.name for spec in specs]
     return [dict(zip(names, make_inputs(specs, rng), strict=True)) for _ in range(count)]

@@ -45,7 +45,10 @@ def _register_split(app: typer.Typer) -> None:
             bool, typer.Option("--cold", help="Choose for weights that are not in memory.")
         ] = False,
         children: Annotated[
-            int | None, typer.Option("--children", help="So many, of about equal weights.")
+            int | None,
+            typer.Option(
+                "--children", callback=from_to(1, 4096), help="So many, of about equal weights."
+            ),
         ] = None,
         ends: Annotated[
             str | None,
@@ -109,10 +112,14 @@ def _register_run(app: typer.Typer) -> None:
         ] = None,
         scheme: SchemeOpt = None,
         threads: Annotated[
-            int | None, typer.Option("--threads", help="Within one operator.")
+            int | None,
+            typer.Option("--threads", callback=from_to(1, 256), help="Within one operator."),
         ] = None,
         loaders: Annotated[
-            int | None, typer.Option("--loaders", help="Children that load at a time.")
+            int | None,
+            typer.Option(
+                "--loaders", callback=from_to(1, 256), help="Children that load at a time."
+            ),
         ] = None,
         read_ahead: Annotated[
             bool, typer.Option("--read-ahead/--no-read-ahead", help="Of the weights.")
@@ -131,12 +138,8 @@ def _register_run(app: typer.Typer) -> None:
         """Answer requests from a bundle, the first one while it loads."""
         from partita.cli.inputs import draw_inputs, read_inputs
         from partita.cli.output import print_reply
-        from partita.errors import InputError
         from partita.loading import choose_scheme, read_manifest
 
-        for flag, value in (("--threads", threads), ("--loaders", loaders)):
-            if value is not None and not 1 <= value <= 256:
-                raise InputError(f"{flag} is {value}, allowed: 1 to 256.", subject=flag)
         specs = choose_scheme(read_manifest(bundle), bundle, scheme).program.inputs
         feeds = read_inputs(specs, inputs) if inputs else draw_inputs(specs, requests, seed)
         options = {"scheme": scheme, "threads": threads, "loaders": loaders}

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from partita.errors import InputError, PartitaError
+from partita.files import write_whole
 
 Advance = Callable[[int, int, str], None]
 
@@ -36,12 +38,21 @@ class Reply:
 def print_reply(reply: Reply, *, as_json: bool) -> int:
     """Print the reply and return its exit code."""
     if as_json:
-        print(json.dumps(reply.payload, allow_nan=False, default=str))
+        print(json.dumps(_finite(reply.payload), allow_nan=False, default=str))
     else:
         console = make_console()
         for item in reply.shown:
             console.print(item, highlight=False, markup=False, soft_wrap=isinstance(item, str))
     return reply.exit_code
+
+
+def _finite(value: Any) -> Any:
+    """Return a payload with null for numbers that JSON cannot hold."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -93,14 +104,10 @@ def write_output(path: Path, data: bytes) -> None:
     Raises:
         InputError: It cannot be written.
     """
-    partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(data)
-        partial.replace(path)
+        write_whole(path, data)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink()
         raise InputError(
             f"File '{path}' cannot be written: {error.strerror}.", subject=str(path)
         ) from error

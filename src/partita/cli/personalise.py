@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from partita.cli.flags import DebugOpt, JsonOpt, SeedOpt
+from partita.cli.flags import DebugOpt, JsonOpt, SeedOpt, from_to
 
 
 def register(load: typer.Typer) -> None:
@@ -20,13 +20,25 @@ def register(load: typer.Typer) -> None:
         samples: Annotated[
             Path, typer.Option("--samples", help="File (.npz) with arrays x (inputs) and y.")
         ],
-        epochs: Annotated[int, typer.Option("--epochs", help="Passes over the samples.")] = 20,
-        rate: Annotated[float, typer.Option("--rate", help="Learning rate.")] = 0.003,
-        batch: Annotated[int, typer.Option("--batch", help="Samples per step.")] = 16,
+        epochs: Annotated[
+            int,
+            typer.Option("--epochs", callback=from_to(1, 10**6), help="Passes over the samples."),
+        ] = 20,
+        rate: Annotated[
+            float, typer.Option("--rate", callback=from_to(1e-9, 1000), help="Learning rate.")
+        ] = 0.003,
+        batch: Annotated[
+            int, typer.Option("--batch", callback=from_to(1, 10**6), help="Samples per step.")
+        ] = 16,
         held_out: Annotated[
-            float, typer.Option("--held-out", help="Share that only judges the result.")
+            float,
+            typer.Option(
+                "--held-out", callback=from_to(0, 0.9), help="Share that only judges the result."
+            ),
         ] = 0.2,
-        threads: Annotated[int, typer.Option("--threads", help="Within one operator.")] = 1,
+        threads: Annotated[
+            int, typer.Option("--threads", callback=from_to(1, 256), help="Within one operator.")
+        ] = 1,
         seed: SeedOpt = 0,
         json: JsonOpt = False,
         debug: DebugOpt = False,

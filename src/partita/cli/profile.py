@@ -17,6 +17,7 @@ from partita.cli.flags import (
     KeyOpt,
     PlanClusterOpt,
     ShapeOpt,
+    from_to,
 )
 
 
@@ -40,14 +41,19 @@ def register(app: typer.Typer) -> None:
         certificate: CertificateOpt = None,
         key: KeyOpt = None,
         device: Annotated[str, typer.Option("--device", help="Name for it.")] = "this-machine",
-        threads: Annotated[int, typer.Option("--threads", help="Threads per operator.")] = 1,
+        threads: Annotated[
+            int, typer.Option("--threads", callback=from_to(1, 1024), help="Threads per operator.")
+        ] = 1,
         provider: Annotated[
             str, typer.Option("--provider", help="ONNX Runtime's execution provider.")
         ] = "CPUExecutionProvider",
         rows: Annotated[
             str, typer.Option("--rows", help="few extents per layer, or all of them.")
         ] = "few",
-        repeats: Annotated[int, typer.Option("--repeats", help="Most runs per fragment.")] = 15,
+        repeats: Annotated[
+            int,
+            typer.Option("--repeats", callback=from_to(1, 10**6), help="Most runs per fragment."),
+        ] = 15,
         shape: ShapeOpt = None,
         json: JsonOpt = False,
         debug: DebugOpt = False,
@@ -67,8 +73,6 @@ def register(app: typer.Typer) -> None:
         if model is None or output is None:
             raise InputError("Give MODEL and -o FILE, or --links with --cluster FILE.")
         chosen = _check_rows(rows)
-        if min(threads, repeats) < 1:
-            raise InputError("--threads and --repeats must be at least 1.", subject="--repeats")
         options = MeasureOptions(
             device=device,
             threads=threads,

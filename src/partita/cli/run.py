@@ -20,6 +20,7 @@ from partita.cli.adapting import (
 )
 from partita.cli.credentials import read_access
 from partita.cli.flags import (
+    MOST_REQUESTS,
     AuthorityOpt,
     CertificateOpt,
     DebugOpt,
@@ -34,6 +35,7 @@ from partita.cli.flags import (
     ProfileOpt,
     SeedOpt,
     ShapeOpt,
+    from_to,
 )
 
 #: Seconds of a search when a device was lost and requests wait.
@@ -50,7 +52,12 @@ def register(app: typer.Typer) -> None:
             list[str] | None, typer.Option("--input", help="File, NAME=FILE, or directory.")
         ] = None,
         requests: Annotated[
-            int, typer.Option("--requests", help="Inputs to draw when none is given.")
+            int,
+            typer.Option(
+                "--requests",
+                callback=from_to(1, MOST_REQUESTS),
+                help="Inputs to draw when none is given.",
+            ),
         ] = 10,
         in_flight: InFlightOpt = None,
         model: PlanModelOpt = None,
@@ -71,7 +78,12 @@ def register(app: typer.Typer) -> None:
         certificate: CertificateOpt = None,
         key: KeyOpt = None,
         warm_up: Annotated[
-            int, typer.Option("--warm-up", help="Runs before those that count.")
+            int,
+            typer.Option(
+                "--warm-up",
+                callback=from_to(0, MOST_REQUESTS),
+                help="Runs before those that count.",
+            ),
         ] = 1,
         recover: Annotated[
             bool, typer.Option("--recover", help="Plan again on the rest when a device is lost.")
@@ -105,7 +117,7 @@ def register(app: typer.Typer) -> None:
 
         if requests < 1 or warm_up < 0:
             raise InputError("--requests must be at least 1 and --warm-up at least 0.")
-        options = make_options(threshold, hold, budget, planner)
+        options = make_options(threshold, hold, planner)
         loaded = read_plan(plan, model, cluster, shape)
         loaded = replace(loaded, cluster=scale_traces(loaded.cluster, time_scale))
         graph = loaded.graph

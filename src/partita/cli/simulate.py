@@ -17,6 +17,8 @@ from partita.cli.adapting import (
     TimeScaleOpt,
 )
 from partita.cli.flags import (
+    MOST_REQUESTS,
+    MOST_SECONDS,
     DebugOpt,
     EstimatorOpt,
     InFlightOpt,
@@ -26,6 +28,7 @@ from partita.cli.flags import (
     PlanModelOpt,
     ProfileOpt,
     ShapeOpt,
+    from_to,
 )
 from partita.units import format_seconds
 
@@ -36,7 +39,10 @@ def register(app: typer.Typer) -> None:
     @app.command("simulate")
     def simulate(
         plan: PlanArg,
-        requests: Annotated[int, typer.Option("--requests", help="Inputs to feed.")] = 1,
+        requests: Annotated[
+            int,
+            typer.Option("--requests", callback=from_to(1, MOST_REQUESTS), help="Inputs to feed."),
+        ] = 1,
         in_flight: InFlightOpt = None,
         model: PlanModelOpt = None,
         cluster: PlanClusterOpt = None,
@@ -45,15 +51,28 @@ def register(app: typer.Typer) -> None:
         shape: ShapeOpt = None,
         adapt: AdaptOpt = False,
         duration: Annotated[
-            float, typer.Option("--duration", help="With --adapt: seconds that inputs come.")
+            float,
+            typer.Option(
+                "--duration",
+                callback=from_to(1e-3, MOST_SECONDS),
+                help="With --adapt: seconds that inputs come.",
+            ),
         ] = 60.0,
         interval: Annotated[
             float,
-            typer.Option("--interval", help="With --adapt: from one input to the next; 0 at once."),
+            typer.Option(
+                "--interval",
+                callback=from_to(0, MOST_SECONDS),
+                help="With --adapt: from one input to the next; 0 at once.",
+            ),
         ] = 0.0,
         search_time: Annotated[
             float | None,
-            typer.Option("--search-time", help="With --adapt: what a search is charged."),
+            typer.Option(
+                "--search-time",
+                callback=from_to(0, MOST_SECONDS),
+                help="With --adapt: what a search is charged.",
+            ),
         ] = None,
         threshold: ThresholdOpt = 0.25,
         hold: HoldOpt = 3.0,
@@ -76,7 +95,7 @@ def register(app: typer.Typer) -> None:
 
         if requests < 1:
             raise InputError("--requests must be at least 1.", subject="--requests")
-        options = make_options(threshold, hold, budget, planner)
+        options = make_options(threshold, hold, planner)
         loaded = read_plan(plan, model, cluster, shape)
         loaded = replace(loaded, cluster=scale_traces(loaded.cluster, time_scale))
         cost = read_cost(loaded.graph, loaded.cluster, profile, estimator)
@@ -101,28 +120,12 @@ class Times:
     search_s: float | None
     budget_s: float
 
-    def check(self) -> None:
-        """Return when all can be used.
-
-        Raises:
-            InputError: One cannot.
-        """
-        from partita.errors import InputError
-
-        for flag, value, least in (
-            ("--duration", self.duration_s, 1e-3),
-            ("--interval", self.interval_s, 0.0),
-            ("--search-time", self.search_s or 0.0, 0.0),
-        ):
-            if not least <= value <= 1e9:
-                raise InputError(f"{flag} is {value:g} s, at least {least:g} s.", subject=flag)
-
 
 def predict_adaptive(cost: Any, plan: Any, method: tuple[str, Any], times: Times) -> Any:
     """Return the reply of a long run whose plan changes with its links.
 
     Raises:
-        InputError: The plan is for several requests at a time, or a time is out of range.
+        InputError: The plan is for several requests at a time.
     """
     from partita.cli.adapting import describe_changes, list_notes, show_changes
     from partita.cli.output import Reply, progress_bar
@@ -136,7 +139,6 @@ def predict_adaptive(cost: Any, plan: Any, method: tuple[str, Any], times: Times
             " with --in-flight 1.",
             subject="--adapt",
         )
-    times.check()
     planner, adapt = method
     wishes = make_options(plan, times.budget_s)
     found = make_method(planner, options=wishes, adapt=adapt, search_s=times.search_s)

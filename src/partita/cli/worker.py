@@ -50,7 +50,10 @@ def register(app: typer.Typer) -> None:
             str, typer.Option("--memory", help="Most weights may take; empty: four fifths of all.")
         ] = "",
         slow_down: Annotated[
-            float, typer.Option("--slow-down", help="Emulate a slower device.")
+            float,
+            typer.Option(
+                "--slow-down", callback=from_to(1, 10_000), help="Emulate a slower device."
+            ),
         ] = 1.0,
         authority: AuthorityOpt = None,
         certificate: CertificateOpt = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from partita.cli.flags import DebugOpt, JsonOpt, SeedOpt
+from partita.cli.flags import DebugOpt, JsonOpt, SeedOpt, from_to
 
 if TYPE_CHECKING:
     from partita.cli.output import Reply
@@ -25,9 +25,12 @@ def register(app: typer.Typer) -> None:
             Path | None, typer.Option("-o", "--output", help="ONNX file to write.")
         ] = None,
         seed: SeedOpt = 0,
-        batch: Annotated[int, typer.Option("--batch", help="Images per input.")] = 1,
+        batch: Annotated[
+            int, typer.Option("--batch", callback=from_to(1, 4096), help="Images per input.")
+        ] = 1,
         size: Annotated[
-            int | None, typer.Option("--size", help="Height and width in pixels.")
+            int | None,
+            typer.Option("--size", callback=from_to(1, 16384), help="Height and width in pixels."),
         ] = None,
         json: JsonOpt = False,
         debug: DebugOpt = False,

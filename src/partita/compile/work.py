@@ -84,7 +84,7 @@ class WorkBuilder:
     """
 
     def __init__(self, graph: Graph) -> None:
-        refuse_moving_outputs(graph)
+        refuse_odd_outputs(graph)
         self.graph = graph
         self.regions = RegionMap(graph)
         self._stages: dict[tuple[object, ...], FragmentWork] = {}
@@ -213,14 +213,21 @@ class WorkBuilder:
         return self.regions.whole(self.core_output(layer)) if box is None else box
 
 
-def refuse_moving_outputs(graph: Graph) -> None:
-    """Raise where an output's shape is not known beforehand: no part of it could be placed.
+def refuse_odd_outputs(graph: Graph) -> None:
+    """Raise where an output's shape is not known beforehand, or leaves nothing to place.
 
     Raises:
         ModelError: Names the output.
     """
     for tensor in graph.outputs:
-        if min(graph.tensors[tensor].shape, default=0) < 0:
+        shape = graph.tensors[tensor].shape
+        if 0 in shape:
+            raise ModelError(
+                f"Output '{tensor}' of model '{graph.name}' has shape {'x'.join(map(str, shape))},"
+                " which is empty: there is nothing to divide. Leave it out of the model's outputs.",
+                subject=tensor,
+            )
+        if min(shape, default=0) < 0:
             raise ModelError(
                 f"Output '{tensor}' of model '{graph.name}' has a shape that depends on the data;"
                 " such a model can be inspected, not divided. End it before the node that makes"

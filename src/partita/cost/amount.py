@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from partita.graph import Graph, Layer
 from partita.graph.splits import RowAxes, row_axes
 from partita.program import DTYPE_BYTES
 from partita.regions import Region
 
+#: One number of rows, or an array of many.
+Rows = TypeVar("Rows", float, npt.NDArray[np.float64])
 _DENSE = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
@@ -37,12 +43,12 @@ class Amount:
     rows: int
     channels: int
 
-    def macs_at(self, rows: int) -> float:
-        """Return multiply-accumulates for ``rows`` output rows."""
+    def macs_at(self, rows: Rows) -> Rows:
+        """Return multiply-accumulates for ``rows`` output rows, one number or many."""
         return self.macs * rows / self.rows
 
-    def bytes_at(self, rows: int) -> float:
-        """Return bytes that move for ``rows`` output rows."""
+    def bytes_at(self, rows: Rows) -> Rows:
+        """Return bytes that move for ``rows`` output rows, one number or many."""
         return self.weight_bytes + self.moved_bytes * rows / self.rows
 
 

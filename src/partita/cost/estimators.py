@@ -193,16 +193,16 @@ class Regression:
     """Per kind of layer: a fixed part, one per multiply-accumulate, one per byte."""
 
     def __init__(self, sources: Sources) -> None:
-        gathered: dict[str, list[tuple[list[float], float]]] = {}
+        gathered: dict[str, list[tuple[Floats, float]]] = {}
         for amount, sample in sources.points():
-            point = (_features(amount, sample.rows), sample.seconds)
+            point = (_features(amount, np.array(float(sample.rows))), sample.seconds)
             gathered.setdefault(amount.group, []).append(point)
         everything = [point for points in gathered.values() for point in points]
         self._all = self._solve(everything)
         self._groups = {group: self._solve(points) for group, points in gathered.items()}
 
     @staticmethod
-    def _solve(points: Sequence[tuple[list[float], float]]) -> Floats:
+    def _solve(points: Sequence[tuple[Floats, float]]) -> Floats:
         if not points:
             return np.zeros(3)
         return _fit(np.array([x for x, _ in points]), np.array([y for _, y in points]))
@@ -210,13 +210,13 @@ class Regression:
     def curve(self, amount: Amount) -> Sequence[float]:
         """Return the layer's seconds; see :meth:`Estimator.curve`."""
         factors = self._groups.get(amount.group, self._all)
-        return rising(
-            [float(np.dot(_features(amount, rows), factors)) for rows in range(1, amount.rows + 1)]
-        )
+        return rising(_features(amount, _rows(amount)) @ factors)
 
 
-def _features(amount: Amount, rows: int) -> list[float]:
-    return [1.0, amount.macs_at(rows) * 1e-9, amount.bytes_at(rows) * 1e-9]
+def _features(amount: Amount, rows: Floats) -> Floats:
+    """Return per number of rows: one, multiply-accumulates and bytes, in billions."""
+    columns = (np.ones_like(rows), amount.macs_at(rows) * 1e-9, amount.bytes_at(rows) * 1e-9)
+    return np.stack(columns, axis=-1)
 
 
 class Neighbours:
@@ -233,33 +233,35 @@ class Neighbours:
         # Takes a second to import, and no other estimator needs it.
         from sklearn.neighbors import KNeighborsRegressor
 
-        points: list[list[float]] = []
+        points: list[Floats] = []
         rates: list[float] = []
         for amount, sample in sources.points():
-            points.append(self._point(amount, sample.rows))
-            rates.append(np.log(sample.seconds / self._work(amount, sample.rows)))
+            rows = np.array([float(sample.rows)])
+            points.append(self._points(amount, rows)[0])
+            rates.append(np.log(sample.seconds / self._work(amount, rows)[0]))
         self._model = KNeighborsRegressor(min(self._COUNT, max(1, len(points))), weights="distance")
         self._empty = not points
         if points:
             self._model.fit(np.array(points), np.array(rates))
 
     @staticmethod
-    def _work(amount: Amount, rows: int) -> float:
+    def _work(amount: Amount, rows: Floats) -> Floats:
         return amount.macs_at(rows) + amount.bytes_at(rows) + 1.0
 
-    def _point(self, amount: Amount, rows: int) -> list[float]:
-        group = [10.0 * (amount.group == name) for name in self._GROUPS]
-        sizes = np.log([amount.macs_at(rows) + 1, amount.bytes_at(rows) + 1, amount.channels])
-        return [*sizes.tolist(), *group]
+    def _points(self, amount: Amount, rows: Floats) -> Floats:
+        """Return one line per number of rows."""
+        sizes = (amount.macs_at(rows) + 1, amount.bytes_at(rows) + 1)
+        fixed = [np.log(amount.channels), *(10.0 * (amount.group == n) for n in self._GROUPS)]
+        columns = (*np.log(sizes), *(np.full_like(rows, value) for value in fixed))
+        return np.stack(columns, axis=1)
 
     def curve(self, amount: Amount) -> Sequence[float]:
         """Return the layer's seconds; see :meth:`Estimator.curve`."""
         if self._empty:
             return [0.0] * (amount.rows + 1)
-        wanted = range(1, amount.rows + 1)
-        rates = self._model.predict(np.array([self._point(amount, rows) for rows in wanted]))
-        work = np.array([self._work(amount, rows) for rows in wanted])
-        return rising(np.exp(rates) * work)
+        wanted = _rows(amount)
+        rates = self._model.predict(self._points(amount, wanted))
+        return rising(np.exp(rates) * self._work(amount, wanted))
 
 
 class Roofline:
@@ -283,20 +285,17 @@ class Roofline:
 
     def curve(self, amount: Amount) -> Sequence[float]:
         """Return the layer's seconds; see :meth:`Estimator.curve`."""
-        return rising([self._seconds(amount, rows) for rows in range(1, amount.rows + 1)])
-
-    def _seconds(self, amount: Amount, rows: int) -> float:
-        entry = self._entry
+        entry, rows = self._entry, _rows(amount)
         efficiency = {
             "winograd": entry.winograd_efficiency,
             "depthwise": entry.depthwise_efficiency,
         }.get(amount.group, entry.efficiency)
-        tiled_rows = ceil(rows / entry.tile_rows) * entry.tile_rows
+        tiled_rows = np.ceil(rows / entry.tile_rows) * entry.tile_rows
         tiles = ceil(amount.channels / entry.tile_channels) * entry.tile_channels
         macs = amount.macs_at(tiled_rows) * tiles / amount.channels
         compute_s = macs / (self._peak * efficiency)
         rate = entry.memory_bytes_per_s * entry.bandwidth_efficiency
-        return max(compute_s, amount.bytes_at(rows) * self._byte_share / rate)
+        return rising(np.maximum(compute_s, amount.bytes_at(rows) * self._byte_share / rate))
 
 
 ESTIMATORS: dict[str, Callable[[Sources], Estimator]] = {
@@ -315,8 +314,17 @@ def make_estimator(name: str, sources: Sources) -> Estimator:
     Raises:
         ClusterError: There is none of that name, or its sources are missing.
     """
+    check_estimator(name)
+    return ESTIMATORS[name](sources)
+
+
+def check_estimator(name: str) -> None:
+    """Refuse a name that no estimator has.
+
+    Raises:
+        ClusterError: There is none of that name.
+    """
     if name not in ESTIMATORS:
         known = ", ".join(ESTIMATORS)
         message = f"Estimator {name!r} is unknown: known are {known}."
         raise ClusterError(message, subject=name)
-    return ESTIMATORS[name](sources)

@@ -10,7 +10,7 @@ from partita.compile import FragmentWork, Layout, build_layout
 from partita.cost.amount import Amounts
 from partita.cost.borders import find_blocked
 from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs
-from partita.cost.estimators import Sources, make_estimator
+from partita.cost.estimators import Sources, check_estimator, make_estimator
 from partita.cost.memory import MemoryUse, device_memory
 from partita.errors import ClusterError
 from partita.execution.durations import Durations, LinkSpec
@@ -76,6 +76,7 @@ class CostModel:
         self.graph = graph
         self.cluster = cluster
         self.estimator = estimator
+        check_estimator(estimator)
         self.options = options or CostOptions()
         self.amounts = Amounts(graph)
         self.profiles = profiles

@@ -83,6 +83,28 @@ def fold_constants(draft: Draft) -> bool:
     return len(draft.nodes) < before
 
 
+def fold_empty(draft: Draft) -> bool:
+    """Turn tensors without elements into constants: nothing is left to compute or to send.
+
+    Returns:
+        Whether any was.
+    """
+    kept = []
+    for node in draft.nodes:
+        infos = {name: draft.infos.get(name) for name in node.output if name}
+        known = {name: info for name, info in infos.items() if info is not None and info.is_static}
+        is_empty = len(known) == len(infos) and all(0 in (i.shape or ()) for i in known.values())
+        if not is_empty or not draft.outputs.keys().isdisjoint(node.output):
+            kept.append(node)
+            continue
+        for name, info in known.items():
+            dtype = helper.tensor_dtype_to_np_dtype(info.elem_type)
+            draft.constants[name] = np.empty(info.shape or (), dtype)
+    changed = len(kept) < len(draft.nodes)
+    draft.nodes = kept
+    return changed
+
+
 def _remove_folded(draft: Draft, folded: set[int], missing: set[str]) -> None:
     kept = []
     for node in reversed(draft.nodes):
@@ -99,7 +121,7 @@ def _is_foldable(node: onnx.NodeProto, draft: Draft) -> bool:
         return False
     if not draft.outputs.keys().isdisjoint(node.output):
         return False
-    return not (node.op_type == "Dropout" and _is_training(node, draft))
+    return not (node.op_type == "Dropout" and is_training(node, draft))
 
 
 def drop_idle(draft: Draft) -> bool:
@@ -153,7 +175,7 @@ def _is_idle(node: onnx.NodeProto, draft: Draft) -> bool:
         case "Identity":
             return True
         case "Dropout":
-            return not _is_training(node, draft) and not any(node.output[1:])
+            return not is_training(node, draft) and not any(node.output[1:])
         case "Cast":
             info = draft.infos.get(node.input[0])
             return info is not None and info.elem_type == attrs["to"].i != TensorProto.UNDEFINED
@@ -167,7 +189,8 @@ def _is_idle(node: onnx.NodeProto, draft: Draft) -> bool:
     return False
 
 
-def _is_training(node: onnx.NodeProto, draft: Draft) -> bool:
+def is_training(node: onnx.NodeProto, draft: Draft) -> bool:
+    """Whether a dropout node drops anything: its mode is an input that may be true."""
     if len(node.input) < 3 or not node.input[2]:
         return False
     mode = draft.constants.get(node.input[2])

@@ -21,7 +21,7 @@ class Wiring:
         nodes: In topological order.
         readers: Places of the nodes that read each tensor.
         outputs: The graph's outputs.
-        inputs: The graph's inputs.
+        inputs: The graph's inputs, in order.
         constants: Element count of each constant.
         shape_of: Static shape of a tensor.
     """
@@ -29,7 +29,7 @@ class Wiring:
     nodes: tuple[Node, ...]
     readers: dict[str, tuple[int, ...]]
     outputs: frozenset[str]
-    inputs: frozenset[str]
+    inputs: tuple[str, ...]
     constants: dict[str, int]
     shape_of: ShapeOf
 

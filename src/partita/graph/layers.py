@@ -30,6 +30,9 @@ def make_layers(
         inputs = tuple(n for n in reads if n not in made and n not in constants)
         outputs = _outputs(wiring, group)
         moves = any(min(tensors[name].shape, default=0) < 0 for name in made)
+        is_fixed_value = not inputs
+        if is_fixed_value:  # it follows a request, as every layer does: the first input stands in
+            inputs = tuple(wiring.inputs)[:1]
         layers.append(
             Layer(
                 name=_unique_name(nodes[0], used),
@@ -41,7 +44,7 @@ def make_layers(
                 weight_bytes=sum(constants[n].nbytes for n in reads if n in constants),
                 output_bytes=sum(_size_bytes(tensors[name]) for name in outputs),
                 window=read_window(nodes[0]),
-                barrier=moves or not inputs,
+                barrier=moves or is_fixed_value,
             )
         )
     return tuple(layers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx import helper
 
 from partita.errors import ModelError
+from partita.graph.constants import is_training
 from partita.graph.draft import Draft, Info
 from partita.graph.fuse import Wiring, group_nodes
 from partita.graph.graph import Graph
@@ -64,7 +65,7 @@ def _wire(draft: Draft) -> Wiring:
         nodes=nodes,
         readers={name: tuple(places) for name, places in readers.items()},
         outputs=frozenset(draft.outputs),
-        inputs=frozenset(draft.inputs),
+        inputs=tuple(draft.inputs),
         constants={name: array.size for name, array in draft.constants.items()},
         shape_of=lambda name: _shape_of(draft, name),
     )
@@ -124,7 +125,7 @@ def refuse_chance(draft: Draft) -> None:
         ModelError: Names the node.
     """
     for node in draft.nodes:
-        trains = node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]
+        trains = node.op_type == "Dropout" and is_training(node, draft)
         if not node.domain and (node.op_type in _CHANCE or trains):
             name = node.name or node.output[0]
             raise ModelError(

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from partita.errors import ModelError
 from partita.graph.affine import fold_affine
-from partita.graph.constants import drop_idle, fold_constants, fold_shapes, lift_constants
+from partita.graph.constants import (
+    drop_idle,
+    fold_constants,
+    fold_empty,
+    fold_shapes,
+    lift_constants,
+)
 from partita.graph.draft import Draft
 from partita.graph.infer import fill_holes, infer_shapes, refuse_empty
 from partita.graph.opset import raise_opset
 from partita.graph.parameters import count_parameters
 from partita.graph.pooling import round_down
-from partita.graph.window import make_windows_explicit
+from partita.graph.window import make_windows_explicit, refuse_channels
 
 #: Goes into every graph's hash; raise it when the same file gives another graph.
 NORMALISER_VERSION = 1
@@ -33,6 +39,9 @@ def normalise(draft: Draft) -> tuple[int, frozenset[str]]:
     fault = _fold(draft)
     moving = fill_holes(draft, fault)
     refuse_empty(draft)
+    refuse_channels(draft)
+    if fold_empty(draft):
+        _fold(draft)
     draft.drop_unused()
     if not draft.nodes:
         raise ModelError(f"Model '{draft.name}' computes nothing.", subject=draft.name)

@@ -19,6 +19,8 @@ Shapes = Mapping[str, Sequence[int]]
 
 #: Oldest version of the standard operators that is understood.
 OLDEST_OPSET = 7
+#: Newest version that the installed ONNX knows.
+NEWEST_OPSET = onnx.defs.onnx_opset_version()
 #: Operator domains that ONNX Runtime brings with it.
 KNOWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "com.microsoft"))
 
@@ -126,6 +128,12 @@ def _check_header(model: onnx.ModelProto, label: str) -> None:
             subject=domain,
         )
     opset = _opsets(model).get("", 0)
+    if opset > NEWEST_OPSET:
+        raise ModelError(
+            f"Model '{label}' has opset {opset}: allowed are {OLDEST_OPSET} to {NEWEST_OPSET}. "
+            "Export it again with an older opset.",
+            subject=label,
+        )
     if opset < OLDEST_OPSET and not used <= {"ai.onnx.ml", "com.microsoft"}:
         raise ModelError(
             f"Model '{label}' has opset {opset}: allowed are {OLDEST_OPSET} and newer. "
@@ -203,22 +211,23 @@ def _fix_shape(value: onnx.ValueInfoProto, info: Info, shapes: Shapes) -> Info:
     if not info.elem_type:
         raise ModelError(f"Input '{name}' is not a tensor: not supported.", subject=name)
     given = tuple(int(extent) for extent in shapes[name]) if name in shapes else None
-    if info.shape is None:
-        if given is None:
-            raise ModelError(
-                f"Input '{name}' has no shape; give --shape {name}=1x3x224x224.", subject=name
-            )
-        return Info(info.elem_type, given)
+    if info.shape is None and given is None:
+        raise ModelError(
+            f"Input '{name}' has no shape; give --shape {name}=1x3x224x224.", subject=name
+        )
+    # Some exporters write 0 where an extent is free.
+    known = (-1,) * len(given or ()) if info.shape is None else info.shape
+    declared = tuple(extent or -1 for extent in known)
     if given is None:
-        _refuse_free(value, info.shape)
-        return info
-    fits = len(given) == len(info.shape) and all(
-        g > 0 and d in (-1, g) for g, d in zip(given, info.shape, strict=True)
+        _refuse_free(value, declared)
+        return Info(info.elem_type, declared)
+    fits = len(given) == len(declared) and all(
+        g > 0 and d in (-1, g) for g, d in zip(given, declared, strict=True)
     )
     if not fits:
+        said = "x".join(_dimension_names(value)) or "nothing; allowed are extents of 1 and more"
         raise ModelError(
-            f"Input '{name}' cannot have shape {_show(given)}: the model says "
-            f"{'x'.join(_dimension_names(value))}.",
+            f"Input '{name}' cannot have shape {_show(given)}: the model says {said}.",
             subject=name,
         )
     return Info(info.elem_type, given)
@@ -251,7 +260,7 @@ def _dimension_names(value: onnx.ValueInfoProto) -> list[str]:
     dims = value.type.tensor_type.shape.dim
     return [
         str(d.dim_value)
-        if d.HasField("dim_value") and d.dim_value >= 0
+        if d.HasField("dim_value") and d.dim_value > 0
         else d.dim_param or f"dim{i}"
         for i, d in enumerate(dims)
     ]

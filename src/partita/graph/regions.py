@@ -106,6 +106,8 @@ class RegionMap:
             for name, box in wanted.items()
             if name not in inside and name not in self._graph.constants
         }
+        if layer.barrier and not kept:  # a fixed value: see make_layers
+            kept = {name: self.whole(name) for name in layer.inputs}
         return LayerWalk(tuple(reversed(outs)), kept)
 
     def _add_needs(

@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from partita.errors import ModelError
 from partita.graph.draft import Draft
 from partita.graph.layer import Window
 from partita.graph.node import Node
@@ -68,6 +69,30 @@ def _make_explicit(node: onnx.NodeProto, draft: Draft) -> bool:
     del node.attribute[:]
     node.attribute.extend(kept)
     return True
+
+
+def refuse_channels(draft: Draft) -> None:
+    """Refuse convolutions whose channels do not fit their weights; an engine says so much later.
+
+    Raises:
+        ModelError: Names the node, its channels and its weight's shape.
+    """
+    for node in draft.nodes:
+        if node.op_type not in ("Conv", "ConvTranspose") or node.domain:
+            continue
+        given, weight = draft.shape(node.input[0]), draft.shape(node.input[1])
+        if given is None or weight is None or min(len(given), len(weight)) < 2:
+            continue
+        groups = next((a.i for a in node.attribute if a.name == "group"), 1)
+        filters = weight[0]
+        channels = weight[1] * groups if node.op_type == "Conv" else filters
+        if groups < 1 or filters % groups or given[1] != channels:
+            raise ModelError(
+                f"Node '{node.name or node.output[0]}' ({node.op_type}) of model '{draft.name}'"
+                f" reads {given[1]} channels with a weight of {weight} in {groups} groups: these do"
+                " not fit. Export the model again.",
+                subject=node.name or node.output[0],
+            )
 
 
 def _copy(attribute: onnx.AttributeProto) -> onnx.AttributeProto:

@@ -103,7 +103,8 @@ class _Interpreter:
         held = [self._held[buffer] for buffer in read.buffers if buffer in self._held]
         for box, array in held:
             if box.contains(read.box):
-                return np.ascontiguousarray(array[read.box.relative_to(box).slices()])
+                part = array[read.box.relative_to(box).slices()]
+                return np.ascontiguousarray(part).reshape(read.box.shape)
         result = np.empty(read.box.shape, held[0][1].dtype)
         for box, array in reversed(held):
             common = box.intersect(read.box)

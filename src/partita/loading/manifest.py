@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import platform
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import onnxruntime as ort
 
 from partita.errors import BundleError
 from partita.files import read_regular
-from partita.program import Program
+from partita.program import DTYPE_BYTES, Compute, Load, Program, check_program
 
 SCHEMA = 1
 MANIFEST, WEIGHTS = "manifest.json", "weights.bin"
@@ -34,6 +35,13 @@ _EXTENSIONS = (
 )
 
 
+#: What lies in a bundle lies in one of its own folders.
+Name = Annotated[str, msgspec.Meta(pattern=r"^(?!\.{0,2}$)[^/\\\x00]+$")]
+NameOrNone = Annotated[str, msgspec.Meta(pattern=r"^(?!\.{1,2}$)[^/\\\x00]*$")]
+Count = Annotated[int, msgspec.Meta(ge=1, le=256)]
+Bytes = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class Plain(msgspec.Struct, frozen=True):
     """A trainable child before it was optimised, in the scheme's folder.
 
@@ -44,9 +52,9 @@ class Plain(msgspec.Struct, frozen=True):
         weights_hash: SHA-256 of the weights.
     """
 
-    file: str
+    file: Name
     hash: str
-    weights: str
+    weights: Name
     weights_hash: str
 
 
@@ -66,14 +74,14 @@ class Child(msgspec.Struct, frozen=True):
         weights_hash: SHA-256 of that file.
     """
 
-    file: str
+    file: Name
     hash: str
     layers: tuple[str, ...]
-    start: int
-    size_bytes: int
+    start: Bytes
+    size_bytes: Bytes
     trainable: bool = False
     plain: Plain | None = None
-    weights: str = ""
+    weights: NameOrNone = ""
     weights_hash: str = ""
 
 
@@ -91,15 +99,15 @@ class Scheme(msgspec.Struct, frozen=True):
         prepack: Whether weights are rearranged while they load.
     """
 
-    name: str
+    name: Name
     device: str
     processor: str
     program: Program
     children: tuple[Child, ...]
-    weights_bytes: int
+    weights_bytes: Bytes
     weights_hash: str
-    threads: int
-    loaders: int
+    threads: Count
+    loaders: Count
     prepack: bool = False
 
 
@@ -111,6 +119,7 @@ class Manifest(msgspec.Struct, frozen=True):
         model_hash: Hash of its graph.
         engine: Name and version of the engine that the children were optimised by.
         schemes: The preferred first.
+        hash: SHA-256 of the manifest without it.
     """
 
     model: str
@@ -118,6 +127,7 @@ class Manifest(msgspec.Struct, frozen=True):
     engine: str
     schemes: tuple[Scheme, ...]
     schema: int = SCHEMA
+    hash: str = ""
 
 
 def engine_name() -> str:
@@ -133,6 +143,17 @@ def processor_signature() -> str:
         lines = []
     flags = next((line for line in lines if line.startswith(("flags", "Features"))), "").split()
     return "+".join((platform.machine(), *(one for one in _EXTENSIONS if one in flags)))
+
+
+def dump_manifest(manifest: Manifest) -> bytes:
+    """Return the manifest's file, with its hash."""
+    whole = msgspec.structs.replace(manifest, hash=_hash(manifest))
+    return msgspec.json.format(msgspec.json.encode(whole, order="sorted"), indent=1) + b"\n"
+
+
+def _hash(manifest: Manifest) -> str:
+    bare = msgspec.structs.replace(manifest, hash="")
+    return hashlib.sha256(msgspec.json.encode(bare, order="sorted")).hexdigest()
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -167,7 +188,40 @@ def read_manifest(folder: Path) -> Manifest:
             " Split the model again with 'partita load split'.",
             subject=str(folder),
         )
+    _check_manifest(manifest, path)
     return manifest
+
+
+def _check_manifest(manifest: Manifest, path: Path) -> None:
+    fault = next((f for one in manifest.schemes for f in _find_faults(one)), None)
+    if fault is None and not manifest.schemes:
+        fault = "key 'schemes': it is empty"
+    if fault is None and manifest.hash != _hash(manifest):
+        fault = "it is not what its hash says"
+    if fault is not None:
+        raise BundleError(
+            f"{path} was altered: {fault}. Split the model again with 'partita load split'.",
+            subject=str(path),
+        )
+
+
+def _find_faults(scheme: Scheme) -> list[str]:
+    """Return what is wrong with a scheme; what its files hold is looked at when it is used."""
+    where, program = f"scheme '{scheme.name}'", scheme.program
+    if len(program.devices) != 1:
+        return [f"{where}: its program is for {len(program.devices)} devices, not for 1"]
+    steps = program.devices[0].steps
+    for kind in (Load, Compute):
+        fragments = sorted(one.fragment for one in steps if isinstance(one, kind))
+        if fragments != list(range(len(scheme.children))):
+            return [
+                f"{where}: its {kind.__name__} steps are of children {fragments}, it has"
+                f" {len(scheme.children)}"
+            ]
+    for spec in (*program.inputs, *program.outputs):
+        if spec.dtype not in DTYPE_BYTES or min(spec.shape, default=1) < 1:
+            return [f"{where}: tensor '{spec.name}' is {spec.dtype} of shape {spec.shape}"]
+    return [f"{where}: {fault}" for fault in check_program(program)]
 
 
 def choose_scheme(manifest: Manifest, folder: Path, name: str | None = None) -> Scheme:

@@ -25,6 +25,7 @@ from partita.loading.manifest import (
     Manifest,
     Plain,
     Scheme,
+    dump_manifest,
     engine_name,
     processor_signature,
 )
@@ -97,8 +98,7 @@ def write_bundle(
             made.mkdir()
             schemes = tuple(_write_scheme(graph, one, made, trainable, tell) for one in chosen)
             manifest = Manifest(graph.name, graph.hash, engine_name(), schemes)
-            text = msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=1)
-            (made / MANIFEST).write_bytes(text + b"\n")
+            (made / MANIFEST).write_bytes(dump_manifest(manifest))
             _put_in_place(made, target, Path(fresh))
     except OSError as error:
         raise BundleError(

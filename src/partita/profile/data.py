@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 import msgspec
 
 from partita.errors import ClusterError
-from partita.files import read_regular
+from partita.files import read_regular, write_whole
 
 SCHEMA_VERSION = 1
 
@@ -156,14 +154,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         ClusterError: The folder is missing or not writable.
     """
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_whole(path, data)
     except OSError as error:
         message = f"Profile {str(path)!r} cannot be written: {error.strerror}."
         raise ClusterError(message, subject=str(path)) from error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from partita.errors import InputError
+from partita.files import write_whole
 from partita.report.bars import chart_comparison
 from partita.report.bundle import Contender, ReportBundle
 from partita.report.page import find_reference, write_page
@@ -95,12 +95,9 @@ def write_file(path: Path, data: bytes) -> None:
         InputError: The file cannot be written.
     """
     make_folder(path.parent)
-    part = path.with_name(f"{path.name}.part")
     try:
-        part.write_bytes(data)
-        os.replace(part, path)
+        write_whole(path, data)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise _refuse("File", path, error) from error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from partita.errors import InputError
+from partita.files import write_whole
 
 Kept = TypeVar("Kept")
 #: Packages whose code decides results; a change to one of them makes old results void.
@@ -49,14 +49,10 @@ class ResultCache:
         if path is None:
             return
         content = {"key": dict(key), "result": msgspec.to_builtins(result)}
-        partial = path.with_suffix(".partial")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(content, indent=1, default=str), encoding="utf-8")
-            partial.replace(path)
+            write_whole(path, json.dumps(content, indent=1, default=str).encode())
         except OSError as error:
-            with contextlib.suppress(OSError):
-                partial.unlink()
             raise InputError(
                 f"Results cannot be kept in '{path.parent}': {error.strerror}. Give --cache another"
                 " folder.",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import onnx
 
 from partita.errors import ModelError
+from partita.files import write_whole
 from partita.zoo.builder import Builder
 from partita.zoo.densenet import add_densenet201
 from partita.zoo.efficientnet import add_efficientnet_b0
@@ -168,14 +167,9 @@ def write_model(model: onnx.ModelProto, path: str | Path) -> None:
     Raises:
         ModelError: The file cannot be written.
     """
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
     try:
-        part.write_bytes(model.SerializeToString())
-        os.replace(part, target)
+        write_whole(Path(path), model.SerializeToString())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
         raise ModelError(
             f"Model file '{path}' cannot be written: {error.strerror}.", subject=str(path)
         ) from error

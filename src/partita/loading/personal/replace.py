@@ -15,7 +15,15 @@ import numpy.typing as npt
 
 from partita.errors import BundleError
 from partita.loading.children import optimise_graph, place_weights
-from partita.loading.manifest import MANIFEST, Child, Manifest, Plain, Scheme, processor_signature
+from partita.loading.manifest import (
+    MANIFEST,
+    Child,
+    Manifest,
+    Plain,
+    Scheme,
+    dump_manifest,
+    processor_signature,
+)
 from partita.loading.personal.plain import change_plain, read_plain
 
 Array = npt.NDArray[Any]
@@ -49,7 +57,7 @@ def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -
     try:
         schemes = tuple(_replace_in(home / one.name, one, weights, fresh) for one in kept)
         made = msgspec.structs.replace(manifest, schemes=schemes)
-        text = msgspec.json.format(msgspec.json.encode(made, order="sorted"), indent=1) + b"\n"
+        text = dump_manifest(made)
         aside = home / f".{MANIFEST}.new"
         _write(aside, [text], fresh)
         for folder in (home, *(home / one.name for one in schemes)):

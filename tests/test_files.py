@@ -1,0 +1,77 @@
+"""Files appear whole or not at all, and what cannot be replaced is written as it is."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from partita.files import read_regular, write_whole
+
+
+def test_a_file_is_replaced_and_its_link_stays(tmp_path: Path) -> None:
+    """What a link points to is written; nothing else is left."""
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    write_whole(tmp_path / "link", b"new")
+    assert (tmp_path / "real").read_bytes() == b"new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_failed_write_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk shows itself after some bytes."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def fail(self: Path, data: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(data[:1])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_devices_and_pipes_are_written_as_they_are(tmp_path: Path) -> None:
+    """They are not replaced by a file of their name."""
+    write_whole(Path("/dev/null"), b"gone")
+    assert Path("/dev/null").is_char_device()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=write_whole, args=(pipe, b"data"))
+    writer.start()
+    assert pipe.read_bytes() == b"data"
+    writer.join()
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (".", "Is a directory"),
+        ("/", "Is a directory"),
+        ("no/such/folder/file", "No such file"),
+        ("a\0b", "NUL"),
+        ("/proc/file", "No such file"),
+    ],
+)
+def test_what_cannot_be_written_says_why(name: str, why: str) -> None:
+    """Every failure is an ``OSError`` with words."""
+    with pytest.raises(OSError, match=why) as caught:
+        write_whole(Path(name), b"data")
+    assert caught.value.strerror
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    """A pipe would never end."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no regular file"):
+        read_regular(tmp_path / "pipe")
