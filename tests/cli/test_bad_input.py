@@ -18,7 +18,6 @@ from tests.models import make_model
 
 PLAN = ("plan", "m.onnx", "--cluster", "pair.toml", "--planner", "cut", "-o", "out.json")
 CHECK = ("check", "p.json")
-KEYS = ("authority", "certificate", "key")
 Prepare = Callable[[Path], None]
 
 
@@ -289,55 +288,6 @@ CASES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         CHECK,
         ("aaa", "cannot be read"),
     ),
-    "budget of no number": (_nothing, (*PLAN, "--budget", "nan"), ("'--budget'", "got nan")),
-    "budget without end": (_nothing, (*PLAN, "--budget", "inf"), ("'--budget'", "got inf")),
-    "estimator unknown": (_nothing, (*PLAN, "--estimator", "magic"), ("'magic'", "table, linear")),
-    "estimator of no name": (_nothing, (*PLAN, "--estimator", ""), ("''", "table, linear")),
-    "too many requests": (
-        _nothing,
-        ("simulate", "p.json", "--requests", "99999999"),
-        ("'--requests'", "1 to 1000000"),
-    ),
-    "key is a pipe": (
-        lambda folder: os.mkfifo(folder / "pipe"),
-        (
-            "worker",
-            "--name",
-            "w",
-            *(f"--{flag}=pipe" for flag in ("authority", "certificate", "key")),
-        ),
-        ("'pipe'", "no regular file"),
-    ),
-    "key is a folder": (
-        lambda folder: (folder / "keys").mkdir(),
-        (
-            "worker",
-            "--name",
-            "w",
-            *(f"--{flag}=keys" for flag in ("authority", "certificate", "key")),
-        ),
-        ("'keys'", "Is a directory"),
-    ),
-    "chart where nothing can be written": (
-        _nothing,
-        (
-            "compare",
-            "m.onnx",
-            "--cluster",
-            "pair.toml",
-            "--planners",
-            "single",
-            "-o",
-            "/proc/c.png",
-        ),
-        ("/proc/c.png", "cannot be written"),
-    ),
-    "trace where nothing can be written": (
-        _nothing,
-        ("simulate", "p.json", "--trace", "/proc/t.json"),
-        ("/proc/t.json", "cannot be written"),
-    ),
-    "plan into a folder": (_nothing, (*PLAN[:-1], "."), ("'.'", "Is a directory")),
     "quota without unit": (
         _nothing,
         ("worker", "--name", "w", "--quota", "4"),

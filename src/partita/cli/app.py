@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -82,7 +83,15 @@ _PLAN_MODULES = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL")
 
 
 def start() -> int:
-    """Run the command line as a process of its own, whose garbage the system takes."""
+    """Run the command line as a process of its own, whose garbage the system takes.
+
+    SIGTERM unwinds it as Ctrl-C does, so that nothing half-written is left.
+    """
+
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
     code = main()
     gc.freeze()
     return code

@@ -58,11 +58,12 @@ def register(app: typer.Typer) -> None:
         debug: DebugOpt = False,
     ) -> int:
         """Run every planner on the same profiles; one table, one chart."""
-        from partita.cli.output import print_reply
+        from partita.cli.output import check_output, print_reply
         from partita.cli.plan import make_options
-        from partita.cli.sources import read_cost, read_graph
+        from partita.cli.sources import profile_files, read_cost, read_graph
         from partita.cluster import load_cluster
 
+        check_output(output, model, cluster, *profile_files(profile))
         graph = read_graph(model, shape)
         options = make_options(objective, budget, seed, in_flight=in_flight, settings=settings)
         cost = read_cost(graph, load_cluster(cluster), profile, estimator)

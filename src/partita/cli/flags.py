@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -25,6 +25,23 @@ def from_to(least: float, most: float) -> Callable[[Number], Number]:
         return value
 
     return check
+
+
+def refuse_given(context: typer.Context, names: Sequence[str], why: str) -> None:
+    """Refuse flags that would be ignored.
+
+    Args:
+        context: Of the command.
+        names: Parameters of the command.
+        why: The end of a sentence that begins with the flag.
+
+    Raises:
+        typer.BadParameter: One of them was given.
+    """
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"--{name.replace('_', '-')} {why}")
 
 
 def _plain(number: float) -> str:

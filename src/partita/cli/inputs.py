@@ -68,11 +68,20 @@ def read_inputs(specs: Sequence[TensorSpec], given: Sequence[str]) -> list[dict[
     return [{name: arrays[k] for name, arrays in found.items()} for k in range(total)]
 
 
+def input_files(given: Sequence[str]) -> list[str]:
+    """Return what flags may name: each may be of the form NAME=FILE, or a file of that name."""
+    return [path for text in given for path in (text, text.partition("=")[2]) if path]
+
+
 def _split_name(names: Sequence[str], text: str) -> tuple[str, Path]:
     name, equals, path = text.partition("=")
     if equals and name in names:
-        return name, Path(path)
-    return names[0], Path(text)
+        text = path
+    else:
+        name = names[0]
+    if not text:
+        raise InputError(f"Input '{name}' needs a file: NAME=FILE.", subject=name)
+    return name, Path(text)
 
 
 def _list_files(path: Path) -> list[Path]:

@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Emulate a cluster: one worker per device with its slow-down and links, until Ctrl-C."""
         from partita.cli.adapting import scale_traces
-        from partita.cli.output import Reply, print_reply, write_output
+        from partita.cli.output import Reply, check_output, print_reply, write_output
         from partita.cluster import load_cluster
         from partita.errors import InputError
 
@@ -85,6 +85,7 @@ def register(app: typer.Typer) -> None:
             raise InputError(
                 f"--network is '{network}', allowed: user, netns.", subject="--network"
             )
+        check_output(output, cluster)
         return hold_lab(
             scale_traces(load_cluster(cluster), time_scale), network, output, as_json=json
         )

@@ -18,13 +18,14 @@ def profile_links(path: Path | None, output: Path | None, access: Any) -> Any:
     from itertools import permutations
 
     from partita.api import open_endpoint
-    from partita.cli.output import Reply, progress_bar, say, write_output
+    from partita.cli.output import Reply, check_output, progress_bar, say, write_output
     from partita.cluster import load_cluster
     from partita.errors import InputError
     from partita.leader import measure_link
 
     if path is None:
         raise InputError("--links needs --cluster FILE.", subject="--cluster")
+    check_output(output, path)
     lab = load_cluster(path)
     found = []
     say("connecting to the workers")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from partita.cli import personalise
-from partita.cli.flags import DebugOpt, JsonOpt, ModelArg, SeedOpt, ShapeOpt, from_to
+from partita.cli.flags import DebugOpt, JsonOpt, ModelArg, SeedOpt, ShapeOpt, from_to, refuse_given
 
 BundleArg = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="Folder from 'partita load split'.")
@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
 def _register_split(app: typer.Typer) -> None:
     @app.command("split")
     def split(
+        context: typer.Context,
         model: ModelArg,
         output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the bundle.")],
         method: Annotated[
@@ -78,6 +79,10 @@ def _register_split(app: typer.Typer) -> None:
         from partita.cli.sources import read_graph
         from partita.loading import Division, balanced_ends, write_bundle
 
+        if ends is not None:
+            refuse_given(context, ("children", "method", "cold"), "does not go with --ends")
+        if children is not None:
+            refuse_given(context, ("method", "cold"), "does not go with --children")
         graph = read_graph(model, shape)
         choice = None
         if ends is not None:
@@ -136,10 +141,11 @@ def _register_run(app: typer.Typer) -> None:
         debug: DebugOpt = False,
     ) -> int:
         """Answer requests from a bundle, the first one while it loads."""
-        from partita.cli.inputs import draw_inputs, read_inputs
-        from partita.cli.output import print_reply
+        from partita.cli.inputs import draw_inputs, input_files, read_inputs
+        from partita.cli.output import check_output, print_reply
         from partita.loading import choose_scheme, read_manifest
 
+        check_output(output, *input_files(inputs or ()), inside=bundle)
         specs = choose_scheme(read_manifest(bundle), bundle, scheme).program.inputs
         feeds = read_inputs(specs, inputs) if inputs else draw_inputs(specs, requests, seed)
         options = {"scheme": scheme, "threads": threads, "loaders": loaders}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -96,6 +97,45 @@ def progress_bar(title: str) -> Iterator[Advance]:
             progress.update(task, completed=done, total=total, description=what[:40])
 
         yield advance
+
+
+def check_output(path: Path | None, *inputs: Path | str | None, inside: Path | None = None) -> None:
+    """Refuse a place for an output before the work begins; None is no output.
+
+    Args:
+        path: The file to be.
+        inputs: What the command reads.
+        inside: A folder in which nothing else may be.
+
+    Raises:
+        InputError: It is a folder, what the command reads, or in that folder.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"File '{path}' cannot be written: it is a folder.", subject=str(path))
+    given = [Path(one) for one in inputs if one is not None]
+    is_same = path.exists() and any(one.exists() and path.samefile(one) for one in given)
+    parents = Path(os.path.realpath(path)).parents
+    if is_same or (inside is not None and Path(os.path.realpath(inside)) in parents):
+        raise InputError(
+            f"File '{path}' is an input of this command; give the output another place.",
+            subject=str(path),
+        )
+
+
+def check_folder(path: Path | None) -> None:
+    """Refuse a place for a folder of outputs before the work begins; None is none.
+
+    Raises:
+        InputError: It, or what it would lie in, is a file.
+    """
+    above = [] if path is None else [path, *path.parents]
+    for one in above:
+        if one.exists() and not one.is_dir():
+            raise InputError(
+                f"Folder '{path}' cannot be made: '{one}' is a file.", subject=str(path)
+            )
 
 
 def write_output(path: Path, data: bytes) -> None:

@@ -22,10 +22,10 @@ def register(load: typer.Typer) -> None:
         ],
         epochs: Annotated[
             int,
-            typer.Option("--epochs", callback=from_to(1, 10**6), help="Passes over the samples."),
+            typer.Option("--epochs", callback=from_to(1, 100_000), help="Passes over the samples."),
         ] = 20,
         rate: Annotated[
-            float, typer.Option("--rate", callback=from_to(1e-9, 1000), help="Learning rate.")
+            float, typer.Option("--rate", callback=from_to(1e-9, 100), help="Learning rate.")
         ] = 0.003,
         batch: Annotated[
             int, typer.Option("--batch", callback=from_to(1, 10**6), help="Samples per step.")
@@ -67,13 +67,15 @@ def read_samples(path: Path) -> tuple[Any, Any]:
     import numpy as np
 
     from partita.errors import InputError
+    from partita.files import require_regular
 
     try:
+        require_regular(path)
         with np.load(path, allow_pickle=False) as archive:
             if {"x", "y"} <= set(archive.files):
                 return archive["x"], archive["y"]
             found = ", ".join(archive.files) or "nothing"
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise InputError(
             f"Samples '{path}' are no readable .npz file of numbers.", subject=str(path)
         ) from error

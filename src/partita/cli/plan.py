@@ -70,10 +70,11 @@ def register(app: typer.Typer) -> None:
         debug: DebugOpt = False,
     ) -> int:
         """Decide; print the prediction, a lower bound, and whether splitting is worth it at all."""
-        from partita.cli.output import print_reply
-        from partita.cli.sources import name_sources, read_cost, read_graph
+        from partita.cli.output import check_output, print_reply
+        from partita.cli.sources import name_sources, profile_files, read_cost, read_graph
         from partita.cluster import load_cluster
 
+        check_output(output, model, cluster, *profile_files(profile))
         graph, lab = read_graph(model, shape), load_cluster(cluster)
         kept: Any = {
             "in_flight": in_flight,

@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
         debug: DebugOpt = False,
     ) -> int:
         """Measure seconds per layer at several extents, with count and spread; can be resumed."""
-        from partita.cli.output import print_reply
+        from partita.cli.output import check_output, print_reply
         from partita.errors import InputError
         from partita.profile import MeasureOptions
 
@@ -72,6 +72,7 @@ def register(app: typer.Typer) -> None:
             return print_reply(profile_links(cluster, output, access), as_json=json)
         if model is None or output is None:
             raise InputError("Give MODEL and -o FILE, or --links with --cluster FILE.")
+        check_output(output, model)
         chosen = _check_rows(rows)
         options = MeasureOptions(
             device=device,

@@ -36,6 +36,7 @@ from partita.cli.flags import (
     SeedOpt,
     ShapeOpt,
     from_to,
+    refuse_given,
 )
 
 #: Seconds of a search when a device was lost and requests wait.
@@ -47,6 +48,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command("run")
     def run(
+        context: typer.Context,
         plan: PlanArg,
         inputs: Annotated[
             list[str] | None, typer.Option("--input", help="File, NAME=FILE, or directory.")
@@ -110,14 +112,17 @@ def register(app: typer.Typer) -> None:
         """Run on real or emulated workers; outputs, and measured beside predicted."""
         from partita.cli.adapting import make_options, scale_traces
         from partita.cli.inputs import draw_inputs, read_inputs
-        from partita.cli.output import print_reply
+        from partita.cli.output import check_folder, print_reply
         from partita.cli.simulate import check_in_flight, predict
         from partita.cli.sources import read_cost, read_plan
-        from partita.errors import InputError
 
-        if requests < 1 or warm_up < 0:
-            raise InputError("--requests must be at least 1 and --warm-up at least 0.")
+        if not adapt:
+            refuse_given(context, ("threshold", "hold"), "needs --adapt")
+        if not (adapt or recover):
+            refuse_given(context, ("planner", "budget"), "needs --adapt or --recover")
         options = make_options(threshold, hold, planner)
+        check_folder(output)
+        check_folder(report)
         loaded = read_plan(plan, model, cluster, shape)
         loaded = replace(loaded, cluster=scale_traces(loaded.cluster, time_scale))
         graph = loaded.graph

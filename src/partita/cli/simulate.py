@@ -29,6 +29,7 @@ from partita.cli.flags import (
     ProfileOpt,
     ShapeOpt,
     from_to,
+    refuse_given,
 )
 from partita.units import format_seconds
 
@@ -38,6 +39,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command("simulate")
     def simulate(
+        context: typer.Context,
         plan: PlanArg,
         requests: Annotated[
             int,
@@ -87,16 +89,22 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Predict latency, throughput, busy times and memory on a virtual clock."""
         from partita.cli.adapting import make_options, scale_traces
-        from partita.cli.output import Reply, print_reply
+        from partita.cli.output import Reply, check_output, print_reply
         from partita.cli.replies import describe_report
-        from partita.cli.sources import read_cost, read_plan
-        from partita.errors import InputError
+        from partita.cli.sources import profile_files, read_cost, read_plan
         from partita.report import ReportBundle, plan_table, report_tables, write_trace
 
-        if requests < 1:
-            raise InputError("--requests must be at least 1.", subject="--requests")
+        if adapt:
+            refuse_given(context, ("requests", "in_flight", "trace"), "does not go with --adapt")
+        else:
+            refuse_given(
+                context,
+                ("duration", "interval", "search_time", "threshold", "hold", "planner", "budget"),
+                "needs --adapt",
+            )
         options = make_options(threshold, hold, planner)
         loaded = read_plan(plan, model, cluster, shape)
+        check_output(trace, *loaded.files, *profile_files(profile))
         loaded = replace(loaded, cluster=scale_traces(loaded.cluster, time_scale))
         cost = read_cost(loaded.graph, loaded.cluster, profile, estimator)
         if adapt:
@@ -121,6 +129,17 @@ class Times:
     budget_s: float
 
 
+def _check_times(times: Times) -> None:
+    from partita.errors import InputError
+
+    if times.interval_s and times.duration_s > MOST_REQUESTS * times.interval_s:
+        raise InputError(
+            f"--duration {times.duration_s:g} with --interval {times.interval_s:g} are"
+            f" {times.duration_s / times.interval_s:.3g} requests, allowed: {MOST_REQUESTS}.",
+            subject="--interval",
+        )
+
+
 def predict_adaptive(cost: Any, plan: Any, method: tuple[str, Any], times: Times) -> Any:
     """Return the reply of a long run whose plan changes with its links.
 
@@ -133,6 +152,7 @@ def predict_adaptive(cost: Any, plan: Any, method: tuple[str, Any], times: Times
     from partita.planners.replan import make_method, make_options
     from partita.simulation import simulate_adaptive
 
+    _check_times(times)
     if plan.in_flight > 1:
         raise InputError(
             f"--adapt simulates one request at a time, the plan is for {plan.in_flight}. Plan again"

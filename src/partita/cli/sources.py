@@ -27,11 +27,12 @@ _SHAPE = re.compile(r"^(?P<name>.+)=(?P<dims>\d+(?:x\d+)*)$")
 
 @dataclass(frozen=True)
 class Loaded:
-    """A plan with what it is for."""
+    """A plan with what it is for, and the files that all this came from."""
 
     plan: Plan
     graph: Graph
     cluster: Cluster
+    files: tuple[Path, ...]
 
 
 def parse_shapes(given: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
@@ -79,7 +80,14 @@ def read_cost(
     """Return a cost model; this machine is measured where the cluster needs it and no file does."""
     from partita.cost import CostModel
 
-    given = read_profiles(graph, profiles)
+    for name, _ in split_profiles(profiles):
+        if name != "*" and name not in cluster.names:
+            raise InputError(
+                f"--profile {name}=… is of no device of cluster '{cluster.name}'; allowed:"
+                f" {', '.join(cluster.names)}.",
+                subject=name,
+            )
+    given = read_profiles(profiles)
     needs_this = any(
         device.kind == THIS_MACHINE and device.profile is None and device.name not in given
         for device in cluster.devices
@@ -89,15 +97,38 @@ def read_cost(
     return CostModel(graph, cluster, estimator=estimator, profiles=given)
 
 
-def read_profiles(graph: Graph, given: Sequence[str] | None) -> dict[str, Profile]:
-    """Return profiles by device name; ``*`` stands for this machine."""
+def read_profiles(given: Sequence[str] | None) -> dict[str, Profile]:
+    """Return profiles by device name; ``*`` stands for this machine.
+
+    Raises:
+        InputError: A flag is neither FILE nor DEVICE=FILE.
+        ClusterError: A file is no profile.
+    """
     from partita.profile import load_profile
 
-    profiles = {}
+    return {name: load_profile(path) for name, path in split_profiles(given)}
+
+
+def split_profiles(given: Sequence[str] | None) -> list[tuple[str, str]]:
+    """Return pairs of device and file; ``*`` where no device is given.
+
+    Raises:
+        InputError: A flag is neither FILE nor DEVICE=FILE.
+    """
+    pairs = []
     for text in given or ():
         name, equals, path = text.partition("=")
-        profiles[name if equals else "*"] = load_profile(path if equals else text)
-    return profiles
+        if not (name and (path or not equals)):
+            raise InputError(
+                f"--profile '{text}' is not understood; allowed: FILE or DEVICE=FILE.", subject=text
+            )
+        pairs.append((name, path) if equals else ("*", text))
+    return pairs
+
+
+def profile_files(given: Sequence[str] | None) -> list[str]:
+    """Return the files that ``--profile`` flags name."""
+    return [path for _, path in split_profiles(given)]
 
 
 def measure_this_machine(graph: Graph) -> Profile:
@@ -127,23 +158,25 @@ def read_plan(
     from partita.compile import check_plan
 
     plan = load_plan(path)
-    graph = _read_plan_graph(path, plan, model, shapes)
-    lab = load_cluster(_find(path, plan.cluster, cluster, "--cluster"))
+    source, wanted = _find_model(path, plan, model, shapes)
+    graph = read_graph(source, wanted)
+    described = _find(path, plan.cluster, cluster, "--cluster")
+    lab = load_cluster(described)
     try:
         check_plan(graph, plan, lab)
     except PlanError as error:
         raise PlanError(f"Plan file '{path}': {error}", subject=str(path)) from error
-    return Loaded(plan, graph, lab)
+    return Loaded(plan, graph, lab, (path, source, described))
 
 
-def _read_plan_graph(
+def _find_model(
     path: Path, plan: Plan, model: Path | None, shapes: Sequence[str] | None
-) -> Graph:
-    """Return the plan's model; shapes that the plan was made with are taken from its name."""
+) -> tuple[Path, list[str]]:
+    """Return the plan's model and its shapes; those that the plan was made with are in its name."""
     source, _, fixed = plan.model.path.partition("?")
     identity = msgspec.structs.replace(plan.model, path=source)
     wanted = list(shapes or ()) or [text for text in fixed.split("&") if text]
-    return read_graph(_find(path, identity, model, "--model"), wanted)
+    return _find(path, identity, model, "--model"), wanted
 
 
 def _find(plan_file: Path, identity: Identity, given: Path | None, flag: str) -> Path:

@@ -95,7 +95,7 @@ def decode_note(source: str, body: bytes) -> Note:
     """
     try:
         return _note_decoder.decode(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _rejected(source, f"note of {len(body)} bytes: {error}") from None
 
 
@@ -109,7 +109,7 @@ def decode_piece(source: str, header: bytes) -> Piece:
         raise _rejected(source, f"header has {len(header)} bytes, at most {MAX_HEADER_BYTES}")
     try:
         return _piece_decoder.decode(header)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _rejected(source, f"header of {len(header)} bytes: {error}") from None
 
 

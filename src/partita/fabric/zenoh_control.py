@@ -183,7 +183,7 @@ class ControlPlane:
     def _take_note(self, sample: Any) -> None:
         try:
             head = _note_head.decode(_attachment(sample))
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._reject(f"note without a readable head: {error}")
             return
         self._on_note(head.source, head.is_signal, sample.payload.to_bytes())
@@ -191,7 +191,7 @@ class ControlPlane:
     def _take_call(self, query: Any) -> None:
         try:
             head = _call_head.decode(_attachment(query))
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._reject(f"call without a readable head: {error}")
             query.drop()
             return

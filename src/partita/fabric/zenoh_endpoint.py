@@ -194,7 +194,7 @@ class ZenohEndpoint:
             return
         try:
             signal = _signals.decode(body)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._reject(f"signal of {source!r}: {error}")
             return
         if isinstance(signal, Ack | Probe):

@@ -16,7 +16,7 @@ import msgspec
 import onnxruntime as ort
 
 from partita.errors import BundleError
-from partita.files import read_regular
+from partita.files import read_regular, require_regular
 from partita.program import DTYPE_BYTES, Compute, Load, Program, check_program
 
 SCHEMA = 1
@@ -178,7 +178,7 @@ def read_manifest(folder: Path) -> Manifest:
                 subject=str(path),
             )
         manifest = msgspec.json.decode(data, type=Manifest)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BundleError(
             f"{path} is no manifest of a bundle: {error}.", subject=str(path)
         ) from None
@@ -254,5 +254,6 @@ def hash_file(path: Path) -> str:
     Raises:
         OSError: It cannot be read.
     """
+    require_regular(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,6 +28,7 @@ from partita.loading.manifest import (
     processor_signature,
 )
 from partita.loading.personal.plain import write_plain
+from partita.loading.place import check_target, open_aside
 from partita.program import Program
 
 Progress = Callable[[int, int, str], None]
@@ -79,8 +78,8 @@ def write_bundle(
         BundleError: A division is impossible, a trainable layer is outside the last child, the
             folder holds something else, or it cannot be written; what was there is left as it was.
     """
-    target, chosen = Path(folder), list(divisions)
-    _check_target(target)
+    target, chosen = Path(os.path.realpath(folder)), list(divisions)
+    check_target(target)
     for one in chosen:
         _check_trainable(graph, one, trainable)
     total, done = sum(len(one.ends) for one in chosen), 0
@@ -92,14 +91,10 @@ def write_bundle(
         done += 1
 
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as fresh:
-            made = Path(fresh) / target.name
-            made.mkdir()
+        with open_aside(target) as made:
             schemes = tuple(_write_scheme(graph, one, made, trainable, tell) for one in chosen)
             manifest = Manifest(graph.name, graph.hash, engine_name(), schemes)
             (made / MANIFEST).write_bytes(dump_manifest(manifest))
-            _put_in_place(made, target, Path(fresh))
     except OSError as error:
         raise BundleError(
             f"Bundle '{target}' cannot be written: {error.strerror or error}.", subject=str(target)
@@ -107,21 +102,15 @@ def write_bundle(
     return manifest
 
 
-def _check_target(target: Path) -> None:
-    if not target.exists() or (target / MANIFEST).is_file():
-        return
-    if not target.is_dir() or any(target.iterdir()):
-        raise BundleError(
-            f"'{target}' is there and no bundle; give a new folder, an empty one or a bundle.",
-            subject=str(target),
-        )
-
-
 def _check_trainable(graph: Graph, division: Division, trainable: Sequence[str]) -> None:
     places = {layer.name: place for place, layer in enumerate(graph.layers)}
     unknown = [name for name in trainable if name not in places]
     if unknown:
-        raise BundleError(f"Trainable layer '{unknown[0]}' is unknown.", subject=unknown[0])
+        raise BundleError(
+            f"Trainable layer '{unknown[0]}' is unknown; allowed are the model's layers, such as"
+            f" {', '.join(list(places)[-3:])}.",
+            subject=unknown[0],
+        )
     last = (0, *division.ends)[-2] if division.ends else 0
     for name in trainable:
         if places[name] < last:
@@ -200,15 +189,3 @@ def _bare_program(compiled: Compiled) -> Program:
         for info in compiled.program.fragments
     )
     return msgspec.structs.replace(compiled.program, fragments=infos)
-
-
-def _put_in_place(made: Path, target: Path, aside: Path) -> None:
-    if target.exists():
-        target.rename(aside / "old")
-    try:
-        made.rename(target)
-    except OSError:
-        if (aside / "old").exists():
-            (aside / "old").rename(target)
-        raise
-    shutil.rmtree(aside / "old", ignore_errors=True)

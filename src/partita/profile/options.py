@@ -106,7 +106,7 @@ def load_state(graph: Graph, options: MeasureOptions) -> State:
         return State(key)
     try:
         state = msgspec.json.decode(options.unfinished.read_bytes(), type=State)
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ClusterError(
             f"Unfinished measurement {str(options.unfinished)!r} cannot be read: {error}."
             " Delete it to start again.",

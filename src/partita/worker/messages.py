@@ -242,7 +242,7 @@ def decode_message(body: bytes, kind: type[T]) -> T:
     """
     try:
         return msgspec.msgpack.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RunError(
             f"Message {kind.__name__} of {len(body)} bytes is malformed: {error}. "
             "Install the same version on leader and worker."

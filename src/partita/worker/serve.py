@@ -170,7 +170,7 @@ def read_options(line: bytes) -> WorkerOptions:
     """
     try:
         return msgspec.json.decode(line, type=WorkerOptions)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ClusterError(f"Worker options are malformed: {error}.", subject="options") from None
 
 

@@ -168,6 +168,11 @@ def _check_input(spec: TensorSpec, array: Array, first: Array) -> Array:
             f" takes {wanted.name}{['N', *spec.shape[1:]]}.".replace("'N'", "N"),
             subject=spec.name,
         )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InputError(
+            f"Samples of input '{spec.name}' hold NaN or infinite numbers; allowed are finite.",
+            subject=spec.name,
+        )
     return array
 
 

@@ -72,7 +72,7 @@ def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -
         raise BundleError(
             f"Bundle '{home}' cannot be written: {error.strerror or error}.", subject=str(home)
         ) from None
-    _remove_old(home, manifest, made)
+    _remove_strays(home, made)
     return made
 
 
@@ -157,10 +157,12 @@ def _remove(paths: Iterable[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _remove_old(home: Path, old: Manifest, new: Manifest) -> None:
+def _remove_strays(home: Path, manifest: Manifest) -> None:
     """Remove what no child is any more; what cannot be removed does no harm."""
-    needed = {path for scheme in new.schemes for path in _files(home, scheme)}
-    _remove(path for scheme in old.schemes for path in _files(home, scheme) if path not in needed)
+    needed = {path for scheme in manifest.schemes for path in _files(home, scheme)}
+    with suppress(OSError):
+        _remove(path for path in home.glob("*/child-*") if path not in needed)
+        _remove(home.glob(f".{MANIFEST}.new"))
 
 
 def _files(home: Path, scheme: Scheme) -> list[Path]:

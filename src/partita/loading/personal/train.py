@@ -14,6 +14,8 @@ from partita.errors import RunError
 from partita.loading.personal.optimisers import OPTIMISERS
 from partita.loading.personal.options import PersonalOptions, Score
 
+#: A mean loss over an epoch that is so many times the least one before is no noise.
+_DIVERGED = 10.0
 #: From inputs, samples first, to outputs; for ``cross_entropy`` (samples, classes).
 Forward = Callable[[list[Tensor]], Tensor]
 
@@ -35,11 +37,13 @@ def train(
         options: How.
 
     Raises:
-        RunError: The loss is no longer a number.
+        RunError: The loss is no longer a number, or rose beyond all noise.
     """
     optimiser = OPTIMISERS[options.optimiser](parameters, options.rate)
     draw = torch.Generator().manual_seed(options.seed)
+    first, mean = math.inf, 0.0
     for epoch in range(options.epochs):
+        lost = 0.0
         for chosen in _batches(torch.randperm(len(labels), generator=draw), options.batch):
             outputs = forward([array[chosen] for array in inputs])
             loss = _loss(outputs, labels[chosen], options)
@@ -48,8 +52,16 @@ def train(
                     f"Training: the loss is {loss.item()} in epoch {epoch + 1} of {options.epochs}"
                     f" at rate {options.rate}. Lower the rate."
                 )
+            lost += loss.item() * len(chosen)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
+        mean = lost / len(labels)
+        first = min(first, mean) if epoch else mean
+    if mean > _DIVERGED * first:
+        raise RunError(
+            f"Training: the mean loss rose from {first:.3g} to {mean:.3g} at rate {options.rate}."
+            " Lower the rate."
+        )
 
 
 def divide(count: int, options: PersonalOptions) -> tuple[Tensor | slice, Tensor | slice]:

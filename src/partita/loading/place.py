@@ -1,0 +1,98 @@
+"""A bundle's folder: made aside, and put in its place at once."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from partita.errors import BundleError
+from partita.loading.manifest import MANIFEST, WEIGHTS, read_manifest
+
+_OLD = "old"
+
+
+def check_target(target: Path) -> None:
+    """Refuse to replace what is no bundle, or has something else in it.
+
+    Raises:
+        BundleError: It is a file, or a folder with anything but a bundle.
+    """
+    if not os.path.lexists(target):
+        return
+    entries = list(target.iterdir()) if target.is_dir() else None
+    if entries is None or (entries and not (target / MANIFEST).is_file()):
+        raise BundleError(
+            f"'{target}' is there and no bundle; give a new folder, an empty one or a bundle.",
+            subject=str(target),
+        )
+    foreign = _find_foreign(target, entries) if entries else None
+    if foreign is not None:
+        raise BundleError(
+            f"'{target}' holds '{foreign.relative_to(target)}', which is no part of a bundle; move"
+            " it away, or give another folder.",
+            subject=str(foreign),
+        )
+
+
+def _find_foreign(target: Path, entries: list[Path]) -> Path | None:
+    """Return something that a bundle does not have."""
+    for entry in entries:
+        if entry.name in (MANIFEST, f".{MANIFEST}.new") and entry.is_file():
+            continue
+        if not entry.is_dir() or entry.is_symlink() or not (entry / WEIGHTS).is_file():
+            return entry
+        for file in entry.iterdir():
+            is_child = file.name.startswith("child-") and file.suffix in (".onnx", ".bin")
+            if not (file.name == WEIGHTS or is_child) or not file.is_file():
+                return file
+    try:
+        read_manifest(target)
+    except BundleError as error:
+        # A bundle of another version or with a fault may be replaced, another manifest may not.
+        if error.subject == str(target / MANIFEST) and len(entries) == 1:
+            return target / MANIFEST
+    return None
+
+
+@contextmanager
+def open_aside(target: Path) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of ``target`` when the block ends without error.
+
+    What was there before stays until then. What a process that was killed left aside is removed, or
+    put back where it had been taken away.
+
+    Raises:
+        OSError: It cannot be made or put in its place; what was there is as it was.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _clean_up(target)
+    prefix = f".{target.name}-{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as aside:
+        made = Path(aside) / target.name
+        made.mkdir()
+        yield made
+        try:
+            if target.exists():
+                target.rename(Path(aside) / _OLD)
+            made.rename(target)
+        except BaseException:  # Ctrl-C may come between the two
+            if not target.exists():
+                (Path(aside) / _OLD).rename(target)
+            raise
+
+
+def _clean_up(target: Path) -> None:
+    """Remove what was left aside by processes that are no more."""
+    for aside in target.parent.glob(f".{glob.escape(target.name)}-*-*"):
+        number = aside.name.removeprefix(f".{target.name}-").partition("-")[0]
+        if not (number.isdecimal() and aside.is_dir()) or Path("/proc", number).exists():
+            continue
+        with suppress(OSError):
+            if not target.exists() and (aside / _OLD / MANIFEST).is_file():
+                (aside / _OLD).rename(target)
+            shutil.rmtree(aside)

@@ -1,0 +1,134 @@
+"""Flags that cannot be, outputs that would destroy something: one line, and nothing is changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Ask
+
+PLAN = "plan m.onnx --cluster pair.toml --planner cut -o"
+KEYS = "worker --name w --authority {0} --certificate {0} --key {0}"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (f"{PLAN} out.json --budget nan", "'--budget': got nan, allowed: 0 to 1000000000"),
+        (f"{PLAN} out.json --budget inf", "'--budget': got inf"),
+        (f"{PLAN} out.json --in-flight 0", "'--in-flight': got 0, allowed: 1 to 4096"),
+        (f"{PLAN} out.json --estimator magic", "'magic' is unknown: known are table, linear"),
+        (f"{PLAN} out.json --estimator=", "'' is unknown: known are table, linear"),
+        (f"{PLAN} out.json --profile moon=p.json", "--profile moon=… is of no device"),
+        (f"{PLAN} out.json --profile a=", "--profile 'a=' is not understood"),
+        (f"{PLAN} out.json --profile =p.json", "--profile '=p.json' is not understood"),
+        ("check p.json --cases 0", "'--cases': got 0, allowed: 1 to 1000000"),
+        ("check p.json --input x=", "Input 'x' needs a file"),
+        ("simulate p.json --requests 99999999", "'--requests': got 99999999, allowed: 1 to"),
+        ("simulate p.json --threshold 0.5", "--threshold needs --adapt"),
+        ("simulate p.json --search-time 1", "--search-time needs --adapt"),
+        ("simulate p.json --adapt --requests 5", "--requests does not go with --adapt"),
+        ("simulate p.json --adapt --trace t.json", "--trace does not go with --adapt"),
+        ("simulate p.json --adapt --interval 1e-12", "requests, allowed: 1000000"),
+        ("run p.json --hold 1", "--hold needs --adapt"),
+        ("run p.json --budget 1", "--budget needs --adapt or --recover"),
+        ("run p.json --warm-up -1", "'--warm-up': got -1, allowed: 0 to"),
+        ("zoo squeezenet -o z.onnx --batch 0", "'--batch': got 0, allowed: 1 to"),
+        ("demo --plates 9", "'--plates': got 9, allowed: 1 to 4"),
+        ("profile m.onnx -o q.json --repeats 0", "'--repeats': got 0, allowed: 1 to"),
+        ("load split m.onnx -o b --ends 2 --cold", "--cold does not go with --ends"),
+        ("load split m.onnx -o b --children 2 --method best", "--method does not go with"),
+        ("load personalise b --samples s.npz --threads 99999", "got 99999, allowed: 1 to 256"),
+        ("load personalise b --samples s.npz --rate 1e38", "got 1e+38, allowed: 1e-09 to 100"),
+        (KEYS.format("pipe"), "'pipe' (it is no regular file"),
+        (KEYS.format("keys"), "'keys' (Is a directory)"),
+    ],
+)
+def test_flags_that_cannot_be(ask: Ask, folder: Path, words: str, told: str) -> None:
+    """The line names the flag, what was given and what is allowed."""
+    os.mkfifo(folder / "pipe")
+    (folder / "keys").mkdir()
+    before = {path.name for path in folder.rglob("*")}
+    answer = ask(*words.split())
+    assert answer.code == 2
+    assert told in answer.message
+    assert {path.name for path in folder.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (f"{PLAN} m.onnx", "'m.onnx' is an input"),
+        (f"{PLAN} ./pair.toml", "'pair.toml' is an input"),
+        (f"{PLAN} link.onnx", "'link.onnx' is an input"),
+        (f"{PLAN} .", "'.' cannot be written: it is a folder"),
+        (f"{PLAN} /proc/p.json", "'/proc/p.json' cannot be written"),
+        ("profile m.onnx -o m.onnx", "'m.onnx' is an input"),
+        ("profile m.onnx -o .", "'.' cannot be written: it is a folder"),
+        ("compare m.onnx --cluster pair.toml --planners single -o m.onnx", "'m.onnx' is an input"),
+        ("compare m.onnx --cluster pair.toml --planners single -o .", "it is a folder"),
+        ("compare m.onnx --cluster pair.toml --planners single -o /proc/c.png", "/proc/c.png"),
+        ("simulate p.json --trace p.json", "'p.json' is an input"),
+        ("simulate p.json --trace m.onnx", "'m.onnx' is an input"),
+        ("simulate p.json --trace pair.toml", "'pair.toml' is an input"),
+        ("simulate p.json --trace .", "it is a folder"),
+        ("simulate p.json --trace /proc/t.json", "/proc/t.json"),
+        ("run p.json -o m.onnx", "Folder 'm.onnx' cannot be made: 'm.onnx' is a file"),
+        ("run p.json --report m.onnx/r", "'m.onnx/r' cannot be made: 'm.onnx' is a file"),
+        ("zoo squeezenet --size 32 -o .", "Is a directory"),
+        ("lab --example .", "Is a directory"),
+        ("lab pair.toml -o pair.toml", "'pair.toml' is an input"),
+    ],
+)
+def test_outputs_that_would_destroy_something(
+    ask: Ask, folder: Path, words: str, told: str
+) -> None:
+    """No output takes the place of an input or a folder, and all is as it was."""
+    (folder / "link.onnx").symlink_to("m.onnx")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    answer = ask(*words.split())
+    assert answer.code == 2
+    assert told in answer.message
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_answers_do_not_replace_a_bundle(ask: Ask, folder: Path) -> None:
+    """Nor the input that they are of."""
+    assert ask("load", "split", "m.onnx", "-o", "b", "--children", "1").code == 0
+    np.save(folder / "x.npy", np.zeros((1, 3, 16, 16), np.float32))
+    for words in ("-o b/manifest.json", "-o b/tuned/weights.bin", "--input x.npy -o x.npy", "-o ."):
+        answer = ask("load", "run", "b", *words.split())
+        assert answer.code == 2
+        assert "is an input" in answer.message or "is a folder" in answer.message
+    assert ask("load", "run", "b", "--input", "x=x.npy", "-o", "y.npz").code == 0
+
+
+@pytest.mark.parametrize("kind", ["pipe", "array", "nan"])
+def test_samples_that_cannot_be(ask: Ask, folder: Path, kind: str) -> None:
+    """A pipe does not hang, one array is no archive, and what is no number is named."""
+    split = ("load", "split", "m.onnx", "-o", "b", "--children", "1")
+    assert ask(*split, "--trainable", "dense", "--no-portable").code == 0
+    path, told = folder / "s.npz", {"pipe": "no readable .npz", "array": "no readable .npz"}
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "array":
+        with path.open("wb") as file:
+            np.save(file, np.zeros(3))
+    else:
+        x = np.full((4, 3, 16, 16), np.nan, np.float32)
+        np.savez(path, x=x, y=np.zeros(4, np.int64))
+    answer = ask("load", "personalise", "b", "--samples", "s.npz")
+    assert answer.code == 2
+    assert told.get(kind, "hold NaN or infinite numbers") in answer.message
+
+
+def test_a_manifest_without_end_is_one_line(ask: Ask, folder: Path) -> None:
+    """Brackets in brackets are no reason for a traceback."""
+    (folder / "b").mkdir()
+    (folder / "b" / "manifest.json").write_text("[" * 300_000)
+    answer = ask("load", "show", "b")
+    assert answer.code == 2
+    assert "is no manifest of a bundle" in answer.message
