@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from partita.loading.qlearning import LearnOptions, learn_division
     from partita.loading.session import BundleSession, Mark, load_bundle
     from partita.loading.split import Division, write_bundle
+    from partita.loading.tryout import Tryout
 
 #: Loaded when used: what answers first must not wait for what splits models.
 _HOMES = {
@@ -37,6 +38,7 @@ _HOMES = {
     "PersonalOptions": "personal.options",
     "Problem": "makespan",
     "Scheme": "manifest",
+    "Tryout": "tryout",
     "balance_loads": "optimum",
     "balanced_ends": "children",
     "check_method": "choose",
@@ -73,6 +75,7 @@ __all__ = [
     "PersonalOptions",
     "Problem",
     "Scheme",
+    "Tryout",
     "balance_loads",
     "balanced_ends",
     "check_method",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from partita.errors import BundleError
 from partita.loading.blocks import BlockProfile
 from partita.loading.makespan import Problem
 from partita.loading.optimum import Found, find_balanced, find_optimum
 from partita.loading.qlearning import LearnOptions, learn_division
+
+if TYPE_CHECKING:
+    from partita.loading.tryout import Tryout
 
 Method = Literal["best", "qlearning", "sarsa", "optimum", "balanced"]
 #: Children that are thought of where a machine has few threads.
@@ -48,8 +51,9 @@ def choose_division(
     mapped: bool = True,
     most_children: int | None = None,
     seed: int = 0,
+    tryout: Tryout | None = None,
 ) -> Choice:
-    """Return where to cut a model, by simulated time until the last child has answered.
+    """Return where to cut a model, by the time until the last child has answered.
 
     Args:
         profile: The blocks as measured.
@@ -63,6 +67,9 @@ def choose_division(
         most_children: The largest number of children; by default 8, or twice the processor's
             threads, or what the model can be divided into.
         seed: Of what is drawn.
+        tryout: Really loads children for the rewards of what learns, and in the end what each
+            method found and the model as one child: the fastest of them is chosen. By default
+            all times are simulated.
 
     Raises:
         BundleError: The method is unknown, or the model cannot be divided into so many.
@@ -72,15 +79,21 @@ def choose_division(
     if most_children is None:
         usual = max(_LEAST_MOST, 2 * (os.cpu_count() or 1))
         most_children = min(usual, problem.most_children)
-    answers = _ask(problem, method, most_children, seed)
-    found = tuple(sorted(answers, key=lambda one: (one.makespan_s, one.children)))
+    answers = _ask(problem, method, most_children, seed, tryout)
+    whole_s = problem.simulate((problem.size,)).makespan_s
+    if tryout is not None:
+        gap = whole_s / max(min(one.makespan_s for one in answers), 1e-12) - 1
+        answers.append(Found("one child", (problem.size,), whole_s, gap))
+        times = tryout.answer_s([one.ends for one in answers])
+        answers = [replace(one, measured_s=took) for one, took in zip(answers, times, strict=True)]
+    found = tuple(sorted(answers, key=lambda one: (one.time_s, one.children)))
     chosen, second = found[0], found[min(1, len(found) - 1)]
     return Choice(
         ends=profile.layer_ends(chosen.ends),
         chosen=chosen,
         found=found,
-        gain=second.makespan_s / max(chosen.makespan_s, 1e-12) - 1,
-        whole_s=problem.simulate((problem.size,)).makespan_s,
+        gain=second.time_s / max(chosen.time_s, 1e-12) - 1,
+        whole_s=whole_s,
         speedup_bound=problem.simulate(chosen.ends).speedup_bound,
     )
 
@@ -96,15 +109,20 @@ def check_method(method: str) -> None:
         raise BundleError(f"Method '{method}' is unknown; allowed: {allowed}.", subject=method)
 
 
-def _ask(problem: Problem, method: Method, most_children: int, seed: int) -> list[Found]:
+def _ask(
+    problem: Problem, method: Method, most_children: int, seed: int, tryout: Tryout | None
+) -> list[Found]:
     """Return what the method finds; ``best`` is two methods."""
+    measure = None if tryout is None else tryout.load_s
     if method in ("qlearning", "sarsa"):
-        return [learn_division(problem, most_children, LearnOptions(method, seed=seed))]
+        options = LearnOptions(method, seed=seed)
+        return [learn_division(problem, most_children, options, measure=measure)]
     optimum = find_optimum(problem, most_children)
     if method == "balanced":
         found = find_balanced(problem, most_children)
         return [replace(found, gap=found.makespan_s / max(optimum.makespan_s, 1e-12) - 1)]
     if method == "best":
-        learned = learn_division(problem, most_children, LearnOptions("qlearning", seed=seed))
+        options = LearnOptions("qlearning", seed=seed)
+        learned = learn_division(problem, most_children, options, measure=measure)
         return [optimum, learned]
     return [optimum]

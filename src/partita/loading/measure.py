@@ -31,8 +31,8 @@ _PAIRS = 4
 
 
 @dataclass(frozen=True)
-class _Child:
-    """One block on disk, as a child of its own."""
+class Part:
+    """Some layers on disk, as a child of its own."""
 
     graph: Path
     weights: Path
@@ -109,8 +109,10 @@ def measure_blocks(
     names = [graph.layers[start].name for start in (0, *ends[:-1])]
     with tempfile.TemporaryDirectory(prefix="partita-blocks-") as folder:
         home = Path(folder)
-        parts = _write(cut_children(graph, ends), home, "part", tuned=tuned, threads=threads)
-        whole = _write(cut_children(graph, ends[-1:]), home, "whole", tuned=tuned, threads=threads)
+        parts = write_parts(cut_children(graph, ends), home, "part", tuned=tuned, threads=threads)
+        whole = write_parts(
+            cut_children(graph, ends[-1:]), home, "whole", tuned=tuned, threads=threads
+        )
         _settle(home)
         children = [*parts, *whole]
         times = [_Times() for _ in children]
@@ -124,9 +126,27 @@ def measure_blocks(
     return _conclude(graph, (ends, parts, times), crowds, (threads, tuned, set(trainable)))
 
 
-def _write(compiled: Compiled, home: Path, name: str, *, tuned: bool, threads: int) -> list[_Child]:
+def write_parts(
+    compiled: Compiled,
+    home: Path,
+    name: str,
+    *,
+    tuned: bool,
+    threads: int,
+    only: int | None = None,
+) -> list[Part]:
+    """Write children to ``home``, each with a file of weights of its own.
+
+    Args:
+        compiled: Where they are.
+        home: A folder.
+        name: What the files' names begin with.
+        tuned: For this machine's processor alone.
+        threads: Threads that they will run on.
+        only: The one to write; all by default.
+    """
     children = []
-    for number in range(len(compiled.program.fragments)):
+    for number in range(len(compiled.program.fragments)) if only is None else (only,):
         file = f"{name}-{number}.bin"
         model = optimise(compiled, number, tuned=tuned, threads=threads)
         written = place_weights(model, file, 0)
@@ -134,7 +154,7 @@ def _write(compiled: Compiled, home: Path, name: str, *, tuned: bool, threads: i
         graph.write_bytes(written.graph)
         with (home / file).open("wb") as stream:
             stream.writelines(written.weights)
-        children.append(_Child(graph, home / file, written.size_bytes))
+        children.append(Part(graph, home / file, written.size_bytes))
     return children
 
 
@@ -145,7 +165,7 @@ def _settle(home: Path) -> None:
             os.fsync(file.fileno())
 
 
-def _measure(child: _Child, threads: int, times: _Times) -> None:
+def _measure(child: Part, threads: int, times: _Times) -> None:
     """Measure a child once."""
     inputs = read_facts(child.graph.read_bytes()).inputs
     feeds = {spec.name: array for spec, array in zip(inputs, make_inputs(inputs), strict=True)}
@@ -161,16 +181,16 @@ def _measure(child: _Child, threads: int, times: _Times) -> None:
     times.cold.append(child.touch())
 
 
-def _measure_crowds(children: Sequence[_Child], threads: int, repeats: int) -> tuple[float, float]:
+def _measure_crowds(children: Sequence[Part], threads: int, repeats: int) -> tuple[float, float]:
     """Return how many times longer a load takes while another runs: created, and read, too."""
     largest = sorted(children, key=lambda child: child.size_bytes)[-2 * _PAIRS :]
     pairs = list(zip(largest[::2], largest[1::2], strict=False))
 
-    def read(child: _Child) -> None:
+    def read(child: Part) -> None:
         child.open(threads)
         child.touch()
 
-    def create(child: _Child) -> None:
+    def create(child: Part) -> None:
         child.open(threads)
 
     found = []
@@ -180,7 +200,7 @@ def _measure_crowds(children: Sequence[_Child], threads: int, repeats: int) -> t
     return found[0], found[1]
 
 
-def _crowd(pair: tuple[_Child, _Child], load: Callable[[_Child], None], is_cold: bool) -> float:
+def _crowd(pair: tuple[Part, Part], load: Callable[[Part], None], is_cold: bool) -> float:
     """Return 1 and the share by which the longer of two loads is held up by the shorter."""
 
     def prepare() -> None:
@@ -193,7 +213,7 @@ def _crowd(pair: tuple[_Child, _Child], load: Callable[[_Child], None], is_cold:
     prepare()
     gate = threading.Barrier(3)
 
-    def enter(child: _Child) -> None:
+    def enter(child: Part) -> None:
         gate.wait()
         load(child)
 
@@ -209,7 +229,7 @@ def _crowd(pair: tuple[_Child, _Child], load: Callable[[_Child], None], is_cold:
 
 def _conclude(
     graph: Graph,
-    measured: tuple[list[int], list[_Child], list[_Times]],
+    measured: tuple[list[int], list[Part], list[_Times]],
     crowds: tuple[float, float],
     how: tuple[int, bool, set[str]],
 ) -> BlockProfile:

@@ -26,7 +26,8 @@ class Found:
     Attributes:
         method: Its name.
         ends: Numbers of blocks before which children end.
-        makespan_s: Until the last child has answered.
+        makespan_s: Until the last child has answered, simulated.
+        measured_s: From opening a bundle of it to its answer, measured; None where it was not.
         gap: How far that is above the optimum, as a fraction of it.
         policy_ends: What a method that learns says itself at the end, where it tried better.
         policy_gap: The same of those.
@@ -38,6 +39,12 @@ class Found:
     gap: float = 0.0
     policy_ends: Ends = ()
     policy_gap: float = 0.0
+    measured_s: float | None = None
+
+    @property
+    def time_s(self) -> float:
+        """Seconds until the answer, as measured; simulated where it was not."""
+        return self.makespan_s if self.measured_s is None else self.measured_s
 
     @property
     def children(self) -> int:

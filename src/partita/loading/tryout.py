@@ -1,0 +1,135 @@
+"""Really loading children on this machine, where the simulation is not taken on trust."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from partita.engine import make_inputs
+from partita.graph import Graph
+from partita.loading.blocks import BlockProfile
+from partita.loading.children import cut_children
+from partita.loading.measure import Part, write_parts
+from partita.loading.optimum import Ends
+from partita.loading.session import load_bundle
+from partita.loading.split import Division, Progress, write_bundle
+from partita.loading.trials import forget, read_once_s, settle
+
+
+class Tryout:
+    """Children of one model, written to a folder of its own and loaded; a context manager.
+
+    Args:
+        graph: The model.
+        profile: Its blocks; threads and optimisation are the profile's.
+        loaders: Children that load at the same time.
+        cold: Whether weights are dropped from the page cache before; else they are in it.
+        repeats: Times that everything is tried.
+        progress: Called before each trial, with the number done, of those known, and a name.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        profile: BlockProfile,
+        *,
+        loaders: int,
+        cold: bool = False,
+        repeats: int = 5,
+        progress: Progress | None = None,
+    ) -> None:
+        self._graph = graph
+        self._profile = profile
+        self._loaders = loaders
+        self._cold = cold
+        self._repeats = repeats
+        self._progress = progress
+        self._count = 0
+        self._folder = tempfile.TemporaryDirectory(prefix="partita-tryout-")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._folder.cleanup()
+
+    def load_s(self, start: int, stop: int) -> float:
+        """Return the median seconds to load a child of blocks ``start`` to ``stop``.
+
+        That is creating its session, with the weights mapped as in bundles.
+        """
+        self._tell(f"child of blocks {start} to {stop - 1}")
+        part = self._write_child(start, stop)
+        times = []
+        for _ in range(self._repeats):
+            part.forget() if self._cold else part.touch()
+            began_s = time.perf_counter()
+            session = part.open(self._profile.threads)
+            times.append(time.perf_counter() - began_s)
+            del session
+        part.graph.unlink()
+        part.weights.unlink()
+        return statistics.median(times)
+
+    def answer_s(self, divisions: Sequence[Ends]) -> list[float]:
+        """Return the median seconds from opening a bundle to its first answer, for each division.
+
+        The bundles take turns, so that all see the same machine.
+        """
+        profile, homes = self._profile, []
+        for number, ends in enumerate(divisions):
+            home = Path(self._folder.name, f"bundle-{number}")
+            division = Division(
+                "try",
+                profile.layer_ends(ends),
+                tuned=profile.tuned,
+                threads=profile.threads,
+                loaders=self._loaders,
+            )
+            self._tell(f"bundle of {len(ends)} children")
+            write_bundle(self._graph, [division], home)
+            homes.append(home)
+        files = [[path for path in home.rglob("*") if path.is_file()] for home in homes]
+        settle([path for group in files for path in group])
+        feeds = dict(zip(self._graph.inputs, make_inputs(self._graph.input_specs), strict=True))
+        times: list[list[float]] = [[] for _ in homes]
+        for turn in range(self._repeats * len(homes)):
+            place = turn % len(homes)
+            self._tell(f"answer of {len(divisions[place])} children")
+            forget(files[place]) if self._cold else read_once_s(files[place])
+            began_s = time.perf_counter()
+            with load_bundle(homes[place], verify=False) as session:
+                session.run(None, feeds)
+                times[place].append(time.perf_counter() - began_s)
+        return [statistics.median(one) for one in times]
+
+    def _write_child(self, start: int, stop: int) -> Part:
+        blocks, total = self._profile.blocks, len(self._graph.layers)
+        before, after = blocks[start].first, blocks[stop - 1].stop
+        ends = [end for end in (before, after) if 0 < end < total]
+        compiled = cut_children(self._graph, [*ends, total])
+        (part,) = write_parts(
+            compiled,
+            Path(self._folder.name),
+            f"child-{start}-{stop}",
+            tuned=self._profile.tuned,
+            threads=self._profile.threads,
+            only=1 if before else 0,
+        )
+        settle([part.graph, part.weights])
+        return part
+
+    def _tell(self, what: str) -> None:
+        if self._progress is not None:
+            self._progress(self._count, self._count + 1, what)
+        self._count += 1
