@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.errors import RunError
+from partita.loading.trial import ENGINES
 from partita.loading.ways import Shipped
 
 Array = npt.NDArray[Any]
@@ -81,6 +82,16 @@ def read_once_s(files: Sequence[Path]) -> float:
             while file.readinto(buffer):
                 pass
     return time.perf_counter() - began_s
+
+
+def answer(shipped: Shipped, feeds: Mapping[str, Array]) -> list[Array]:
+    """Return what a model answers, loaded in this process."""
+    order = {
+        "path": str(shipped.path),
+        "settings": dict(shipped.settings),
+        "threads": shipped.threads,
+    }
+    return list(ENGINES[shipped.engine](order)().run(None, dict(feeds)))
 
 
 def run_trial(

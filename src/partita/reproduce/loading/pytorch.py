@@ -1,0 +1,121 @@
+"""Table 3: PyTorch's checkpoints, whole and as the paper's children, and a bundle beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from statistics import median
+
+from partita.errors import InputError
+from partita.loading.stand import available
+from partita.loading.trials import Trial
+from partita.reproduce.bench import Bench
+from partita.reproduce.figure import Cell, Drawn, Table, figure
+from partita.reproduce.loading.published import PAPER, TABLE_2, TABLE_3, TITLES, chosen_models
+from partita.reproduce.loading.setting import (
+    Medians,
+    bound_by,
+    claim_gain,
+    name_impossible,
+    open_stand,
+    state,
+    time_chart,
+    time_table,
+    weight_bytes,
+)
+
+WAYS = {
+    "torch_load": "torch.load",
+    "torch_mmap": "torch.load, mmap",
+    "torch_safetensors": "Safetensors",
+    "torch_children": "children, at the same time",
+    "torch_children_in_turn": "children, in turn",
+    "bundle": "bundle",
+}
+_HEADS = (
+    *("model", "the paper's gains", "children"),
+    *("paper: whole, s", "paper: children, s", "paper: gain", "bound by size"),
+    *("whole, s", "children, s", "gain", "bound"),
+)
+
+
+@figure(PAPER, 3, "PyTorch")
+def make_pytorch(bench: Bench) -> Drawn:
+    """Checkpoints of whole models against the paper's children, and bundles."""
+    models = chosen_models(bench.study.models, list(TABLE_3))
+    check_pytorch()
+    found, bounds = {}, {}
+    for model in models:
+        starts = list(TABLE_2[model].values())
+        with open_stand(bench, model, starts) as stand:
+            found[model] = stand.measure(available(tuple(WAYS)))
+            bounds[model] = bound_by(weight_bytes(stand.model, starts))
+    return draw_pytorch(found, bounds, state(bench))
+
+
+def draw_pytorch(found: Medians, bounds: Mapping[str, float], here: str) -> Drawn:
+    """Return the table of what was measured, in which state, and of what is possible by size."""
+    rows = tuple(_row(model, one, bounds[model]) for model, one in found.items())
+    table = Table(f"Table 3: until all is loaded ({here})", _HEADS, rows, text_columns=2)
+    title = f"Table 3: from the call to the first answer ({here})"
+    tables = (
+        table,
+        time_table(f"{title}, ms", found, WAYS, "answered_s"),
+        time_table("Table 3: from the process's start, ms", found, WAYS, "from_start_s"),
+    )
+    claims = tuple(
+        claim_gain(model, TABLE_3[model], *_gains(one), one["torch_children_in_turn"].speedup_bound)
+        for model, one in found.items()
+    )
+    notes = (
+        *name_impossible({model: TABLE_3[model] for model in found}, bounds),
+        *(_say_bundle(model, one) for model, one in found.items()),
+        "The paper's machine has a GPU, this measurement uses the processor. Loading by PyTorch is"
+        " the checkpoint and the modules that take it, without values drawn for them before. Bound:"
+        " all children's load times, each alone, over the longest.",
+    )
+    charts = (time_chart(title, found, WAYS),) if found else ()
+    return Drawn(3, "Table 3", tables if found else (), claims, charts, notes)
+
+
+def check_pytorch() -> None:
+    """Return where PyTorch is installed.
+
+    Raises:
+        InputError: It is not; says how it is.
+    """
+    if find_spec("torch") is None:
+        raise InputError(
+            "Tables 2 and 3 of 'loading' need 'torch', which is not installed. Install it with: pip"
+            " install 'partita[train]'",
+            subject="torch",
+        )
+
+
+def _row(model: str, one: Mapping[str, Trial], bound: float) -> tuple[Cell, ...]:
+    paper = TABLE_3[model]
+    beyond = sum(gain > bound for gain in paper.gains)
+    verdict = f"{beyond} of {len(paper.gains)} impossible" if beyond else "possible"
+    whole, children = one["torch_load"], one["torch_children"]
+    return (
+        *(TITLES[model], verdict, paper.count),
+        *(median(paper.whole_s), median(paper.children_s), paper.gain, bound),
+        *(whole.loaded_s, children.loaded_s, _gains(one)[0]),
+        one["torch_children_in_turn"].speedup_bound,
+    )
+
+
+def _gains(one: Mapping[str, Trial]) -> tuple[float, float]:
+    """Return how many times faster the children load, and answer."""
+    whole, children = one["torch_load"], one["torch_children"]
+    return whole.loaded_s / children.loaded_s, whole.answered_s / children.answered_s
+
+
+def _say_bundle(model: str, one: Mapping[str, Trial]) -> str:
+    whole, bundle = one["torch_load"], one["bundle"]
+    called = whole.answered_s / bundle.answered_s
+    started = whole.from_start_s / bundle.from_start_s
+    return (
+        f"{TITLES[model]}: from the call to the first answer the bundle is {called:.2f}x as fast as"
+        f" torch.load, from the process's start {started:.2f}x."
+    )
