@@ -9,6 +9,7 @@ from partita.reproduce.bench import Bench
 from partita.reproduce.figure import Cell, Drawn, Table, figure
 from partita.reproduce.loading.published import PAPER, TABLE_1, TITLES, chosen_models
 from partita.reproduce.loading.setting import (
+    Gains,
     Medians,
     claim_gain,
     name_impossible,
@@ -27,7 +28,7 @@ WAYS = {
 }
 _HEADS = (
     *("model", "paper: whole, ms", "paper: children, ms", "paper: gain"),
-    *("whole, ms", "children, ms", "gain", "gain in loading", "bound"),
+    *("whole, ms", "children, ms", "gain", "in loading", "same time/in turn", "bound"),
 )
 
 
@@ -50,10 +51,7 @@ def draw_engine(found: Medians, here: str) -> Drawn:
         tuple(_row(model, one) for model, one in found.items()),
     )
     title = f"Table 1: from the call to the first answer ({here})"
-    claims = tuple(
-        claim_gain(model, TABLE_1[model], *_gains(one), one["children_in_turn"].speedup_bound)
-        for model, one in found.items()
-    )
+    claims = tuple(claim_gain(model, TABLE_1[model], _gains(one)) for model, one in found.items())
     most = {model: float(TABLE_1[model].count) for model in found}
     notes = (
         *name_impossible({model: TABLE_1[model] for model in found}, most),
@@ -72,19 +70,14 @@ def draw_engine(found: Medians, here: str) -> Drawn:
 
 
 def _row(model: str, one: Mapping[str, Trial]) -> tuple[Cell, ...]:
-    paper = TABLE_1[model]
-    whole, children = one["plain"], one["children"]
-    loads, answers = _gains(one)
+    paper, gains = TABLE_1[model], _gains(one)
     return (
         TITLES[model],
         *(1e3 * paper.whole_s[0], 1e3 * paper.children_s[0], paper.gain),
-        *(1e3 * whole.answered_s, 1e3 * children.answered_s, answers),
-        loads,
-        one["children_in_turn"].speedup_bound,
+        *(1e3 * one["plain"].answered_s, 1e3 * one["children"].answered_s, gains.answers),
+        *(gains.loads, gains.together, gains.bound),
     )
 
 
-def _gains(one: Mapping[str, Trial]) -> tuple[float, float]:
-    """Return how many times faster the children load, and answer."""
-    whole, children = one["plain"], one["children"]
-    return whole.loaded_s / children.loaded_s, whole.answered_s / children.answered_s
+def _gains(one: Mapping[str, Trial]) -> Gains:
+    return Gains.of(one["plain"], one["children"], one["children_in_turn"])
