@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from benchmarks.loading import LADDER, SINGLE, WAYS, Found, list_rows
+
 from partita.loading.trials import Trial
 
 
