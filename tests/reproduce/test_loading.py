@@ -126,6 +126,15 @@ def _bench(model: str, **told: Any) -> Bench:
     return Bench(study, build=lambda name: build_model(name, size=32))
 
 
+@pytest.mark.parametrize(("number", "model"), [(1, "resnet152"), (3, "mobilenet_v1")])
+def test_a_table_without_the_models_says_so(number: int, model: str) -> None:
+    """Nothing is measured, and the note lists what the table has."""
+    (found,) = find_figures("loading", [number])
+    drawn = found.make(_bench(model))
+    assert (drawn.tables, drawn.charts) == ((), ())
+    assert drawn.notes[0].startswith(f"Table {number} has none of the models asked for, but: ")
+
+
 @pytest.mark.slow
 def test_the_engines_table_is_measured() -> None:
     """A small MobileNet-V1 is cut, shipped and tried in every way, from disk."""
@@ -147,4 +156,3 @@ def test_the_papers_children_are_measured() -> None:
     drawn = found.make(_bench("squeezenet"))
     assert len(drawn.tables[0].rows) == 4
     assert all(row[-1] > 0 for row in drawn.tables[0].rows)
-    assert find_figures("loading", [3])[0].make(_bench("mobilenet_v1")).tables == ()

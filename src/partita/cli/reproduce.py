@@ -169,7 +169,7 @@ def make_figures(paper: Any, figures: Any, study: Any, kept: Any, folder: Path |
             reply.payload["notes"] += notes
             reply.shown += [draw_table(_show(table)) for table in drawn.tables]
             reply.shown += [*(claim.sentence for claim in drawn.claims), *notes, ""]
-            if folder is not None:
+            if folder is not None and drawn.charts:
                 name = f"{paper.name}-{paper.kind}-{drawn.number}.png"
                 _write_chart(reply, folder / name, drawn.charts)
     return reply

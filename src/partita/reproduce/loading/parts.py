@@ -17,6 +17,7 @@ from partita.reproduce.loading.published import (
 from partita.reproduce.loading.pytorch import check_pytorch
 from partita.reproduce.loading.setting import (
     bound_by,
+    draw_nothing,
     name_impossible,
     open_stand,
     state,
@@ -33,6 +34,8 @@ Parts = Mapping[str, tuple[Sequence[int], Sequence[float]]]
 def make_parts(bench: Bench) -> Drawn:
     """The paper's division of four models, child by child."""
     models = chosen_models(bench.study.models, list(TABLE_2))
+    if not models:
+        return draw_nothing(2, TABLE_2)
     check_pytorch()
     found: dict[str, tuple[Sequence[int], Sequence[float]]] = {}
     for model in models:
@@ -45,14 +48,14 @@ def make_parts(bench: Bench) -> Drawn:
 
 def draw_parts(found: Parts, here: str) -> Drawn:
     """Return the table of what was measured, and in which state."""
-    tables = (_list_children(found, here), _list_bounds(found)) if found else ()
+    tables = (_list_children(found, here), _list_bounds(found))
     bounds = {model: bound_by(sizes) for model, (sizes, _) in found.items()}
     notes = (
         *name_impossible({model: TABLE_3[model] for model in found}, bounds),
         "Children are checkpoints of PyTorch, each loaded alone. Their weights count the statistics"
         " of normalisations, as the paper's checkpoints hold them.",
     )
-    return Drawn(2, "Table 2", tables, tuple(_claims(found)), _charts(found), notes)
+    return Drawn(2, "Table 2", tables, tuple(_claims(found)), (_draw_bars(found),), notes)
 
 
 def _list_children(found: Parts, here: str) -> Table:
@@ -93,9 +96,7 @@ def _claims(found: Parts) -> list[Claim]:
     return claims
 
 
-def _charts(found: Parts) -> tuple[Chart, ...]:
-    if not found:
-        return ()
+def _draw_bars(found: Parts) -> Chart:
     times = zip_longest(*(seconds for _, seconds in found.values()))
     columns = list(zip(*times, strict=True))
     series = {
@@ -104,4 +105,4 @@ def _charts(found: Parts) -> tuple[Chart, ...]:
     }
     places = tuple(str(number + 1) for number in range(len(columns[0])))
     title = "Table 2: the paper's children, each loaded alone"
-    return (Chart(title, "bars", places, series, "child", "ms"),)
+    return Chart(title, "bars", places, series, "child", "ms")

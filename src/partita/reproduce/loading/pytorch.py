@@ -17,6 +17,7 @@ from partita.reproduce.loading.setting import (
     Medians,
     bound_by,
     claim_gain,
+    draw_nothing,
     name_impossible,
     open_stand,
     state,
@@ -43,6 +44,8 @@ _HEADS = (
 def make_pytorch(bench: Bench) -> Drawn:
     """Checkpoints of whole models against the paper's children, and bundles."""
     models = chosen_models(bench.study.models, list(TABLE_3))
+    if not models:
+        return draw_nothing(3, TABLE_3)
     check_pytorch()
     found, bounds = {}, {}
     for model in models:
@@ -71,8 +74,7 @@ def draw_pytorch(found: Medians, bounds: Mapping[str, float], here: str) -> Draw
         " the checkpoint and the modules that take it, without values drawn for them before. Bound:"
         " all children's load times, each alone, over the longest.",
     )
-    charts = (time_chart(title, found, WAYS),) if found else ()
-    return Drawn(3, "Table 3", tables if found else (), claims, charts, notes)
+    return Drawn(3, "Table 3", tables, claims, (time_chart(title, found, WAYS),), notes)
 
 
 def check_pytorch() -> None:

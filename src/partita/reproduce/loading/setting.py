@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,7 +13,7 @@ from partita.loading.stand import Conditions, Stand
 from partita.loading.trials import Trial
 from partita.loading.ways import find_starts
 from partita.reproduce.bench import Bench
-from partita.reproduce.figure import Cell, Chart, Claim, Table
+from partita.reproduce.figure import Cell, Chart, Claim, Drawn, Table
 from partita.reproduce.loading.published import TITLES, Measured
 
 #: Within one operator: a telephone's fast cores, or what there is.
@@ -21,6 +21,12 @@ THREADS = min(4, os.cpu_count() or 1)
 #: A gain of at least so much of the paper's bears it out.
 _ABOUT = 0.9
 Medians = Mapping[str, Mapping[str, Trial]]
+
+
+def draw_nothing(number: int, models: Iterable[str]) -> Drawn:
+    """Return a table that has none of the models asked for."""
+    note = f"Table {number} has none of the models asked for, but: {', '.join(models)}."
+    return Drawn(number, f"Table {number}", (), (), (), (note,))
 
 
 def open_stand(bench: Bench, model: str, starts: Sequence[str] = ()) -> Stand:
