@@ -4,8 +4,8 @@
 
 Each model is shipped plain, in ONNX Runtime's own format, with its weights beside it, optimised
 beforehand, as a bundle, and as PyTorch's checkpoints; bundles are cut where ``choose_division``
-says for the blocks as measured. The floor is what no way can be below: the longer of reading all
-of the bundle's bytes once and one run of a model that is loaded. *Cold* drops the model's own files
+says for the blocks as measured. The floor is what a way can hardly be below: the longer of copying
+all of the bundle's bytes once and one run of a model that is loaded. *Cold* drops the model's own files
 from the page cache; libraries stay there. A ladder says which part of the gain comes from where.
 The paper's six models and the two VGGs take more than an hour on two cores. ``--quick`` is for
 trying this script: small models, few trials, no figures to quote.
@@ -77,7 +77,7 @@ class Found:
     children: int
 
     def floor_s(self, *, cold: bool) -> float:
-        """Return the seconds before which no first answer can be there."""
+        """Return the seconds before which a first answer can hardly be there."""
         return max(self.reads_s[cold], self.warm["plain"].steady_s)
 
     def gain(self, way: str, other: str, *, cold: bool = False) -> float:
