@@ -5,10 +5,10 @@
 Each model is shipped plain, in ONNX Runtime's own format, with its weights beside it, optimised
 beforehand, as a bundle, and as PyTorch's checkpoints; bundles are cut where ``choose_division``
 says for the blocks as measured. The floor is what a way can hardly be below: the longer of copying
-all of the bundle's bytes once and one run of a model that is loaded. *Cold* drops the model's own files
-from the page cache; libraries stay there. A ladder says which part of the gain comes from where.
-The paper's six models and the two VGGs take more than an hour on two cores. ``--quick`` is for
-trying this script: small models, few trials, no figures to quote.
+all of the bundle's bytes once and one run of a model that is loaded. *Cold* drops the model's own
+files from the page cache; libraries stay there. A ladder says which part of the gain comes from
+where. The paper's six models and the two VGGs take more than an hour on two cores. ``--quick`` is
+for trying this script: small models, few trials, no figures to quote.
 """
 
 from __future__ import annotations
