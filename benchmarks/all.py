@@ -71,6 +71,13 @@ BENCHMARKS = (
         most_s=12 * MOST_S,
         is_long=True,
     ),
+    Benchmark(
+        "loading",
+        "File to first answer",
+        "the plain file, or what the row names",
+        most_s=4 * MOST_S,
+        is_long=True,
+    ),
     Benchmark("personalisation", "The last child trained", "PyTorch, whole model", is_long=True),
     Benchmark("footprint", "Size of a worker", "ONNX Runtime and NumPy alone"),
 )

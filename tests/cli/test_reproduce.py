@@ -39,11 +39,18 @@ def test_people_read_a_sentence(ask: Ask) -> None:
         (["distredge", "--figure", "9", "--models", "vgg17"], "Model 'vgg17' is not in the zoo"),
         (["distredge", "--images", "0"], "got 0, allowed: 1 to 1000000"),
         (["distredge", "--episodes", "0"], "must be at least 1"),
+        (["distredge", "--trials", "3"], "--trials changes nothing of 'distredge'; allowed: "),
+        (["distredge", "--cold"], "--cold changes nothing of 'distredge'"),
+        (["loading", "--seeds", "0"], "--seeds changes nothing of 'loading'; allowed: --figure, "),
+        (["loading", "--cache", "c"], "--cache changes nothing of 'loading'"),
+        (["loading", "--figure", "4"], "Table 4 of 'loading' is not reproduced; allowed: 1, 2, 3"),
+        (["loading", "--models", "vgg16"], "Model 'vgg16' is not one of the paper's"),
+        (["loading", "--trials", "0"], "got 0, allowed: 1 to 1000"),
     ],
 )
 def test_bad_flags_are_refused(ask: Ask, words: list[str], told: str) -> None:
     """What cannot be reproduced is bad input, in one line, before anything runs."""
-    answer = ask("reproduce", *words, "--cache", "c", "--json")
+    answer = ask("reproduce", *words, "--json")
     assert answer.code == 2
     assert told in answer.reply["error"]["message"]
 

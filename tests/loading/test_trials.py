@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 
 from partita.errors import BundleError, RunError
 from partita.loading import trial, ways
+from partita.loading.chain import Chain
 from partita.loading.trials import Trial, forget, middle, read_once_s, run_trial, run_trials, settle
 from partita.loading.ways import Shipped
 from partita.zoo import build_model
 
 MODEL = build_model("mobilenet_v1", size=32)
+STARTS = ("stem", "block5", "block13.pointwise")
 FEEDS = {"input": np.random.default_rng(1).standard_normal((1, 3, 32, 32), np.float32)}
 
 
@@ -31,25 +34,25 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Shipped]:
     folder = tmp_path_factory.mktemp("ways")
     found = [one for write in ways.WRITERS.values() for one in write(MODEL, folder, 1)]
     found += ways.ship_bundle(MODEL, folder, 1, (10, 30), loaders=2)
+    found += ways.ship_children(MODEL, folder, 1, STARTS)
     if ways_of_torch():
-        found += ways.ship_torch(MODEL, folder, 1, ("stem", "block5", "block13.pointwise"))
+        found += ways.ship_torch(MODEL, folder, 1, STARTS)
     for one in found:
         settle(one.files)
     return {one.way: one for one in found}
 
 
 def ways_of_torch() -> list[str]:
-    """Return the ways that need PyTorch, where it is installed."""
-    try:
-        import torch  # noqa: F401
-    except ModuleNotFoundError:
+    """Return the ways that need PyTorch, and Safetensors, where they are installed."""
+    if find_spec("torch") is None:
         return []
-    return ["torch_load", "torch_mmap", "torch_children"]
+    found = ["torch_load", "torch_mmap", "torch_children", "torch_children_in_turn"]
+    return [*found, "torch_safetensors"] if find_spec("safetensors") else found
 
 
 WAYS = [
     *("plain", "ort_format", "external", "external_no_prepack", "optimised_prepack", "optimised"),
-    *("bundle_no_ahead", "bundle", *ways_of_torch()),
+    *("bundle_no_ahead", "bundle", "children", "children_in_turn", *ways_of_torch()),
 ]
 
 
@@ -62,6 +65,8 @@ def test_each_way_answers_as_the_whole(shipped: dict[str, Shipped], way: str) ->
     assert found.answered_s > 0
     assert found.loaded_s > 0
     assert found.peak_bytes > 10e6
+    loads = {"children": 3, "bundle": 2, "torch": 1}
+    assert len(found.parts_s) == next((loads[kind] for kind in loads if kind in way), 0)
 
 
 @pytest.mark.slow
@@ -109,6 +114,20 @@ def test_middle_is_the_median() -> None:
     """Each figure has its own."""
     trials = [Trial(1, 2, 3, 4, 5), Trial(3, 1, 2, 9, 9), Trial(2, 3, 1, 5, 6)]
     assert middle(trials) == Trial(2, 2, 2, 5, 6)
+    halves = [Trial(1, 1, 1, 1, 1, (2, 6)), Trial(1, 1, 1, 1, 1, (4, 2))]
+    assert middle(halves).parts_s == (3, 4)
+    assert middle(halves).speedup_bound == 7 / 4
+
+
+def test_a_fault_in_a_thread_is_raised() -> None:
+    """The child that cannot be opened is an error of the chain, not one less of its sessions."""
+
+    def open_one(path: Path) -> Any:
+        if path.name == "b":
+            raise ValueError(path.name)
+
+    with pytest.raises(ValueError, match="b"):
+        Chain([Path("a"), Path("b")], open_one)
 
 
 def test_files_are_read_and_forgotten(tmp_path: Path) -> None:

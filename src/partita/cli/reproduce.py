@@ -20,10 +20,14 @@ def register(app: typer.Typer) -> None:
 
     @app.command("reproduce")
     def reproduce(
-        paper: Annotated[str, typer.Argument(metavar="PAPER", help="Which paper: distredge.")],
+        paper: Annotated[str, typer.Argument(metavar="PAPER", help="distredge or loading.")],
+        context: typer.Context,
         figure: Annotated[
             list[int] | None,
-            typer.Option("--figure", help="Number of a figure; all by default. May be repeated."),
+            typer.Option(
+                "--figure",
+                help="Number of a figure, with loading of a table; all by default. Repeatable.",
+            ),
         ] = None,
         models: Annotated[
             str, typer.Option("--models", help="For figures over models: names with commas.")
@@ -50,6 +54,15 @@ def register(app: typer.Typer) -> None:
                 help="Draws per value in Figure 5; 50 there.",
             ),
         ] = 50,
+        trials: Annotated[
+            int,
+            typer.Option(
+                "--trials", callback=from_to(1, 1000), help="Processes per model and way to load."
+            ),
+        ] = 10,
+        cold: Annotated[
+            bool, typer.Option("--cold", help="Load from disk, not from the page cache.")
+        ] = False,
         cache: Annotated[
             Path | None, typer.Option("--cache", help="Folder where results are kept.")
         ] = None,
@@ -59,10 +72,12 @@ def register(app: typer.Typer) -> None:
         json: JsonOpt = False,
         debug: DebugOpt = False,
     ) -> int:
-        """Make a paper's figures again on simulated clusters, its claims beside ours."""
+        """Make a paper's figures again, simulated or measured, its claims beside ours."""
         from partita.cli.output import print_reply
-        from partita.reproduce import ResultCache, Study, find_figures
+        from partita.reproduce import ResultCache, Study, find_figures, find_paper
 
+        chosen = find_paper(paper)
+        check_heeded(chosen, context)
         if episodes is not None and episodes < 1:
             raise typer.BadParameter(f"--episodes is {episodes}, must be at least 1")
         study = Study(
@@ -72,10 +87,35 @@ def register(app: typer.Typer) -> None:
             budget_s=budget,
             images=images,
             repeats=repeats,
+            trials=trials,
+            cold=cold,
         )
         figures = find_figures(paper, figure or ())
         kept = ResultCache(cache or usual_cache())
-        return print_reply(make_figures(paper, figures, study, kept, output), as_json=json)
+        return print_reply(make_figures(chosen, figures, study, kept, output), as_json=json)
+
+
+#: What all papers heed.
+_COMMON = ("paper", "figure", "output", "json", "debug")
+
+
+def check_heeded(paper: Any, context: Any) -> None:
+    """Return when every flag that was given changes something of this paper.
+
+    Raises:
+        InputError: One does not.
+    """
+    from partita.errors import InputError
+
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name)
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and parameter.name not in (*_COMMON, *paper.heeds):
+            heeded = ", ".join(f"--{name}" for name in ("figure", *paper.heeds))
+            raise InputError(
+                f"--{parameter.name} changes nothing of '{paper.name}'; allowed: {heeded}.",
+                subject=f"--{parameter.name}",
+            )
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -104,20 +144,20 @@ def usual_cache() -> Path:
     return base / "partita" / "reproduce"
 
 
-def make_figures(paper: str, figures: Any, study: Any, kept: Any, folder: Path | None) -> Any:
+def make_figures(paper: Any, figures: Any, study: Any, kept: Any, folder: Path | None) -> Any:
     """Return the reply with all figures; charts are written as soon as theirs is made."""
     from partita.cli.output import Reply, progress_bar, say
     from partita.report.text import draw_table
     from partita.reproduce import Bench
 
-    reply = Reply({"paper": paper, "tables": [], "claims": [], "notes": [], "files": []})
+    reply = Reply({"paper": paper.name, "tables": [], "claims": [], "notes": [], "files": []})
     with progress_bar("reproducing") as advance:
         for place, figure in enumerate(figures):
 
             def tell(what: str, done: int = place) -> None:
                 advance(done, len(figures), what)
 
-            say(f"figure {figure.number}: {figure.title}")
+            say(f"{paper.kind} {figure.number}: {figure.title}")
             drawn = figure.make(Bench(study, cache=kept, advance=tell))
             reply.payload["tables"] += [_describe(drawn.number, table) for table in drawn.tables]
             reply.payload["claims"] += [
@@ -129,8 +169,9 @@ def make_figures(paper: str, figures: Any, study: Any, kept: Any, folder: Path |
             reply.payload["notes"] += notes
             reply.shown += [draw_table(_show(table)) for table in drawn.tables]
             reply.shown += [*(claim.sentence for claim in drawn.claims), *notes, ""]
-            if folder is not None:
-                _write_chart(reply, folder / f"{paper}-figure-{drawn.number}.png", drawn.charts)
+            if folder is not None and drawn.charts:
+                name = f"{paper.name}-{paper.kind}-{drawn.number}.png"
+                _write_chart(reply, folder / name, drawn.charts)
     return reply
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -14,10 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from partita.errors import BundleError
+from partita.loading.chain import run_all
 
 Array = npt.NDArray[Any]
 Weights = dict[str, Tensor]
-NETWORK, CHECKPOINT = "network.json", "whole.pt"
+NETWORK, CHECKPOINT, SAFETENSORS = "network.json", "whole.pt", "whole.safetensors"
 _NAMES = {"BatchNormalization": ("weight", "bias", "running_mean", "running_var")}
 
 
@@ -57,10 +59,15 @@ class Layer(msgspec.Struct, frozen=True):
 
 
 class Network(nn.Module):
-    """Layers one after the other, each given earlier ones' tensors; one input, one output."""
+    """Layers one after the other, each given earlier ones' tensors; one input, one output.
+
+    Attributes:
+        parts_s: Seconds in which each checkpoint was read.
+    """
 
     def __init__(self, specs: Sequence[Layer]) -> None:
         super().__init__()
+        self.parts_s: list[float] = []
         self.specs = tuple(specs)
         self.layers = nn.ModuleList(_make(spec) for spec in specs)
         last = {name: place for place, spec in enumerate(specs) for name in spec.inputs}
@@ -131,6 +138,31 @@ def _average_pool(spec: Layer) -> nn.Module:
     )
 
 
+def _slope(spec: Layer) -> nn.Module:
+    return nn.PReLU(spec.shapes[0][0])
+
+
+def _pack(x: Tensor, block: int) -> Tensor:
+    """Move blocks of pixels into channels, in ONNX's order."""
+    count, channels, high, wide = x.shape
+    x = x.reshape(count, channels, high // block, block, wide // block, block)
+    x = x.permute(0, 3, 5, 1, 2, 4)
+    return x.reshape(count, channels * block**2, high // block, wide // block)
+
+
+def _unpack(x: Tensor, block: int) -> Tensor:
+    """Move channels into blocks of pixels, in ONNX's order."""
+    count, channels, high, wide = x.shape
+    x = x.reshape(count, block, block, channels // block**2, high, wide)
+    x = x.permute(0, 3, 4, 1, 5, 2)
+    return x.reshape(count, channels // block**2, high * block, wide * block)
+
+
+def _moved(spec: Layer, move: Callable[[Tensor, int], Tensor]) -> nn.Module:
+    block = int(spec.attrs["blocksize"])
+    return _Joined(lambda parts: move(parts[0], block))
+
+
 _MAKERS: dict[str, Callable[[Layer], nn.Module]] = {
     "Add": lambda spec: _Joined(lambda pair: pair[0] + pair[1]),
     "AveragePool": _average_pool,
@@ -139,11 +171,14 @@ _MAKERS: dict[str, Callable[[Layer], nn.Module]] = {
     ),
     "Concat": lambda spec: _Joined(lambda parts: torch.cat(list(parts), 1)),
     "Conv": _conv,
+    "DepthToSpace": lambda spec: _moved(spec, _unpack),
     "Flatten": lambda spec: nn.Flatten(),
     "Gemm": _linear,
     "GlobalAveragePool": lambda spec: nn.AdaptiveAvgPool2d(1),
     "MaxPool": _max_pool,
+    "PRelu": _slope,
     "Relu": lambda spec: nn.ReLU(),
+    "SpaceToDepth": lambda spec: _moved(spec, _pack),
 }
 
 
@@ -166,6 +201,8 @@ def write_network(
 ) -> list[Path]:
     """Write the network, a checkpoint of all its weights, and one per child; return all files.
 
+    Where Safetensors is installed, all weights are written in its format, too.
+
     Args:
         specs: The layers.
         weights: Of each layer, in ONNX's order.
@@ -186,7 +223,13 @@ def write_network(
     for name, (start, stop) in ranges.items():
         chosen: Weights = {key: one[key] for one in states[start:stop] for key in one}
         torch.save(chosen, folder / name)
-    return [folder / name for name in (NETWORK, *ranges)]
+    names = [NETWORK, *ranges]
+    if find_spec("safetensors") is not None:
+        from safetensors.torch import save_file
+
+        save_file({key: one[key] for one in states for key in one}, folder / SAFETENSORS)
+        names.append(SAFETENSORS)
+    return [folder / name for name in names]
 
 
 def _state(place: int, spec: Layer, weights: Sequence[Array]) -> Weights:
@@ -195,34 +238,53 @@ def _state(place: int, spec: Layer, weights: Sequence[Array]) -> Weights:
         f"layers.{place}.{name}": torch.from_numpy(array.copy())
         for name, array in zip(names, weights, strict=False)
     }
+    if spec.op == "PRelu":
+        state = {key: slopes.flatten() for key, slopes in state.items()}
     if spec.op == "BatchNormalization":
         state[f"layers.{place}.num_batches_tracked"] = torch.tensor(0)
     return state
 
 
-def load_network(folder: Path, *, mmap: bool = False, children: int = 0) -> Network:
+def load_network(
+    folder: Path,
+    *,
+    mmap: bool = False,
+    safetensors: bool = False,
+    children: int = 0,
+    in_turn: bool = False,
+) -> Network:
     """Return the network with its weights, ready to answer.
 
     Args:
         folder: Where it was written.
         mmap: Whether the checkpoint is mapped, not read.
+        safetensors: Whether the weights come from the file of Safetensors.
         children: So many checkpoints are loaded, a thread each; 0 for the one of all weights.
+        in_turn: Whether they are loaded one after the other.
     """
     specs = msgspec.json.decode((folder / NETWORK).read_bytes(), type=tuple[Layer, ...])
     with torch.device("meta"):  # no time goes into weights that are replaced
         network = Network(specs)
     names = [f"child-{number}.pt" for number in range(children)] or [CHECKPOINT]
     found: list[Weights] = [{} for _ in names]
+    network.parts_s = [0.0] * len(names)
 
     def load(place: int) -> None:
-        path = folder / names[place]
-        found[place] = cast(Weights, torch.load(path, mmap=mmap, weights_only=True))
+        began_s = time.perf_counter()
+        if safetensors:
+            found[place] = _read_safetensors(folder / SAFETENSORS)
+        else:
+            path = folder / names[place]
+            found[place] = cast(Weights, torch.load(path, mmap=mmap, weights_only=True))
+        network.parts_s[place] = time.perf_counter() - began_s
 
-    threads = [threading.Thread(target=load, args=(place,)) for place in range(1, len(names))]
-    for thread in threads:
-        thread.start()
-    load(0)
-    for thread in threads:
-        thread.join()
+    run_all(load, len(names), in_turn=in_turn)
     network.load_state_dict({key: one[key] for one in found for key in one}, assign=True)
     return network.eval()
+
+
+def _read_safetensors(path: Path) -> Weights:
+    from safetensors.torch import load_file
+
+    found: Weights = load_file(path)
+    return found

@@ -23,6 +23,21 @@ _KIB = 1024
 
 def prepare_ort(order: Order) -> Callable[[], Any]:
     """Return what loads the whole model into one session of ONNX Runtime."""
+    open_one = _opener(order)
+    return lambda: open_one(Path(order["path"]))
+
+
+def prepare_children(order: Order) -> Callable[[], Any]:
+    """Return what loads child models, each a file with its weights inside."""
+    from partita.loading.chain import Chain
+
+    settings, open_one = order["settings"], _opener(order)
+    files = [Path(order["path"]) / f"child-{place}.onnx" for place in range(settings["children"])]
+    return lambda: Chain(files, open_one, in_turn=settings["in_turn"])
+
+
+def _opener(order: Order) -> Callable[[Path], Any]:
+    """Return what makes a session of a file."""
     import onnxruntime as ort
 
     settings = order["settings"]
@@ -34,7 +49,10 @@ def prepare_ort(order: Order) -> Callable[[], Any]:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     if not settings.get("prepack", True):
         options.add_session_config_entry("session.disable_prepacking", "1")
-    return lambda: ort.InferenceSession(order["path"], options, providers=["CPUExecutionProvider"])
+    if settings.get("children", 1) > 1:  # sessions that wait busily hold up the others
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    providers = ["CPUExecutionProvider"]
+    return lambda path: ort.InferenceSession(str(path), options, providers=providers)
 
 
 def prepare_bundle(order: Order) -> Callable[[], Any]:
@@ -49,14 +67,21 @@ def prepare_torch(order: Order) -> Callable[[], Any]:
     """Return what loads a network's checkpoints into an eager module."""
     from partita.loading.eager import load_network, set_threads
 
+    if order["settings"].get("safetensors"):
+        import safetensors.torch  # noqa: F401
     set_threads(order["threads"])
     return lambda: load_network(Path(order["path"]), **order["settings"])
 
 
-ENGINES = {"ort": prepare_ort, "bundle": prepare_bundle, "torch": prepare_torch}
+ENGINES = {
+    "ort": prepare_ort,
+    "children": prepare_children,
+    "bundle": prepare_bundle,
+    "torch": prepare_torch,
+}
 
 
-def run(order: Order) -> dict[str, float]:
+def run(order: Order) -> dict[str, Any]:
     """Return what the trial took; the first answer is written to a file."""
     with np.load(order["feeds"]) as file:
         feeds = dict(file)
@@ -66,7 +91,8 @@ def run(order: Order) -> dict[str, float]:
     returned_s = time.monotonic()
     answer = session.run(None, feeds)
     answered_s = time.monotonic()
-    loads = [mark.end_s for mark in getattr(session, "marks", ()) if mark.what == "load"]
+    marks = sorted(getattr(session, "marks", ()), key=lambda mark: mark.child)
+    loads = [mark for mark in marks if mark.what == "load"]
     if hasattr(session, "wait"):
         session.wait()
     later = []
@@ -77,10 +103,11 @@ def run(order: Order) -> dict[str, float]:
     np.savez(order["answer"], *answer)
     return {
         "start_s": called_s - order["began_s"],
-        "loaded_s": returned_s - called_s + max(loads, default=0.0),
+        "loaded_s": returned_s - called_s + max((mark.end_s for mark in loads), default=0.0),
         "answered_s": answered_s - called_s,
         "steady_s": statistics.median(later),
         "peak_bytes": peak_bytes(),
+        "parts_s": getattr(session, "parts_s", [mark.end_s - mark.start_s for mark in loads]),
     }
 
 

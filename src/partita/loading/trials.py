@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.errors import RunError
+from partita.loading.trial import ENGINES
 from partita.loading.ways import Shipped
 
 Array = npt.NDArray[Any]
@@ -37,6 +38,7 @@ class Trial(msgspec.Struct, frozen=True):
         answered_s: From that call to the first answer.
         steady_s: Median of later runs, when all is loaded and verified.
         peak_bytes: The most memory that was resident, mapped files included.
+        parts_s: Of each child's load, where there are children.
     """
 
     start_s: float
@@ -44,6 +46,12 @@ class Trial(msgspec.Struct, frozen=True):
     answered_s: float
     steady_s: float
     peak_bytes: float
+    parts_s: tuple[float, ...] = ()
+
+    @property
+    def speedup_bound(self) -> float:
+        """All children's loads over the longest: loading at the same time gains no more."""
+        return sum(self.parts_s) / max(self.parts_s, default=1.0)
 
     @property
     def from_start_s(self) -> float:
@@ -74,6 +82,16 @@ def read_once_s(files: Sequence[Path]) -> float:
             while file.readinto(buffer):
                 pass
     return time.perf_counter() - began_s
+
+
+def answer(shipped: Shipped, feeds: Mapping[str, Array]) -> list[Array]:
+    """Return what a model answers, loaded in this process."""
+    order = {
+        "path": str(shipped.path),
+        "settings": dict(shipped.settings),
+        "threads": shipped.threads,
+    }
+    return list(ENGINES[shipped.engine](order)().run(None, dict(feeds)))
 
 
 def run_trial(
@@ -176,6 +194,10 @@ def run_trials(
 
 
 def middle(trials: Sequence[Trial]) -> Trial:
-    """Return the medians of several trials."""
-    keys = Trial.__struct_fields__
-    return Trial(*(statistics.median(getattr(one, key) for one in trials) for key in keys))
+    """Return the medians of several trials of one way."""
+    keys = Trial.__struct_fields__[:-1]
+    parts = zip(*(one.parts_s for one in trials), strict=True)
+    found: dict[str, Any] = {
+        key: statistics.median(getattr(one, key) for one in trials) for key in keys
+    }
+    return Trial(**found, parts_s=tuple(map(statistics.median, parts)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ class Shipped:
 
     Attributes:
         way: Its name.
-        engine: ``ort``, ``bundle`` or ``torch``.
+        engine: ``ort``, ``children``, ``bundle`` or ``torch``.
         path: What the engine is given.
         files: All that it reads.
         threads: Within one operator.
@@ -120,23 +121,77 @@ def ship_bundle(
     return [first, replace(first, way="bundle", settings={})]
 
 
+def ship_children(
+    model: onnx.ModelProto, folder: Path, threads: int, starts: Sequence[str]
+) -> list[Shipped]:
+    """Write ONNX files of consecutive nodes, the weights inside.
+
+    Ways ``children``, each loaded by a thread of its own, as the paper on modularization does, and
+    ``children_in_turn``, one after the other, which tells how long each of them takes alone.
+
+    Args:
+        model: Its nodes in the order in which they run.
+        folder: Where a folder is made.
+        threads: Within one operator.
+        starts: As for :func:`ship_torch`.
+
+    Raises:
+        BundleError: There is no such node.
+    """
+    home = folder / f"children-{len(starts)}"
+    home.mkdir()
+    places = [*find_starts(model, starts), len(model.graph.node)]
+    whole = onnx.shape_inference.infer_shapes(model)
+    for number, borders in enumerate(pairwise(places)):
+        child = _cut(whole, *borders)
+        (home / f"child-{number}.onnx").write_bytes(child.SerializeToString())
+    settings: dict[str, Any] = {"children": len(starts), "in_turn": False}
+    first = Shipped("children", "children", home, _files(home), threads, settings)
+    return [first, replace(first, way="children_in_turn", settings=settings | {"in_turn": True})]
+
+
+def _cut(whole: onnx.ModelProto, start: int, stop: int) -> onnx.ModelProto:
+    """Return nodes ``start`` to ``stop`` as a model; inputs and outputs keep their names."""
+    graph = whole.graph
+    nodes = graph.node[start:stop]
+    made = {name for node in nodes for name in node.output}
+    asked = dict.fromkeys(name for node in nodes for name in node.input if name)
+    weights = [one for one in graph.initializer if one.name in asked]
+    inside = made | {one.name for one in weights}
+    later = {name for node in graph.node[stop:] for name in node.input}
+    later |= {one.name for one in graph.output}
+    values = {one.name: one for one in (*graph.input, *graph.value_info, *graph.output)}
+    cut = onnx.helper.make_graph(
+        nodes,
+        graph.name,
+        [values[name] for name in asked if name not in inside],
+        [values[name] for node in nodes for name in node.output if name in later],
+        weights,
+    )
+    kept = {"opset_imports": whole.opset_import, "ir_version": whole.ir_version}
+    return onnx.helper.make_model(cut, **kept)
+
+
 def ship_torch(
     model: onnx.ModelProto, folder: Path, threads: int, starts: Sequence[str] = ()
 ) -> list[Shipped]:
-    """Write checkpoints of PyTorch; ways ``torch_load``, ``torch_mmap`` and ``torch_children``.
+    """Write checkpoints of PyTorch.
+
+    Ways ``torch_load``, ``torch_mmap`` and, where it is installed, ``torch_safetensors``; and as
+    those of :func:`ship_children`, ``torch_children`` and ``torch_children_in_turn``.
 
     Args:
         model: The model; one input, one output.
         folder: Where a folder is made.
         threads: Within one operator.
         starts: Nodes with which children begin, or their names up to a full stop; none leaves
-            ``torch_children`` out.
+            the children out.
 
     Raises:
         BundleError: An operator has no module, or there is no such node.
         ModuleNotFoundError: PyTorch is not installed.
     """
-    from partita.loading.eager import CHECKPOINT, NETWORK, Layer, write_network
+    from partita.loading.eager import CHECKPOINT, NETWORK, SAFETENSORS, Layer, write_network
 
     arrays = {one.name: onnx.numpy_helper.to_array(one) for one in model.graph.initializer}
     specs, weights = [], []
@@ -153,10 +208,15 @@ def ship_torch(
     chosen = tuple(home / name for name in (NETWORK, CHECKPOINT))
     whole = Shipped("torch_load", "torch", home, chosen, threads)
     found = [whole, replace(whole, way="torch_mmap", settings={"mmap": True})]
-    if starts:
-        parts = tuple(path for path in files if path.name != CHECKPOINT)
-        settings = {"children": len(starts)}
-        found.append(replace(whole, way="torch_children", files=parts, settings=settings))
+    if home / SAFETENSORS in files:
+        kept = (home / NETWORK, home / SAFETENSORS)
+        told = {"safetensors": True}
+        found.append(replace(whole, way="torch_safetensors", files=kept, settings=told))
+    parts = tuple(path for path in files if path.name not in (CHECKPOINT, SAFETENSORS))
+    for way, in_turn in (("torch_children", False), ("torch_children_in_turn", True)):
+        if starts:
+            settings = {"children": len(starts), "in_turn": in_turn}
+            found.append(replace(whole, way=way, files=parts, settings=settings))
     return found
 
 

@@ -1,6 +1,6 @@
-"""The figures of papers, made again on simulated clusters, with the papers' claims beside them."""
+"""The figures of papers, made again by simulation or measurement, their claims beside ours."""
 
-from partita.reproduce import distredge
+from partita.reproduce import distredge, loading
 from partita.reproduce.bench import Bench
 from partita.reproduce.cache import ResultCache
 from partita.reproduce.figure import (
@@ -8,14 +8,16 @@ from partita.reproduce.figure import (
     Claim,
     Drawn,
     Figure,
+    Paper,
     Table,
     find_figures,
+    find_paper,
     paper_names,
 )
 from partita.reproduce.study import Case, Outcome, Series, Study
 
 #: Importing a paper's package registers its figures.
-_PAPERS = (distredge,)
+_PAPERS = (distredge, loading)
 
 __all__ = [
     "Bench",
@@ -25,10 +27,12 @@ __all__ = [
     "Drawn",
     "Figure",
     "Outcome",
+    "Paper",
     "ResultCache",
     "Series",
     "Study",
     "Table",
     "find_figures",
+    "find_paper",
     "paper_names",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from partita.cluster import Cluster, dump_cluster, load_cluster
 from partita.cost import CostModel, CostOptions
@@ -17,6 +18,7 @@ from partita.scenarios import PREFIX
 from partita.simulation import simulate
 from partita.zoo import build_model
 
+Build = Callable[[str], Any]
 Advance = Callable[[str], None]
 #: Methods that draw at random: each is run once per seed.
 RANDOMISED = ("distredge", "distredge_published")
@@ -32,6 +34,7 @@ class Bench:
         cache: Where results are kept.
         advance: Called with what is measured next.
         load_model: Returns a model's graph by name.
+        build: Returns a model as ONNX by name, for what runs engines; the zoo's by default.
     """
 
     def __init__(
@@ -41,11 +44,13 @@ class Bench:
         cache: ResultCache | None = None,
         advance: Advance | None = None,
         load_model: Callable[[str], Graph] | None = None,
+        build: Build = build_model,
     ) -> None:
         self.study = study
         self.cache = cache or ResultCache(None)
         self.advance = advance or (lambda what: None)
         self.graph = lru_cache(maxsize=2)(load_model or load_zoo_graph)
+        self.build = build
         self.cost = lru_cache(maxsize=4)(self._price)
 
     def _price(self, scenario: str, model: str) -> CostModel:

@@ -30,25 +30,27 @@ class Table:
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing that the paper says, beside what our simulation says of it.
+    """One thing that the paper says, beside what our numbers say of it.
 
     Attributes:
         subject: Of what: the method, or the part of it.
         paper: The claim, in the paper's measure.
         ours: The same from our numbers.
         holds: Whether ours bears it out.
+        source: What our numbers are from.
     """
 
     subject: str
     paper: str
     ours: str
     holds: bool
+    source: Literal["simulation", "measurement"] = "simulation"
 
     @property
     def sentence(self) -> str:
         """Return the finding as a plain sentence."""
         verdict = "bears out" if self.holds else "does not bear out"
-        return f'{self.subject}: our simulation {verdict} "{self.paper}"; it gives {self.ours}.'
+        return f'{self.subject}: our {self.source} {verdict} "{self.paper}"; it gives {self.ours}.'
 
 
 @dataclass(frozen=True)
@@ -92,18 +94,38 @@ Make = Callable[[Bench], Drawn]
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper that can be made again."""
+    """A figure or a table of a paper that can be made again."""
 
     number: int
     title: str
     make: Make
 
 
-_FIGURES: dict[str, dict[int, Figure]] = {}
+@dataclass(frozen=True)
+class Paper:
+    """A paper of which figures can be made again.
+
+    Attributes:
+        name: What is typed.
+        heeds: What the command's flags can change, by the names of their parameters.
+        kind: What its numbers count: figures, or tables.
+    """
+
+    name: str
+    heeds: tuple[str, ...]
+    kind: Literal["figure", "table"] = "figure"
+
+    @property
+    def figures(self) -> Mapping[int, Figure]:
+        """What can be made, by number."""
+        return _FIGURES[self]
 
 
-def figure(paper: str, number: int, title: str) -> Callable[[Make], Make]:
-    """Add a function that makes a paper's figure."""
+_FIGURES: dict[Paper, dict[int, Figure]] = {}
+
+
+def figure(paper: Paper, number: int, title: str) -> Callable[[Make], Make]:
+    """Add a function that makes a paper's figure, or its table."""
 
     def add(make: Make) -> Make:
         _FIGURES.setdefault(paper, {})[number] = Figure(number, title, make)
@@ -114,24 +136,36 @@ def figure(paper: str, number: int, title: str) -> Callable[[Make], Make]:
 
 def paper_names() -> tuple[str, ...]:
     """Return the papers of which figures can be made."""
-    return tuple(sorted(_FIGURES))
+    return tuple(sorted(paper.name for paper in _FIGURES))
 
 
-def find_figures(paper: str, numbers: Sequence[int] = ()) -> list[Figure]:
+def find_paper(name: str) -> Paper:
+    """Return a paper by its name.
+
+    Raises:
+        InputError: It is unknown.
+    """
+    for paper in _FIGURES:
+        if paper.name == name:
+            return paper
+    allowed = ", ".join(paper_names())
+    raise InputError(f"Paper '{name}' is unknown; allowed: {allowed}.", subject=name)
+
+
+def find_figures(name: str, numbers: Sequence[int] = ()) -> list[Figure]:
     """Return a paper's figures in order; all without numbers.
 
     Raises:
         InputError: The paper is unknown, or has no such figure here.
     """
-    known = _FIGURES.get(paper)
-    if known is None:
-        allowed = ", ".join(paper_names())
-        raise InputError(f"Paper '{paper}' is unknown; allowed: {allowed}.", subject=paper)
+    paper = find_paper(name)
+    known = paper.figures
     for number in numbers:
         if number not in known:
             allowed = ", ".join(str(each) for each in sorted(known))
             raise InputError(
-                f"Figure {number} of '{paper}' is not reproduced; allowed: {allowed}.",
+                f"{paper.kind.capitalize()} {number} of '{name}' is not reproduced; allowed:"
+                f" {allowed}.",
                 subject=str(number),
             )
     return [known[number] for number in sorted(set(numbers) or known)]

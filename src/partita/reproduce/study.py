@@ -17,7 +17,7 @@ class Study:
     """How thoroughly figures are reproduced.
 
     Attributes:
-        models: For the figures that compare models; the others take VGG-16, as the paper does.
+        models: For the figures that compare models; those of the paper when empty.
         seeds: Each randomised method is run once with each.
         episodes: Of the learning methods' training; None for each method's own.
         images: Stream that images per second are measured over.
@@ -25,6 +25,8 @@ class Study:
         precision: Number format that devices compute in, where they can.
         wire: Wire format of all tensors of single precision; same for all methods.
         repeats: Runs per value where the paper repeats a draw (50 there).
+        trials: Processes that load each model in each way, where loading is measured.
+        cold: Whether models are dropped from the page cache before each of them.
     """
 
     models: tuple[str, ...] = ()
@@ -35,6 +37,8 @@ class Study:
     precision: str = "float16"
     wire: str = "float16"
     repeats: int = 50
+    trials: int = 10
+    cold: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from partita.errors import InputError
+from partita.reproduce.figure import Paper
 from partita.reproduce.study import Study
 from partita.zoo import ZOO
 
-PAPER = "distredge"
+PAPER = Paper("distredge", ("models", "seeds", "episodes", "budget", "images", "repeats", "cache"))
 MAIN_MODEL = "vgg16"
 #: The models of Figures 9 and 10, in the paper's order.
 MODELS = (

@@ -1,0 +1,256 @@
+"""From file to first answer: every way to ship a model, in processes of their own, in turns.
+
+    python -m benchmarks.loading [--models NAME...] [--trials N] [--threads N] [--quick] [--json]
+
+Each model is shipped plain, in ONNX Runtime's own format, with its weights beside it, optimised
+beforehand, as a bundle, and as PyTorch's checkpoints; bundles are cut where ``choose_division``
+says for the blocks as measured. The floor is what a way can hardly be below: the longer of copying
+all of the bundle's bytes once and one run of a model that is loaded. *Cold* drops the model's own
+files from the page cache; libraries stay there. A ladder says which part of the gain comes from
+where. The paper's six models and the two VGGs take more than an hour on two cores. ``--quick`` is
+for trying this script: small models, few trials, no figures to quote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import geometric_mean
+
+from benchmarks.harness import Row, make_parser, report, say
+from partita.loading.ahead import ReadAhead
+from partita.loading.stand import Conditions, Stand, available
+from partita.loading.trials import Trial, forget, read_once_s
+from partita.reproduce.loading.published import TABLE_2, TITLES
+from partita.zoo import ZOO, build_model
+
+LARGE, SIX = ("vgg16", "vgg19"), tuple(TITLES)
+QUICK_MODELS, QUICK_SIZE, QUICK_TRIALS = ("mobilenet_v1", "squeezenet"), 64, 2
+SINGLE = (
+    *("plain", "ort_format", "external", "external_no_prepack"),
+    *("optimised_prepack", "optimised"),
+)
+WAYS = (*SINGLE, "bundle_no_ahead", "bundle")
+PYTORCH = ("torch_load", "torch_mmap", "torch_safetensors", "torch_children")
+IN_TURN = "torch_children_in_turn"
+#: What each step adds to the one before.
+LADDER = {
+    "plain": "",
+    "external": "weights outside, mapped",
+    "optimised_prepack": "optimised beforehand",
+    "optimised": "no prepacking",
+    "bundle_no_ahead": "child models",
+    "bundle": "read-ahead",
+}
+#: Children of PyTorch's checkpoints, where the paper has none.
+CHILDREN = 4
+LARGE_BYTES = 100e6
+#: Gains over the peer that are wanted, and what a bundle may take over its peer.
+LARGE_GAIN, SIX_GAIN, COLD_GAIN, BEST_GAIN = 8.0, 3.0, 4.0, 1.15
+CALL_GAIN, START_GAIN = 2.5, 3.0
+FLOOR_LARGE, FLOOR_SMALL, STEADY, MEMORY = 1.25, 1.5, 1.03, 1.1
+
+State = Mapping[str, Trial]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was measured of a model.
+
+    Attributes:
+        size_bytes: Of its plain file.
+        warm: Medians by way, PyTorch's with them.
+        cold: The same of files that are on disk alone, without PyTorch's.
+        reads_s: Reading the bundle once, warm and cold.
+        children: Of the bundle.
+    """
+
+    size_bytes: int
+    warm: State
+    cold: State
+    reads_s: tuple[float, float]
+    children: int
+
+    def floor_s(self, *, cold: bool) -> float:
+        """Return the seconds before which a first answer can hardly be there."""
+        return max(self.reads_s[cold], self.warm["plain"].steady_s)
+
+    def gain(self, way: str, other: str, *, cold: bool = False) -> float:
+        """Return how many times sooner a way answers than another."""
+        found = self.cold if cold else self.warm
+        return found[other].answered_s / found[way].answered_s
+
+
+def measure(name: str, conditions: Conditions, size: int | None) -> Found:
+    """Return what was measured of a model of the zoo."""
+    starts = tuple(TABLE_2.get(name, {}).values())
+    say(f"{name}: blocks are measured, files written")
+    with Stand(build_model(name, size=size), conditions, starts) as stand:
+        stand.starts = starts or stand.balance(CHILDREN)
+        torch = available((*PYTORCH, IN_TURN))
+        warm = stand.measure((*WAYS, *torch))
+        say(f"{name}: warm {describe(warm)}")
+        cold = stand.measure(WAYS, cold=True)
+        say(f"{name}: cold {describe(cold)}")
+        return Found(
+            stand.ship("plain").size_bytes,
+            warm,
+            cold,
+            read_bundle(stand, conditions.trials),
+            len(stand.choice.ends),
+        )
+
+
+def read_bundle(stand: Stand, trials: int) -> tuple[float, float]:
+    """Return the seconds to read the bundle's files once, warm and cold.
+
+    Cold, the system is asked for all of them ahead: one small read after the other is no floor.
+    """
+    files = stand.ship("bundle").files
+    warm, cold = [], []
+    for _ in range(trials):
+        read_once_s(files)
+        warm.append(read_once_s(files))
+        forget(files)
+        ahead = ReadAhead([(path, path.stat().st_size) for path in files])
+        cold.append(read_once_s(files))
+        ahead.close()
+    return statistics.median(warm), statistics.median(cold)
+
+
+def describe(found: State) -> str:
+    return ", ".join(f"{way} {1e3 * one.answered_s:.0f}" for way, one in found.items()) + " ms"
+
+
+def gain_row(case: str, ours_s: float, peer_s: float, least: float | None = None) -> Row:
+    """Return the row of a time to the first answer, and how many times sooner it is."""
+    ratio = peer_s / ours_s
+    target = {None: "", 1.0: "never later"}.get(least, f">= {least}x sooner")
+    met = None if least is None else ratio >= least
+    return Row(case, "ms", 1e3 * ours_s, 1e3 * peer_s, ratio, target, met)
+
+
+def mean_row(case: str, gains: Sequence[float], least: float) -> Row:
+    """Return the row of a geometric mean over models."""
+    mean = geometric_mean(gains)
+    return Row(case, "x", mean, None, mean, f">= {least:g}x", mean >= least)
+
+
+def within_row(case: str, unit: str, pair: tuple[float, float], most: float) -> Row:
+    """Return the row of what may be so many times the peer's at most."""
+    ratio = pair[0] / pair[1]
+    return Row(case, unit, *pair, ratio, f"<= {most:g}x", ratio <= most)
+
+
+def list_model(name: str, found: Found) -> Iterator[Row]:
+    """Yield a model's rows against its plain file and the floor."""
+    warm, cold = found.warm, found.cold
+    told = f"{name} ({found.size_bytes / 1e6:.0f} MB, {found.children} children)"
+    least = LARGE_GAIN if name in LARGE else None
+    yield gain_row(f"{told}, warm", warm["bundle"].answered_s, warm["plain"].answered_s, least)
+    most = FLOOR_LARGE if found.size_bytes > LARGE_BYTES else FLOOR_SMALL
+    pair = (1e3 * warm["bundle"].answered_s, 1e3 * found.floor_s(cold=False))
+    yield within_row(f"{name}, warm, against the floor", "ms", pair, most)
+    yield gain_row(f"{name}, cold", cold["bundle"].answered_s, cold["plain"].answered_s)
+    best = min(SINGLE, key=lambda way: cold[way].answered_s)
+    case = f"{name}, cold, against the best session ({best})"
+    yield gain_row(case, cold["bundle"].answered_s, cold[best].answered_s, 1.0)
+    pair = (1e3 * cold["bundle"].answered_s, 1e3 * found.floor_s(cold=True))
+    yield Row(f"{name}, cold, against the floor", "ms", *pair, pair[0] / pair[1], "", None)
+    pair = (1e3 * warm["bundle"].steady_s, 1e3 * warm["plain"].steady_s)
+    yield within_row(f"{name}, later answers", "ms", pair, STEADY)
+    pair = (warm["bundle"].peak_bytes / 1e6, warm["plain"].peak_bytes / 1e6)
+    yield within_row(f"{name}, peak memory", "MB", pair, MEMORY)
+
+
+def list_pytorch(name: str, found: Found) -> Iterator[Row]:
+    """Yield a model's rows against PyTorch, and its checkpoints' own gains."""
+    warm = found.warm
+    whole, bundle = warm["torch_load"], warm["bundle"]
+    yield gain_row(f"{name}, PyTorch, from the call", bundle.answered_s, whole.answered_s)
+    case = f"{name}, PyTorch, from process start"
+    yield gain_row(case, bundle.from_start_s, whole.from_start_s)
+    for way in PYTORCH[1:]:
+        if way in warm:
+            extra = ""
+            if way == "torch_children":
+                extra = f" (bound {warm[IN_TURN].speedup_bound:.2f}x)"
+            words = f"{way.replace('_', ' ')} against torch load{extra}"
+            yield gain_row(f"{name}, {words}", warm[way].answered_s, whole.answered_s)
+
+
+def list_means(found: Mapping[str, Found]) -> Iterator[Row]:
+    """Yield what is wanted of all models together."""
+    six = [one.gain("bundle", "plain") for name, one in found.items() if name in SIX]
+    if six:
+        yield mean_row(f"mean of {len(six)} models, warm", six, SIX_GAIN)
+    cold = [one.gain("bundle", "plain", cold=True) for one in found.values()]
+    yield mean_row(f"mean of all {len(cold)}, cold", cold, COLD_GAIN)
+    best = [
+        min(one.cold[way].answered_s for way in SINGLE) / one.cold["bundle"].answered_s
+        for one in found.values()
+    ]
+    yield mean_row("mean of all, cold, against the best session", best, BEST_GAIN)
+    pairs = [
+        (one.warm["torch_load"], one.warm["bundle"])
+        for one in found.values()
+        if "torch_load" in one.warm
+    ]
+    if pairs:
+        called = [whole.answered_s / ours.answered_s for whole, ours in pairs]
+        started = [whole.from_start_s / ours.from_start_s for whole, ours in pairs]
+        yield mean_row("mean of all, PyTorch, from the call", called, CALL_GAIN)
+        yield mean_row("mean of all, PyTorch, from process start", started, START_GAIN)
+
+
+def list_ladder(found: Mapping[str, Found]) -> Iterator[Row]:
+    """Yield what each step gains over the one before: ratio; ours and peer are over plain."""
+    groups = {"VGGs": LARGE, "others": SIX}
+    for title, names in groups.items():
+        chosen = [one for name, one in found.items() if name in names]
+        for cold in (False, True) if chosen else ():
+            gains = {
+                way: geometric_mean([one.gain(way, "plain", cold=cold) for one in chosen])
+                for way in LADDER
+            }
+            for before, way in pairwise(LADDER):
+                case = f"ladder, {title}, {'cold' if cold else 'warm'}: {LADDER[way]}"
+                step = gains[way] / gains[before]
+                yield Row(case, "x", gains[way], gains[before], step, "", None)
+
+
+def list_rows(found: Mapping[str, Found]) -> list[Row]:
+    """Return all rows of what was measured."""
+    rows: list[Row] = []
+    for name, one in found.items():
+        rows += list_model(name, one)
+    for name, one in found.items():
+        rows += list_pytorch(name, one) if "torch_load" in one.warm else ()
+    return [*rows, *list_means(found), *list_ladder(found)]
+
+
+def main() -> int:
+    parser = make_parser(__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--models", nargs="+", choices=tuple(ZOO), metavar="NAME")
+    parser.add_argument("--trials", type=int, default=10, help="processes per way; 10")
+    parser.add_argument("--threads", type=int, default=min(4, os.cpu_count() or 1))
+    parser.add_argument("--quick", action="store_true", help="small models, few trials")
+    args = parser.parse_args()
+    names: Sequence[str] = args.models or (*LARGE, *SIX)
+    conditions, size = Conditions(args.threads, args.trials), None
+    if args.quick:
+        names, size = args.models or QUICK_MODELS, QUICK_SIZE
+        conditions = Conditions(args.threads, QUICK_TRIALS, repeats=1)
+    found = {name: measure(name, conditions, size) for name in names}
+    told = {"threads": conditions.threads, "trials": conditions.trials}
+    return report(list_rows(found), as_json=args.json, notes=told)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Table 3: PyTorch's checkpoints, whole and as the paper's children, and a bundle beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from statistics import median
+
+from partita.errors import InputError
+from partita.loading.stand import available
+from partita.loading.trials import Trial
+from partita.reproduce.bench import Bench
+from partita.reproduce.figure import Cell, Drawn, Table, figure
+from partita.reproduce.loading.published import PAPER, TABLE_2, TABLE_3, TITLES, chosen_models
+from partita.reproduce.loading.setting import (
+    Gains,
+    Medians,
+    bound_by,
+    claim_gain,
+    draw_nothing,
+    name_impossible,
+    open_stand,
+    state,
+    time_chart,
+    time_table,
+    weight_bytes,
+)
+
+WAYS = {
+    "torch_load": "torch.load",
+    "torch_mmap": "torch.load, mmap",
+    "torch_safetensors": "Safetensors",
+    "torch_children": "children, at the same time",
+    "torch_children_in_turn": "children, in turn",
+    "bundle": "bundle",
+}
+_HEADS = (
+    *("model", "children", "paper: whole, s", "paper: children, s", "paper: gain", "its bound"),
+    *("whole, s", "children, s", "gain", "same time/in turn", "bound"),
+)
+
+
+@figure(PAPER, 3, "PyTorch")
+def make_pytorch(bench: Bench) -> Drawn:
+    """Checkpoints of whole models against the paper's children, and bundles."""
+    models = chosen_models(bench.study.models, list(TABLE_3))
+    if not models:
+        return draw_nothing(3, TABLE_3)
+    check_pytorch()
+    found, bounds = {}, {}
+    for model in models:
+        starts = list(TABLE_2[model].values())
+        with open_stand(bench, model, starts) as stand:
+            found[model] = stand.measure(available(tuple(WAYS)))
+            bounds[model] = bound_by(weight_bytes(stand.model, starts))
+    return draw_pytorch(found, bounds, state(bench))
+
+
+def draw_pytorch(found: Medians, bounds: Mapping[str, float], here: str) -> Drawn:
+    """Return the table of what was measured, in which state, and of what is possible by size."""
+    rows = tuple(_row(model, one, bounds[model]) for model, one in found.items())
+    table = Table(f"Table 3: until all is loaded ({here})", _HEADS, rows)
+    title = f"Table 3: from the call to the first answer ({here})"
+    tables = (
+        table,
+        time_table(f"{title}, ms", found, WAYS, "answered_s"),
+        time_table("Table 3: from the process's start, ms", found, WAYS, "from_start_s"),
+    )
+    claims = tuple(claim_gain(model, TABLE_3[model], _gains(one)) for model, one in found.items())
+    notes = (
+        *name_impossible({model: TABLE_3[model] for model in found}, bounds),
+        *(_say_bundle(model, one) for model, one in found.items()),
+        "The paper's machine has a GPU, this measurement uses the processor. Loading by PyTorch is"
+        " the checkpoint and the modules that take it, without values drawn for them before. Bound:"
+        " all children's load times, each alone, over the longest.",
+    )
+    return Drawn(3, "Table 3", tables, claims, (time_chart(title, found, WAYS),), notes)
+
+
+def check_pytorch() -> None:
+    """Return where PyTorch is installed.
+
+    Raises:
+        InputError: It is not; says how it is.
+    """
+    if find_spec("torch") is None:
+        raise InputError(
+            "Tables 2 and 3 of 'loading' need 'torch', which is not installed. Install it with: pip"
+            " install 'partita[train]'",
+            subject="torch",
+        )
+
+
+def _row(model: str, one: Mapping[str, Trial], bound: float) -> tuple[Cell, ...]:
+    paper = TABLE_3[model]
+    gains = _gains(one)
+    return (
+        *(TITLES[model], paper.count),
+        *(median(paper.whole_s), median(paper.children_s), paper.gain, bound),
+        *(one["torch_load"].loaded_s, one["torch_children"].loaded_s),
+        *(gains.loads, gains.together, gains.bound),
+    )
+
+
+def _gains(one: Mapping[str, Trial]) -> Gains:
+    return Gains.of(one["torch_load"], one["torch_children"], one["torch_children_in_turn"])
+
+
+def _say_bundle(model: str, one: Mapping[str, Trial]) -> str:
+    whole, bundle = one["torch_load"], one["bundle"]
+    called = whole.answered_s / bundle.answered_s
+    started = whole.from_start_s / bundle.from_start_s
+    return (
+        f"{TITLES[model]}: from the call to the first answer the bundle is {called:.2f}x as fast as"
+        f" torch.load, from the process's start {started:.2f}x."
+    )
