@@ -45,6 +45,10 @@ def _register_split(app: typer.Typer) -> None:
         cold: Annotated[
             bool, typer.Option("--cold", help="Choose for weights that are not in memory.")
         ] = False,
+        measure: Annotated[
+            bool,
+            typer.Option("--measure", help="Let what learns really load children; takes minutes."),
+        ] = False,
         children: Annotated[
             int | None,
             typer.Option(
@@ -80,9 +84,11 @@ def _register_split(app: typer.Typer) -> None:
         from partita.loading import Division, balanced_ends, write_bundle
 
         if ends is not None:
-            refuse_given(context, ("children", "method", "cold"), "does not go with --ends")
+            refuse_given(
+                context, ("children", "method", "cold", "measure"), "does not go with --ends"
+            )
         if children is not None:
-            refuse_given(context, ("method", "cold"), "does not go with --children")
+            refuse_given(context, ("method", "cold", "measure"), "does not go with --children")
         graph = read_graph(model, shape)
         choice = None
         if ends is not None:
@@ -91,6 +97,7 @@ def _register_split(app: typer.Typer) -> None:
             chosen = balanced_ends(graph, children)
         else:
             wishes = {"method": method, "loaders": loaders, "cold": cold, "seed": seed}
+            wishes["real_rewards"] = measure
             choice = choose_ends(graph, wishes, threads, trainable or ())
             chosen = choice.ends
         divisions = [
@@ -185,12 +192,17 @@ def parse_ends(text: str) -> tuple[int, ...]:
 def choose_ends(graph: Any, wishes: dict[str, Any], threads: int, trainable: Any) -> Any:
     """Measure the model's blocks on this machine and return where to cut it."""
     from partita.cli.output import progress_bar
-    from partita.loading import check_method, choose_division, measure_blocks
+    from partita.loading import Tryout, check_method, choose_division, measure_blocks
 
     check_method(wishes["method"])
     with progress_bar("measuring blocks") as advance:
         profile = measure_blocks(graph, threads=threads, trainable=trainable, progress=advance)
-    return choose_division(profile, **wishes)
+    told = {"loaders": wishes["loaders"], "cold": wishes["cold"]}
+    with (
+        progress_bar("trying children") as advance,
+        Tryout(graph, profile, **told, progress=advance) as tryout,
+    ):
+        return choose_division(profile, **wishes, tryout=tryout)
 
 
 def add_choice(reply: Any, choice: Any) -> None:
@@ -200,11 +212,16 @@ def add_choice(reply: Any, choice: Any) -> None:
     from partita.units import format_seconds
 
     rows = [
-        (one.method, str(one.children), format_seconds(one.makespan_s), f"{one.gap:+.1%}")
+        (
+            one.method,
+            str(one.children),
+            format_seconds(one.makespan_s),
+            f"{one.gap:+.1%}",
+            format_seconds(one.time_s),
+        )
         for one in choice.found
     ]
-    rows.append(("one child", "1", format_seconds(choice.whole_s), ""))
-    columns = ("method", "children", "first answer, predicted", "above the optimum")
+    columns = ("method", "children", "first answer: predicted", "above optimum", "measured")
     reply.shown.insert(0, draw_table(TableData("Where to cut", columns, tuple(rows))))
     reply.payload["choice"] = {
         "ends": list(choice.ends),
@@ -212,7 +229,7 @@ def add_choice(reply: Any, choice: Any) -> None:
         "speedup_bound": choice.speedup_bound,
         "found": [
             {"method": one.method, "children": one.children}
-            | {"makespan_s": one.makespan_s, "gap": one.gap}
+            | {"makespan_s": one.makespan_s, "gap": one.gap, "measured_s": one.measured_s}
             for one in choice.found
         ],
     }

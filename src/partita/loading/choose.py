@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -10,7 +11,7 @@ from partita.errors import BundleError
 from partita.loading.blocks import BlockProfile
 from partita.loading.makespan import Problem
 from partita.loading.optimum import Found, find_balanced, find_optimum
-from partita.loading.qlearning import LearnOptions, learn_division
+from partita.loading.qlearning import LearnOptions, Measure, learn_division
 
 if TYPE_CHECKING:
     from partita.loading.tryout import Tryout
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 Method = Literal["best", "qlearning", "sarsa", "optimum", "balanced"]
 #: Children that are thought of where a machine has few threads.
 _LEAST_MOST = 8
+#: Times that differ by less are equal.
+_NOISE = 1.03
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ def choose_division(
     most_children: int | None = None,
     seed: int = 0,
     tryout: Tryout | None = None,
+    real_rewards: bool = False,
 ) -> Choice:
     """Return where to cut a model, by the time until the last child has answered.
 
@@ -67,9 +71,10 @@ def choose_division(
         most_children: The largest number of children; by default 8, or twice the processor's
             threads, or what the model can be divided into.
         seed: Of what is drawn.
-        tryout: Really loads children for the rewards of what learns, and in the end what each
-            method found and the model as one child: the fastest of them is chosen. By default
-            all times are simulated.
+        tryout: Really loads what each method found, and the model as one child: the fastest of
+            them is chosen, of those within the noise the one of fewest children. By default all
+            times are simulated.
+        real_rewards: Whether what learns is rewarded for children that ``tryout`` really loads.
 
     Raises:
         BundleError: The method is unknown, or the model cannot be divided into so many.
@@ -79,14 +84,17 @@ def choose_division(
     if most_children is None:
         usual = max(_LEAST_MOST, 2 * (os.cpu_count() or 1))
         most_children = min(usual, problem.most_children)
-    answers = _ask(problem, method, most_children, seed, tryout)
+    measure = tryout.load_s if tryout is not None and real_rewards else None
+    answers = _ask(problem, method, most_children, seed, measure)
     whole_s = problem.simulate((problem.size,)).makespan_s
+    found = tuple(sorted(answers, key=lambda one: (one.makespan_s, one.children)))
     if tryout is not None:
         gap = whole_s / max(min(one.makespan_s for one in answers), 1e-12) - 1
         answers.append(Found("one child", (problem.size,), whole_s, gap))
         times = tryout.answer_s([one.ends for one in answers])
-        answers = [replace(one, measured_s=took) for one, took in zip(answers, times, strict=True)]
-    found = tuple(sorted(answers, key=lambda one: (one.time_s, one.children)))
+        found = _rank(
+            [replace(one, measured_s=took) for one, took in zip(answers, times, strict=True)]
+        )
     chosen, second = found[0], found[min(1, len(found) - 1)]
     return Choice(
         ends=profile.layer_ends(chosen.ends),
@@ -109,11 +117,21 @@ def check_method(method: str) -> None:
         raise BundleError(f"Method '{method}' is unknown; allowed: {allowed}.", subject=method)
 
 
+def _rank(answers: Sequence[Found]) -> tuple[Found, ...]:
+    """Return what was measured, the best first: the fewest children of those about as fast."""
+    least = min(one.time_s for one in answers)
+
+    def key(one: Found) -> tuple[bool, float, float]:
+        is_slower = one.time_s > least * _NOISE
+        return is_slower, one.time_s if is_slower else one.children, one.time_s
+
+    return tuple(sorted(answers, key=key))
+
+
 def _ask(
-    problem: Problem, method: Method, most_children: int, seed: int, tryout: Tryout | None
+    problem: Problem, method: Method, most_children: int, seed: int, measure: Measure | None
 ) -> list[Found]:
     """Return what the method finds; ``best`` is two methods."""
-    measure = None if tryout is None else tryout.load_s
     if method in ("qlearning", "sarsa"):
         options = LearnOptions(method, seed=seed)
         return [learn_division(problem, most_children, options, measure=measure)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import onnxruntime as ort
@@ -130,6 +130,15 @@ class Manifest(msgspec.Struct, frozen=True):
     hash: str = ""
 
 
+class _Head(msgspec.Struct):
+    schema: Any = None
+
+
+# Made once, with the module: making one takes longer than what it then does.
+_HEAD, _DECODER = msgspec.json.Decoder(_Head), msgspec.json.Decoder(Manifest)
+_ENCODER = msgspec.json.Encoder(order="sorted")
+
+
 def engine_name() -> str:
     """Return name and version of the engine that runs here."""
     return f"onnxruntime {ort.__version__}"
@@ -148,12 +157,12 @@ def processor_signature() -> str:
 def dump_manifest(manifest: Manifest) -> bytes:
     """Return the manifest's file, with its hash."""
     whole = msgspec.structs.replace(manifest, hash=_hash(manifest))
-    return msgspec.json.format(msgspec.json.encode(whole, order="sorted"), indent=1) + b"\n"
+    return msgspec.json.format(_ENCODER.encode(whole), indent=1) + b"\n"
 
 
 def _hash(manifest: Manifest) -> str:
     bare = msgspec.structs.replace(manifest, hash="")
-    return hashlib.sha256(msgspec.json.encode(bare, order="sorted")).hexdigest()
+    return hashlib.sha256(_ENCODER.encode(bare)).hexdigest()
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -170,14 +179,13 @@ def read_manifest(folder: Path) -> Manifest:
             f"Bundle '{folder}' has no readable {MANIFEST}: {error.strerror}.", subject=str(folder)
         ) from None
     try:
-        head = msgspec.json.decode(data)
-        version = head.get("schema") if isinstance(head, dict) else None
+        version = _HEAD.decode(data).schema
         if version != SCHEMA:
             raise BundleError(
                 f"{path}, key 'schema': got {version}, this version of Partita reads {SCHEMA}.",
                 subject=str(path),
             )
-        manifest = msgspec.json.decode(data, type=Manifest)
+        manifest = _DECODER.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BundleError(
             f"{path} is no manifest of a bundle: {error}.", subject=str(path)

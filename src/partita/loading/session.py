@@ -120,7 +120,6 @@ class BundleSession:
         self._folder = folder
         self._threads = threads
         check_files(folder, scheme)
-        self._ahead = ReadAhead(_weights_of(folder, scheme)) if read_ahead else None
         program = scheme.program.devices[0]
         self._machine = Machine(program, (), 1, loaders=loaders)
         self._steps = {step.id: step for step in program.steps}
@@ -142,9 +141,13 @@ class BundleSession:
         self._loading: list[threading.Thread] = []
         with self._change:
             self._act(self._machine.begin())
+        # From here on children load; starting threads takes time, too.
+        self._ahead = ReadAhead(_weights_of(folder, scheme)) if read_ahead else None
+        self._may_verify = threading.Event()
         self._verifier: threading.Thread | None = None
         if verify:
             self._verifier = threading.Thread(target=self._verify, name="verify", daemon=True)
+            self._verifier.start()
 
     @property
     def is_loaded(self) -> bool:
@@ -194,7 +197,7 @@ class BundleSession:
         with self._change:
             while not self._machine.is_loaded and self._error is None:
                 self._change.wait(1.0)
-        self._start_to_verify()
+        self._may_verify.set()
         if self._verifier is not None:
             self._verifier.join()
         if self._error is not None:
@@ -204,6 +207,7 @@ class BundleSession:
         """Let go of everything; may be repeated."""
         with self._change:
             self._is_closed = True
+        self._may_verify.set()
         for thread in self._loading:
             thread.join()
         if self._ahead is not None:
@@ -240,7 +244,7 @@ class BundleSession:
                 start = self._ready.popleft()
             self._do(start)
         self._count += 1
-        self._start_to_verify()
+        self._may_verify.set()
         return self._found
 
     def _do(self, start: Start) -> None:
@@ -322,12 +326,11 @@ class BundleSession:
                 f"Child '{path}' cannot be loaded: {_first(error)}.", subject=str(path)
             ) from None
 
-    def _start_to_verify(self) -> None:
-        """Begin to verify once: after the first answer, which it would hold up."""
-        if self._verifier is not None and self._verifier.ident is None:
-            self._verifier.start()
-
     def _verify(self) -> None:
+        """Verify the weights once: after the first answer, which it would hold up."""
+        self._may_verify.wait()
+        if self._is_closed:
+            return
         error = find_altered_weights(self._folder, self.scheme)
         if error is not None:
             with self._change:

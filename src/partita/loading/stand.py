@@ -22,6 +22,7 @@ from partita.loading.makespan import Problem
 from partita.loading.measure import measure_blocks
 from partita.loading.optimum import balance_loads
 from partita.loading.trials import Trial, answer, middle, run_trials, settle
+from partita.loading.tryout import Tryout
 from partita.loading.ways import WRITERS, Shipped, ship_bundle, ship_children, ship_torch
 
 Array = npt.NDArray[Any]
@@ -116,7 +117,9 @@ class Stand:
     @cached_property
     def choice(self) -> Choice:
         """Where the bundle is cut: as ``partita load split`` does."""
-        return choose_division(self.profile, loaders=1, cold=self.conditions.cold)
+        cold = self.conditions.cold
+        with Tryout(self.graph, self.profile, loaders=1, cold=cold) as tryout:
+            return choose_division(self.profile, loaders=1, cold=cold, tryout=tryout)
 
     def balance(self, count: int) -> list[str]:
         """Return the layers with which ``count`` children begin that load in about equal times.
