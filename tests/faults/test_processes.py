@@ -19,7 +19,7 @@ from tests.worker.tiny import expected_chain, random_inputs, tiny_chain
 from partita.cluster import Cluster, Device
 from partita.errors import RunError
 from partita.lab import Lab, LabOptions, start_lab
-from partita.leader import deploy
+from partita.leader import deploy, measure_link
 
 pytestmark = pytest.mark.slow
 
@@ -77,6 +77,22 @@ def test_the_rest_finishes_a_run(lab: Lab, strike: Callable[[Lab, str], None]) -
         assert len(session.report().latencies_s) == len(inputs)
     for given, got in zip(inputs, outputs, strict=True):
         np.testing.assert_array_equal(got, expected_chain(tiny.program, given["input"]))
+
+
+@pytest.mark.parametrize("victim", ["d1", "d0"], ids=["receiver", "sender"])
+def test_timing_messages_ends_when_a_worker_is_killed(lab: Lab, victim: str) -> None:
+    """Neither a message that nobody takes nor one that nobody sends is waited for."""
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(measure_link, lab.endpoint, "d0", "d1", (0,), repeats=100_000)
+        time.sleep(0.3)
+        struck_s = time.monotonic()
+        lab.kill(victim)
+        with pytest.raises(RunError, match=f"'{victim}' was lost"):
+            answer.result(20)
+        assert time.monotonic() - struck_s < _WITHIN_S
+        with pytest.raises(RunError, match=f"'{victim}'"):
+            measure_link(lab.endpoint, "d0", "d1", (0,))
+        assert time.monotonic() - struck_s < 2 * _WITHIN_S
 
 
 def test_no_worker_outlives_a_lab(store: Path) -> None:

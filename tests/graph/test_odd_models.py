@@ -232,3 +232,28 @@ def test_an_extent_of_nothing_is_free() -> None:
     with pytest.raises(ModelError, match="cannot have shape 0x3x8x8: the model says dim0x3x8x8"):
         load_graph(model, shapes={"x": (0, 3, 8, 8)})
     assert load_graph(model, shapes={"x": (2, 3, 8, 8)}).tensors["y"].shape == (2, 4, 8, 8)
+
+
+def test_types_that_do_not_go_together_are_refused() -> None:
+    """What no engine would run is refused when it is read."""
+    model = model_of([conv("x", "w", "y"), node("Add", ["y", "k"], ["z"])], [IMAGE], WEIGHT)
+    model.graph.output.append(value("z", [1, 4, 8, 8]))
+    model.graph.initializer.append(numpy_helper.from_array(np.arange(8), "k"))
+    with pytest.raises(ModelError, match=r"cannot run: Type Error: .*Add"):
+        load_graph(model)
+
+
+def test_tensors_that_no_device_holds_are_refused() -> None:
+    """Before anybody goes over their rows one by one."""
+    model = model_of([conv("x", "w", "y")], [value("y", [1, 4, 2**31, 2**31])], WEIGHT)
+    for axis in (2, 3):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_value = 2**31
+    with pytest.raises(ModelError, match=r"Tensor 'x' .* allowed are 1099511627776 elements"):
+        load_graph(model)
+
+
+def test_models_of_nothing_say_so() -> None:
+    """A whole file without nodes or outputs is not called damaged."""
+    model = model_of([conv("x", "w", "y")], [], WEIGHT)
+    with pytest.raises(ModelError, match="has no nodes or no outputs"):
+        load_graph(model)

@@ -14,6 +14,7 @@ from partita.errors import ClusterError
 from partita.graph import Graph, load_graph
 from partita.profile import (
     MeasureOptions,
+    dump_profile,
     load_profile,
     measure_profile,
     save_profile,
@@ -127,6 +128,23 @@ def test_profile_file_round_trip(tmp_path: Path) -> None:
     save_profile(profile, tmp_path / "p.json")
     assert load_profile(tmp_path / "p.json") == profile
     assert [path.name for path in tmp_path.iterdir()] == ["p.json"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"copy_s_per_byte": 0.0', '"copy_s_per_byte": -1'),
+        ('"overhead_s": 0.0', '"overhead_s": 1e300'),
+        ('"factor": 1.0', '"factor": -1'),
+        ('"message_s": 0.0', '"message_s": -0.1'),
+    ],
+)
+def test_figures_that_cannot_be_measured_are_refused(old: str, new: str) -> None:
+    """A time below nothing, or of years, would be planned with."""
+    text = dump_profile(straight_profile(conv_graph())).decode()
+    assert old in text
+    with pytest.raises(ClusterError, match="Expected `float`"):
+        load_profile(text.replace(old, new).encode())
 
 
 @pytest.mark.parametrize(

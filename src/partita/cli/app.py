@@ -85,13 +85,16 @@ _PLAN_MODULES = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL")
 def start() -> int:
     """Run the command line as a process of its own, whose garbage the system takes.
 
-    SIGTERM unwinds it as Ctrl-C does, so that nothing half-written is left.
+    SIGTERM and the end of its terminal unwind it as Ctrl-C does, so that nothing half-written is
+    left.
     """
 
     def leave(number: int, _: object) -> None:
         raise SystemExit(128 + number)
 
-    signal.signal(signal.SIGTERM, leave)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup leaves it ignored
+            signal.signal(number, leave)
     code = main()
     gc.freeze()
     return code

@@ -83,14 +83,18 @@ def choose_planners(names: str) -> list[str]:
     ``all`` leaves out those that only serve small inputs, and those that train for minutes.
 
     Raises:
+        InputError: There is no name.
         PlanError: A name is unknown.
     """
+    from partita.errors import InputError
     from partita.planners import get_planner, planner_names
 
     if names == "all":
         left_out = ("exponential", "training")
         return [name for name in planner_names() if get_planner(name).cost not in left_out]
     chosen = [name.strip() for name in names.split(",") if name.strip()]
+    if not chosen:
+        raise InputError(f"--planners '{names}' names none; allowed: all, or names with commas.")
     for name in chosen:
         get_planner(name)
     return chosen

@@ -31,12 +31,13 @@ def register(app: typer.Typer) -> None:
         debug: DebugOpt = False,
     ) -> int:
         """Read number plates with a detector divided over four unequal emulated devices."""
-        from partita.cli.output import Reply, make_console, print_reply, say
+        from partita.cli.output import Reply, check_folder, make_console, print_reply, say
         from partita.demo.result import DemoOptions, describe_demo
         from partita.demo.run import run_demo
         from partita.demo.save import save_demo
         from partita.demo.show import print_demo
 
+        check_folder(report)
         options = DemoOptions(seed=seed, plates=plates, runs=runs, planner=planner)
         result = run_demo(options, say=say)
         files = save_demo(result, report)

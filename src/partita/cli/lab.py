@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,8 @@ from partita.cli.flags import DebugOpt, JsonOpt
 if TYPE_CHECKING:
     from partita.cluster import Cluster
 
+#: How often the lab looks whether its workers are there.
+_LOOK_S = 0.5
 EXAMPLE = """\
 [cluster]
 name = "lab"
@@ -93,8 +95,6 @@ def register(app: typer.Typer) -> None:
 
 def hold_lab(cluster: Cluster, network: str, output: Path | None, *, as_json: bool) -> int:
     """Run a lab until a signal ends it; ``output`` tells other commands where its workers are."""
-    import threading
-
     from partita.cli.output import Reply, print_reply, say, write_output
     from partita.cluster import dump_cluster
     from partita.lab import LabOptions, start_lab
@@ -125,8 +125,28 @@ def hold_lab(cluster: Cluster, network: str, output: Path | None, *, as_json: bo
             write_output(output, dump_cluster(with_addresses(cluster, running.addresses)).encode())
         print_reply(Reply(payload, [table]), as_json=as_json)
         say("running; Ctrl-C ends it")
-        threading.Event().wait()
-    return 0
+        return watch_workers(running.processes)
+
+
+def watch_workers(processes: Mapping[str, Any]) -> int:
+    """Say when a worker ends; return when none is left.
+
+    Raises:
+        RunError: All have ended.
+    """
+    import time
+
+    from partita.cli.output import say
+    from partita.errors import RunError
+
+    left = dict(processes)
+    while left:
+        time.sleep(_LOOK_S)
+        for name, process in list(left.items()):
+            if process.poll() is not None:
+                say(f"worker '{name}' has ended (exit code {process.returncode})")
+                del left[name]
+    raise RunError("All workers of the lab have ended.")
 
 
 def with_addresses(cluster: Cluster, addresses: Mapping[str, str]) -> Cluster:

@@ -73,15 +73,17 @@ def register(app: typer.Typer) -> None:
         debug: DebugOpt = False,
     ) -> int:
         """Make a paper's figures again, simulated or measured, its claims beside ours."""
-        from partita.cli.output import print_reply
+        from partita.cli.output import check_folder, print_reply
         from partita.reproduce import ResultCache, Study, find_figures, find_paper
 
+        check_folder(output)
+        check_folder(cache)
         chosen = find_paper(paper)
         check_heeded(chosen, context)
         if episodes is not None and episodes < 1:
             raise typer.BadParameter(f"--episodes is {episodes}, must be at least 1")
         study = Study(
-            models=tuple(name.strip() for name in models.split(",") if name.strip()),
+            models=parse_models(models),
             seeds=parse_seeds(seeds),
             episodes=episodes,
             budget_s=budget,
@@ -116,6 +118,24 @@ def check_heeded(paper: Any, context: Any) -> None:
                 f"--{parameter.name} changes nothing of '{paper.name}'; allowed: {heeded}.",
                 subject=f"--{parameter.name}",
             )
+
+
+def parse_models(text: str) -> tuple[str, ...]:
+    """Return the names of a text with commas; none where it is empty.
+
+    Raises:
+        ModelError: The zoo has no such model.
+    """
+    from partita.errors import ModelError
+    from partita.zoo import ZOO
+
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in ZOO:
+            raise ModelError(
+                f"Model '{name}' is not in the zoo, which has: {', '.join(ZOO)}.", subject=name
+            )
+    return names
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:

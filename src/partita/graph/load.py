@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from onnx import helper
 
 from partita.errors import ModelError
 from partita.graph.constants import is_training
 from partita.graph.draft import Draft, Info
+from partita.graph.evaluate import make_session
 from partita.graph.fuse import Wiring, group_nodes
 from partita.graph.graph import Graph
 from partita.graph.layers import make_layers
 from partita.graph.node import wrap_node
 from partita.graph.normalise import normalise
-from partita.graph.read import Shapes, Source, read_draft
+from partita.graph.read import Shapes, Source, first_line, read_draft
 from partita.program import DTYPE_BYTES, TensorSpec
 
 
@@ -39,6 +42,8 @@ def load_graph(source: Source, *, shapes: Shapes | None = None, name: str | None
     wiring = _wire(draft)
     tensors = _describe_tensors(draft)
     refuse_types(draft, tensors)
+    refuse_sizes(draft.name, tensors)
+    refuse_graph(draft)
     refuse_chance(draft)
     layers = make_layers(wiring, _side_by_side(groups), draft.constants, tensors)
     return Graph(
@@ -112,6 +117,42 @@ def refuse_types(draft: Draft, tensors: dict[str, TensorSpec]) -> None:
                 f"Tensor '{spec.name}' is of type {spec.dtype}, allowed: {', '.join(DTYPE_BYTES)}.",
                 subject=spec.name,
             )
+
+
+#: Elements of the largest tensor that can be thought of: four terabytes of them.
+_MOST_ELEMENTS = 2**40
+
+
+def refuse_sizes(model: str, tensors: dict[str, TensorSpec]) -> None:
+    """Raise for a tensor that no device can hold, before anybody counts its rows.
+
+    Raises:
+        ModelError: Names the tensor and its shape.
+    """
+    for spec in tensors.values():
+        if prod(max(0, extent) for extent in spec.shape) > _MOST_ELEMENTS:
+            raise ModelError(
+                f"Tensor '{spec.name}' of model '{model}' has shape"
+                f" {'x'.join(map(str, spec.shape))}, allowed are {_MOST_ELEMENTS} elements.",
+                subject=spec.name,
+            )
+
+
+def refuse_graph(draft: Draft) -> None:
+    """Raise for a graph that the engine finds ill-formed, such as a sum of unlike types.
+
+    Raises:
+        ModelError: With the engine's reason.
+    """
+    try:
+        make_session(draft.to_stripped_model())
+    except Exception as error:  # ONNX Runtime's errors share no narrower class.
+        reason = first_line(error)
+        # Other complaints may be of the weights that are not there.
+        if "Type Error" in reason or "INVALID_GRAPH" in str(error):
+            raise ModelError(
+                f"Model '{draft.name}' cannot run: {reason}.", subject=draft.name
+            ) from None
 
 
 _CHANCE = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from partita.graph.draft import Array, Draft, Info, rename_input, value_info
 Source = str | Path | bytes | onnx.ModelProto
 Shapes = Mapping[str, Sequence[int]]
 
+_CODES = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 #: Oldest version of the standard operators that is understood.
 OLDEST_OPSET = 7
 #: Newest version that the installed ONNX knows.
@@ -85,7 +87,7 @@ def _read_model(source: Source) -> onnx.ModelProto:
         model.ParseFromString(data)
     except Exception:  # What protobuf raises depends on its version.
         model.Clear()
-    if not (model.graph.node and model.graph.output and max(_opsets(model).values(), default=0)):
+    if max(_opsets(model).values(), default=0) < 1:
         why = f"is not a complete ONNX model: {len(data)} bytes without a readable graph"
         raise ModelError(f"'{where}' {why}. Export or copy it again.", subject=where)
     return model
@@ -172,7 +174,7 @@ def _read_tensor(tensor: onnx.TensorProto, folder: Path | None, label: str) -> A
         if not (folder / location).is_file():
             raise ModelError(
                 f"Weight '{tensor.name}' of model '{label}' lies in file '{folder / location}', "
-                "which is missing. Copy it beside the model.",
+                "which is missing or no regular file. Copy it beside the model.",
                 subject=location,
             )
     try:
@@ -281,6 +283,6 @@ def _check_structure(draft: Draft) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text, without a full stop."""
+    """Return the first line of an error's text, without the engine's codes and a full stop."""
     text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0].rstrip(". ")
+    return _CODES.sub("", text.splitlines()[0]).rstrip(". ")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from partita.fabric import Endpoint
+from partita.fabric.base import unreachable
 from partita.worker.messages import Probe, Probed, decode_message, encode_message
 
 _TIMEOUT_S = 120.0
@@ -66,5 +67,7 @@ def measure_rate(endpoint: Endpoint, source: str, target: str, size_bytes: int) 
 
 
 def _probe(endpoint: Endpoint, source: str, order: Probe) -> tuple[float, ...]:
+    if source not in endpoint.peers():  # a call would wait for it to come
+        raise unreachable(source, endpoint.peers())
     answer = endpoint.call(source, "probe", encode_message(order), _TIMEOUT_S)
     return decode_message(answer, Probed).seconds

@@ -86,15 +86,19 @@ def choose_division(
         most_children = min(usual, problem.most_children)
     measure = tryout.load_s if tryout is not None and real_rewards else None
     answers = _ask(problem, method, most_children, seed, measure)
+    return _conclude(profile, problem, answers, tryout)
+
+
+def _conclude(
+    profile: BlockProfile, problem: Problem, answers: list[Found], tryout: Tryout | None
+) -> Choice:
     whole_s = problem.simulate((problem.size,)).makespan_s
-    found = tuple(sorted(answers, key=lambda one: (one.makespan_s, one.children)))
-    if tryout is not None:
+    if tryout is None:
+        found = tuple(sorted(answers, key=lambda one: (one.makespan_s, one.children)))
+    else:
         gap = whole_s / max(min(one.makespan_s for one in answers), 1e-12) - 1
-        answers.append(Found("one child", (problem.size,), whole_s, gap))
-        times = tryout.answer_s([one.ends for one in answers])
-        found = _rank(
-            [replace(one, measured_s=took) for one, took in zip(answers, times, strict=True)]
-        )
+        whole = Found("one child", (problem.size,), whole_s, gap)
+        found = _try([*answers, whole], tryout)
     chosen, second = found[0], found[min(1, len(found) - 1)]
     return Choice(
         ends=profile.layer_ends(chosen.ends),
@@ -117,8 +121,10 @@ def check_method(method: str) -> None:
         raise BundleError(f"Method '{method}' is unknown; allowed: {allowed}.", subject=method)
 
 
-def _rank(answers: Sequence[Found]) -> tuple[Found, ...]:
-    """Return what was measured, the best first: the fewest children of those about as fast."""
+def _try(answers: Sequence[Found], tryout: Tryout) -> tuple[Found, ...]:
+    """Return what is really loaded, the best first: the fewest children of those about as fast."""
+    times = tryout.answer_s([one.ends for one in answers])
+    answers = [replace(one, measured_s=took) for one, took in zip(answers, times, strict=True)]
     least = min(one.time_s for one in answers)
 
     def key(one: Found) -> tuple[bool, float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -10,6 +11,12 @@ from partita.errors import ClusterError
 from partita.files import read_regular, write_whole
 
 SCHEMA_VERSION = 1
+
+
+#: Seconds, or seconds per byte or layer: what a machine can take.
+Cost = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+Factor = Annotated[float, msgspec.Meta(ge=1e-3, le=1e3)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
@@ -22,10 +29,10 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
         spread_s: Distance between the quartiles of all runs.
     """
 
-    rows: int
-    seconds: float
-    count: int
-    spread_s: float
+    rows: Count
+    seconds: Cost
+    count: Count
+    spread_s: Cost
 
 
 class LayerProfile(msgspec.Struct, frozen=True):
@@ -39,7 +46,7 @@ class LayerProfile(msgspec.Struct, frozen=True):
     """
 
     kind: str
-    rows: int
+    rows: Count
     blocked: bool
     samples: tuple[Sample, ...]
 
@@ -58,23 +65,23 @@ class RunCost(msgspec.Struct, frozen=True):
         load_s_per_byte: The same, per byte of weights.
     """
 
-    overhead_s: float = 0.0
-    layer_s: float = 0.0
-    enter_s_per_byte: float = 0.0
-    leave_s_per_byte: float = 0.0
-    factor: float = 1.0
-    copy_s_per_byte: float = 0.0
-    load_s: float = 0.0
-    load_s_per_byte: float = 0.0
+    overhead_s: Cost = 0.0
+    layer_s: Cost = 0.0
+    enter_s_per_byte: Cost = 0.0
+    leave_s_per_byte: Cost = 0.0
+    factor: Factor = 1.0
+    copy_s_per_byte: Cost = 0.0
+    load_s: Cost = 0.0
+    load_s_per_byte: Cost = 0.0
 
 
 class WireCost(msgspec.Struct, frozen=True):
     """Encoding and decoding one piece: a fixed part and one per byte of the tensor in memory."""
 
-    encode_s: float
-    encode_s_per_byte: float
-    decode_s: float
-    decode_s_per_byte: float
+    encode_s: Cost
+    encode_s_per_byte: Cost
+    decode_s: Cost
+    decode_s_per_byte: Cost
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -104,8 +111,8 @@ class Profile(msgspec.Struct, frozen=True):
     layers: dict[str, LayerProfile]
     runs: RunCost = RunCost()
     wires: dict[str, WireCost] = {}
-    message_s: float = 0.0
-    reference_s: float = 0.0
+    message_s: Cost = 0.0
+    reference_s: Cost = 0.0
     schema: int = SCHEMA_VERSION
 
 

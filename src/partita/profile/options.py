@@ -12,6 +12,7 @@ import msgspec
 import onnxruntime as ort
 
 from partita.errors import ClusterError
+from partita.files import read_regular
 from partita.graph import Graph
 from partita.profile.data import LayerProfile, write_atomically
 
@@ -105,7 +106,7 @@ def load_state(graph: Graph, options: MeasureOptions) -> State:
     if options.unfinished is None or not options.unfinished.exists():
         return State(key)
     try:
-        state = msgspec.json.decode(options.unfinished.read_bytes(), type=State)
+        state = msgspec.json.decode(read_regular(options.unfinished), type=State)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ClusterError(
             f"Unfinished measurement {str(options.unfinished)!r} cannot be read: {error}."

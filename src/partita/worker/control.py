@@ -320,6 +320,7 @@ class Worker:
 
     def _watch(self, name: str, alive: bool) -> None:
         if not alive:
+            self._prober.lose(name)
             for epoch, runtime in list(self._epochs.items()):
                 if runtime.leader == name:
                     self._end_epoch(epoch)

@@ -7,6 +7,7 @@ import time
 
 from partita.errors import RunError
 from partita.fabric import Credit, Endpoint, Piece, encode_note, encode_piece
+from partita.fabric.base import unreachable
 
 #: Frames of this epoch belong to no program: they are answered and forgotten.
 PROBE_EPOCH = 0
@@ -26,6 +27,8 @@ class Prober:
         self._one_at_a_time = threading.Lock()
         self._echo = threading.Event()
         self._number = 0
+        self._target = ""
+        self._is_lost = False
 
     def measure(self, target: str, size_bytes: int, repeats: int) -> tuple[float, ...]:
         """Return, per repeat, the seconds from a message's sending to the news of its arrival.
@@ -34,8 +37,14 @@ class Prober:
             RunError: ``target`` is not there, or does not answer.
         """
         with self._one_at_a_time:
+            if target not in self._endpoint.peers():
+                raise unreachable(target, self._endpoint.peers())
             payload = bytes(size_bytes)
-            return tuple(self._time_one(target, payload) for _ in range(repeats))
+            self._target, self._is_lost = target, False
+            try:
+                return tuple(self._time_one(target, payload) for _ in range(repeats))
+            finally:
+                self._target = ""
 
     def answer(self, source: str, piece: Piece) -> None:
         """Tell the sender of a probe that it is there."""
@@ -46,13 +55,27 @@ class Prober:
         if number == self._number:
             self._echo.set()
 
+    def lose(self, device: str) -> None:
+        """Stop to wait for a worker that is no more there."""
+        if device == self._target:
+            self._is_lost = True
+            self._echo.set()
+
     def _time_one(self, target: str, payload: bytes) -> float:
         self._number += 1
         self._echo.clear()
+        if self._is_lost:  # between two messages
+            self._echo.set()
         piece = Piece(PROBE_EPOCH, 0, (), self._number, _NO_DIGEST, len(payload))
         start_s = time.monotonic()
         self._endpoint.send(target, encode_piece(piece), payload)
-        if not self._echo.wait(_ECHO_S):
+        was_told = self._echo.wait(_ECHO_S)
+        if self._is_lost:
+            raise RunError(
+                f"Device {target!r} was lost while a message to it was timed. Look at its worker.",
+                device=target,
+            )
+        if not was_told:
             raise RunError(
                 f"Device {target!r} did not receive a message of {len(payload)} bytes within "
                 f"{_ECHO_S:g} s.",
