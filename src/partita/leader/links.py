@@ -67,7 +67,9 @@ def measure_rate(endpoint: Endpoint, source: str, target: str, size_bytes: int) 
 
 
 def _probe(endpoint: Endpoint, source: str, order: Probe) -> tuple[float, ...]:
-    if source not in endpoint.peers():  # a call would wait for it to come
-        raise unreachable(source, endpoint.peers())
+    there = endpoint.peers()
+    for name in (source, order.target):
+        if name not in there:  # a call would wait for it to come
+            raise unreachable(name, there)
     answer = endpoint.call(source, "probe", encode_message(order), _TIMEOUT_S)
     return decode_message(answer, Probed).seconds

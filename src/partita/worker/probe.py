@@ -7,7 +7,6 @@ import time
 
 from partita.errors import RunError
 from partita.fabric import Credit, Endpoint, Piece, encode_note, encode_piece
-from partita.fabric.base import unreachable
 
 #: Frames of this epoch belong to no program: they are answered and forgotten.
 PROBE_EPOCH = 0
@@ -37,8 +36,6 @@ class Prober:
             RunError: ``target`` is not there, or does not answer.
         """
         with self._one_at_a_time:
-            if target not in self._endpoint.peers():
-                raise unreachable(target, self._endpoint.peers())
             payload = bytes(size_bytes)
             self._target, self._is_lost = target, False
             try:
