@@ -7,6 +7,7 @@ import queue
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +37,10 @@ def ears() -> Iterator[Ears]:
     found = Ears()
     yield found
     found.listener.close()
-    assert not set(threading.enumerate()) - before
+    deadline_s = time.monotonic() + 5
+    while (left := set(threading.enumerate()) - before) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert not left, f"threads left: {left}"
 
 
 def test_frames_of_any_size_arrive_whole_and_in_order(ears: Ears) -> None:
