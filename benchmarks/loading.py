@@ -1,6 +1,7 @@
 """From file to first answer: every way to ship a model, in processes of their own, in turns.
 
-    python -m benchmarks.loading [--models NAME...] [--trials N] [--threads N] [--quick] [--json]
+    python -m benchmarks.loading [--models NAME...] [--trials N] [--threads N] [--pytorch WAY...]
+                                 [--quick] [--json]
 
 Each model is shipped plain, in ONNX Runtime's own format, with its weights beside it, optimised
 beforehand, as a bundle, and as PyTorch's checkpoints; bundles are cut where ``choose_division``
@@ -86,13 +87,16 @@ class Found:
         return found[other].answered_s / found[way].answered_s
 
 
-def measure(name: str, conditions: Conditions, size: int | None) -> Found:
+def measure(
+    name: str, conditions: Conditions, size: int | None, pytorch: Sequence[str] = PYTORCH
+) -> Found:
     """Return what was measured of a model of the zoo."""
     starts = tuple(TABLE_2.get(name, {}).values())
     say(f"{name}: blocks are measured, files written")
     with Stand(build_model(name, size=size), conditions, starts) as stand:
         stand.starts = starts or stand.balance(CHILDREN)
-        torch = available((*PYTORCH, IN_TURN))
+        in_turn = (IN_TURN,) if "torch_children" in pytorch else ()
+        torch = available((*pytorch, *in_turn))
         warm = stand.measure((*WAYS, *torch))
         say(f"{name}: warm {describe(warm)}")
         cold = stand.measure(WAYS, cold=True)
@@ -240,6 +244,7 @@ def main() -> int:
     parser.add_argument("--models", nargs="+", choices=tuple(ZOO), metavar="NAME")
     parser.add_argument("--trials", type=int, default=10, help="processes per way; 10")
     parser.add_argument("--threads", type=int, default=min(4, os.cpu_count() or 1))
+    parser.add_argument("--pytorch", nargs="*", choices=PYTORCH, default=PYTORCH, metavar="WAY")
     parser.add_argument("--quick", action="store_true", help="small models, few trials")
     args = parser.parse_args()
     names: Sequence[str] = args.models or (*LARGE, *SIX)
@@ -247,7 +252,7 @@ def main() -> int:
     if args.quick:
         names, size = args.models or QUICK_MODELS, QUICK_SIZE
         conditions = Conditions(args.threads, QUICK_TRIALS, repeats=1)
-    found = {name: measure(name, conditions, size) for name in names}
+    found = {name: measure(name, conditions, size, args.pytorch) for name in names}
     told = {"threads": conditions.threads, "trials": conditions.trials}
     return report(list_rows(found), as_json=args.json, notes=told)
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from partita.errors import BundleError
-from partita.loading import LearnOptions, Problem, choose_division, learn_division
+from partita.graph import load_graph
+from partita.loading import (
+    LearnOptions,
+    Problem,
+    Tryout,
+    choose_division,
+    learn_division,
+    measure_blocks,
+)
 from partita.loading.qlearning import Agent
+from partita.zoo import build_model
 from tests.loading.drawn import draw_problem, make_profile
 
 QUICK = LearnOptions(episodes=600)
@@ -134,3 +144,59 @@ def test_what_cannot_be_chosen() -> None:
     for method in ("best", "qlearning", "balanced"):
         with pytest.raises(BundleError, match=r"4 children: the model has 4 blocks.*1 to 3"):
             choose_division(profile, method=method, loaders=1, most_children=4)  # type: ignore[arg-type]
+
+
+class FakeTryout:
+    """Says how long divisions take, and remembers which were asked for."""
+
+    def __init__(self, times: dict[int, float]) -> None:
+        self.times = times
+        self.loaded: list[tuple[int, int]] = []
+
+    def answer_s(self, divisions: list[tuple[int, ...]]) -> list[float]:
+        """Return seconds by number of children."""
+        return [self.times.get(len(ends), 9.0) for ends in divisions]
+
+    def load_s(self, start: int, stop: int) -> float:
+        """Return seconds by number of blocks."""
+        self.loaded.append((start, stop))
+        return float(stop - start)
+
+
+def test_what_is_really_loaded_decides() -> None:
+    """Against the simulation, and among equals for the fewest children."""
+    profile = make_profile([1, 1, 1, 1], [0.1] * 4)
+    simulated = choose_division(profile, loaders=4)
+    many = simulated.chosen.children
+    assert many > 1
+    for times, wanted in (
+        ({1: 1.0, many: 2.0}, 1),
+        ({1: 2.0, many: 1.0}, many),
+        ({1: 1.08, many: 1.0}, 1),
+    ):
+        tryout: Any = FakeTryout(times)
+        choice = choose_division(profile, loaders=4, tryout=tryout)
+        assert choice.chosen.children == wanted
+        assert choice.chosen.measured_s == times[wanted]
+        assert not tryout.loaded
+    tryout = FakeTryout({})
+    choose_division(profile, method="qlearning", loaders=4, tryout=tryout, real_rewards=True)
+    assert len(tryout.loaded) == len(set(tryout.loaded)) > 4
+
+
+def test_trying_loads_real_children() -> None:
+    """Children and bundles are written, loaded and removed again."""
+    graph = load_graph(build_model("mobilenet_v1", size=32))
+    profile = measure_blocks(graph, most_blocks=4, repeats=1)
+    told: list[str] = []
+    with Tryout(
+        graph, profile, loaders=1, repeats=1, progress=lambda done, total, name: told.append(name)
+    ) as tryout:
+        assert 0 < tryout.load_s(0, 1) < 5
+        assert 0 < tryout.load_s(1, 3) < 5
+        times = tryout.answer_s([(4,), (1, 4)])
+        home = Path(tryout._folder.name)
+        assert home.is_dir()
+    assert not home.exists()
+    assert all(0 < one < 5 for one in times)
+    assert len(told) == 2 + 2 + 2

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from partita.loading.qlearning import LearnOptions, learn_division
     from partita.loading.session import BundleSession, Mark, load_bundle
     from partita.loading.split import Division, write_bundle
+    from partita.loading.switch import Switch, measure_switch
     from partita.loading.tryout import Tryout
 
 #: Loaded when used: what answers first must not wait for what splits models.
@@ -38,6 +39,7 @@ _HOMES = {
     "PersonalOptions": "personal.options",
     "Problem": "makespan",
     "Scheme": "manifest",
+    "Switch": "switch",
     "Tryout": "tryout",
     "balance_loads": "optimum",
     "balanced_ends": "children",
@@ -52,6 +54,7 @@ _HOMES = {
     "load_bundle": "session",
     "load_frozen": "personal.features",
     "measure_blocks": "measure",
+    "measure_switch": "switch",
     "personalise": "personal.personalise",
     "read_manifest": "manifest",
     "save_blocks": "blocks",
@@ -75,6 +78,7 @@ __all__ = [
     "PersonalOptions",
     "Problem",
     "Scheme",
+    "Switch",
     "Tryout",
     "balance_loads",
     "balanced_ends",
@@ -89,6 +93,7 @@ __all__ = [
     "load_bundle",
     "load_frozen",
     "measure_blocks",
+    "measure_switch",
     "personalise",
     "read_manifest",
     "save_blocks",

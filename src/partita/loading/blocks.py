@@ -12,6 +12,7 @@ import numpy.typing as npt
 from partita.errors import BundleError, ClusterError
 from partita.files import read_regular
 from partita.graph import Graph
+from partita.naming import NAME_RULE, is_name
 from partita.profile.data import write_atomically
 
 SCHEMA = 1
@@ -82,6 +83,8 @@ class BlockProfile(msgspec.Struct, frozen=True):
             at least 1.
         cold_contention: The same where both read their weights from disk, too.
         read_bytes_per_s: Rate at which weights are read from disk.
+        device: Kind of device that this is of.
+        processor: Signature of its processor.
     """
 
     model: str
@@ -95,6 +98,8 @@ class BlockProfile(msgspec.Struct, frozen=True):
     contention: float
     cold_contention: float
     read_bytes_per_s: float
+    device: str = "this-machine"
+    processor: str = ""
     schema: int = SCHEMA
 
     @property
@@ -145,6 +150,10 @@ def load_blocks(path: str | Path) -> BlockProfile:
 
 def _check(name: str, profile: BlockProfile) -> None:
     """Raise where blocks do not follow each other, or a figure cannot have been measured."""
+    if not is_name(profile.device):
+        raise ClusterError(
+            f"{name} is of device '{profile.device}'; allowed: {NAME_RULE}.", subject=name
+        )
     blocks = profile.blocks
     stops = (0, *(block.stop for block in blocks))
     if not blocks or any(

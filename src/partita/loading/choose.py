@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Method = Literal["best", "qlearning", "sarsa", "optimum", "balanced"]
 #: Children that are thought of where a machine has few threads.
 _LEAST_MOST = 8
-#: Times that differ by less are equal.
-_NOISE = 1.03
+#: More children must be faster by so much: less is noise, and later answers take longer with them.
+_NOISE = 1.1
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,8 @@ class Scheme(msgspec.Struct, frozen=True):
         threads: Threads within one operator.
         loaders: Children that load at the same time.
         prepack: Whether weights are rearranged while they load.
+        measured_on: Signature of the processor that it was chosen on; empty where nothing was
+            measured.
     """
 
     name: Name
@@ -109,6 +111,7 @@ class Scheme(msgspec.Struct, frozen=True):
     threads: Count
     loaders: Count
     prepack: bool = False
+    measured_on: str = ""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -233,13 +236,17 @@ def _find_faults(scheme: Scheme) -> list[str]:
 
 
 def choose_scheme(manifest: Manifest, folder: Path, name: str | None = None) -> Scheme:
-    """Return the scheme to use here: the one named, or the first that this processor can run.
+    """Return the scheme to use here: the one named, or the best that this processor can run.
+
+    Those made for this very processor come first, then those that were chosen on such a one, then
+    all that run everywhere; of equal ones the first.
 
     Raises:
         BundleError: There is none of that name, or none for this processor.
     """
     here = processor_signature()
     usable = [one for one in manifest.schemes if one.processor in ("", here)]
+    usable.sort(key=lambda one: (one.processor != here, one.measured_on != here))
     if name is not None:
         named = [one for one in manifest.schemes if one.name == name]
         if not named:

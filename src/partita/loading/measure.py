@@ -22,7 +22,7 @@ from partita.engine.protobuf import read_facts
 from partita.graph import Graph
 from partita.loading.blocks import Block, BlockProfile, choose_borders
 from partita.loading.children import PAGE_BYTES, cut_children, optimise, place_weights
-from partita.loading.manifest import engine_name
+from partita.loading.manifest import engine_name, processor_signature
 from partita.loading.opening import open_child
 from partita.loading.split import Progress
 
@@ -84,6 +84,7 @@ def measure_blocks(
     repeats: int = 5,
     trainable: Sequence[str] = (),
     tuned: bool = True,
+    device: str = "this-machine",
     progress: Progress | None = None,
 ) -> BlockProfile:
     """Return the profile of the model's blocks on this machine; every time is a median.
@@ -100,6 +101,7 @@ def measure_blocks(
         repeats: Times that everything is measured, at least 1.
         trainable: Names of layers that may be trained.
         tuned: Whether children are optimised for this machine's processor.
+        device: What kind of device this machine is.
         progress: Called before each measurement, with the number done, of all, and a name.
 
     Raises:
@@ -123,7 +125,7 @@ def measure_blocks(
                 progress(number, repeats * len(children), (*names, graph.name)[place])
             _measure(children[place], threads, times[place])
         crowds = _measure_crowds(parts, threads, repeats)
-    return _conclude(graph, (ends, parts, times), crowds, (threads, tuned, set(trainable)))
+    return _conclude(graph, (ends, parts, times), crowds, (threads, tuned, set(trainable), device))
 
 
 def write_parts(
@@ -231,11 +233,11 @@ def _conclude(
     graph: Graph,
     measured: tuple[list[int], list[Part], list[_Times]],
     crowds: tuple[float, float],
-    how: tuple[int, bool, set[str]],
+    how: tuple[int, bool, set[str], str],
 ) -> BlockProfile:
     """Return the profile: what each child takes beyond its block is taken out of the block."""
     ends, parts, (*times, whole) = measured
-    threads, tuned, trainable = how
+    threads, tuned, trainable, device = how
     create = [statistics.median(one.create) for one in times]
     infer = [statistics.median(one.infer) for one in times]
     child_load_s = _fixed(create, statistics.median(whole.create))
@@ -272,6 +274,8 @@ def _conclude(
         contention=crowds[0],
         cold_contention=crowds[1],
         read_bytes_per_s=read_bytes / max(sum(cold), 1e-9),
+        device=device,
+        processor=processor_signature(),
     )
 
 

@@ -46,6 +46,7 @@ class Division:
         threads: Threads within one operator.
         loaders: Children that load at the same time.
         prepack: Whether weights are rearranged while they load.
+        measured_on: Signature of the processor that it was chosen on, where it was measured.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Division:
     threads: int = 1
     loaders: int = 1
     prepack: bool = False
+    measured_on: str = ""
 
 
 def write_bundle(
@@ -160,6 +162,7 @@ def _write_scheme(
         division.threads,
         division.loaders,
         division.prepack,
+        division.measured_on,
     )
 
 
