@@ -149,13 +149,14 @@ def test_what_cannot_be_chosen() -> None:
 class FakeTryout:
     """Says how long divisions take, and remembers which were asked for."""
 
-    def __init__(self, times: dict[int, float]) -> None:
+    def __init__(self, times: dict[int, float], prepack_s: float = 1.0) -> None:
         self.times = times
+        self.prepack_s = prepack_s
         self.loaded: list[tuple[int, int]] = []
 
-    def answer_s(self, divisions: list[tuple[int, ...]]) -> list[float]:
+    def answer_s(self, divisions: list[tuple[int, ...]], *, prepack: bool = False) -> list[float]:
         """Return seconds by number of children."""
-        return [self.times.get(len(ends), 9.0) for ends in divisions]
+        return [self.times.get(len(ends), 9.0) + self.prepack_s * prepack for ends in divisions]
 
     def load_s(self, start: int, stop: int) -> float:
         """Return seconds by number of blocks."""
@@ -179,6 +180,9 @@ def test_what_is_really_loaded_decides() -> None:
         assert choice.chosen.children == wanted
         assert choice.chosen.measured_s == times[wanted]
         assert not tryout.loaded
+        assert not choice.prepack
+    tryout = FakeTryout({1: 1.0}, prepack_s=-0.5)
+    assert choose_division(profile, loaders=4, tryout=tryout).prepack
     tryout = FakeTryout({})
     choose_division(profile, method="qlearning", loaders=4, tryout=tryout, real_rewards=True)
     assert len(tryout.loaded) == len(set(tryout.loaded)) > 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,7 +73,7 @@ def register(load: typer.Typer) -> None:
         refuse_mixed(context, ends=ends is not None, children=children is not None, blocks=blocks)
         graph = read_graph(model, shape)
         wishes = {"method": method, "loaders": loaders, "cold": cold, "seed": seed}
-        choice, divisions = None, []
+        choice, divisions, prepack = None, [], False
         if blocks:
             divisions = divide_for_devices(graph, blocks, wishes)
             chosen = divisions[0].ends
@@ -83,12 +84,11 @@ def register(load: typer.Typer) -> None:
         else:
             wishes["real_rewards"] = measure
             choice = choose_ends(graph, wishes, threads, trainable or ())
-            chosen = choice.ends
-        if not blocks:
-            divisions = [Division("tuned", chosen, threads=threads, loaders=loaders)]
+            chosen, prepack = choice.ends, choice.prepack
+        usual = Division("tuned", chosen, threads=threads, loaders=loaders, prepack=prepack)
+        divisions = divisions or [usual]
         if portable:
-            more = Division("portable", chosen, tuned=False, threads=threads, loaders=loaders)
-            divisions.append(more)
+            divisions.append(replace(usual, name="portable", tuned=False))
         with progress_bar("splitting") as advance:
             manifest = write_bundle(
                 graph, divisions, output, trainable=trainable or (), progress=advance
@@ -210,6 +210,7 @@ def add_choice(reply: Any, choice: Any) -> None:
     reply.shown.insert(0, draw_table(TableData("Where to cut", columns, tuple(rows))))
     reply.payload["choice"] = {
         "ends": list(choice.ends),
+        "prepack": choice.prepack,
         "whole_s": choice.whole_s,
         "speedup_bound": choice.speedup_bound,
         "found": [

@@ -34,6 +34,8 @@ class Choice:
         gain: How much longer the second of them takes, as a fraction; 0 where there is one only.
         whole_s: Makespan of the model as one child.
         speedup_bound: Time to load all children after each other, over that of the largest.
+        prepack: Whether weights should be rearranged while they load: where that was tried, and
+            answered first.
     """
 
     ends: tuple[int, ...]
@@ -42,6 +44,7 @@ class Choice:
     gain: float
     whole_s: float
     speedup_bound: float
+    prepack: bool = False
 
 
 def choose_division(
@@ -92,13 +95,15 @@ def choose_division(
 def _conclude(
     profile: BlockProfile, problem: Problem, answers: list[Found], tryout: Tryout | None
 ) -> Choice:
-    whole_s = problem.simulate((problem.size,)).makespan_s
+    whole_s, prepack = problem.simulate((problem.size,)).makespan_s, False
     if tryout is None:
         found = tuple(sorted(answers, key=lambda one: (one.makespan_s, one.children)))
     else:
         gap = whole_s / max(min(one.makespan_s for one in answers), 1e-12) - 1
         whole = Found("one child", (problem.size,), whole_s, gap)
         found = _try([*answers, whole], tryout)
+        (prepacked_s,) = tryout.answer_s([found[0].ends], prepack=True)
+        prepack = prepacked_s < found[0].time_s
     chosen, second = found[0], found[min(1, len(found) - 1)]
     return Choice(
         ends=profile.layer_ends(chosen.ends),
@@ -107,6 +112,7 @@ def _conclude(
         gain=second.time_s / max(chosen.time_s, 1e-12) - 1,
         whole_s=whole_s,
         speedup_bound=problem.simulate(chosen.ends).speedup_bound,
+        prepack=prepack,
     )
 
 

@@ -81,20 +81,25 @@ class Tryout:
         part.weights.unlink()
         return statistics.median(times)
 
-    def answer_s(self, divisions: Sequence[Ends]) -> list[float]:
+    def answer_s(self, divisions: Sequence[Ends], *, prepack: bool = False) -> list[float]:
         """Return the median seconds from opening a bundle to its first answer, for each division.
 
         The bundles take turns, so that all see the same machine.
+
+        Args:
+            divisions: Numbers of blocks before which children end.
+            prepack: Whether weights are rearranged while they load.
         """
         profile, homes = self._profile, []
         for number, ends in enumerate(divisions):
-            home = Path(self._folder.name, f"bundle-{number}")
+            home = Path(self._folder.name, f"bundle-{number}{'-prepacked' * prepack}")
             division = Division(
                 "try",
                 profile.layer_ends(ends),
                 tuned=profile.tuned,
                 threads=profile.threads,
                 loaders=self._loaders,
+                prepack=prepack,
             )
             self._tell(f"bundle of {len(ends)} children")
             write_bundle(self._graph, [division], home)
