@@ -1,7 +1,7 @@
 """From file to first answer: every way to ship a model, in processes of their own, in turns.
 
     python -m benchmarks.loading [--models NAME...] [--trials N] [--threads N] [--pytorch WAY...]
-                                 [--quick] [--json]
+                                 [--choice] [--quick] [--json]
 
 Each model is shipped plain, in ONNX Runtime's own format, with its weights beside it, optimised
 beforehand, as a bundle, and as PyTorch's checkpoints; bundles are cut where ``choose_division``
@@ -18,12 +18,14 @@ import argparse
 import os
 import statistics
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import geometric_mean
 
 from benchmarks.harness import Row, make_parser, report, say
+from partita.loading import choose_division
 from partita.loading.ahead import ReadAhead
 from partita.loading.stand import Conditions, Stand, available
 from partita.loading.trials import Trial, forget, read_once_s
@@ -54,6 +56,8 @@ LARGE_BYTES = 100e6
 #: Gains over the peer that are wanted, and what a bundle may take over its peer.
 LARGE_GAIN, SIX_GAIN, COLD_GAIN, BEST_GAIN = 8.0, 3.0, 4.0, 1.15
 CALL_GAIN, START_GAIN = 2.5, 3.0
+#: What choosing may take for ResNet-152, in seconds, and what is learned over the optimum.
+PLANNED, LEARNED, LOADERS = 60.0, 1.05, (1, 2, 4)
 FLOOR_LARGE, FLOOR_SMALL, STEADY, MEMORY = 1.25, 1.5, 1.03, 1.1
 
 State = Mapping[str, Trial]
@@ -238,6 +242,28 @@ def list_rows(found: Mapping[str, Found]) -> list[Row]:
     return [*rows, *list_means(found), *list_ladder(found)]
 
 
+def list_choice(name: str, conditions: Conditions, size: int | None) -> Iterator[Row]:
+    """Yield what choosing where to cut takes, and how far what is learned is from the optimum."""
+    say(f"{name}: where to cut")
+    began_s = time.monotonic()
+    with Stand(build_model(name, size=size), conditions) as stand:
+        children = len(stand.choice.ends)
+        took_s = time.monotonic() - began_s
+        most = PLANNED if name == "resnet152" else None
+        target = "" if most is None else f"<= {most:g} s"
+        met = None if most is None else took_s <= most
+        case = f"{name}, measured, chosen and tried ({children} children)"
+        yield Row(case, "s", took_s, None, None, target, met)
+        for loaders in LOADERS:
+            for cold in (False, True):
+                found = choose_division(
+                    stand.profile, method="qlearning", loaders=loaders, cold=cold
+                ).chosen
+                times = (1e3 * found.makespan_s, 1e3 * found.makespan_s / (1 + found.gap))
+                case = f"{name}, Q-learning, {loaders} loaders, {'cold' if cold else 'warm'}"
+                yield within_row(case, "ms", times, LEARNED)
+
+
 def main() -> int:
     parser = make_parser(__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -245,6 +271,7 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=10, help="processes per way; 10")
     parser.add_argument("--threads", type=int, default=min(4, os.cpu_count() or 1))
     parser.add_argument("--pytorch", nargs="*", choices=PYTORCH, default=PYTORCH, metavar="WAY")
+    parser.add_argument("--choice", action="store_true", help="only where to cut")
     parser.add_argument("--quick", action="store_true", help="small models, few trials")
     args = parser.parse_args()
     names: Sequence[str] = args.models or (*LARGE, *SIX)
@@ -252,8 +279,12 @@ def main() -> int:
     if args.quick:
         names, size = args.models or QUICK_MODELS, QUICK_SIZE
         conditions = Conditions(args.threads, QUICK_TRIALS, repeats=1)
-    found = {name: measure(name, conditions, size, args.pytorch) for name in names}
     told = {"threads": conditions.threads, "trials": conditions.trials}
+    if args.choice:
+        chosen = [name for name in names if args.models or name in SIX]
+        rows = [row for name in chosen for row in list_choice(name, conditions, size)]
+        return report(rows, as_json=args.json, notes=told)
+    found = {name: measure(name, conditions, size, args.pytorch) for name in names}
     return report(list_rows(found), as_json=args.json, notes=told)
 
 

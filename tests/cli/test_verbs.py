@@ -77,6 +77,29 @@ def test_check(ask: Ask) -> None:
     assert reply["passed"]
     assert reply["cases"] == 2
     assert reply["max_difference"] <= 1e-5 * reply["max_magnitude"]
+    assert reply["file_relative"] <= 1e-5
+
+
+def test_check_fails_a_graph_that_is_not_its_file(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault in reading a model would be in both networks that are compared."""
+    from partita.graph import Graph
+
+    honest = Graph.to_model
+
+    def wrong(self: Graph) -> onnx.ModelProto:
+        model = honest(self)
+        weight = model.graph.initializer[0]
+        array = onnx.numpy_helper.to_array(weight) * np.float32(1.01)
+        weight.CopyFrom(onnx.numpy_helper.from_array(array, weight.name))
+        return model
+
+    monkeypatch.setattr(Graph, "to_model", wrong)
+    answer = ask("check", "p.json", "--json")
+    assert answer.code == 4
+    assert answer.reply["file_relative"] > 1e-4
+    assert not answer.reply["passed"]
 
 
 def test_check_takes_files(ask: Ask, folder: Path) -> None:

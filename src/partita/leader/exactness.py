@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import onnxruntime as ort
 
 from partita.compile import Compiled, WholeModel
+from partita.errors import ModelError
 from partita.graph import Graph
 from partita.leader.interpret import Array, Arrays, run_program
 from partita.plan import Plan
@@ -17,6 +21,20 @@ from partita.regions import Region
 #: Largest difference that rounding in another order explains, relative to the largest magnitude.
 TOLERANCE = 1e-5
 TOLERANCE_FLOAT16 = 2e-3
+#: How many times as far a model may be from its file, which the engine rewrites in its own way.
+_REWRITTEN = 10
+_ROUNDING = frozenset(
+    (
+        "QuantizeLinear",
+        "DynamicQuantizeLinear",
+        "Round",
+        "Floor",
+        "Ceil",
+        "Cast",
+        "ArgMax",
+        "ArgMin",
+    )
+)
 
 Advance = Callable[[int, int, str], None]
 
@@ -127,3 +145,47 @@ def compare_answers(graph: Graph, feeds: Sequence[Arrays], answers: Sequence[Arr
         expected = whole.run(inputs)
         found += [difference_of(name, answer[name], expected[name]) for name in graph.outputs]
     return max(found, key=lambda one: one.relative)
+
+
+def compare_with_file(graph: Graph, path: Path, feeds: Sequence[Arrays]) -> Difference:
+    """Return the largest difference of any output of the graph from what its file itself answers.
+
+    Folding and rewriting change the order of rounding, and the engine's own optimisations of the
+    file do.
+
+    Args:
+        graph: What was read from the file.
+        path: The ONNX file.
+        feeds: Inputs to try.
+
+    Raises:
+        ModelError: The engine cannot run the file.
+    """
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's errors share no narrower class.
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ModelError(
+            f"Model file '{path}' cannot be run as it is, so that nothing can be compared with it:"
+            f" {reason}.",
+            subject=str(path),
+        ) from None
+    whole, names = WholeModel(graph), list(graph.outputs)
+    found = []
+    for inputs in feeds:
+        ours, theirs = whole.run(inputs), session.run(names, dict(inputs))
+        found += [
+            difference_of(n, ours[n], np.asarray(t)) for n, t in zip(names, theirs, strict=True)
+        ]
+    return max(found, key=lambda one: one.relative)
+
+
+def tolerance_of_file(graph: Graph) -> float:
+    """Return how far the graph's answers may be from its file's; infinite where values are rounded.
+
+    A quantised value that lies between two steps may fall to either side.
+    """
+    rounds = any(node.op in _ROUNDING for node in graph.nodes)
+    return math.inf if rounds else _REWRITTEN * tolerance_of(graph)
