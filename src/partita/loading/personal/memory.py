@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +25,13 @@ def reset_peak() -> int:
 def peak_bytes() -> int:
     """Return the most bytes that were resident since the last reset; 0 where unknown."""
     return _read("VmHWM")
+
+
+def release() -> None:
+    """Give what is free inside this process back to the system, where the C library can."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _read(key: str) -> int:

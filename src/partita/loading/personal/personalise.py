@@ -18,7 +18,7 @@ from partita.errors import BundleError, InputError
 from partita.loading.manifest import Scheme, choose_scheme, read_manifest
 from partita.loading.opening import open_child
 from partita.loading.personal.features import Samples, check_samples, compute_features
-from partita.loading.personal.memory import peak_bytes, reset_peak
+from partita.loading.personal.memory import peak_bytes, release, reset_peak
 from partita.loading.personal.options import Outcome, PersonalOptions
 
 if TYPE_CHECKING:
@@ -69,8 +69,10 @@ def personalise(
     count = len(next(iter(check_samples(scheme, samples).values())))
     targets = _check_labels(labels, count, scheme, options)
     features = compute_features(home, samples, scheme=scheme.name, cache=cache)
+    release()
     feature_s = time.perf_counter() - began_s
     trained = _Training(home, scheme, options).run(features, targets)
+    release()
     made = replace_last(home, manifest, trained.weights)
     names = tuple(one.name for one in made.schemes)
     return replace(
@@ -129,6 +131,7 @@ class _Training:
             held_out, used = divide(len(labels), options)
             tested = [array[held_out] for array in inputs], targets[held_out]
             before = score(forward, *tested, options)
+            release()
             trained_on = [array[used] for array in inputs], targets[used]
             train(forward, list(module.weights), *trained_on, options)
             after = score(forward, *tested, options)

@@ -14,6 +14,8 @@ from partita.errors import RunError
 from partita.loading.personal.optimisers import OPTIMISERS
 from partita.loading.personal.options import PersonalOptions, Score
 
+#: Samples whose layers' outputs are in memory at the same time; gradients of a batch are summed.
+_AT_ONCE = 4
 #: A mean loss over an epoch that is so many times the least one before is no noise.
 _DIVERGED = 10.0
 #: From inputs, samples first, to outputs; for ``cross_entropy`` (samples, classes).
@@ -45,15 +47,18 @@ def train(
     for epoch in range(options.epochs):
         lost = 0.0
         for chosen in _batches(torch.randperm(len(labels), generator=draw), options.batch):
-            outputs = forward([array[chosen] for array in inputs])
-            loss = _loss(outputs, labels[chosen], options)
-            if not math.isfinite(loss.item()):
+            loss = 0.0
+            for part in _batches(chosen, _AT_ONCE):
+                outputs = forward([array[part] for array in inputs])
+                share = _loss(outputs, labels[part], options) * (len(part) / len(chosen))
+                share.backward()  # type: ignore[no-untyped-call]
+                loss += share.item()
+            if not math.isfinite(loss):
                 raise RunError(
-                    f"Training: the loss is {loss.item()} in epoch {epoch + 1} of {options.epochs}"
+                    f"Training: the loss is {loss} in epoch {epoch + 1} of {options.epochs}"
                     f" at rate {options.rate}. Lower the rate."
                 )
-            lost += loss.item() * len(chosen)
-            loss.backward()  # type: ignore[no-untyped-call]
+            lost += loss * len(chosen)
             optimiser.step()
         mean = lost / len(labels)
         first = min(first, mean) if epoch else mean
@@ -84,7 +89,7 @@ def score(
     """Return how good the answers are; arguments as for :func:`train`."""
     lost, right = 0.0, 0
     with torch.no_grad():
-        for chosen in _batches(torch.arange(len(labels)), options.batch):
+        for chosen in _batches(torch.arange(len(labels)), _AT_ONCE):
             outputs = forward([array[chosen] for array in inputs])
             lost += _loss(outputs, labels[chosen], options).item() * len(chosen)
             if options.loss == "cross_entropy":
