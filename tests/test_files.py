@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from partita.files import read_regular, write_whole
+from partita.files import read_regular, write_folder, write_whole
 
 
 def test_a_file_is_replaced_and_its_link_stays(tmp_path: Path) -> None:
@@ -75,3 +75,29 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="no regular file"):
         read_regular(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_folder_is_written_whole_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    """A disk that is full at the second file leaves neither of them, and what was there."""
+    folder = tmp_path / "out"
+    write_folder(folder, {"a": b"old"})
+    assert (folder / "a").read_bytes() == b"old"
+    if is_new:
+        folder = tmp_path / "new"
+    honest = Path.write_bytes
+
+    def fill(self: Path, data: bytes) -> int:
+        if self.name.startswith("b"):
+            raise OSError(28, "No space left on device")
+        return honest(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", fill)
+    with pytest.raises(OSError, match="No space"):
+        write_folder(folder, {"a": b"new", "b": b"new"})
+    monkeypatch.undo()
+    assert folder.exists() is not is_new
+    assert [one.name for one in (tmp_path / "out").iterdir()] == ["a"]
+    assert (tmp_path / "out" / "a").read_bytes() == b"old"

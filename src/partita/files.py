@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -57,6 +58,33 @@ def write_whole(path: Path, data: bytes) -> None:
     except BaseException:
         with contextlib.suppress(OSError):
             partial.unlink()
+        raise
+
+
+def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files into a folder, made where it is missing: all of them appear, or none.
+
+    Args:
+        folder: Other files in it stay.
+        contents: By the files' names.
+
+    Raises:
+        OSError: One cannot be written; ``strerror`` says why.
+    """
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    partials = {name: folder / f"{name}.partial" for name in contents}
+    try:
+        for name, data in contents.items():
+            partials[name].write_bytes(data)
+        for name, partial in partials.items():
+            os.replace(partial, folder / name)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for partial in partials.values():
+                partial.unlink(missing_ok=True)
+            if is_new:
+                folder.rmdir()
         raise
 
 

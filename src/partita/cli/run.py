@@ -293,14 +293,26 @@ class RunShown:
 
 
 def write_answers(folder: Path, answers: Sequence[Any]) -> None:
-    """Write one ``.npz`` per answer, each whole or not at all."""
+    """Write one ``.npz`` per answer, all or none.
+
+    Raises:
+        InputError: They cannot be written.
+    """
     import io
 
     import numpy as np
 
-    from partita.cli.output import write_output
+    from partita.errors import InputError
+    from partita.files import write_folder
 
+    contents: dict[str, bytes] = {}
     for number, answer in enumerate(answers):
         buffer = io.BytesIO()
         np.savez(buffer, **answer)
-        write_output(folder / f"output-{number:05d}.npz", buffer.getvalue())
+        contents[f"output-{number:05d}.npz"] = buffer.getvalue()
+    try:
+        write_folder(folder, contents)
+    except OSError as error:
+        raise InputError(
+            f"Outputs cannot be written to '{folder}': {error.strerror}.", subject=str(folder)
+        ) from error

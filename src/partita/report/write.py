@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from partita.errors import InputError
-from partita.files import write_whole
+from partita.files import write_folder, write_whole
 from partita.report.bars import chart_comparison
 from partita.report.bundle import Contender, ReportBundle
 from partita.report.page import find_reference, write_page
@@ -37,7 +37,6 @@ def write_report(out_dir: str | Path, bundle: ReportBundle) -> ReportFiles:
         InputError: A file cannot be written.
     """
     folder = Path(out_dir)
-    make_folder(folder)
     runs = (bundle.predicted, bundle.measured)
     files = ReportFiles(
         folder / "index.html",
@@ -53,8 +52,10 @@ def write_report(out_dir: str | Path, bundle: ReportBundle) -> ReportFiles:
     if files.chart:
         chart = chart_comparison(bundle.comparison, find_reference(bundle))
         contents[files.chart] = paint_bars(chart, bundle.title)
-    for path, data in contents.items():
-        write_file(path, data)
+    try:
+        write_folder(folder, {path.name: data for path, data in contents.items()})
+    except OSError as error:
+        raise _refuse("Report", folder, error) from error
     return files
 
 
