@@ -69,10 +69,8 @@ def personalise(
     count = len(next(iter(check_samples(scheme, samples).values())))
     targets = _check_labels(labels, count, scheme, options)
     features = compute_features(home, samples, scheme=scheme.name, cache=cache)
-    release()
     feature_s = time.perf_counter() - began_s
     trained = _Training(home, scheme, options).run(features, targets)
-    release()
     made = replace_last(home, manifest, trained.weights)
     names = tuple(one.name for one in made.schemes)
     return replace(
@@ -121,6 +119,7 @@ class _Training:
         began_s, options = time.perf_counter(), self.options
         inputs, targets = [torch.from_numpy(array) for array in features], torch.from_numpy(labels)
         with torch_threads(options.threads):
+            release()
             module = self.load(inputs)
             is_classes = options.loss == "cross_entropy"
 
@@ -135,6 +134,7 @@ class _Training:
             trained_on = [array[used] for array in inputs], targets[used]
             train(forward, list(module.weights), *trained_on, options)
             after = score(forward, *tested, options)
+            release()
         outcome = Outcome(
             accuracy_before=before.accuracy,
             accuracy_after=after.accuracy,
