@@ -99,10 +99,10 @@ def test_a_child_computes_while_a_later_one_loads(
     computed = threading.Event()
     opened, compute = BundleSession._open, BundleSession._compute
 
-    def slow_open(session: BundleSession, child: int) -> Any:
+    def slow_open(session: BundleSession, child: int, *, prepack: bool = False) -> Any:
         if child == 2:
             assert computed.wait(10)
-        return opened(session, child)
+        return opened(session, child, prepack=prepack)
 
     def tell(session: BundleSession, step: Any, arguments: Any) -> Any:
         made = compute(session, step, arguments)
@@ -232,6 +232,29 @@ def test_any_change_of_a_manifest_is_seen(tmp_path: Path) -> None:
     change_manifest(folder, lambda scheme: scheme.update(device="other"), honest=False)
     with pytest.raises(BundleError, match="is not what its hash says"):
         load_bundle(folder)
+
+
+def test_children_settle_once_all_is_loaded(network: Graph, tmp_path: Path) -> None:
+    """They are opened anew with rearranged weights, and answer the same before and after."""
+    feeds = ask(network)
+    (wanted,) = run_whole(network, feeds)
+    folder = split(network, tmp_path / "b", balanced_ends(network, 2), settle=True)
+    with load_bundle(folder) as session:
+        assert session.scheme.settle
+        (first,) = session.run(None, feeds)
+        session.wait()
+        settled = dict(session._sessions)
+        (later,) = session.run(None, feeds)
+        for found in (first, later):
+            assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+        assert session._sessions == settled
+    with load_bundle(folder, settle=False) as session:
+        session.run(None, feeds)
+        held = dict(session._sessions)
+        session.wait()
+        assert session._sessions == held
+    with load_bundle(folder) as session:  # closed before it has settled
+        session.run(None, feeds)
 
 
 def test_altered_weights_are_found_after_the_first_answer(tmp_path: Path) -> None:

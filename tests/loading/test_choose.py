@@ -158,6 +158,10 @@ class FakeTryout:
         """Return seconds by number of children."""
         return [self.times.get(len(ends), 9.0) + self.prepack_s * prepack for ends in divisions]
 
+    def settle_gain(self, ends: tuple[int, ...]) -> float:
+        """Return how much longer runs take without rearranged weights."""
+        return 1 + 0.1 * len(ends)
+
     def load_s(self, start: int, stop: int) -> float:
         """Return seconds by number of blocks."""
         self.loaded.append((start, stop))
@@ -181,8 +185,11 @@ def test_what_is_really_loaded_decides() -> None:
         assert choice.chosen.measured_s == times[wanted]
         assert not tryout.loaded
         assert not choice.prepack
+        assert choice.settle
     tryout = FakeTryout({1: 1.0}, prepack_s=-0.5)
-    assert choose_division(profile, loaders=4, tryout=tryout).prepack
+    choice = choose_division(profile, loaders=4, tryout=tryout)
+    assert choice.prepack
+    assert not choice.settle
     tryout = FakeTryout({})
     choose_division(profile, method="qlearning", loaders=4, tryout=tryout, real_rewards=True)
     assert len(tryout.loaded) == len(set(tryout.loaded)) > 4
@@ -199,8 +206,9 @@ def test_trying_loads_real_children() -> None:
         assert 0 < tryout.load_s(0, 1) < 5
         assert 0 < tryout.load_s(1, 3) < 5
         times = tryout.answer_s([(4,), (1, 4)])
+        assert 0.1 < tryout.settle_gain((1, 4)) < 10
         home = Path(tryout._folder.name)
         assert home.is_dir()
     assert not home.exists()
     assert all(0 < one < 5 for one in times)
-    assert len(told) == 2 + 2 + 2
+    assert len(told) == 2 + 2 + 2 + 1 + 1 + 1

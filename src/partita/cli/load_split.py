@@ -73,7 +73,7 @@ def register(load: typer.Typer) -> None:
         refuse_mixed(context, ends=ends is not None, children=children is not None, blocks=blocks)
         graph = read_graph(model, shape)
         wishes = {"method": method, "loaders": loaders, "cold": cold, "seed": seed}
-        choice, divisions, prepack = None, [], False
+        choice, divisions, how = None, [], {}
         if blocks:
             divisions = divide_for_devices(graph, blocks, wishes)
             chosen = divisions[0].ends
@@ -84,8 +84,9 @@ def register(load: typer.Typer) -> None:
         else:
             wishes["real_rewards"] = measure
             choice = choose_ends(graph, wishes, threads, trainable or ())
-            chosen, prepack = choice.ends, choice.prepack
-        usual = Division("tuned", chosen, threads=threads, loaders=loaders, prepack=prepack)
+            chosen = choice.ends
+            how = {"prepack": choice.prepack, "settle": choice.settle}
+        usual = Division("tuned", chosen, threads=threads, loaders=loaders, **how)
         divisions = divisions or [usual]
         if portable:
             divisions.append(replace(usual, name="portable", tuned=False))
@@ -211,6 +212,7 @@ def add_choice(reply: Any, choice: Any) -> None:
     reply.payload["choice"] = {
         "ends": list(choice.ends),
         "prepack": choice.prepack,
+        "settle": choice.settle,
         "whole_s": choice.whole_s,
         "speedup_bound": choice.speedup_bound,
         "found": [

@@ -21,6 +21,8 @@ Method = Literal["best", "qlearning", "sarsa", "optimum", "balanced"]
 _LEAST_MOST = 8
 #: More children must be faster by so much: less is noise, and later answers take longer with them.
 _NOISE = 1.1
+#: Later answers must come sooner by so much for their weights to be rearranged.
+_SETTLED = 1.02
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Choice:
         speedup_bound: Time to load all children after each other, over that of the largest.
         prepack: Whether weights should be rearranged while they load: where that was tried, and
             answered first.
+        settle: Whether children should be opened anew with rearranged weights once all is loaded:
+            where that was tried, and later answers came sooner.
     """
 
     ends: tuple[int, ...]
@@ -45,6 +49,7 @@ class Choice:
     whole_s: float
     speedup_bound: float
     prepack: bool = False
+    settle: bool = False
 
 
 def choose_division(
@@ -95,7 +100,8 @@ def choose_division(
 def _conclude(
     profile: BlockProfile, problem: Problem, answers: list[Found], tryout: Tryout | None
 ) -> Choice:
-    whole_s, prepack = problem.simulate((problem.size,)).makespan_s, False
+    whole_s = problem.simulate((problem.size,)).makespan_s
+    prepack = settle = False
     if tryout is None:
         found = tuple(sorted(answers, key=lambda one: (one.makespan_s, one.children)))
     else:
@@ -104,6 +110,7 @@ def _conclude(
         found = _try([*answers, whole], tryout)
         (prepacked_s,) = tryout.answer_s([found[0].ends], prepack=True)
         prepack = prepacked_s < found[0].time_s
+        settle = not prepack and tryout.settle_gain(found[0].ends) > _SETTLED
     chosen, second = found[0], found[min(1, len(found) - 1)]
     return Choice(
         ends=profile.layer_ends(chosen.ends),
@@ -113,6 +120,7 @@ def _conclude(
         whole_s=whole_s,
         speedup_bound=problem.simulate(chosen.ends).speedup_bound,
         prepack=prepack,
+        settle=settle,
     )
 
 

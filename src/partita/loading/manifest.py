@@ -99,6 +99,8 @@ class Scheme(msgspec.Struct, frozen=True):
         prepack: Whether weights are rearranged while they load.
         measured_on: Signature of the processor that it was chosen on; empty where nothing was
             measured.
+        settle: Whether children are opened anew, with weights rearranged, once all is loaded: later
+            answers come sooner, and memory holds the weights twice meanwhile.
     """
 
     name: Name
@@ -112,6 +114,7 @@ class Scheme(msgspec.Struct, frozen=True):
     loaders: Count
     prepack: bool = False
     measured_on: str = ""
+    settle: bool = False
 
 
 class Manifest(msgspec.Struct, frozen=True):

@@ -60,6 +60,7 @@ def load_bundle(
     loaders: int | None = None,
     read_ahead: bool = True,
     verify: bool = True,
+    settle: bool | None = None,
 ) -> BundleSession:
     """Return a session over a bundle; it can be asked at once, while its children load.
 
@@ -71,6 +72,8 @@ def load_bundle(
         read_ahead: Whether weights are read ahead of the layers that need them.
         verify: Whether the weights are compared with their hash, in the background: an answer
             after that is refused where they were altered.
+        settle: Whether children are opened anew in the background, with weights rearranged, once
+            all is loaded: what that gains was measured for the scheme, which decides by default.
 
     Raises:
         BundleError: The bundle is missing, damaged, of another engine, or for another processor.
@@ -86,6 +89,7 @@ def load_bundle(
         loaders=loaders or chosen.loaders,
         read_ahead=read_ahead,
         verify=verify,
+        settle=chosen.settle if settle is None else settle,
     )
 
 
@@ -112,6 +116,7 @@ class BundleSession:
         loaders: int,
         read_ahead: bool,
         verify: bool,
+        settle: bool = False,
     ) -> None:
         self.manifest = manifest
         self.scheme = scheme
@@ -143,11 +148,11 @@ class BundleSession:
             self._act(self._machine.begin())
         # From here on children load; starting threads takes time, too.
         self._ahead = ReadAhead(_weights_of(folder, scheme)) if read_ahead else None
-        self._may_verify = threading.Event()
-        self._verifier: threading.Thread | None = None
-        if verify:
-            self._verifier = threading.Thread(target=self._verify, name="verify", daemon=True)
-            self._verifier.start()
+        self._may_finish = threading.Event()
+        self._finisher = threading.Thread(
+            target=self._finish, args=(verify, settle), name="finish", daemon=True
+        )
+        self._finisher.start()
 
     @property
     def is_loaded(self) -> bool:
@@ -189,7 +194,7 @@ class BundleSession:
         return [found[name] for name in wanted]
 
     def wait(self) -> None:
-        """Return when all children are loaded and, where asked for, the weights are verified.
+        """Return when all children are loaded and, where asked for, verified and settled.
 
         Raises:
             BundleError: A child is altered or cannot be loaded.
@@ -197,9 +202,8 @@ class BundleSession:
         with self._change:
             while not self._machine.is_loaded and self._error is None:
                 self._change.wait(1.0)
-        self._may_verify.set()
-        if self._verifier is not None:
-            self._verifier.join()
+        self._may_finish.set()
+        self._finisher.join()
         if self._error is not None:
             raise self._error
 
@@ -207,7 +211,7 @@ class BundleSession:
         """Let go of everything; may be repeated."""
         with self._change:
             self._is_closed = True
-        self._may_verify.set()
+        self._may_finish.set()
         for thread in self._loading:
             thread.join()
         if self._ahead is not None:
@@ -244,7 +248,7 @@ class BundleSession:
                 start = self._ready.popleft()
             self._do(start)
         self._count += 1
-        self._may_verify.set()
+        self._may_finish.set()
         return self._found
 
     def _do(self, start: Start) -> None:
@@ -304,7 +308,7 @@ class BundleSession:
             return
         began_s = self._now_s()
         try:
-            session = self._open(child)
+            session = self._open(child, prepack=self.scheme.prepack)
         except BundleError as error:
             with self._change:
                 self._error = self._error or error
@@ -316,26 +320,43 @@ class BundleSession:
             if not self._is_closed:
                 self._act(self._machine.handle(Loaded(number)))
 
-    def _open(self, child: int) -> Any:
+    def _open(self, child: int, *, prepack: bool = False) -> Any:
         info = self.scheme.children[child]
         path, is_alone = self._folder / info.file, len(self.scheme.children) == 1
         try:
-            return open_child(path, self._threads, prepack=self.scheme.prepack, spinning=is_alone)
+            return open_child(path, self._threads, prepack=prepack, spinning=is_alone)
         except Exception as error:  # as for runs
             raise BundleError(
                 f"Child '{path}' cannot be loaded: {_first(error)}.", subject=str(path)
             ) from None
 
-    def _verify(self) -> None:
-        """Verify the weights once: after the first answer, which it would hold up."""
-        self._may_verify.wait()
-        if self._is_closed:
-            return
-        error = find_altered_weights(self._folder, self.scheme)
+    def _finish(self, verify: bool, settle: bool) -> None:
+        """Do once what would hold up the first answer: verify the weights, rearrange them."""
+        self._may_finish.wait()
+        error = None
+        if verify and not self._is_closed:
+            error = find_altered_weights(self._folder, self.scheme)
+        try:
+            if settle and error is None:
+                self._settle()
+        except BundleError as fault:
+            error = fault
         if error is not None:
             with self._change:
                 self._error = error
                 self._change.notify_all()
+
+    def _settle(self) -> None:
+        with self._change:
+            while not (self._machine.is_loaded or self._error or self._is_closed):
+                self._change.wait(1.0)
+        for child in range(len(self.scheme.children)):
+            if self._error or self._is_closed:
+                return
+            session = self._open(child, prepack=True)
+            with self._change:
+                if child in self._sessions:  # not closed meanwhile
+                    self._sessions[child] = session
 
     def _raise_fault(self) -> None:
         if self._error is not None:

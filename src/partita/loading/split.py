@@ -47,6 +47,7 @@ class Division:
         loaders: Children that load at the same time.
         prepack: Whether weights are rearranged while they load.
         measured_on: Signature of the processor that it was chosen on, where it was measured.
+        settle: Whether children are opened anew, with weights rearranged, once all is loaded.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Division:
     loaders: int = 1
     prepack: bool = False
     measured_on: str = ""
+    settle: bool = False
 
 
 def write_bundle(
@@ -163,6 +165,7 @@ def _write_scheme(
         division.loaders,
         division.prepack,
         division.measured_on,
+        division.settle,
     )
 
 

@@ -150,7 +150,7 @@ class Stand:
         writer = _WRITTEN_BY.get(way, way)
         self.advance(f"writing {writer}")
         if writer == "bundle":
-            return ship_bundle(model, home, threads, self.choice.ends)
+            return ship_bundle(model, home, threads, self.choice.ends, settle=self.choice.settle)
         if writer == "children":
             return ship_children(model, home, threads, self.starts)
         if writer == "torch":

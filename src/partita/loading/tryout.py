@@ -6,9 +6,10 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from partita.engine import make_inputs
 from partita.graph import Graph
@@ -19,6 +20,9 @@ from partita.loading.optimum import Ends
 from partita.loading.session import load_bundle
 from partita.loading.split import Division, Progress, write_bundle
 from partita.loading.trials import forget, read_once_s, settle
+
+#: Runs of each kind that are compared.
+_RUNS = 9
 
 
 class Tryout:
@@ -90,23 +94,15 @@ class Tryout:
             divisions: Numbers of blocks before which children end.
             prepack: Whether weights are rearranged while they load.
         """
-        profile, homes = self._profile, []
+        homes = []
         for number, ends in enumerate(divisions):
             home = Path(self._folder.name, f"bundle-{number}{'-prepacked' * prepack}")
-            division = Division(
-                "try",
-                profile.layer_ends(ends),
-                tuned=profile.tuned,
-                threads=profile.threads,
-                loaders=self._loaders,
-                prepack=prepack,
-            )
             self._tell(f"bundle of {len(ends)} children")
-            write_bundle(self._graph, [division], home)
+            self._write_bundle(ends, home, prepack=prepack)
             homes.append(home)
         files = [[path for path in home.rglob("*") if path.is_file()] for home in homes]
         settle([path for group in files for path in group])
-        feeds = dict(zip(self._graph.inputs, make_inputs(self._graph.input_specs), strict=True))
+        feeds = self._feeds()
         times: list[list[float]] = [[] for _ in homes]
         for turn in range(self._repeats * len(homes)):
             place = turn % len(homes)
@@ -117,6 +113,42 @@ class Tryout:
                 session.run(None, feeds)
                 times[place].append(time.perf_counter() - began_s)
         return [statistics.median(one) for one in times]
+
+    def settle_gain(self, ends: Ends) -> float:
+        """Return how many times longer a run takes without rearranged weights than with them.
+
+        Both are loaded; they run in turns.
+        """
+        self.answer_s([ends], prepack=True)
+        self._tell("later answers")
+        homes = [Path(self._folder.name, name) for name in ("bundle-0", "bundle-0-prepacked")]
+        self._write_bundle(ends, homes[0], prepack=False)
+        feeds = self._feeds()
+        with ExitStack() as stack:
+            sessions = [stack.enter_context(load_bundle(home, verify=False)) for home in homes]
+            times: list[list[float]] = [[], []]
+            for turn in range(2 * (_RUNS + 1)):
+                began_s = time.perf_counter()
+                sessions[turn % 2].run(None, feeds)
+                times[turn % 2].append(time.perf_counter() - began_s)
+        plain_s, prepacked_s = (statistics.median(one[1:]) for one in times)
+        return plain_s / prepacked_s
+
+    def _feeds(self) -> dict[str, Any]:
+        arrays = make_inputs(self._graph.input_specs)
+        return dict(zip(self._graph.inputs, arrays, strict=True))
+
+    def _write_bundle(self, ends: Ends, home: Path, *, prepack: bool) -> None:
+        profile = self._profile
+        division = Division(
+            "try",
+            profile.layer_ends(ends),
+            tuned=profile.tuned,
+            threads=profile.threads,
+            loaders=self._loaders,
+            prepack=prepack,
+        )
+        write_bundle(self._graph, [division], home)
 
     def _write_child(self, start: int, stop: int) -> Part:
         blocks, total = self._profile.blocks, len(self._graph.layers)

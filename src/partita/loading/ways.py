@@ -99,7 +99,13 @@ def ship_optimised(model: onnx.ModelProto, folder: Path, threads: int) -> list[S
 
 
 def ship_bundle(
-    model: onnx.ModelProto, folder: Path, threads: int, ends: Sequence[int], *, loaders: int = 1
+    model: onnx.ModelProto,
+    folder: Path,
+    threads: int,
+    ends: Sequence[int],
+    *,
+    loaders: int = 1,
+    settle: bool = False,
 ) -> list[Shipped]:
     """Write a bundle; ways ``bundle_no_ahead`` and ``bundle``, the latter with read-ahead.
 
@@ -109,12 +115,13 @@ def ship_bundle(
         threads: Within one operator.
         ends: Numbers of layers before which children end.
         loaders: Children that load at the same time.
+        settle: Whether weights are rearranged once all is loaded.
 
     Raises:
         BundleError: The ends are none of this model.
     """
     home = folder / f"bundle-{len(ends)}"
-    division = Division("here", tuple(ends), threads=threads, loaders=loaders)
+    division = Division("here", tuple(ends), threads=threads, loaders=loaders, settle=settle)
     write_bundle(load_graph(model), [division], home)
     without = {"read_ahead": False}
     first = Shipped("bundle_no_ahead", "bundle", home, _files(home), threads, without)
