@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -136,12 +137,8 @@ class Manifest(msgspec.Struct, frozen=True):
     hash: str = ""
 
 
-class _Head(msgspec.Struct):
-    schema: Any = None
-
-
 # Made once, with the module: making one takes longer than what it then does.
-_HEAD, _DECODER = msgspec.json.Decoder(_Head), msgspec.json.Decoder(Manifest)
+_DECODER = msgspec.json.Decoder(Manifest)
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
@@ -162,12 +159,14 @@ def processor_signature() -> str:
 
 def dump_manifest(manifest: Manifest) -> bytes:
     """Return the manifest's file, with its hash."""
-    whole = msgspec.structs.replace(manifest, hash=_hash(manifest))
-    return msgspec.json.format(_ENCODER.encode(whole), indent=1) + b"\n"
+    content = msgspec.to_builtins(manifest)
+    content["hash"] = _hash(content)
+    return msgspec.json.format(_ENCODER.encode(content), indent=1) + b"\n"
 
 
-def _hash(manifest: Manifest) -> str:
-    bare = msgspec.structs.replace(manifest, hash="")
+def _hash(content: Mapping[str, Any]) -> str:
+    """Return the hash of all that a file says but its hash; also of what is not known here."""
+    bare = {key: value for key, value in content.items() if key != "hash"}
     return hashlib.sha256(_ENCODER.encode(bare)).hexdigest()
 
 
@@ -185,7 +184,8 @@ def read_manifest(folder: Path) -> Manifest:
             f"Bundle '{folder}' has no readable {MANIFEST}: {error.strerror}.", subject=str(folder)
         ) from None
     try:
-        version = _HEAD.decode(data).schema
+        content = msgspec.json.decode(data)
+        version = content.get("schema") if isinstance(content, dict) else None
         if version != SCHEMA:
             raise BundleError(
                 f"{path}, key 'schema': got {version}, this version of Partita reads {SCHEMA}.",
@@ -202,15 +202,15 @@ def read_manifest(folder: Path) -> Manifest:
             " Split the model again with 'partita load split'.",
             subject=str(folder),
         )
-    _check_manifest(manifest, path)
+    _check_manifest(manifest, path, _hash(content))
     return manifest
 
 
-def _check_manifest(manifest: Manifest, path: Path) -> None:
+def _check_manifest(manifest: Manifest, path: Path, found: str) -> None:
     fault = next((f for one in manifest.schemes for f in _find_faults(one)), None)
     if fault is None and not manifest.schemes:
         fault = "key 'schemes': it is empty"
-    if fault is None and manifest.hash != _hash(manifest):
+    if fault is None and manifest.hash != found:
         fault = "it is not what its hash says"
     if fault is not None:
         raise BundleError(

@@ -19,14 +19,19 @@ def open_child(path: Path, threads: int, *, prepack: bool = False, spinning: boo
         path: The child's ONNX file, its weights beside it.
         threads: Threads within one operator.
         prepack: Whether weights are rearranged.
-        spinning: Whether idle threads wait busily; that holds up other sessions.
+        spinning: Whether threads wait busily during a run: it is sooner over, and holds up what
+            else the processor has to do, such as loading.
     """
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = _SILENT
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    entries = {"disable_prepacking": not prepack, "intra_op.allow_spinning": spinning}
+    entries = {
+        "disable_prepacking": not prepack,
+        "intra_op.allow_spinning": spinning,
+        "force_spinning_stop": spinning,
+    }
     for key, value in entries.items():
         options.add_session_config_entry(f"session.{key}", str(int(value)))
     return ort.InferenceSession(str(path), options, providers=[CPU])

@@ -72,8 +72,9 @@ def load_bundle(
         read_ahead: Whether weights are read ahead of the layers that need them.
         verify: Whether the weights are compared with their hash, in the background: an answer
             after that is refused where they were altered.
-        settle: Whether children are opened anew in the background, with weights rearranged, once
-            all is loaded: what that gains was measured for the scheme, which decides by default.
+        settle: Whether children are opened anew in the background once all is loaded, for later
+            answers: threads wait busily, and weights are rearranged. None leaves the latter to the
+            scheme, for which its gain was measured.
 
     Raises:
         BundleError: The bundle is missing, damaged, of another engine, or for another processor.
@@ -89,7 +90,7 @@ def load_bundle(
         loaders=loaders or chosen.loaders,
         read_ahead=read_ahead,
         verify=verify,
-        settle=chosen.settle if settle is None else settle,
+        settle=settle,
     )
 
 
@@ -116,7 +117,7 @@ class BundleSession:
         loaders: int,
         read_ahead: bool,
         verify: bool,
-        settle: bool = False,
+        settle: bool | None = False,
     ) -> None:
         self.manifest = manifest
         self.scheme = scheme
@@ -320,25 +321,24 @@ class BundleSession:
             if not self._is_closed:
                 self._act(self._machine.handle(Loaded(number)))
 
-    def _open(self, child: int, *, prepack: bool = False) -> Any:
-        info = self.scheme.children[child]
-        path, is_alone = self._folder / info.file, len(self.scheme.children) == 1
+    def _open(self, child: int, *, prepack: bool = False, spinning: bool = False) -> Any:
+        path = self._folder / self.scheme.children[child].file
         try:
-            return open_child(path, self._threads, prepack=prepack, spinning=is_alone)
+            return open_child(path, self._threads, prepack=prepack, spinning=spinning)
         except Exception as error:  # as for runs
             raise BundleError(
                 f"Child '{path}' cannot be loaded: {_first(error)}.", subject=str(path)
             ) from None
 
-    def _finish(self, verify: bool, settle: bool) -> None:
-        """Do once what would hold up the first answer: verify the weights, rearrange them."""
+    def _finish(self, verify: bool, settle: bool | None) -> None:
+        """Do once what would hold up the first answer: verify the weights, and settle."""
         self._may_finish.wait()
         error = None
         if verify and not self._is_closed:
             error = find_altered_weights(self._folder, self.scheme)
         try:
-            if settle and error is None:
-                self._settle()
+            if settle is not False and error is None:
+                self._settle(prepack=self.scheme.settle if settle is None else settle)
         except BundleError as fault:
             error = fault
         if error is not None:
@@ -346,14 +346,18 @@ class BundleSession:
                 self._error = error
                 self._change.notify_all()
 
-    def _settle(self) -> None:
+    def _settle(self, *, prepack: bool) -> None:
+        """Open the children anew as later answers come soonest, now that nothing loads."""
+        prepack = prepack or self.scheme.prepack
+        if self._threads == 1 and prepack == self.scheme.prepack:
+            return
         with self._change:
             while not (self._machine.is_loaded or self._error or self._is_closed):
                 self._change.wait(1.0)
         for child in range(len(self.scheme.children)):
             if self._error or self._is_closed:
                 return
-            session = self._open(child, prepack=True)
+            session = self._open(child, prepack=prepack, spinning=True)
             with self._change:
                 if child in self._sessions:  # not closed meanwhile
                     self._sessions[child] = session
