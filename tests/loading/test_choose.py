@@ -211,4 +211,4 @@ def test_trying_loads_real_children() -> None:
         assert home.is_dir()
     assert not home.exists()
     assert all(0 < one < 5 for one in times)
-    assert len(told) == 2 + 2 + 2 + 1 + 1 + 1
+    assert len(told) == 2 + 2 + 2 + 1

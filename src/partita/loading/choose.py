@@ -21,7 +21,7 @@ Method = Literal["best", "qlearning", "sarsa", "optimum", "balanced"]
 _LEAST_MOST = 8
 #: More children must be faster by so much: less is noise, and later answers take longer with them.
 _NOISE = 1.1
-#: Later answers must come sooner by so much for their weights to be rearranged.
+#: Later answers must come sooner by so much for a bundle to settle.
 _SETTLED = 1.02
 
 
@@ -38,8 +38,8 @@ class Choice:
         speedup_bound: Time to load all children after each other, over that of the largest.
         prepack: Whether weights should be rearranged while they load: where that was tried, and
             answered first.
-        settle: Whether children should be opened anew with rearranged weights once all is loaded:
-            where that was tried, and later answers came sooner.
+        settle: Whether children should be opened anew once all is loaded: where that was tried, and
+            later answers came sooner.
     """
 
     ends: tuple[int, ...]

@@ -100,8 +100,8 @@ class Scheme(msgspec.Struct, frozen=True):
         prepack: Whether weights are rearranged while they load.
         measured_on: Signature of the processor that it was chosen on; empty where nothing was
             measured.
-        settle: Whether children are opened anew, with weights rearranged, once all is loaded: later
-            answers come sooner, and memory holds the weights twice meanwhile.
+        settle: Whether children are opened anew once all is loaded, with weights rearranged and
+            threads that wait busily: later answers come sooner, and more memory is held.
     """
 
     name: Name

@@ -73,8 +73,8 @@ def load_bundle(
         verify: Whether the weights are compared with their hash, in the background: an answer
             after that is refused where they were altered.
         settle: Whether children are opened anew in the background once all is loaded, for later
-            answers: threads wait busily, and weights are rearranged. None leaves the latter to the
-            scheme, for which its gain was measured.
+            answers: threads wait busily, and weights are rearranged. The scheme decides by default:
+            what it gains is measured when a model is split.
 
     Raises:
         BundleError: The bundle is missing, damaged, of another engine, or for another processor.
@@ -337,8 +337,8 @@ class BundleSession:
         if verify and not self._is_closed:
             error = find_altered_weights(self._folder, self.scheme)
         try:
-            if settle is not False and error is None:
-                self._settle(prepack=self.scheme.settle if settle is None else settle)
+            if error is None and (self.scheme.settle if settle is None else settle):
+                self._settle()
         except BundleError as fault:
             error = fault
         if error is not None:
@@ -346,18 +346,15 @@ class BundleSession:
                 self._error = error
                 self._change.notify_all()
 
-    def _settle(self, *, prepack: bool) -> None:
+    def _settle(self) -> None:
         """Open the children anew as later answers come soonest, now that nothing loads."""
-        prepack = prepack or self.scheme.prepack
-        if self._threads == 1 and prepack == self.scheme.prepack:
-            return
         with self._change:
             while not (self._machine.is_loaded or self._error or self._is_closed):
                 self._change.wait(1.0)
         for child in range(len(self.scheme.children)):
             if self._error or self._is_closed:
                 return
-            session = self._open(child, prepack=prepack, spinning=True)
+            session = self._open(child, prepack=True, spinning=True)
             with self._change:
                 if child in self._sessions:  # not closed meanwhile
                     self._sessions[child] = session

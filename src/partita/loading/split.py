@@ -47,7 +47,7 @@ class Division:
         loaders: Children that load at the same time.
         prepack: Whether weights are rearranged while they load.
         measured_on: Signature of the processor that it was chosen on, where it was measured.
-        settle: Whether children are opened anew, with weights rearranged, once all is loaded.
+        settle: Whether children are opened anew for later answers once all is loaded.
     """
 
     name: str

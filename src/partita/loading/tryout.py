@@ -115,24 +115,28 @@ class Tryout:
         return [statistics.median(one) for one in times]
 
     def settle_gain(self, ends: Ends) -> float:
-        """Return how many times longer a run takes without rearranged weights than with them.
+        """Return how many times longer a run takes in a bundle that does not settle.
 
-        Both are loaded; they run in turns.
+        One that settles and one that does not are loaded; they run in turns.
         """
-        self.answer_s([ends], prepack=True)
         self._tell("later answers")
-        homes = [Path(self._folder.name, name) for name in ("bundle-0", "bundle-0-prepacked")]
-        self._write_bundle(ends, homes[0], prepack=False)
-        feeds = self._feeds()
+        home, feeds = Path(self._folder.name, "bundle-settled"), self._feeds()
+        self._write_bundle(ends, home, prepack=False)
         with ExitStack() as stack:
-            sessions = [stack.enter_context(load_bundle(home, verify=False)) for home in homes]
+            sessions = [
+                stack.enter_context(load_bundle(home, verify=False, settle=settle))
+                for settle in (False, True)
+            ]
+            for session in sessions:
+                session.run(None, feeds)
+                session.wait()
             times: list[list[float]] = [[], []]
             for turn in range(2 * (_RUNS + 1)):
                 began_s = time.perf_counter()
                 sessions[turn % 2].run(None, feeds)
                 times[turn % 2].append(time.perf_counter() - began_s)
-        plain_s, prepacked_s = (statistics.median(one[1:]) for one in times)
-        return plain_s / prepacked_s
+        plain_s, settled_s = (statistics.median(one[1:]) for one in times)
+        return plain_s / settled_s
 
     def _feeds(self) -> dict[str, Any]:
         arrays = make_inputs(self._graph.input_specs)
