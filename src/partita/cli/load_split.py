@@ -73,7 +73,8 @@ def register(load: typer.Typer) -> None:
         refuse_mixed(context, ends=ends is not None, children=children is not None, blocks=blocks)
         graph = read_graph(model, shape)
         wishes = {"method": method, "loaders": loaders, "cold": cold, "seed": seed}
-        choice, divisions, how = None, [], {"settle": threads > 1}
+        choice, divisions = None, []
+        how: dict[str, Any] = {"settle": threads > 1}
         if blocks:
             divisions = divide_for_devices(graph, blocks, wishes)
             chosen = divisions[0].ends
