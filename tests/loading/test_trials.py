@@ -14,7 +14,8 @@ import pytest
 from partita.errors import BundleError, RunError
 from partita.loading import trial, ways
 from partita.loading.chain import Chain
-from partita.loading.trials import Trial, forget, middle, read_once_s, run_trial, run_trials, settle
+from partita.loading.pages import forget, read_once_s, settle
+from partita.loading.trials import Trial, middle, run_trial, run_trials
 from partita.loading.ways import Shipped
 from partita.zoo import build_model
 
@@ -52,6 +53,7 @@ def ways_of_torch() -> list[str]:
 
 WAYS = [
     *("plain", "ort_format", "external", "external_no_prepack", "optimised_prepack", "optimised"),
+    "optimised_still",
     *("bundle_no_ahead", "bundle", "children", "children_in_turn", *ways_of_torch()),
 ]
 

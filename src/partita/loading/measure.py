@@ -24,6 +24,7 @@ from partita.loading.blocks import Block, BlockProfile, choose_borders
 from partita.loading.children import PAGE_BYTES, cut_children, optimise, place_weights
 from partita.loading.manifest import engine_name, processor_signature
 from partita.loading.opening import open_child
+from partita.loading.pages import forget, settle
 from partita.loading.split import Progress
 
 #: Pairs of children that load at the same time to see how they hold each other up.
@@ -58,10 +59,7 @@ class Part:
 
     def forget(self) -> None:
         """Let the system drop the weights from its page cache."""
-        if not self.size_bytes:
-            return
-        with self.weights.open("rb") as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        forget([self.weights])
 
 
 @dataclass
@@ -115,7 +113,7 @@ def measure_blocks(
         whole = write_parts(
             cut_children(graph, ends[-1:]), home, "whole", tuned=tuned, threads=threads
         )
-        _settle(home)
+        settle(list(home.iterdir()))
         children = [*parts, *whole]
         times = [_Times() for _ in children]
         # In rounds over all: the pace of a shared machine wanders, and must not tell them apart.
@@ -158,13 +156,6 @@ def write_parts(
             stream.writelines(written.weights)
         children.append(Part(graph, home / file, written.size_bytes))
     return children
-
-
-def _settle(home: Path) -> None:
-    """Write the files to disk: the page cache keeps what is not there yet."""
-    for path in home.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
 
 
 def _measure(child: Part, threads: int, times: _Times) -> None:

@@ -21,7 +21,8 @@ from partita.loading.choose import Choice, choose_division
 from partita.loading.makespan import Problem
 from partita.loading.measure import measure_blocks
 from partita.loading.optimum import balance_loads
-from partita.loading.trials import Trial, answer, middle, run_trials, settle
+from partita.loading.pages import settle
+from partita.loading.trials import Trial, answer, middle, run_trials
 from partita.loading.tryout import Tryout
 from partita.loading.ways import WRITERS, Shipped, ship_bundle, ship_children, ship_torch
 
@@ -31,6 +32,7 @@ PLAIN = "plain"
 _WRITTEN_BY = {
     "external_no_prepack": "external",
     "optimised_prepack": "optimised",
+    "optimised_still": "optimised",
     "bundle_no_ahead": "bundle",
     "children_in_turn": "children",
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -18,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.errors import RunError
+from partita.loading.pages import forget, read_once_s
 from partita.loading.trial import ENGINES
 from partita.loading.ways import Shipped
 
 Array = npt.NDArray[Any]
 Advance = Callable[[str], None]
 _SCRIPT = Path(__file__).with_name("trial.py")
-_MOST_S, _CHUNK_BYTES = 300.0, 2**20
+_MOST_S = 300.0
 #: How far a first answer may be from the whole model's, as a fraction of its largest value.
 TOLERANCE = 1e-5
 
@@ -57,31 +57,6 @@ class Trial(msgspec.Struct, frozen=True):
     def from_start_s(self) -> float:
         """Seconds from process start to the first answer."""
         return self.start_s + self.answered_s
-
-
-def settle(files: Sequence[Path]) -> None:
-    """Write files to disk: the page cache keeps what is not there yet."""
-    for path in files:
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-
-
-def forget(files: Sequence[Path]) -> None:
-    """Let the system drop files from its page cache; they must be settled."""
-    for path in files:
-        with path.open("rb") as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def read_once_s(files: Sequence[Path]) -> float:
-    """Return the seconds to read all bytes of files once, through one small buffer."""
-    buffer = bytearray(_CHUNK_BYTES)
-    began_s = time.perf_counter()
-    for path in files:
-        with path.open("rb", buffering=0) as file:
-            while file.readinto(buffer):
-                pass
-    return time.perf_counter() - began_s
 
 
 def answer(shipped: Shipped, feeds: Mapping[str, Array]) -> list[Array]:

@@ -17,9 +17,9 @@ from partita.loading.blocks import BlockProfile
 from partita.loading.children import cut_children
 from partita.loading.measure import Part, write_parts
 from partita.loading.optimum import Ends
+from partita.loading.pages import forget, read_once_s, settle
 from partita.loading.session import load_bundle
 from partita.loading.split import Division, Progress, write_bundle
-from partita.loading.trials import forget, read_once_s, settle
 
 #: Runs of each kind that are compared.
 _RUNS = 9

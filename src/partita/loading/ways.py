@@ -83,8 +83,9 @@ def ship_external(model: onnx.ModelProto, folder: Path, threads: int) -> list[Sh
 def ship_optimised(model: onnx.ModelProto, folder: Path, threads: int) -> list[Shipped]:
     """Write the fully optimised model, weights beside it in the order of use.
 
-    Ways ``optimised_prepack``, in which the engine still rearranges weights, and ``optimised``, in
-    which nothing is left to do: the best that one session does.
+    Ways ``optimised_prepack``, in which the engine still rearranges weights; ``optimised``, in
+    which nothing is left to do; and ``optimised_still``, whose threads do not wait busily, either:
+    the best that one session does.
     """
     home = folder / "optimised"
     home.mkdir()
@@ -95,7 +96,9 @@ def ship_optimised(model: onnx.ModelProto, folder: Path, threads: int) -> list[S
         file.writelines(written.weights)
     settings = {"optimise": False}
     first = Shipped("optimised_prepack", "ort", home / MODEL, _files(home), threads, settings)
-    return [first, replace(first, way="optimised", settings=settings | {"prepack": False})]
+    bare = settings | {"prepack": False}
+    still = replace(first, way="optimised_still", settings=bare | {"spinning": False})
+    return [first, replace(first, way="optimised", settings=bare), still]
 
 
 def ship_bundle(
