@@ -235,7 +235,7 @@ def test_any_change_of_a_manifest_is_seen(tmp_path: Path) -> None:
 
 
 def test_children_settle_once_all_is_loaded(network: Graph, tmp_path: Path) -> None:
-    """They are opened anew with rearranged weights, and answer the same before and after."""
+    """They are opened anew with threads that wait busily, and answer the same before and after."""
     feeds = ask(network)
     (wanted,) = run_whole(network, feeds)
     folder = split(network, tmp_path / "b", balanced_ends(network, 2), settle=True)

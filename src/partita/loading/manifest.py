@@ -100,8 +100,8 @@ class Scheme(msgspec.Struct, frozen=True):
         prepack: Whether weights are rearranged while they load.
         measured_on: Signature of the processor that it was chosen on; empty where nothing was
             measured.
-        settle: Whether children are opened anew once all is loaded, with weights rearranged and
-            threads that wait busily: later answers come sooner, and more memory is held.
+        settle: Whether children are opened anew once all is loaded, with threads that wait busily:
+            later answers come sooner.
     """
 
     name: Name
@@ -149,11 +149,12 @@ def engine_name() -> str:
 
 def processor_signature() -> str:
     """Return what must be equal for a fully optimised graph to run: family and extensions."""
+    flags: list[str] = []
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        with open("/proc/cpuinfo") as lines:  # one processor is enough: reading of many takes long
+            flags = next((one for one in lines if one.startswith(("flags", "Features"))), "").split()
     except OSError:
-        lines = []
-    flags = next((line for line in lines if line.startswith(("flags", "Features"))), "").split()
+        pass
     return "+".join((platform.machine(), *(one for one in _EXTENSIONS if one in flags)))
 
 

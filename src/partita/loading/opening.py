@@ -12,7 +12,9 @@ from partita.engine.ort import CPU
 _SILENT = 4
 
 
-def open_child(path: Path, threads: int, *, prepack: bool = False, spinning: bool = False) -> Any:
+def open_child(
+    path: Path, threads: int, *, prepack: bool = False, spinning: bool = False, alone: bool = False
+) -> Any:
     """Return the session of a child; whatever the engine raises is passed on.
 
     Args:
@@ -21,6 +23,8 @@ def open_child(path: Path, threads: int, *, prepack: bool = False, spinning: boo
         prepack: Whether weights are rearranged.
         spinning: Whether threads wait busily during a run: it is sooner over, and holds up what
             else the processor has to do, such as loading.
+        alone: Whether no other session is used beside it, so that its threads may wait busily
+            between runs, too.
     """
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -30,7 +34,7 @@ def open_child(path: Path, threads: int, *, prepack: bool = False, spinning: boo
     entries = {
         "disable_prepacking": not prepack,
         "intra_op.allow_spinning": spinning,
-        "force_spinning_stop": spinning,
+        "force_spinning_stop": spinning and not alone,
     }
     for key, value in entries.items():
         options.add_session_config_entry(f"session.{key}", str(int(value)))

@@ -73,8 +73,8 @@ def load_bundle(
         verify: Whether the weights are compared with their hash, in the background: an answer
             after that is refused where they were altered.
         settle: Whether children are opened anew in the background once all is loaded, for later
-            answers: threads wait busily, and weights are rearranged. The scheme decides by default:
-            what it gains is measured when a model is split.
+            answers: threads wait busily then. The scheme decides by default: what it gains is
+            measured when a model is split.
 
     Raises:
         BundleError: The bundle is missing, damaged, of another engine, or for another processor.
@@ -149,11 +149,9 @@ class BundleSession:
             self._act(self._machine.begin())
         # From here on children load; starting threads takes time, too.
         self._ahead = ReadAhead(_weights_of(folder, scheme)) if read_ahead else None
-        self._may_finish = threading.Event()
-        self._finisher = threading.Thread(
-            target=self._finish, args=(verify, settle), name="finish", daemon=True
-        )
-        self._finisher.start()
+        self._verify = verify
+        self._settles = scheme.settle if settle is None else settle
+        self._finisher: threading.Thread | None = None
 
     @property
     def is_loaded(self) -> bool:
@@ -203,8 +201,9 @@ class BundleSession:
         with self._change:
             while not self._machine.is_loaded and self._error is None:
                 self._change.wait(1.0)
-        self._may_finish.set()
-        self._finisher.join()
+        self._start_finishing()
+        if self._finisher is not None:
+            self._finisher.join()
         if self._error is not None:
             raise self._error
 
@@ -212,7 +211,6 @@ class BundleSession:
         """Let go of everything; may be repeated."""
         with self._change:
             self._is_closed = True
-        self._may_finish.set()
         for thread in self._loading:
             thread.join()
         if self._ahead is not None:
@@ -249,7 +247,7 @@ class BundleSession:
                 start = self._ready.popleft()
             self._do(start)
         self._count += 1
-        self._may_finish.set()
+        self._start_finishing()
         return self._found
 
     def _do(self, start: Start) -> None:
@@ -324,20 +322,28 @@ class BundleSession:
     def _open(self, child: int, *, prepack: bool = False, spinning: bool = False) -> Any:
         path = self._folder / self.scheme.children[child].file
         try:
-            return open_child(path, self._threads, prepack=prepack, spinning=spinning)
+            alone = len(self.scheme.children) == 1
+            return open_child(path, self._threads, prepack=prepack, spinning=spinning, alone=alone)
         except Exception as error:  # as for runs
             raise BundleError(
                 f"Child '{path}' cannot be loaded: {_first(error)}.", subject=str(path)
             ) from None
 
-    def _finish(self, verify: bool, settle: bool | None) -> None:
-        """Do once what would hold up the first answer: verify the weights, and settle."""
-        self._may_finish.wait()
+    def _start_finishing(self) -> None:
+        """Begin, once, what would hold up the first answer."""
+        with self._change:
+            if self._finisher is not None or self._is_closed:
+                return
+            self._finisher = threading.Thread(target=self._finish, name="finish", daemon=True)
+            self._finisher.start()
+
+    def _finish(self) -> None:
+        """Verify the weights, and settle."""
         error = None
-        if verify and not self._is_closed:
+        if self._verify and not self._is_closed:
             error = find_altered_weights(self._folder, self.scheme)
         try:
-            if error is None and (self.scheme.settle if settle is None else settle):
+            if error is None and self._settles:
                 self._settle()
         except BundleError as fault:
             error = fault
@@ -354,7 +360,7 @@ class BundleSession:
         for child in range(len(self.scheme.children)):
             if self._error or self._is_closed:
                 return
-            session = self._open(child, prepack=True, spinning=True)
+            session = self._open(child, prepack=self.scheme.prepack, spinning=True)
             with self._change:
                 if child in self._sessions:  # not closed meanwhile
                     self._sessions[child] = session

@@ -21,8 +21,9 @@ from partita.loading.pages import forget, read_once_s, settle
 from partita.loading.session import load_bundle
 from partita.loading.split import Division, Progress, write_bundle
 
-#: Runs of each kind that are compared.
-_RUNS = 9
+#: Turns of each kind that are compared, and runs in each: threads that wait busily do so between
+#: runs, too, so that the first of a turn is no later answer.
+_TURNS, _RUNS = 4, 4
 
 
 class Tryout:
@@ -117,7 +118,7 @@ class Tryout:
     def settle_gain(self, ends: Ends) -> float:
         """Return how many times longer a run takes in a bundle that does not settle.
 
-        One that settles and one that does not are loaded; they run in turns.
+        One that settles and one that does not are loaded; they run in turns, several times each.
         """
         self._tell("later answers")
         home, feeds = Path(self._folder.name, "bundle-settled"), self._feeds()
@@ -131,11 +132,13 @@ class Tryout:
                 session.run(None, feeds)
                 session.wait()
             times: list[list[float]] = [[], []]
-            for turn in range(2 * (_RUNS + 1)):
-                began_s = time.perf_counter()
+            for turn in range(2 * _TURNS):
                 sessions[turn % 2].run(None, feeds)
-                times[turn % 2].append(time.perf_counter() - began_s)
-        plain_s, settled_s = (statistics.median(one[1:]) for one in times)
+                for _ in range(_RUNS):
+                    began_s = time.perf_counter()
+                    sessions[turn % 2].run(None, feeds)
+                    times[turn % 2].append(time.perf_counter() - began_s)
+        plain_s, settled_s = (statistics.median(one) for one in times)
         return plain_s / settled_s
 
     def _feeds(self) -> dict[str, Any]:

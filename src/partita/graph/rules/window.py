@@ -43,12 +43,16 @@ class AxisPart:
 def part_of_axis(axis: AxisWindow, interval: Interval) -> AxisPart:
     """Return how to compute output ``interval`` of a windowed axis, padding only at true borders.
 
-    A window that lies wholly in the padding has no input; then the whole axis is computed.
+    A window that lies wholly in the padding has no input; then the whole axis is computed. The last
+    output is given what is left after its window, too: fewer elements than a stride, which add no
+    output, but with which what computes a whole tensor need not cut it.
     """
     start, stop = interval
     low = start * axis.stride - axis.begin
     high = (stop - 1) * axis.stride - axis.begin + axis.dilation * (axis.kernel - 1) + 1
     need = (max(0, low), min(axis.extent, high))
+    if stop == axis.out_extent and not axis.end and 0 < axis.extent - high < axis.stride:
+        need = (need[0], axis.extent)
     overflows = high > axis.extent + axis.end
     if need[0] >= need[1]:
         return AxisPart((0, axis.extent), (axis.begin, axis.end), (0, axis.out_extent), overflows)
