@@ -87,6 +87,11 @@ class Found:
         """Return the seconds before which a first answer can hardly be there."""
         return max(self.reads_s[cold], self.warm["plain"].steady_s)
 
+    def bound(self, *, cold: bool) -> float:
+        """Return how many times sooner than the plain file an answer at the floor is."""
+        found = self.cold if cold else self.warm
+        return found["plain"].answered_s / self.floor_s(cold=cold)
+
     def gain(self, way: str, other: str, *, cold: bool = False) -> float:
         """Return how many times sooner a way answers than another."""
         found = self.cold if cold else self.warm
@@ -151,6 +156,12 @@ def mean_row(case: str, gains: Sequence[float], least: float) -> Row:
     return Row(case, "x", mean, None, mean, f">= {least:g}x", mean >= least)
 
 
+def bound_row(case: str, bounds: Sequence[float]) -> Row:
+    """Return the row of what the floor allows at most, in the geometric mean over models."""
+    mean = geometric_mean(bounds)
+    return Row(f"{case}, at the floor", "x", mean, None, mean, "", None)
+
+
 def within_row(case: str, unit: str, pair: tuple[float, float], most: float) -> Row:
     """Return the row of what may be so many times the peer's at most."""
     ratio = pair[0] / pair[1]
@@ -166,7 +177,8 @@ def list_model(name: str, found: Found) -> Iterator[Row]:
     most = FLOOR_LARGE if found.size_bytes > LARGE_BYTES else FLOOR_SMALL
     pair = (1e3 * warm["bundle"].answered_s, 1e3 * found.floor_s(cold=False))
     yield within_row(f"{name}, warm, against the floor", "ms", pair, most)
-    yield gain_row(f"{name}, cold", cold["bundle"].answered_s, cold["plain"].answered_s)
+    case = f"{name}, cold (at the floor {found.bound(cold=True):.1f}x)"
+    yield gain_row(case, cold["bundle"].answered_s, cold["plain"].answered_s)
     best = min(SINGLE, key=lambda way: cold[way].answered_s)
     case = f"{name}, cold, against the best session ({best})"
     yield gain_row(case, cold["bundle"].answered_s, cold[best].answered_s, 1.0)
@@ -195,12 +207,16 @@ def list_pytorch(name: str, found: Found) -> Iterator[Row]:
 
 
 def list_means(found: Mapping[str, Found]) -> Iterator[Row]:
-    """Yield what is wanted of all models together."""
-    six = [one.gain("bundle", "plain") for name, one in found.items() if name in SIX]
-    if six:
-        yield mean_row(f"mean of {len(six)} models, warm", six, SIX_GAIN)
-    cold = [one.gain("bundle", "plain", cold=True) for one in found.values()]
-    yield mean_row(f"mean of all {len(cold)}, cold", cold, COLD_GAIN)
+    """Yield what is wanted of all models together, and what the floor allows at most."""
+    chosen = [one for name, one in found.items() if name in SIX]
+    every = list(found.values())
+    if chosen:
+        case = f"mean of {len(chosen)} models, warm"
+        yield mean_row(case, [one.gain("bundle", "plain") for one in chosen], SIX_GAIN)
+        yield bound_row(case, [one.bound(cold=False) for one in chosen])
+    case = f"mean of all {len(every)}, cold"
+    yield mean_row(case, [one.gain("bundle", "plain", cold=True) for one in every], COLD_GAIN)
+    yield bound_row(case, [one.bound(cold=True) for one in every])
     best = [
         min(one.cold[way].answered_s for way in SINGLE) / one.cold["bundle"].answered_s
         for one in found.values()

@@ -152,7 +152,9 @@ def processor_signature() -> str:
     flags: list[str] = []
     try:
         with open("/proc/cpuinfo") as lines:  # one processor is enough: reading of many takes long
-            flags = next((one for one in lines if one.startswith(("flags", "Features"))), "").split()
+            flags = next(
+                (one for one in lines if one.startswith(("flags", "Features"))), ""
+            ).split()
     except OSError:
         pass
     return "+".join((platform.machine(), *(one for one in _EXTENSIONS if one in flags)))
