@@ -109,8 +109,8 @@ def _conclude(
         whole = Found("one child", (problem.size,), whole_s, gap)
         found = _try([*answers, whole], tryout)
         (prepacked_s,) = tryout.answer_s([found[0].ends], prepack=True)
-        prepack = prepacked_s < found[0].time_s
-        settle = not prepack and tryout.settle_gain(found[0].ends) > _SETTLED
+        prepack = prepacked_s * _NOISE < found[0].time_s
+        settle = tryout.settle_gain(found[0].ends, prepack=prepack) > _SETTLED
     chosen, second = found[0], found[min(1, len(found) - 1)]
     return Choice(
         ends=profile.layer_ends(chosen.ends),

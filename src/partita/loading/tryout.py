@@ -115,14 +115,14 @@ class Tryout:
                 times[place].append(time.perf_counter() - began_s)
         return [statistics.median(one) for one in times]
 
-    def settle_gain(self, ends: Ends) -> float:
+    def settle_gain(self, ends: Ends, *, prepack: bool = False) -> float:
         """Return how many times longer a run takes in a bundle that does not settle.
 
         One that settles and one that does not are loaded; they run in turns, several times each.
         """
         self._tell("later answers")
         home, feeds = Path(self._folder.name, "bundle-settled"), self._feeds()
-        self._write_bundle(ends, home, prepack=False)
+        self._write_bundle(ends, home, prepack=prepack)
         with ExitStack() as stack:
             sessions = [
                 stack.enter_context(load_bundle(home, verify=False, settle=settle))
