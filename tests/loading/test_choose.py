@@ -158,9 +158,9 @@ class FakeTryout:
         """Return seconds by number of children."""
         return [self.times.get(len(ends), 9.0) + self.prepack_s * prepack for ends in divisions]
 
-    def settle_gain(self, ends: tuple[int, ...]) -> float:
-        """Return how much longer runs take without rearranged weights."""
-        return 1 + 0.1 * len(ends)
+    def settle_gain(self, ends: tuple[int, ...], *, prepack: bool = False) -> float:
+        """Return how much longer runs take with threads that do not wait busily."""
+        return 1 + 0.1 * len(ends) * (self.prepack_s > -0.5)
 
     def load_s(self, start: int, stop: int) -> float:
         """Return seconds by number of blocks."""
@@ -186,10 +186,14 @@ def test_what_is_really_loaded_decides() -> None:
         assert not tryout.loaded
         assert not choice.prepack
         assert choice.settle
-    tryout = FakeTryout({1: 1.0}, prepack_s=-0.5)
-    choice = choose_division(profile, loaders=4, tryout=tryout)
-    assert choice.prepack
-    assert not choice.settle
+    for prepack_s, prepack, settle in (
+        (-0.05, False, True),
+        (-0.4, True, True),
+        (-0.5, True, False),
+    ):
+        tryout = FakeTryout({1: 1.0}, prepack_s=prepack_s)
+        choice = choose_division(profile, loaders=4, tryout=tryout)
+        assert (choice.prepack, choice.settle) == (prepack, settle)
     tryout = FakeTryout({})
     choose_division(profile, method="qlearning", loaders=4, tryout=tryout, real_rewards=True)
     assert len(tryout.loaded) == len(set(tryout.loaded)) > 4

@@ -37,7 +37,7 @@ class Choice:
         whole_s: Makespan of the model as one child.
         speedup_bound: Time to load all children after each other, over that of the largest.
         prepack: Whether weights should be rearranged while they load: where that was tried, and
-            answered first.
+            answered sooner by more than noise.
         settle: Whether children should be opened anew once all is loaded: where that was tried, and
             later answers came sooner.
     """

@@ -152,7 +152,8 @@ class Stand:
         writer = _WRITTEN_BY.get(way, way)
         self.advance(f"writing {writer}")
         if writer == "bundle":
-            return ship_bundle(model, home, threads, self.choice.ends, settle=self.choice.settle)
+            how = {"prepack": self.choice.prepack, "settle": self.choice.settle}
+            return ship_bundle(model, home, threads, self.choice.ends, **how)
         if writer == "children":
             return ship_children(model, home, threads, self.starts)
         if writer == "torch":

@@ -108,6 +108,7 @@ def ship_bundle(
     ends: Sequence[int],
     *,
     loaders: int = 1,
+    prepack: bool = False,
     settle: bool = False,
 ) -> list[Shipped]:
     """Write a bundle; ways ``bundle_no_ahead`` and ``bundle``, the latter with read-ahead.
@@ -118,13 +119,15 @@ def ship_bundle(
         threads: Within one operator.
         ends: Numbers of layers before which children end.
         loaders: Children that load at the same time.
-        settle: Whether weights are rearranged once all is loaded.
+        prepack: Whether weights are rearranged while they load.
+        settle: Whether threads wait busily once all is loaded.
 
     Raises:
         BundleError: The ends are none of this model.
     """
     home = folder / f"bundle-{len(ends)}"
-    division = Division("here", tuple(ends), threads=threads, loaders=loaders, settle=settle)
+    division = Division("here", tuple(ends), threads=threads, loaders=loaders)
+    division = replace(division, prepack=prepack, settle=settle)
     write_bundle(load_graph(model), [division], home)
     without = {"read_ahead": False}
     first = Shipped("bundle_no_ahead", "bundle", home, _files(home), threads, without)
