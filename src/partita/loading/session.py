@@ -28,7 +28,7 @@ from partita.execution import (
 from partita.execution.pieces import index_buffers, plan_gather
 from partita.loading.ahead import ReadAhead
 from partita.loading.manifest import WEIGHTS, Manifest, Scheme, choose_scheme, read_manifest
-from partita.loading.opening import open_child
+from partita.loading.opening import open_child, warm_up
 from partita.loading.verify import check_feeds, check_files, find_altered_weights
 from partita.program import Compute, Deliver, Feed, Load, TensorSpec
 
@@ -125,6 +125,7 @@ class BundleSession:
         self._began_s = time.perf_counter()
         self._folder = folder
         self._threads = threads
+        self._settles = scheme.settle if settle is None else settle
         check_files(folder, scheme)
         program = scheme.program.devices[0]
         self._machine = Machine(program, (), 1, loaders=loaders)
@@ -136,6 +137,7 @@ class BundleSession:
             if isinstance(step, Compute | Deliver)
         }
         self._sessions: dict[int, Any] = {}
+        self._asked: dict[int, list[tuple[tuple[int, ...], Any]]] = {}
         self._held: dict[int, Array] = {}
         self._ready: deque[Start] = deque()
         self._change = threading.Condition(threading.Lock())
@@ -150,7 +152,6 @@ class BundleSession:
         # From here on children load; starting threads takes time, too.
         self._ahead = ReadAhead(_weights_of(folder, scheme)) if read_ahead else None
         self._verify = verify
-        self._settles = scheme.settle if settle is None else settle
         self._finisher: threading.Thread | None = None
 
     @property
@@ -268,6 +269,8 @@ class BundleSession:
     def _compute(self, step: Compute, arguments: list[Array]) -> list[Array]:
         session = self._sessions[step.fragment]
         feeds = {f"i{place}": array for place, array in enumerate(arguments)}
+        if step.fragment not in self._asked:
+            self._asked[step.fragment] = [(array.shape, array.dtype) for array in arguments]
         try:
             made: list[Array] = session.run([f"o{k}" for k in range(len(step.writes))], feeds)
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
@@ -322,8 +325,14 @@ class BundleSession:
     def _open(self, child: int, *, prepack: bool = False, spinning: bool = False) -> Any:
         path = self._folder / self.scheme.children[child].file
         try:
-            alone = len(self.scheme.children) == 1
-            return open_child(path, self._threads, prepack=prepack, spinning=spinning, alone=alone)
+            return open_child(
+                path,
+                self._threads,
+                prepack=prepack,
+                spinning=spinning,
+                alone=len(self.scheme.children) == 1,
+                shares_memory=self._settles,
+            )
         except Exception as error:  # as for runs
             raise BundleError(
                 f"Child '{path}' cannot be loaded: {_first(error)}.", subject=str(path)
@@ -361,6 +370,7 @@ class BundleSession:
             if self._error or self._is_closed:
                 return
             session = self._open(child, prepack=self.scheme.prepack, spinning=True)
+            warm_up(session, self._asked.get(child, ()))
             with self._change:
                 if child in self._sessions:  # not closed meanwhile
                     self._sessions[child] = session
