@@ -33,7 +33,8 @@ class Trial(msgspec.Struct, frozen=True):
     """What one process took; or, of several, the medians.
 
     Attributes:
-        start_s: From before the process was started to the call that loads the model.
+        start_s: From before the process was started to the call that loads the model, without the
+            pause between imports and call.
         loaded_s: From that call until all is loaded; mapped weights may not be read yet.
         answered_s: From that call to the first answer.
         steady_s: Median of later runs, when all is loaded and verified.
