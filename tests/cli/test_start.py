@@ -30,3 +30,19 @@ def test_an_interrupt_is_told(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("partita.cli.sources.load_plan", interrupt)
     answer = ask("check", "p.json")
     assert (answer.code, answer.message) == (130, "partita: interrupted")
+
+
+def test_what_fails_by_an_interrupt_is_told_as_one(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cleaning up, or an import, may fail by Ctrl-C in turn."""
+
+    def interrupt(*_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise BufferError("cannot close exported pointers exist")
+
+    monkeypatch.setattr("partita.cli.sources.load_plan", interrupt)
+    answer = ask("check", "p.json")
+    assert (answer.code, answer.message) == (130, "partita: interrupted")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,28 @@ def test_any_change_of_a_manifest_is_seen(tmp_path: Path) -> None:
     change_manifest(folder, lambda scheme: scheme.update(device="other"), honest=False)
     with pytest.raises(BundleError, match="is not what its hash says"):
         load_bundle(folder)
+
+
+def test_balanced_children_are_about_equal() -> None:
+    """A large last layer is a child of its own, and no child is empty beside it."""
+    graph = load_graph(build_model("squeezenet", size=64))
+    sizes = [
+        sum(layer.weight_bytes for layer in graph.layers[start:stop])
+        for start, stop in pairwise((0, *balanced_ends(graph, 3)))
+    ]
+    assert max(sizes) < 2 * min(sizes)
+
+
+def test_inputs_are_told_as_by_the_engine(tmp_path: Path) -> None:
+    """Name, shape and type of inputs and outputs are those of a session of ONNX Runtime."""
+    with load_bundle(split(conv_graph(), tmp_path / "b", (3,))) as session:
+        session.wait()
+        inner = session._sessions
+        for specs, engine in (
+            (session.get_inputs(), inner[0].get_inputs()),
+            (session.get_outputs(), inner[0].get_outputs()),
+        ):
+            assert [spec.type for spec in specs] == [one.type for one in engine]
 
 
 def test_children_settle_once_all_is_loaded(network: Graph, tmp_path: Path) -> None:

@@ -112,12 +112,12 @@ def test_equal_by_seed() -> None:
 
 @pytest.mark.parametrize("method", ["best", "qlearning", "sarsa", "optimum", "balanced"])
 def test_every_method_answers_in_layers(method: Any) -> None:
-    """Ends are numbers of layers, the trainable blocks lie in the last child."""
+    """Ends are numbers of layers, the trainable blocks lie in the last child, alone."""
     profile = make_profile([1, 2, 3, 1, 1], [0.1] * 5, trainable=2)
     choice = choose_division(profile, method=method, loaders=4)
     assert choice.ends == tuple(3 * end for end in choice.chosen.ends)
     assert choice.ends[-1] == 15
-    assert (0, *choice.ends)[-2] <= 9
+    assert choice.ends[-2] == 9
     assert choice.chosen.makespan_s <= choice.whole_s
     assert choice.chosen.gap >= 0
     assert choice.speedup_bound >= 1
@@ -194,6 +194,10 @@ def test_what_is_really_loaded_decides() -> None:
         tryout = FakeTryout({1: 1.0}, prepack_s=prepack_s)
         choice = choose_division(profile, loaders=4, tryout=tryout)
         assert (choice.prepack, choice.settle) == (prepack, settle)
+    personal = make_profile([1, 1, 1, 1], [0.1] * 4, trainable=1)
+    tryout = FakeTryout({1: 0.5})
+    choice = choose_division(personal, loaders=4, tryout=tryout)
+    assert choice.chosen.ends[-2:] == (3, 4)
     tryout = FakeTryout({})
     choose_division(profile, method="qlearning", loaders=4, tryout=tryout, real_rewards=True)
     assert len(tryout.loaded) == len(set(tryout.loaded)) > 4

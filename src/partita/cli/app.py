@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -96,6 +98,11 @@ def start() -> int:
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup leaves it ignored
             signal.signal(number, leave)
     code = main()
+    if code == INTERRUPTED:  # threads that still load, or wait for what never comes, hold up nobody
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
     gc.freeze()
     return code
 
@@ -120,9 +127,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except Exception as error:
+        if _is_interrupted(error):
+            say("partita: interrupted")
+            return INTERRUPTED
         if debug:
             raise
         return report_error(_as_partita_error(error), as_json=as_json)
+
+
+def _is_interrupted(error: BaseException) -> bool:
+    """Whether an error came of Ctrl-C: what is cleaned up, or imported, may fail by it in turn."""
+    seen: list[BaseException] = []
+    found: BaseException | None = error
+    while found is not None and found not in seen:
+        if isinstance(found, KeyboardInterrupt):
+            return True
+        seen.append(found)
+        found = found.__cause__ or found.__context__
+    return False
 
 
 def _as_partita_error(error: Exception) -> PartitaError:

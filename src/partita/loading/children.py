@@ -174,7 +174,7 @@ def balanced_ends(graph: Graph, count: int) -> tuple[int, ...]:
     ends: list[int] = []
     for number in range(1, count):
         wanted = sizes[-1] * number / count
-        at = int(np.searchsorted(sizes, wanted)) + 1
+        at = int(np.argmin(np.abs(sizes - wanted))) + 1
         least, most = (ends[-1] if ends else 0) + 1, total - (count - number)
         ends.append(min(max(at, least), most))
     return (*ends, total)

@@ -101,13 +101,14 @@ def _conclude(
     profile: BlockProfile, problem: Problem, answers: list[Found], tryout: Tryout | None
 ) -> Choice:
     whole_s = problem.simulate((problem.size,)).makespan_s
+    answers = [_set_apart(profile, problem, one) for one in answers]
     prepack = settle = False
     if tryout is None:
         found = tuple(sorted(answers, key=lambda one: (one.makespan_s, one.children)))
     else:
         gap = whole_s / max(min(one.makespan_s for one in answers), 1e-12) - 1
         whole = Found("one child", (problem.size,), whole_s, gap)
-        found = _try([*answers, whole], tryout)
+        found = _try([*answers, _set_apart(profile, problem, whole)], tryout)
         (prepacked_s,) = tryout.answer_s([found[0].ends], prepack=True)
         prepack = prepacked_s * _NOISE < found[0].time_s
         settle = tryout.settle_gain(found[0].ends, prepack=prepack) > _SETTLED
@@ -122,6 +123,18 @@ def _conclude(
         prepack=prepack,
         settle=settle,
     )
+
+
+def _set_apart(profile: BlockProfile, problem: Problem, found: Found) -> Found:
+    """Return a division in which the last child has the trainable layers and what follows, alone.
+
+    Training then holds no more than it needs; without trainable layers nothing changes.
+    """
+    border = profile.last_start
+    if not border or not any(block.trainable for block in profile.blocks):
+        return found
+    ends = (*(end for end in found.ends if end < border), border, problem.size)
+    return replace(found, ends=ends, makespan_s=problem.simulate(ends).makespan_s)
 
 
 def check_method(method: str) -> None:

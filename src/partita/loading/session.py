@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
@@ -33,6 +33,9 @@ from partita.loading.verify import check_feeds, check_files, find_altered_weight
 from partita.program import Compute, Deliver, Feed, Load, TensorSpec
 
 Array = npt.NDArray[Any]
+
+#: What closing waits for a child that loads.
+_MOST_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -139,8 +142,9 @@ class BundleSession:
         self._sessions: dict[int, Any] = {}
         self._asked: dict[int, list[tuple[tuple[int, ...], Any]]] = {}
         self._held: dict[int, Array] = {}
-        self._ready: deque[Start] = deque()
-        self._change = threading.Condition(threading.Lock())
+        # Ctrl-C may come anywhere: what waits here is written in C, and leaves no lock held.
+        self._ready: SimpleQueue[Start | None] = SimpleQueue()
+        self._change = threading.Lock()
         self._asking = threading.Lock()
         self._count = 0
         self._is_answered = False
@@ -199,9 +203,7 @@ class BundleSession:
         Raises:
             BundleError: A child is altered or cannot be loaded.
         """
-        with self._change:
-            while not self._machine.is_loaded and self._error is None:
-                self._change.wait(1.0)
+        self._await_loads()
         self._start_finishing()
         if self._finisher is not None:
             self._finisher.join()
@@ -210,10 +212,10 @@ class BundleSession:
 
     def close(self) -> None:
         """Let go of everything; may be repeated."""
-        with self._change:
-            self._is_closed = True
+        self._is_closed = True
+        self._ready.put(None)
         for thread in self._loading:
-            thread.join()
+            thread.join(_MOST_S)
         if self._ahead is not None:
             self._ahead.close()
         self._sessions.clear()
@@ -238,15 +240,12 @@ class BundleSession:
                     self._held[step.write] = arrays[step.tensor]
             self._is_answered = False
             self._act(self._machine.handle(Fed(self._count, ())))
-        while True:
-            with self._change:
-                while not self._ready and not self._is_answered:
-                    self._raise_fault()
-                    self._change.wait(1.0)
-                if self._is_answered:
-                    break
-                start = self._ready.popleft()
-            self._do(start)
+        while not self._is_answered:
+            start = self._ready.get()
+            if start is not None:
+                self._do(start)
+            elif not self._is_answered:
+                self._raise_fault()
         self._count += 1
         self._start_finishing()
         return self._found
@@ -284,14 +283,14 @@ class BundleSession:
         """Do what the machine says; the caller holds the lock."""
         for action in actions:
             if isinstance(action, Start):
-                self._ready.append(action)
+                self._ready.put(action)
             elif isinstance(action, StartLoad):
                 self._start_load(action.step)
             elif isinstance(action, Free):
                 self._held.pop(action.buffer, None)
             elif isinstance(action, Delivered):
                 self._is_answered = True
-        self._change.notify_all()
+                self._ready.put(None)
 
     def _start_load(self, number: int) -> None:
         step = self._steps[number]
@@ -312,9 +311,7 @@ class BundleSession:
         try:
             session = self._open(child, prepack=self.scheme.prepack)
         except BundleError as error:
-            with self._change:
-                self._error = self._error or error
-                self._change.notify_all()
+            self._fail(error)
             return
         with self._change:
             self._sessions[child] = session
@@ -357,15 +354,11 @@ class BundleSession:
         except BundleError as fault:
             error = fault
         if error is not None:
-            with self._change:
-                self._error = error
-                self._change.notify_all()
+            self._fail(error)
 
     def _settle(self) -> None:
         """Open the children anew as later answers come soonest, now that nothing loads."""
-        with self._change:
-            while not (self._machine.is_loaded or self._error or self._is_closed):
-                self._change.wait(1.0)
+        self._await_loads()
         for child in range(len(self.scheme.children)):
             if self._error or self._is_closed:
                 return
@@ -374,6 +367,14 @@ class BundleSession:
             with self._change:
                 if child in self._sessions:  # not closed meanwhile
                     self._sessions[child] = session
+
+    def _await_loads(self) -> None:
+        for thread in self._loading:  # each begins the next before it ends
+            thread.join()
+
+    def _fail(self, error: BundleError) -> None:
+        self._error = self._error or error
+        self._ready.put(None)
 
     def _raise_fault(self) -> None:
         if self._error is not None:

@@ -23,6 +23,12 @@ class TensorSpec(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     dtype: str
 
+    @property
+    def type(self) -> str:
+        """The type as ONNX Runtime's sessions name it, such as ``tensor(float)``."""
+        names = {"float32": "float", "float64": "double", "object": "string"}
+        return f"tensor({names.get(self.dtype, self.dtype)})"
+
 
 class Buffer(msgspec.Struct, frozen=True):
     """One piece of a tensor on one device; ``id`` is unique in the program.
