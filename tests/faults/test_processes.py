@@ -92,7 +92,8 @@ def test_timing_messages_ends_when_a_worker_is_killed(lab: Lab, victim: str) -> 
         assert time.monotonic() - struck_s < _WITHIN_S
         with pytest.raises(RunError, match=f"'{victim}'"):
             measure_link(lab.endpoint, "d0", "d1", (0,))
-        assert time.monotonic() - struck_s < 2 * _WITHIN_S
+        # The news may not be everywhere yet: then it is waited for, for ten seconds at most.
+        assert time.monotonic() - struck_s < 5 * _WITHIN_S
 
 
 def test_no_worker_outlives_a_lab(store: Path) -> None:

@@ -319,7 +319,9 @@ class Worker:
                 runtime.credit(note.stream)
 
     def _watch(self, name: str, alive: bool) -> None:
-        if not alive:
+        if alive:
+            self._prober.find(name)
+        else:
             self._prober.lose(name)
             for epoch, runtime in list(self._epochs.items()):
                 if runtime.leader == name:

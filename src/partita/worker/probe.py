@@ -28,6 +28,7 @@ class Prober:
         self._number = 0
         self._target = ""
         self._is_lost = False
+        self._gone: set[str] = set()
 
     def measure(self, target: str, size_bytes: int, repeats: int) -> tuple[float, ...]:
         """Return, per repeat, the seconds from a message's sending to the news of its arrival.
@@ -38,6 +39,8 @@ class Prober:
         with self._one_at_a_time:
             payload = bytes(size_bytes)
             self._target, self._is_lost = target, False
+            if target in self._gone:  # sending would wait for it to come again
+                self._is_lost = True
             try:
                 return tuple(self._time_one(target, payload) for _ in range(repeats))
             finally:
@@ -54,11 +57,18 @@ class Prober:
 
     def lose(self, device: str) -> None:
         """Stop to wait for a worker that is no more there."""
+        self._gone.add(device)
         if device == self._target:
             self._is_lost = True
             self._echo.set()
 
+    def find(self, device: str) -> None:
+        """Take the news that a worker is there."""
+        self._gone.discard(device)
+
     def _time_one(self, target: str, payload: bytes) -> float:
+        if self._is_lost:
+            raise self._lost(target)
         self._number += 1
         self._echo.clear()
         if self._is_lost:  # between two messages
@@ -68,10 +78,7 @@ class Prober:
         self._endpoint.send(target, encode_piece(piece), payload)
         was_told = self._echo.wait(_ECHO_S)
         if self._is_lost:
-            raise RunError(
-                f"Device {target!r} was lost while a message to it was timed. Look at its worker.",
-                device=target,
-            )
+            raise self._lost(target)
         if not was_told:
             raise RunError(
                 f"Device {target!r} did not receive a message of {len(payload)} bytes within "
@@ -79,3 +86,10 @@ class Prober:
                 device=target,
             )
         return time.monotonic() - start_s
+
+    @staticmethod
+    def _lost(target: str) -> RunError:
+        return RunError(
+            f"Device {target!r} was lost while a message to it was timed. Look at its worker.",
+            device=target,
+        )
