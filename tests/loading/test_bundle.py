@@ -245,8 +245,8 @@ def test_balanced_children_are_about_equal() -> None:
     assert max(sizes) < 2 * min(sizes)
 
 
-def test_inputs_are_told_as_by_the_engine(tmp_path: Path) -> None:
-    """Name, shape and type of inputs and outputs are those of a session of ONNX Runtime."""
+def test_types_are_named_as_by_the_engine(tmp_path: Path) -> None:
+    """The types of inputs and outputs are named as a session of ONNX Runtime names them."""
     with load_bundle(split(conv_graph(), tmp_path / "b", (3,))) as session:
         session.wait()
         inner = session._sessions

@@ -23,6 +23,8 @@ _LEAST_MOST = 8
 _NOISE = 1.1
 #: Later answers must come sooner by so much for a bundle to settle.
 _SETTLED = 1.02
+#: What the model as one child is called among what methods found.
+_WHOLE = "one child"
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def _conclude(
         found = tuple(sorted(answers, key=lambda one: (one.makespan_s, one.children)))
     else:
         gap = whole_s / max(min(one.makespan_s for one in answers), 1e-12) - 1
-        whole = Found("one child", (problem.size,), whole_s, gap)
+        whole = Found(_WHOLE, (problem.size,), whole_s, gap)
         found = _try([*answers, _set_apart(profile, problem, whole)], tryout)
         (prepacked_s,) = tryout.answer_s([found[0].ends], prepack=True)
         prepack = prepacked_s * _NOISE < found[0].time_s
@@ -134,7 +136,10 @@ def _set_apart(profile: BlockProfile, problem: Problem, found: Found) -> Found:
     if not border or not any(block.trainable for block in profile.blocks):
         return found
     ends = (*(end for end in found.ends if end < border), border, problem.size)
-    return replace(found, ends=ends, makespan_s=problem.simulate(ends).makespan_s)
+    makespan_s = problem.simulate(ends).makespan_s
+    gap = (1 + found.gap) * makespan_s / max(found.makespan_s, 1e-12) - 1
+    method = "trainable apart" if found.method == _WHOLE else found.method
+    return replace(found, method=method, ends=ends, makespan_s=makespan_s, gap=max(0.0, gap))
 
 
 def check_method(method: str) -> None:
