@@ -52,9 +52,8 @@ def _opener(order: Order) -> Callable[[Path], Any]:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     if not settings.get("prepack", True):
         options.add_session_config_entry("session.disable_prepacking", "1")
-    if not settings.get("spinning", True):
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    if settings.get("children", 1) > 1:  # sessions that wait busily hold up the others
+    # Sessions that wait busily hold up the others.
+    if not settings.get("spinning", True) or settings.get("children", 1) > 1:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     providers = ["CPUExecutionProvider"]
     return lambda path: ort.InferenceSession(str(path), options, providers=providers)
