@@ -93,25 +93,26 @@ def test_a_child_computes_while_a_later_one_loads(
     """The first child has answered before the last one may be loaded."""
     import threading
 
+    from partita.loading.runner import Runner
     from partita.loading.session import BundleSession
 
     graph = conv_graph()
     folder = split(graph, tmp_path / "b", (1, 2, 3))
     computed = threading.Event()
-    opened, compute = BundleSession._open, BundleSession._compute
+    opened, compute = BundleSession._open, Runner._compute
 
     def slow_open(session: BundleSession, child: int, *, prepack: bool = False) -> Any:
         if child == 2:
             assert computed.wait(10)
         return opened(session, child, prepack=prepack)
 
-    def tell(session: BundleSession, step: Any, arguments: Any) -> Any:
-        made = compute(session, step, arguments)
+    def tell(runner: Runner, step: Any, arguments: Any) -> Any:
+        made = compute(runner, step, arguments)
         computed.set()
         return made
 
     monkeypatch.setattr(BundleSession, "_open", slow_open)
-    monkeypatch.setattr(BundleSession, "_compute", tell)
+    monkeypatch.setattr(Runner, "_compute", tell)
     with load_bundle(folder) as session:
         session.run(None, ask(graph))
 
@@ -249,7 +250,7 @@ def test_types_are_named_as_by_the_engine(tmp_path: Path) -> None:
     """The types of inputs and outputs are named as a session of ONNX Runtime names them."""
     with load_bundle(split(conv_graph(), tmp_path / "b", (3,))) as session:
         session.wait()
-        inner = session._sessions
+        inner = session._runner.sessions
         for specs, engine in (
             (session.get_inputs(), inner[0].get_inputs()),
             (session.get_outputs(), inner[0].get_outputs()),
@@ -266,16 +267,16 @@ def test_children_settle_once_all_is_loaded(network: Graph, tmp_path: Path) -> N
         assert session.scheme.settle
         (first,) = session.run(None, feeds)
         session.wait()
-        settled = dict(session._sessions)
+        settled = dict(session._runner.sessions)
         (later,) = session.run(None, feeds)
         for found in (first, later):
             assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
-        assert session._sessions == settled
+        assert session._runner.sessions == settled
     with load_bundle(folder, settle=False) as session:
         session.run(None, feeds)
-        held = dict(session._sessions)
+        held = dict(session._runner.sessions)
         session.wait()
-        assert session._sessions == held
+        assert session._runner.sessions == held
     with load_bundle(folder) as session:  # closed before it has settled
         session.run(None, feeds)
 

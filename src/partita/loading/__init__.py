@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from partita.loading.personal.options import Outcome, PersonalOptions
     from partita.loading.personal.personalise import personalise
     from partita.loading.qlearning import LearnOptions, learn_division
-    from partita.loading.session import BundleSession, Mark, load_bundle
+    from partita.loading.runner import Mark
+    from partita.loading.session import BundleSession, load_bundle
     from partita.loading.split import Division, write_bundle
     from partita.loading.switch import Switch, measure_switch
     from partita.loading.tryout import Tryout
@@ -34,7 +35,7 @@ _HOMES = {
     "LearnOptions": "qlearning",
     "LoadTimes": "makespan",
     "Manifest": "manifest",
-    "Mark": "session",
+    "Mark": "runner",
     "Outcome": "personal.options",
     "PersonalOptions": "personal.options",
     "Problem": "makespan",

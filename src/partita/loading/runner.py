@@ -1,0 +1,286 @@
+"""Executing a bundle's children: the machine says what to do, threads that load do most of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partita.errors import BundleError, RunError
+from partita.execution import (
+    Action,
+    Delivered,
+    Fed,
+    Finished,
+    Free,
+    Loaded,
+    Machine,
+    Start,
+    StartLoad,
+)
+from partita.execution.pieces import index_buffers, plan_gather
+from partita.program import Compute, Deliver, DeviceProgram, Feed, Load
+
+Array = npt.NDArray[Any]
+Kind = tuple[tuple[int, ...], np.dtype[Any]]
+
+#: What closing waits for a child that loads.
+_MOST_S = 10.0
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that a child did.
+
+    Attributes:
+        what: ``load`` or ``compute``.
+        child: Its number.
+        start_s: Seconds after the bundle was opened.
+        end_s: The same, when it was done.
+    """
+
+    what: str
+    child: int
+    start_s: float
+    end_s: float
+
+
+@dataclass(eq=False)
+class _Request:
+    """A request under way: its arrays by buffer, and what came of it."""
+
+    held: dict[int, Array]
+    found: dict[str, Array] = field(default_factory=dict)
+    fault: Exception | None = None
+    ended: SimpleQueue[None] = field(default_factory=SimpleQueue)
+
+
+class Runner:
+    """Loads children and computes with them; one request at a time.
+
+    A child that a request waits for is computed by the thread that has loaded it: handing it over
+    would take longer than starting a thread. What is there already is computed by the caller.
+
+    Args:
+        program: What is loaded and computed, in order.
+        open_one: Returns the engine's session of a child.
+        loaders: Children that load at the same time.
+        name: Of what is executed, for errors.
+
+    Attributes:
+        sessions: Those of the children that are loaded, by number.
+        kinds: Shapes and types of the arrays that each child was given first.
+        marks: What each child did: all loads, and what the last request made them do.
+    """
+
+    def __init__(
+        self, program: DeviceProgram, open_one: Callable[[int], Any], *, loaders: int, name: str
+    ) -> None:
+        self.sessions: dict[int, Any] = {}
+        self.kinds: dict[int, list[Kind]] = {}
+        self.marks: list[Mark] = []
+        self._began_s = time.perf_counter()
+        self._program = program
+        self._open = open_one
+        self._loaders = loaders
+        self._name = name
+        self._steps = {step.id: step for step in program.steps}
+        buffers = index_buffers(program)
+        self._gathers = {
+            step.id: tuple(plan_gather(read, buffers) for read in step.reads)
+            for step in program.steps
+            if isinstance(step, Compute | Deliver)
+        }
+        # Ctrl-C may come anywhere: what waits here is written in C, and leaves no lock held.
+        self._change = threading.Lock()
+        self._request: _Request | None = None
+        self._count = 0
+        self._error: BundleError | None = None
+        self._is_closed = False
+        self._loading: dict[int, threading.Thread] = {}
+        with self._change:
+            self._begin()
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether all children are there."""
+        return self._machine.is_loaded
+
+    def answer(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the program's outputs by name; one caller at a time.
+
+        Raises:
+            BundleError: A child cannot be loaded, or :meth:`fail` was called.
+            RunError: A child failed, or the runner is closed.
+        """
+        with self._change:
+            self.check()
+            if self._request is not None:  # it failed, or was interrupted
+                self._begin()
+            self.marks = [mark for mark in self.marks if mark.what == "load"]
+            feeds = [step for step in self._steps.values() if isinstance(step, Feed)]
+            request = _Request({step.write: arrays[step.tensor] for step in feeds})
+            self._request = request
+            starts = self._act(self._machine.handle(Fed(self._count, ())))
+        self._go_on(request, starts)
+        request.ended.get()
+        with self._change:
+            if request.fault is not None:
+                raise request.fault
+            if not request.found:
+                self.check()
+            self._request = None
+            self._count += 1
+        return request.found
+
+    def check(self) -> None:
+        """Raise what :meth:`answer` would."""
+        if self._error is not None:
+            raise self._error
+        if self._is_closed:
+            raise RunError("The bundle is closed; load it again.")
+
+    def fail(self, error: BundleError) -> None:
+        """Answer no more: requests raise this error, the one under way as well."""
+        with self._change:
+            self._error = self._error or error
+            self._end()
+
+    def replace(self, child: int, session: Any) -> None:
+        """Compute a child with another session from now on, unless all is closed."""
+        with self._change:
+            if child in self.sessions:
+                self.sessions[child] = session
+
+    def await_loads(self) -> None:
+        """Return when no child loads any more."""
+        loads = [step.fragment for step in self._steps.values() if isinstance(step, Load)]
+        for child in loads:
+            if child in self._loading:  # each begins the next before it ends
+                self._loading[child].join()
+
+    def close(self) -> None:
+        """Let go of everything; may be repeated."""
+        with self._change:
+            self._is_closed = True
+            self._end()
+        for thread in self._loading.values():
+            thread.join(_MOST_S)
+        self.sessions.clear()
+
+    def _begin(self) -> None:
+        """Begin to load, or begin anew with what is loaded; the caller holds the lock."""
+        self._machine = Machine(self._program, (), 1, loaders=self._loaders)
+        self._count = 0
+        self._request = None
+        self._act(self._machine.begin())
+
+    def _act(self, actions: Sequence[Action]) -> list[Start]:
+        """Do what the machine says but for steps, which are returned; the caller holds the lock."""
+        starts = []
+        for action in actions:
+            if isinstance(action, Start):
+                starts.append(action)
+            elif isinstance(action, StartLoad):
+                starts += self._start_load(action.step)
+            elif isinstance(action, Free) and self._request is not None:
+                self._request.held.pop(action.buffer, None)
+            elif isinstance(action, Delivered):
+                self._end()
+        return starts
+
+    def _start_load(self, number: int) -> list[Start]:
+        step = self._steps[number]
+        assert isinstance(step, Load)
+        child = step.fragment
+        if child in self.sessions:
+            return self._act(self._machine.handle(Loaded(number)))
+        if child not in self._loading:
+            name = f"load-{child}"
+            thread = threading.Thread(
+                target=self._load, args=(number, child), name=name, daemon=True
+            )
+            self._loading[child] = thread
+            thread.start()
+        return []
+
+    def _load(self, number: int, child: int) -> None:
+        if self._is_closed:
+            return
+        began_s = self._now_s()
+        try:
+            session = self._open(child)
+        except BundleError as error:
+            self.fail(error)
+            return
+        with self._change:
+            if self._is_closed:
+                return
+            self.sessions[child] = session
+            self.marks.append(Mark("load", child, began_s, self._now_s()))
+            request = self._request
+            starts = self._act(self._machine.handle(Loaded(number)))
+        if request is not None:
+            try:
+                self._go_on(request, starts)
+            except Exception as error:  # the caller's to raise, whatever it is
+                request.fault = error
+                request.ended.put(None)
+
+    def _go_on(self, request: _Request, starts: Sequence[Start]) -> None:
+        """Do these steps, and those that can be done then."""
+        ready = deque(starts)
+        while ready:
+            ready.extend(self._do(request, ready.popleft()))
+
+    def _do(self, request: _Request, start: Start) -> list[Start]:
+        step = self._steps[start.step]
+        if isinstance(step, Compute):
+            began_s = self._now_s()
+            arguments = [gather.collect(request.held) for gather in self._gathers[step.id]]
+            made = self._compute(step, arguments)
+        with self._change:
+            if request is not self._request:  # it was interrupted, and another one came
+                return []
+            if isinstance(step, Compute):
+                self.marks.append(Mark("compute", step.fragment, began_s, self._now_s()))
+                request.held.update(zip(step.writes, made, strict=True))
+            elif isinstance(step, Deliver):
+                pairs = zip(step.reads, self._gathers[step.id], strict=True)
+                request.found = {one.tensor: how.collect(request.held) for one, how in pairs}
+            return self._act(self._machine.handle(Finished(start.step, start.request)))
+
+    def _compute(self, step: Compute, arguments: list[Array]) -> list[Array]:
+        session = self.sessions[step.fragment]
+        feeds = {f"i{place}": array for place, array in enumerate(arguments)}
+        if step.fragment not in self.kinds:
+            self.kinds[step.fragment] = [(array.shape, array.dtype) for array in arguments]
+        try:
+            made: list[Array] = session.run([f"o{k}" for k in range(len(step.writes))], feeds)
+        except Exception as error:  # ONNX Runtime raises a dozen types of its own
+            raise RunError(
+                f"Child {step.fragment} of {self._name} failed: {first_line(error)}.",
+                step=step.label,
+            ) from None
+        return made
+
+    def _end(self) -> None:
+        """Wake who waits for the request."""
+        request = self._request
+        if request is not None:
+            request.ended.put(None)
+
+    def _now_s(self) -> float:
+        return time.perf_counter() - self._began_s
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's text, or its type, without a full stop."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
