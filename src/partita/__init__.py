@@ -5,8 +5,9 @@ Names are loaded when they are used, so that a worker never needs the planning p
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from partita.lazy import on_first_use
 
 __version__ = "0.1.0"
 
@@ -27,34 +28,34 @@ if TYPE_CHECKING:
     from partita.simulation import simulate_adaptive
 
 _HOMES = {
-    "Adapt": "partita.api",
-    "AdaptOptions": "partita.execution",
-    "Cluster": "partita.cluster",
-    "CostModel": "partita.cost",
-    "Graph": "partita.graph",
-    "PartitaError": "partita.errors",
-    "Plan": "partita.plan",
-    "PlanOptions": "partita.planners",
-    "Profile": "partita.profile",
-    "Report": "partita.execution",
-    "Result": "partita.planners",
-    "Session": "partita.leader",
-    "check_plan": "partita.compile",
-    "compare": "partita.api",
-    "deploy": "partita.api",
-    "dump_plan": "partita.plan",
-    "export_plan": "partita.compile.export",
-    "find_plan": "partita.planners",
-    "load_bundle": "partita.loading",
-    "load_cluster": "partita.cluster",
-    "load_graph": "partita.graph",
-    "load_plan": "partita.plan",
-    "load_profile": "partita.profile",
-    "measure_profile": "partita.profile",
-    "planner_names": "partita.planners",
-    "save_profile": "partita.profile",
-    "simulate": "partita.api",
-    "simulate_adaptive": "partita.simulation",
+    "Adapt": "api",
+    "AdaptOptions": "execution",
+    "Cluster": "cluster",
+    "CostModel": "cost",
+    "Graph": "graph",
+    "PartitaError": "errors",
+    "Plan": "plan",
+    "PlanOptions": "planners",
+    "Profile": "profile",
+    "Report": "execution",
+    "Result": "planners",
+    "Session": "leader",
+    "check_plan": "compile",
+    "compare": "api",
+    "deploy": "api",
+    "dump_plan": "plan",
+    "export_plan": "compile.export",
+    "find_plan": "planners",
+    "load_bundle": "loading",
+    "load_cluster": "cluster",
+    "load_graph": "graph",
+    "load_plan": "plan",
+    "load_profile": "profile",
+    "measure_profile": "profile",
+    "planner_names": "planners",
+    "save_profile": "profile",
+    "simulate": "api",
+    "simulate_adaptive": "simulation",
 }
 
 __all__ = [
@@ -88,9 +89,4 @@ __all__ = [
     "simulate_adaptive",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load an exported name's package on first use."""
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, _HOMES)

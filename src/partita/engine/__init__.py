@@ -1,10 +1,37 @@
-"""What computes fragments on a device."""
+"""What computes fragments on a device.
 
-from partita.engine.base import Array, Blob, Engine, Runner, make_inputs
-from partita.engine.null import NullEngine, NullRunner
-from partita.engine.ort import OrtEngine, OrtOptions, OrtRunner, check_graph
-from partita.engine.reference import Reference
-from partita.engine.slowed import Slowdown, SlowedEngine, SlowedRunner, calibrate
+Names are loaded when they are used: what answers first needs none of the engines.
+"""
+
+from typing import TYPE_CHECKING
+
+from partita.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from partita.engine.base import Array, Blob, Engine, Runner, make_inputs
+    from partita.engine.null import NullEngine, NullRunner
+    from partita.engine.ort import OrtEngine, OrtOptions, OrtRunner, check_graph
+    from partita.engine.reference import Reference
+    from partita.engine.slowed import Slowdown, SlowedEngine, SlowedRunner, calibrate
+
+_HOMES = {
+    "Array": "base",
+    "Blob": "base",
+    "Engine": "base",
+    "NullEngine": "null",
+    "NullRunner": "null",
+    "OrtEngine": "ort",
+    "OrtOptions": "ort",
+    "OrtRunner": "ort",
+    "Reference": "reference",
+    "Runner": "base",
+    "Slowdown": "slowed",
+    "SlowedEngine": "slowed",
+    "SlowedRunner": "slowed",
+    "calibrate": "slowed",
+    "check_graph": "ort",
+    "make_inputs": "base",
+}
 
 __all__ = [
     "Array",
@@ -24,3 +51,5 @@ __all__ = [
     "check_graph",
     "make_inputs",
 ]
+
+__getattr__ = on_first_use(__name__, _HOMES)

@@ -13,6 +13,9 @@ from partita.program import TensorSpec
 Array = npt.NDArray[Any]
 Blob = npt.NDArray[np.uint8] | bytes | memoryview
 
+#: What every machine has, as ONNX Runtime calls it.
+CPU = "CPUExecutionProvider"
+
 
 class Runner(Protocol):
     """One fragment, loaded and ready.

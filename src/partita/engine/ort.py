@@ -10,13 +10,12 @@ from typing import Any
 
 import onnxruntime as ort
 
-from partita.engine.base import Array, Blob
+from partita.engine.base import CPU, Array, Blob
 from partita.engine.protobuf import GraphFacts, read_facts
 from partita.errors import RunError
 from partita.program import DTYPE_BYTES, TensorSpec
 from partita.units import format_bytes
 
-CPU = "CPUExecutionProvider"
 #: Operator domains that ONNX Runtime ships itself; all others would need foreign code.
 DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"})
 _BLOB_NAME = re.compile(r"^[0-9a-f]{64}$")

@@ -10,7 +10,8 @@ import time
 
 import numpy as np
 
-from partita.engine.ort import CPU, OrtEngine
+from partita.engine.base import CPU
+from partita.engine.ort import OrtEngine
 
 _CHANNELS, _EXTENT, _KERNEL = 64, 56, 3
 _RUNS = 10

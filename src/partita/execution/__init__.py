@@ -1,29 +1,72 @@
-"""Running a program: the state machine, the link clock, and the report, for both worlds."""
+"""Running a program: the state machine, the link clock, and the report, for both worlds.
 
-from partita.execution.adapt import AdaptOptions, Belief, Change
-from partita.execution.admission import Admission
-from partita.execution.clock import LinkClock, SharedMedium, Transfer
-from partita.execution.durations import Durations, LinkClocks, LinkSpec
-from partita.execution.events import (
-    Action,
-    Arrived,
-    Credited,
-    Delivered,
-    Event,
-    Fed,
-    Finished,
-    Free,
-    GiveCredit,
-    Loaded,
-    Route,
-    Start,
-    StartLoad,
-)
-from partita.execution.machine import Machine
-from partita.execution.memory import weight_bytes
-from partita.execution.policy import Policy
-from partita.execution.report import DeviceUse, LinkUse, Report, ReportBuilder, Span
-from partita.execution.request import Wait
+Names are loaded when they are used: what answers first needs the machine alone.
+"""
+
+from typing import TYPE_CHECKING
+
+from partita.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from partita.execution.adapt import AdaptOptions, Belief, Change
+    from partita.execution.admission import Admission
+    from partita.execution.clock import LinkClock, SharedMedium, Transfer
+    from partita.execution.durations import Durations, LinkClocks, LinkSpec
+    from partita.execution.events import (
+        Action,
+        Arrived,
+        Credited,
+        Delivered,
+        Event,
+        Fed,
+        Finished,
+        Free,
+        GiveCredit,
+        Loaded,
+        Route,
+        Start,
+        StartLoad,
+    )
+    from partita.execution.machine import Machine
+    from partita.execution.memory import weight_bytes
+    from partita.execution.policy import Policy
+    from partita.execution.report import DeviceUse, LinkUse, Report, ReportBuilder, Span
+    from partita.execution.request import Wait
+
+_HOMES = {
+    "Action": "events",
+    "AdaptOptions": "adapt",
+    "Admission": "admission",
+    "Arrived": "events",
+    "Belief": "adapt",
+    "Change": "adapt",
+    "Credited": "events",
+    "Delivered": "events",
+    "DeviceUse": "report",
+    "Durations": "durations",
+    "Event": "events",
+    "Fed": "events",
+    "Finished": "events",
+    "Free": "events",
+    "GiveCredit": "events",
+    "LinkClock": "clock",
+    "LinkClocks": "durations",
+    "LinkSpec": "durations",
+    "LinkUse": "report",
+    "Loaded": "events",
+    "Machine": "machine",
+    "Policy": "policy",
+    "Report": "report",
+    "ReportBuilder": "report",
+    "Route": "events",
+    "SharedMedium": "clock",
+    "Span": "report",
+    "Start": "events",
+    "StartLoad": "events",
+    "Transfer": "clock",
+    "Wait": "request",
+    "weight_bytes": "memory",
+}
 
 __all__ = [
     "Action",
@@ -59,3 +102,5 @@ __all__ = [
     "Wait",
     "weight_bytes",
 ]
+
+__getattr__ = on_first_use(__name__, _HOMES)

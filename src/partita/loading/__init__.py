@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from partita.lazy import on_first_use
 
 if TYPE_CHECKING:
     from partita.loading.blocks import Block, BlockProfile, load_blocks, save_blocks
@@ -102,9 +103,4 @@ __all__ = [
     "write_bundle",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load an exported name's module on first use."""
-    if name in _HOMES:
-        return getattr(import_module(f"partita.loading.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, _HOMES)

@@ -17,7 +17,7 @@ from onnx import external_data_helper
 
 from partita.cluster import Cluster
 from partita.compile import Compiled, compile_plan
-from partita.engine.ort import CPU
+from partita.engine.base import CPU
 from partita.errors import BundleError
 from partita.graph import Graph
 from partita.plan import Identity, Plan, Shard, Stage

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from partita.engine.ort import CPU
+from partita.engine.base import CPU
 
 _SILENT = 4
 #: Runs until a new session is as fast as it gets: the second lays out its memory anew.

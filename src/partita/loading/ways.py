@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 import onnxruntime as ort
 
-from partita.engine.ort import CPU
+from partita.engine.base import CPU
 from partita.errors import BundleError
 from partita.graph import load_graph
 from partita.loading.children import EXTERNAL_BYTES, optimise_graph, place_weights

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.optimize import nnls
 
 from partita.engine import OrtEngine, Reference, make_inputs
-from partita.engine.ort import CPU
+from partita.engine.base import CPU
 from partita.engine.reference import reference_model
 from partita.profile.data import RunCost, WireCost
 from partita.profile.link import LinkCost, fit_link

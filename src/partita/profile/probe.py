@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime as ort
 
 from partita.engine import OrtEngine
-from partita.engine.ort import CPU
+from partita.engine.base import CPU
 from partita.errors import ClusterError
 from partita.graph.fragment import BlobStore, Fragment
 from partita.profile.options import MeasureOptions

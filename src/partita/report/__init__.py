@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from partita.lazy import on_first_use
 from partita.report.bundle import Checked, Contender, ReportBundle
 from partita.report.text import compare_table, draw_table, plan_table, report_tables
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # needs Matplotlib; the tables of a terminal do not
     from partita.report.write import ReportFiles, write_chart, write_report, write_trace
 
 __all__ = [
@@ -25,9 +25,7 @@ __all__ = [
     "write_trace",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load what writes files on first use: it needs Matplotlib, the terminal's tables do not."""
-    if name in __all__:
-        return getattr(import_module("partita.report.write"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(
+    __name__,
+    dict.fromkeys(("ReportFiles", "write_chart", "write_report", "write_trace"), "write"),
+)

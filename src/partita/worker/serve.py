@@ -17,6 +17,7 @@ import psutil
 
 from partita import __version__
 from partita.engine import OrtEngine, Slowdown, SlowedEngine
+from partita.engine.base import CPU
 from partita.errors import ClusterError, PartitaError
 from partita.fabric import (
     Endpoint,
@@ -30,7 +31,6 @@ from partita.worker.control import Worker, WorkerParts
 from partita.worker.messages import PROTOCOL_VERSION
 from partita.worker.store import DEFAULT_QUOTA_BYTES, Store, default_store_dir
 
-CPU = "CPUExecutionProvider"
 MAX_SLOW_DOWN = 10_000
 _MEMORY_SHARE = 0.8
 #: glibc's mallopt: give memory back late, so that large messages do not pay page faults each time.
