@@ -19,7 +19,7 @@ def list_names() -> list[str]:
 
 def list_commands() -> dict[str, dict[str, list[str]]]:
     """Return arguments and flags of every command, by verb (``keys make`` for a nested one)."""
-    from partita import cli  # its modules change while this file's other parts still serve
+    from partita.cli import app as cli  # its modules change while other parts still serve
 
     found: dict[str, dict[str, list[str]]] = {}
     root = typer.main.get_command(getattr(cli, "app"))  # noqa: B009

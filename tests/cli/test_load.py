@@ -62,6 +62,35 @@ def test_a_bundle_is_personalised(ask: Ask, folder: Path) -> None:
     assert "hold x; needed are x and y" in done.err
 
 
+def test_show_verifies_a_bundle(ask: Ask, folder: Path) -> None:
+    """A file that was altered is an error, also what a child is trained from."""
+    words = ("--children", "2", "--trainable", "dense", "--no-portable", "--json")
+    ask("load", "split", "m.onnx", "-o", "b", *words)
+    assert ask("load", "show", "b", "--json").reply["verified"] is True
+    for name in ("weights.bin", "child-0.onnx", "child-1.plain.onnx"):
+        path = folder / "b" / "tuned" / name
+        data = path.read_bytes()
+        path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+        done = ask("load", "show", "b")
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert f"{name}' altered" in done.err
+        path.write_bytes(data)
+    assert ask("load", "show", "b", "--no-verify", "--json").reply["verified"] is False
+
+
+def test_inputs_that_are_not_understood(ask: Ask, folder: Path) -> None:
+    """An unknown name is told as such, and drawn requests do not go with given ones."""
+    ask("load", "split", "m.onnx", "-o", "b", "--children", "1", "--no-portable", "--json")
+    np.save(folder / "i.npy", np.zeros((1, 3, 16, 16), np.float32))
+    for words, told in (
+        (("--input", "moon=i.npy"), "Input 'moon' is unknown; the model has: "),
+        (("--input", "i.npy", "--requests", "3"), "--requests does not go with --input"),
+    ):
+        done = ask("load", "run", "b", *words)
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert told in done.err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -70,7 +99,8 @@ def test_a_bundle_is_personalised(ask: Ask, folder: Path) -> None:
         ("split m.onnx -o b --method magic", "allowed: best, qlearning"),
         ("split m.onnx -o b --ends 1,x", "--ends '1,x' is not understood"),
         ("split m.onnx -o b --ends 1", "allowed are increasing numbers from 1 to"),
-        ("split m.onnx -o b --trainable moon", "Trainable layer 'moon' is unknown"),
+        ("split m.onnx -o b --trainable moon", "Trainable layer 'moon' is unknown; allowed are"),
+        ("split m.onnx -o b --children 2 --trainable moon", "'moon' is unknown; allowed are"),
         ("split m.onnx -o m.onnx", "is there and no bundle"),
         ("split nothing.onnx -o b", "cannot be read"),
         ("run nothing", "has no readable manifest.json"),

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,20 @@ def test_an_interrupt_is_told(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("partita.cli.sources.load_plan", interrupt)
     answer = ask("check", "p.json")
     assert (answer.code, answer.message) == (130, "partita: interrupted")
+
+
+def test_an_interrupt_while_modules_are_imported_is_told(tmp_path: Path) -> None:
+    """Ctrl-C before the first command line is read is one line, too."""
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+    code = "import sys; from partita.cli import start; sys.exit(start())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (130, "partita: interrupted\n")
 
 
 def test_what_fails_by_an_interrupt_is_told_as_one(

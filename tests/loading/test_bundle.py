@@ -246,6 +246,39 @@ def test_balanced_children_are_about_equal() -> None:
     assert max(sizes) < 2 * min(sizes)
 
 
+def test_balanced_children_leave_the_trainable_layers_to_the_last() -> None:
+    """However many there are, the last of several begins with the first trainable layer."""
+    graph = load_graph(build_model("squeezenet", size=64))
+    total = len(graph.layers)
+    names = [layer.name for layer in graph.layers]
+    for count in (2, 3, 5):
+        ends = balanced_ends(graph, count, [names[-1], names[30]])
+        assert len(ends) == count
+        assert ends[-2:] == (30, total)
+    assert balanced_ends(graph, 1, [names[30]]) == (total,)
+    with pytest.raises(BundleError, match="30 layers before the first trainable one"):
+        balanced_ends(graph, 32, [names[30]])
+
+
+def test_a_full_folder_for_temporary_files_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The engine says no more than that it failed."""
+    import shutil
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=0))
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("Failed to write external initializers")
+
+    monkeypatch.setattr(ort, "InferenceSession", fail)
+    with pytest.raises(BundleError, match=r"for temporary files is full: 0 B are free.*TMPDIR"):
+        split(conv_graph(), tmp_path / "b", (3,))
+
+
 def test_types_are_named_as_by_the_engine(tmp_path: Path) -> None:
     """The types of inputs and outputs are named as a session of ONNX Runtime names them."""
     with load_bundle(split(conv_graph(), tmp_path / "b", (3,))) as session:

@@ -84,7 +84,7 @@ INTERRUPTED = 130
 _PLAN_MODULES = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL")
 
 
-def start() -> int:
+def run_process() -> int:
     """Run the command line as a process of its own, whose garbage the system takes.
 
     SIGTERM and the end of its terminal unwind it as Ctrl-C does, so that nothing half-written is

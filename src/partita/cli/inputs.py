@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import typer
 
+from partita.cli.flags import refuse_given
 from partita.engine import make_inputs
 from partita.errors import InputError
 from partita.program import DTYPE_BYTES, TensorSpec
@@ -21,6 +23,25 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 #: Inputs that are drawn are held all at once, so that drawing takes no time of a run.
 MOST_BYTES = 4 * 10**9
 _KNOWN = (*_IMAGES, ".npy", ".npz")
+
+
+def get_requests(
+    context: typer.Context,
+    specs: Sequence[TensorSpec],
+    given: Sequence[str] | None,
+    count: int,
+    seed: int,
+) -> list[dict[str, Array]]:
+    """Return what ``--input`` gives, or else as many drawn requests as ``--requests`` says.
+
+    Raises:
+        typer.BadParameter: Both were given.
+        InputError: As :func:`read_inputs` and :func:`draw_inputs`.
+    """
+    if not given:
+        return draw_inputs(specs, count, seed)
+    refuse_given(context, ("requests",), "does not go with --input: each file is one request")
+    return read_inputs(specs, given)
 
 
 def draw_inputs(specs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, Array]]:
@@ -77,6 +98,10 @@ def _split_name(names: Sequence[str], text: str) -> tuple[str, Path]:
     name, equals, path = text.partition("=")
     if equals and name in names:
         text = path
+    elif equals and not Path(text).exists():
+        raise InputError(
+            f"Input '{name}' is unknown; the model has: {', '.join(names)}.", subject=name
+        )
     else:
         name = names[0]
     if not text:

@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
 def _register_run(app: typer.Typer) -> None:
     @app.command("run")
     def run(
+        context: typer.Context,
         bundle: BundleArg,
         inputs: Annotated[
             list[str] | None, typer.Option("--input", help="File, NAME=FILE, or directory.")
@@ -66,13 +67,13 @@ def _register_run(app: typer.Typer) -> None:
         debug: DebugOpt = False,
     ) -> int:
         """Answer requests from a bundle, the first one while it loads."""
-        from partita.cli.inputs import draw_inputs, input_files, read_inputs
+        from partita.cli.inputs import get_requests, input_files
         from partita.cli.output import check_output, print_reply
         from partita.loading import choose_scheme, read_manifest
 
         check_output(output, *input_files(inputs or ()), inside=bundle)
         specs = choose_scheme(read_manifest(bundle), bundle, scheme).program.inputs
-        feeds = read_inputs(specs, inputs) if inputs else draw_inputs(specs, requests, seed)
+        feeds = get_requests(context, specs, inputs, requests, seed)
         options = {"scheme": scheme, "threads": threads, "loaders": loaders}
         found = run_bundle(bundle, feeds, options | {"read_ahead": read_ahead})
         if output is not None:
@@ -82,12 +83,26 @@ def _register_run(app: typer.Typer) -> None:
 
 def _register_show(app: typer.Typer) -> None:
     @app.command("show")
-    def show(bundle: BundleArg, json: JsonOpt = False, debug: DebugOpt = False) -> int:
-        """Say what a bundle holds."""
+    def show(
+        bundle: BundleArg,
+        verify: Annotated[
+            bool, typer.Option("--verify/--no-verify", help="Compare all files with their hashes.")
+        ] = True,
+        json: JsonOpt = False,
+        debug: DebugOpt = False,
+    ) -> int:
+        """Say what a bundle holds, and whether it is as it was written."""
         from partita.cli.output import print_reply
-        from partita.loading import read_manifest
+        from partita.loading import read_manifest, verify_bundle
 
-        return print_reply(load_split.describe_bundle(read_manifest(bundle), bundle), as_json=json)
+        manifest = read_manifest(bundle)
+        if verify:
+            verify_bundle(bundle, manifest)
+        reply = load_split.describe_bundle(manifest, bundle)
+        reply.payload["verified"] = verify
+        if verify:
+            reply.shown.append("Intact: all files are what the manifest says.")
+        return print_reply(reply, as_json=json)
 
 
 def run_bundle(bundle: Path, feeds: list[dict[str, Any]], options: dict[str, Any]) -> Any:

@@ -81,7 +81,7 @@ def register(load: typer.Typer) -> None:
         elif ends is not None:
             chosen = parse_ends(ends)
         elif children is not None:
-            chosen = balanced_ends(graph, children)
+            chosen = balanced_ends(graph, children, trainable or ())
         else:
             wishes["real_rewards"] = measure
             choice = choose_ends(graph, wishes, threads, trainable or ())
@@ -209,7 +209,8 @@ def add_choice(reply: Any, choice: Any) -> None:
         for one in choice.found
     ]
     columns = ("method", "children", "first answer: predicted", "above optimum", "measured")
-    reply.shown.insert(0, draw_table(TableData("Where to cut", columns, tuple(rows))))
+    table = draw_table(TableData("Where to cut", columns, tuple(rows)))
+    reply.shown[:0] = [table, f"Chosen: {describe_choice(choice)}", ""]
     reply.payload["choice"] = {
         "ends": list(choice.ends),
         "prepack": choice.prepack,
@@ -222,6 +223,19 @@ def add_choice(reply: Any, choice: Any) -> None:
             for one in choice.found
         ],
     }
+
+
+def describe_choice(choice: Any) -> str:
+    """Return what was chosen and why, in a line."""
+    from partita.loading.choose import ABOUT_AS_SOON
+
+    chosen = choice.chosen
+    if chosen.measured_s is None:
+        return f"{chosen.method}, the soonest as predicted from its blocks."
+    return (
+        f"{chosen.method}, as measured; of those within {ABOUT_AS_SOON - 1:.0%} of the soonest, the"
+        " one of fewest children. Predicted times are sums of what its blocks took one by one."
+    )
 
 
 def describe_bundle(manifest: Any, folder: Path) -> Any:

@@ -69,6 +69,8 @@ def read_samples(path: Path) -> tuple[Any, Any]:
     from partita.errors import InputError
     from partita.files import require_regular
 
+    if not path.exists():
+        raise InputError(f"Samples '{path}' do not exist.", subject=str(path))
     try:
         require_regular(path)
         with np.load(path, allow_pickle=False) as archive:
@@ -86,8 +88,12 @@ def describe_outcome(outcome: Any) -> list[Any]:
     """Return the lines for people."""
     from partita.units import format_bytes, format_seconds
 
+    judged = f"{outcome.judged} samples held out"
+    if not outcome.held_out:
+        judged = f"all {outcome.judged} samples, which it was trained on"
     return [
-        f"Right:    {outcome.accuracy_before:.1%} before, {outcome.accuracy_after:.1%} after",
+        f"Right:    {outcome.accuracy_before:.1%} before, {outcome.accuracy_after:.1%} after, of"
+        f" {judged}",
         f"Loss:     {outcome.loss_before:.3g} before, {outcome.loss_after:.3g} after",
         f"Trained:  {outcome.trained} numbers in {format_seconds(outcome.seconds)},"
         f" {format_bytes(outcome.peak_memory_bytes)} of memory at most",

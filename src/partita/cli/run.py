@@ -111,7 +111,7 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Run on real or emulated workers; outputs, and measured beside predicted."""
         from partita.cli.adapting import make_options, scale_traces
-        from partita.cli.inputs import draw_inputs, read_inputs
+        from partita.cli.inputs import get_requests
         from partita.cli.output import check_folder, print_reply
         from partita.cli.simulate import check_in_flight, predict
         from partita.cli.sources import read_cost, read_plan
@@ -127,7 +127,7 @@ def register(app: typer.Typer) -> None:
         loaded = replace(loaded, cluster=scale_traces(loaded.cluster, time_scale))
         graph = loaded.graph
         specs = graph.input_specs
-        feeds = read_inputs(specs, inputs) if inputs else draw_inputs(specs, requests, seed)
+        feeds = get_requests(context, specs, inputs, requests, seed)
         cost = read_cost(graph, loaded.cluster, profile, estimator)
         check_in_flight(loaded.plan, in_flight)
         access = read_access(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from partita.loading.split import Division, write_bundle
     from partita.loading.switch import Switch, measure_switch
     from partita.loading.tryout import Tryout
+    from partita.loading.verify import verify_bundle
 
 #: Loaded when used: what answers first must not wait for what splits models.
 _HOMES = {
@@ -61,6 +62,7 @@ _HOMES = {
     "read_manifest": "manifest",
     "save_blocks": "blocks",
     "simulate_loading": "makespan",
+    "verify_bundle": "verify",
     "write_bundle": "split",
 }
 
@@ -100,6 +102,7 @@ __all__ = [
     "read_manifest",
     "save_blocks",
     "simulate_loading",
+    "verify_bundle",
     "write_bundle",
 ]
 

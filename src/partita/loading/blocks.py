@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -189,16 +190,29 @@ def choose_borders(graph: Graph, most_blocks: int, trainable: tuple[str, ...] = 
     total = len(graph.layers)
     if most_blocks < 1:
         raise BundleError(f"{most_blocks} blocks: allowed are 1 to {total}.")
-    known = {layer.name: place for place, layer in enumerate(graph.layers)}
-    unknown = [name for name in trainable if name not in known]
-    if unknown:
-        raise BundleError(f"Trainable layer '{unknown[0]}' is unknown.", subject=unknown[0])
-    forced = min((known[name] for name in trainable), default=0)
+    forced = first_trainable(graph, trainable)
     count = min(total, max(most_blocks, 2 if forced else 1))
     shares = np.array([0.0, *accumulate(_shares(graph))])
     crossing = np.array([cut.bytes for cut in graph.cuts()], np.float64)
     crossing *= _CROSSING_WEIGHT / count / max(1.0, crossing[1:-1].mean() if total > 1 else 1.0)
     return _divide(shares, crossing, count, forced)
+
+
+def first_trainable(graph: Graph, trainable: Sequence[str]) -> int:
+    """Return the number of the first layer that may be trained; 0 also where there is none.
+
+    Raises:
+        BundleError: A name is none of a layer.
+    """
+    places = {layer.name: place for place, layer in enumerate(graph.layers)}
+    unknown = [name for name in trainable if name not in places]
+    if unknown:
+        raise BundleError(
+            f"Trainable layer '{unknown[0]}' is unknown; allowed are the model's layers, such as"
+            f" {', '.join(list(places)[-3:])}.",
+            subject=unknown[0],
+        )
+    return min((places[name] for name in trainable), default=0)
 
 
 def _shares(graph: Graph) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ from partita.compile import Compiled, compile_plan
 from partita.engine.base import CPU
 from partita.errors import BundleError
 from partita.graph import Graph
+from partita.loading.blocks import first_trainable
 from partita.plan import Identity, Plan, Shard, Stage
+from partita.units import format_bytes
 
 Array = npt.NDArray[Any]
 
@@ -130,8 +133,23 @@ def optimise_graph(
             ("session.disable_quant_qdq", "1"),
         ):
             options.add_session_config_entry(key, value)
-        ort.InferenceSession(graph, options, providers=[CPU])
+        try:
+            ort.InferenceSession(graph, options, providers=[CPU])
+        except Exception as error:  # ONNX Runtime raises a dozen types of its own
+            _check_space(Path(folder), len(graph) + sum(a.nbytes for a in blobs.values()), error)
+            raise
         return onnx.load(path)
+
+
+def _check_space(folder: Path, size: int, error: Exception) -> None:
+    """Say that a folder is full, where that may be why the engine could not write to it."""
+    free = shutil.disk_usage(folder).free
+    if free < size:
+        raise BundleError(
+            f"Folder '{folder.parent}' for temporary files is full: {format_bytes(free)} are free,"
+            f" an optimised child takes about {format_bytes(size)}. TMPDIR names another one.",
+            subject=str(folder.parent),
+        ) from error
 
 
 def place_weights(model: onnx.ModelProto, file: str, start: int) -> Written:
@@ -161,16 +179,30 @@ def place_weights(model: onnx.ModelProto, file: str, start: int) -> Written:
     return Written(model.SerializeToString(), parts, start)
 
 
-def balanced_ends(graph: Graph, count: int) -> tuple[int, ...]:
+def balanced_ends(graph: Graph, count: int, trainable: Sequence[str] = ()) -> tuple[int, ...]:
     """Return ends that give ``count`` children about the same bytes of weights.
 
+    Args:
+        graph: The model.
+        count: Of children.
+        trainable: Names of layers that may be trained: the last of several children begins with
+            the first of them, the others are balanced.
+
     Raises:
-        BundleError: There are fewer layers than children.
+        BundleError: There are fewer layers than children, or a trainable layer is unknown.
     """
-    total = len(graph.layers)
-    if not 1 <= count <= total:
-        raise BundleError(f"{count} children: the model has {total} layers; allowed: 1 to {total}.")
-    sizes = np.cumsum([1 + layer.weight_bytes for layer in graph.layers])
+    border = first_trainable(graph, trainable)
+    most = border + 1 if border else len(graph.layers)
+    if not 1 <= count <= most:
+        told = f"{border} layers before the first trainable one" if border else f"{most} layers"
+        raise BundleError(f"{count} children: the model has {told}; allowed: 1 to {most}.")
+    if border and count > 1:
+        return (*_balance(graph, count - 1, border), len(graph.layers))
+    return _balance(graph, count, len(graph.layers))
+
+
+def _balance(graph: Graph, count: int, total: int) -> tuple[int, ...]:
+    sizes = np.cumsum([1 + layer.weight_bytes for layer in graph.layers[:total]])
     ends: list[int] = []
     for number in range(1, count):
         wanted = sizes[-1] * number / count

@@ -20,7 +20,7 @@ Method = Literal["best", "qlearning", "sarsa", "optimum", "balanced"]
 #: Children that are thought of where a machine has few threads.
 _LEAST_MOST = 8
 #: More children must be faster by so much: less is noise, and later answers take longer with them.
-_NOISE = 1.1
+ABOUT_AS_SOON = 1.1
 #: Later answers must come sooner by so much for a bundle to settle.
 _SETTLED = 1.02
 #: What the model as one child is called among what methods found.
@@ -112,7 +112,7 @@ def _conclude(
         whole = Found(_WHOLE, (problem.size,), whole_s, gap)
         found = _try([*answers, _set_apart(profile, problem, whole)], tryout)
         (prepacked_s,) = tryout.answer_s([found[0].ends], prepack=True)
-        prepack = prepacked_s * _NOISE < found[0].time_s
+        prepack = prepacked_s * ABOUT_AS_SOON < found[0].time_s
         settle = tryout.settle_gain(found[0].ends, prepack=prepack) > _SETTLED
     chosen, second = found[0], found[min(1, len(found) - 1)]
     return Choice(
@@ -160,7 +160,7 @@ def _try(answers: Sequence[Found], tryout: Tryout) -> tuple[Found, ...]:
     least = min(one.time_s for one in answers)
 
     def key(one: Found) -> tuple[bool, float, float]:
-        is_slower = one.time_s > least * _NOISE
+        is_slower = one.time_s > least * ABOUT_AS_SOON
         return is_slower, one.time_s if is_slower else one.children, one.time_s
 
     return tuple(sorted(answers, key=key))

@@ -15,6 +15,7 @@ import onnx
 from partita.compile import Compiled
 from partita.errors import BundleError
 from partita.graph import Graph
+from partita.loading.blocks import first_trainable
 from partita.loading.children import Written, cut_children, optimise, place_weights
 from partita.loading.manifest import (
     MANIFEST,
@@ -107,22 +108,15 @@ def write_bundle(
 
 
 def _check_trainable(graph: Graph, division: Division, trainable: Sequence[str]) -> None:
-    places = {layer.name: place for place, layer in enumerate(graph.layers)}
-    unknown = [name for name in trainable if name not in places]
-    if unknown:
-        raise BundleError(
-            f"Trainable layer '{unknown[0]}' is unknown; allowed are the model's layers, such as"
-            f" {', '.join(list(places)[-3:])}.",
-            subject=unknown[0],
-        )
+    first = first_trainable(graph, trainable)
     last = (0, *division.ends)[-2] if division.ends else 0
-    for name in trainable:
-        if places[name] < last:
-            raise BundleError(
-                f"Trainable layer '{name}' is number {places[name] + 1} of {len(places)}, the last"
-                f" child begins with number {last + 1}: it must hold all trainable layers.",
-                subject=name,
-            )
+    if trainable and first < last:
+        name = graph.layers[first].name
+        raise BundleError(
+            f"Trainable layer '{name}' is number {first + 1} of {len(graph.layers)}, the last"
+            f" child begins with number {last + 1}: it must hold all trainable layers.",
+            subject=name,
+        )
 
 
 def _write_scheme(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from partita.errors import BundleError, InputError
 from partita.files import read_regular
-from partita.loading.manifest import WEIGHTS, Scheme, hash_file
+from partita.loading.manifest import WEIGHTS, Manifest, Plain, Scheme, hash_file
 from partita.program import TensorSpec
 
 Array = npt.NDArray[Any]
@@ -70,13 +70,48 @@ def find_altered_weights(folder: Path, scheme: Scheme) -> BundleError | None:
     return None
 
 
+def check_plain(folder: Path, plain: Plain) -> None:
+    """Compare what a child is trained from with its hashes.
+
+    Raises:
+        BundleError: A file is missing, or is not what the manifest says.
+    """
+    for name, wanted in ((plain.file, plain.hash), (plain.weights, plain.weights_hash)):
+        path = folder / name
+        try:
+            found = hash_file(path)
+        except OSError as error:
+            raise BundleError(_missing(path, error), subject=str(path)) from None
+        if found != wanted:
+            raise BundleError(_altered("Child", path, wanted), subject=str(path))
+
+
+def verify_bundle(home: Path, manifest: Manifest) -> None:
+    """Compare all files of a bundle with their hashes.
+
+    Raises:
+        BundleError: A file is missing, or is not what the manifest says.
+    """
+    for scheme in manifest.schemes:
+        folder = home / scheme.name
+        check_files(folder, scheme)
+        fault = find_altered_weights(folder, scheme)
+        if fault is not None:
+            raise fault
+        for child in scheme.children:
+            if child.plain is not None:
+                check_plain(folder, child.plain)
+
+
 def _read(path: Path) -> bytes:
     try:
         return read_regular(path)
     except OSError as error:
-        raise BundleError(
-            f"Child '{path}' is missing or cannot be read: {error.strerror}.", subject=str(path)
-        ) from None
+        raise BundleError(_missing(path, error), subject=str(path)) from None
+
+
+def _missing(path: Path, error: OSError) -> str:
+    return f"Child '{path}' is missing or cannot be read: {error.strerror}."
 
 
 def _altered(what: str, path: Path, wanted: str) -> str:

@@ -74,6 +74,8 @@ class Outcome:
         accuracy_after: The same after it.
         loss_before: Mean loss over the same samples.
         loss_after: The same after it.
+        judged: Number of these samples.
+        held_out: Whether they were held out.
         seconds: All of it.
         feature_s: Running the frozen children over the samples.
         train_s: Training.
@@ -89,6 +91,8 @@ class Outcome:
     accuracy_after: float | None
     loss_before: float
     loss_after: float
+    judged: int = 0
+    held_out: bool = False
     seconds: float = 0.0
     feature_s: float = 0.0
     train_s: float = 0.0

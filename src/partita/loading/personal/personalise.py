@@ -140,6 +140,8 @@ class _Training:
             accuracy_after=after.accuracy,
             loss_before=before.loss,
             loss_after=after.loss,
+            judged=len(tested[1]),
+            held_out=not isinstance(held_out, slice),
             train_s=time.perf_counter() - began_s,
             trained=sum(weight.numel() for weight in module.weights),
         )

@@ -22,7 +22,8 @@ from partita.graph import Graph
 from partita.graph.fragment import BlobStore, FragmentWriter
 from partita.graph.regions import RegionMap
 from partita.loading.children import HERE, PAGE_BYTES, plan_children
-from partita.loading.manifest import Child, hash_file
+from partita.loading.manifest import Child
+from partita.loading.verify import check_plain
 from partita.regions import Region
 
 Array = npt.NDArray[Any]
@@ -143,26 +144,10 @@ def read_plain(folder: Path, child: Child) -> PlainChild:
             " trainable layers. Split the model again and name them.",
             subject=str(folder / child.file),
         )
-    for name, wanted in ((plain.file, plain.hash), (plain.weights, plain.weights_hash)):
-        _check_hash(folder / name, wanted)
+    check_plain(folder, plain)
     return PlainChild(
         onnx.load(folder / plain.file, load_external_data=False), folder / plain.weights
     )
-
-
-def _check_hash(path: Path, wanted: str) -> None:
-    try:
-        found = hash_file(path)
-    except OSError as error:
-        raise BundleError(
-            f"Child '{path}' is missing or cannot be read: {error.strerror}.", subject=str(path)
-        ) from None
-    if found != wanted:
-        raise BundleError(
-            f"Child '{path}' altered: the hash is not {wanted[:12]}, which the manifest says."
-            " Split the model again.",
-            subject=str(path),
-        )
 
 
 def change_plain(
