@@ -39,7 +39,7 @@ SINGLE = (
     *("plain", "ort_format", "external", "external_no_prepack"),
     *("optimised_prepack", "optimised", "optimised_still"),
 )
-WAYS = (*SINGLE, "bundle_small_pages", "bundle_no_ahead", "bundle")
+WAYS = (*SINGLE, "bundle_no_ahead", "bundle")
 PYTORCH = ("torch_load", "torch_mmap", "torch_safetensors", "torch_children")
 IN_TURN = "torch_children_in_turn"
 #: What each step adds to the one before.
@@ -49,8 +49,7 @@ LADDER = {
     "optimised_prepack": "optimised beforehand",
     "optimised": "no prepacking",
     "optimised_still": "no busy waiting",
-    "bundle_small_pages": "child models",
-    "bundle_no_ahead": "huge pages",
+    "bundle_no_ahead": "child models",
     "bundle": "read-ahead",
 }
 #: Children of PyTorch's checkpoints, where the paper has none.

@@ -13,11 +13,9 @@ import numpy as np
 import pytest
 
 from partita.errors import RunError
-from partita.graph import load_graph
 from partita.loading import Division, load_bundle, write_bundle
 from partita.loading.runner import Runner
 from partita.loading.session import BundleSession
-from partita.zoo import build_model
 from tests.cost.fakes import conv_graph
 from tests.loading.test_bundle import ask, run_whole
 
@@ -173,35 +171,6 @@ def test_requests_from_many_threads(folder: Path) -> None:
         for thread in threads:
             thread.join()
     assert not errors
-
-
-_HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-_TOUCHED = """
-import sys
-import numpy as np
-from partita.loading import load_bundle
-
-pages = {}
-for huge_pages in (False, True):
-    with load_bundle(sys.argv[1], huge_pages=huge_pages) as session:
-        session.run(None, dict(np.load(sys.argv[2])))
-    lines = open("/proc/self/smaps_rollup").read().splitlines()
-    print(next(int(one.split()[1]) for one in lines if one.startswith("AnonHugePages")))
-"""
-
-
-@pytest.mark.skipif(
-    not _HUGE.is_file() or "[never]" in _HUGE.read_text(), reason="the system has no huge pages"
-)
-def test_requests_are_computed_in_huge_pages(tmp_path: Path) -> None:
-    """They are asked for once, for the memory that sessions share."""
-    graph = load_graph(build_model("mobilenet_v2", size=224))
-    write_bundle(graph, [Division("s", (len(graph.layers),))], tmp_path / "b")
-    np.savez(tmp_path / "feeds.npz", allow_pickle=False, **ask(graph))
-    command = [sys.executable, "-c", _TOUCHED, str(tmp_path / "b"), str(tmp_path / "feeds.npz")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    without, together = map(int, done.stdout.split())
-    assert together >= without + 2048
 
 
 def test_a_bundle_needs_few_modules() -> None:

@@ -54,14 +54,7 @@ def ways_of_torch() -> list[str]:
 WAYS = [
     *("plain", "ort_format", "external", "external_no_prepack", "optimised_prepack", "optimised"),
     "optimised_still",
-    *(
-        "bundle_small_pages",
-        "bundle_no_ahead",
-        "bundle",
-        "children",
-        "children_in_turn",
-        *ways_of_torch(),
-    ),
+    *("bundle_no_ahead", "bundle", "children", "children_in_turn", *ways_of_torch()),
 ]
 
 

@@ -55,10 +55,6 @@ def _register_run(app: typer.Typer) -> None:
         read_ahead: Annotated[
             bool, typer.Option("--read-ahead/--no-read-ahead", help="Of the weights.")
         ] = True,
-        huge_pages: Annotated[
-            bool,
-            typer.Option("--huge-pages/--no-huge-pages", help="For memory that a request takes."),
-        ] = True,
         requests: Annotated[
             int,
             typer.Option("--requests", callback=from_to(1, 10**6), help="When no input is given."),
@@ -79,8 +75,7 @@ def _register_run(app: typer.Typer) -> None:
         specs = choose_scheme(read_manifest(bundle), bundle, scheme).program.inputs
         feeds = get_requests(context, specs, inputs, requests, seed)
         options = {"scheme": scheme, "threads": threads, "loaders": loaders}
-        options |= {"read_ahead": read_ahead, "huge_pages": huge_pages}
-        found = run_bundle(bundle, feeds, options)
+        found = run_bundle(bundle, feeds, options | {"read_ahead": read_ahead})
         if output is not None:
             write_answers(output, found["answers"])
         return print_reply(describe_run(found), as_json=json)

@@ -102,8 +102,6 @@ class Scheme(msgspec.Struct, frozen=True):
             measured.
         settle: Whether children are opened anew once all is loaded, with threads that wait busily:
             later answers come sooner.
-        working_bytes: Memory that a request takes beside the weights, at most; 0 where it is not
-            known.
     """
 
     name: Name
@@ -118,7 +116,6 @@ class Scheme(msgspec.Struct, frozen=True):
     prepack: bool = False
     measured_on: str = ""
     settle: bool = False
-    working_bytes: Bytes = 0
 
 
 class Manifest(msgspec.Struct, frozen=True):

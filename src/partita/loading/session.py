@@ -13,7 +13,7 @@ import numpy.typing as npt
 from partita.errors import BundleError, InputError
 from partita.loading.ahead import ReadAhead
 from partita.loading.manifest import WEIGHTS, Manifest, Scheme, choose_scheme, read_manifest
-from partita.loading.opening import open_child, share_memory, warm_up
+from partita.loading.opening import open_child, warm_up
 from partita.loading.runner import Mark, Runner, first_line
 from partita.loading.verify import check_feeds, check_files, find_altered_weights
 from partita.program import TensorSpec
@@ -28,7 +28,6 @@ def load_bundle(
     threads: int | None = None,
     loaders: int | None = None,
     read_ahead: bool = True,
-    huge_pages: bool = True,
     verify: bool = True,
     settle: bool | None = None,
 ) -> BundleSession:
@@ -40,8 +39,6 @@ def load_bundle(
         threads: Threads within one operator; the scheme's by default.
         loaders: Children that load at the same time; the scheme's by default.
         read_ahead: Whether weights are read ahead of the layers that need them.
-        huge_pages: Whether working memory is taken from what all bundles of this process share,
-            in huge pages where the system has them. It stays with the process.
         verify: Whether the weights are compared with their hash, in the background: an answer
             after that is refused where they were altered.
         settle: Whether children are opened anew in the background once all is loaded, for later
@@ -61,7 +58,6 @@ def load_bundle(
         threads=threads or chosen.threads,
         loaders=loaders or chosen.loaders,
         read_ahead=read_ahead,
-        huge_pages=huge_pages,
         verify=verify,
         settle=settle,
     )
@@ -87,7 +83,6 @@ class BundleSession:
         threads: int,
         loaders: int,
         read_ahead: bool,
-        huge_pages: bool,
         verify: bool,
         settle: bool | None = False,
     ) -> None:
@@ -96,10 +91,7 @@ class BundleSession:
         self._folder = folder
         self._threads = threads
         self._settles = scheme.settle if settle is None else settle
-        self._shares_memory = self._settles or huge_pages
         check_files(folder, scheme)
-        if self._shares_memory:
-            share_memory(scheme.working_bytes, huge_pages=huge_pages)
         self._runner = Runner(
             scheme.program.devices[0],
             lambda child: self._open(child, prepack=scheme.prepack),
@@ -199,7 +191,7 @@ class BundleSession:
                 prepack=prepack,
                 spinning=spinning,
                 alone=len(self.scheme.children) == 1,
-                shares_memory=self._shares_memory,
+                shares_memory=self._settles,
             )
         except Exception as error:  # as for runs
             raise BundleError(

@@ -160,18 +160,7 @@ def _write_scheme(
         division.prepack,
         division.measured_on,
         division.settle,
-        _working_bytes(graph),
     )
-
-
-def _working_bytes(graph: Graph) -> int:
-    """Return a bound of what a request takes: what lives about a layer, and the engine's own.
-
-    The engine keeps copies in its layout, and the second run takes its memory before it gives back
-    the first one's: four times the most that lives is enough for the zoo's models.
-    """
-    sizes = [cut.bytes for cut in graph.cuts()]
-    return 4 * max(one + other for one, other in pairwise(sizes))
 
 
 def _write_child(home: Path, number: int, written: Written, layers: Sequence[str]) -> Child:

@@ -33,7 +33,6 @@ _WRITTEN_BY = {
     "external_no_prepack": "external",
     "optimised_prepack": "optimised",
     "optimised_still": "optimised",
-    "bundle_small_pages": "bundle",
     "bundle_no_ahead": "bundle",
     "children_in_turn": "children",
 }

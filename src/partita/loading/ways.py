@@ -111,9 +111,7 @@ def ship_bundle(
     prepack: bool = False,
     settle: bool = False,
 ) -> list[Shipped]:
-    """Write a bundle; way ``bundle``, and without some of what it does.
-
-    Without read-ahead it is ``bundle_no_ahead``, without huge pages, too, ``bundle_small_pages``.
+    """Write a bundle; ways ``bundle_no_ahead`` and ``bundle``, the latter with read-ahead.
 
     Args:
         model: The model.
@@ -133,8 +131,7 @@ def ship_bundle(
     write_bundle(load_graph(model), [division], home)
     without = {"read_ahead": False}
     first = Shipped("bundle_no_ahead", "bundle", home, _files(home), threads, without)
-    bare = replace(first, way="bundle_small_pages", settings=without | {"huge_pages": False})
-    return [bare, first, replace(first, way="bundle", settings={})]
+    return [first, replace(first, way="bundle", settings={})]
 
 
 def ship_children(

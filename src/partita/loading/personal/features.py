@@ -50,7 +50,6 @@ def open_frozen(home: Path, manifest: Manifest, scheme: Scheme) -> BundleSession
         threads=scheme.threads,
         loaders=scheme.loaders,
         read_ahead=False,
-        huge_pages=False,
         verify=True,
     )
 
