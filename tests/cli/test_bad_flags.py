@@ -128,7 +128,7 @@ def test_samples_that_cannot_be(ask: Ask, folder: Path, kind: str) -> None:
         np.savez(path, x=x, y=np.zeros(4, np.int64))
     answer = ask("load", "personalise", "b", "--samples", "s.npz")
     assert answer.code == 2
-    assert told.get(kind, "hold NaN or infinite numbers") in answer.message
+    assert told.get(kind, "hold NaN, infinite numbers") in answer.message
 
 
 def test_a_manifest_without_end_is_one_line(ask: Ask, folder: Path) -> None:

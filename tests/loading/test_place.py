@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from partita.errors import BundleError
-from partita.loading import Division, load_bundle, write_bundle
+from partita.loading import Division, load_bundle, place, write_bundle
 from partita.loading.place import open_aside
 from tests.cost.fakes import conv_graph
 
@@ -73,6 +73,7 @@ def test_an_interruption_leaves_a_bundle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
     """Ctrl-C between taking the old one away and putting the new one there."""
+    monkeypatch.setattr(place, "_exchange", lambda *_: False)  # as where the system cannot
     split(tmp_path / "b", 3)
     before, rename, calls = content(tmp_path / "b"), Path.rename, []
 
@@ -90,6 +91,30 @@ def test_an_interruption_leaves_a_bundle(
     assert (content(tmp_path / "b") == before) is (moment == 1)
     load_bundle(tmp_path / "b").close()
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+def test_there_is_always_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old and the new one take each other's place at once: no moment is without."""
+    split(tmp_path / "b", 3)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a bundle is taken away")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    split(tmp_path / "b", 1, 3)
+    assert len(load_bundle(tmp_path / "b").scheme.children) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+def test_what_a_process_of_this_number_left_is_removed(tmp_path: Path) -> None:
+    """In a container each process may have the same number; one that lives holds a lock."""
+    left, held = (tmp_path / f".b-{os.getpid()}-{name}" for name in ("left", "held"))
+    for aside in (left, held):
+        aside.mkdir()
+        os.utime(aside, (0, 0))
+    with place._lock(held):
+        split(tmp_path / "b", 3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [held.name, "b"]
 
 
 def test_what_a_killed_process_left_is_put_back(tmp_path: Path) -> None:

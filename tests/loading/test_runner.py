@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -10,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
-from partita.errors import RunError
-from partita.loading import Division, load_bundle, write_bundle
+from partita.errors import BundleError, RunError
+from partita.execution import Machine
+from partita.graph import load_graph
+from partita.loading import Division, balanced_ends, load_bundle, load_frozen, write_bundle
 from partita.loading.runner import Runner
 from partita.loading.session import BundleSession
+from partita.zoo import build_model
 from tests.cost.fakes import conv_graph
 from tests.loading.test_bundle import ask, run_whole
 
@@ -151,6 +156,128 @@ def test_closing_ends_a_request_that_waits(gate: Gate, folder: Path) -> None:
     threading.Timer(0.2, gate.opened.set).start()
     with pytest.raises(RunError, match="closed"):
         session.run(None, ask(conv_graph()))
+
+
+def test_closing_while_the_caller_computes(
+    gate: Gate, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request ends with the same error."""
+    gate.opened.set()
+    with load_bundle(folder) as session:
+        session.wait()
+        compute = Runner._compute
+
+        def close_first(runner: Runner, step: Any, arguments: Any) -> Any:
+            session.close()
+            return compute(runner, step, arguments)
+
+        monkeypatch.setattr(Runner, "_compute", close_first)
+        with pytest.raises(RunError, match="closed"):
+            session.run(None, ask(conv_graph()))
+
+
+def test_an_interrupt_while_a_request_begins_anew(
+    gate: Gate, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often that is, the request after it is answered."""
+    gate.opened.set()
+    begin, interrupts = Machine.begin, iter([True, True])
+
+    def interrupted(machine: Machine) -> Any:
+        for _ in interrupts:
+            raise KeyboardInterrupt
+        return begin(machine)
+
+    with load_bundle(folder) as session:
+        gate.failures = iter([RunError("it failed")])
+        monkeypatch.setattr(Machine, "begin", interrupted)
+        for error in (RunError, KeyboardInterrupt, KeyboardInterrupt):
+            with pytest.raises(error):
+                session.run(None, ask(conv_graph()))
+        check(session)
+
+
+@pytest.mark.parametrize("child", [0, 1])
+def test_without_threads_the_error_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, child: int
+) -> None:
+    """No request waits for a child that nobody loads, and closing works."""
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == f"load-{child}":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with (
+        pytest.raises((RunError, BundleError), match="can't start new thread"),
+        load_bundle(folder) as session,
+    ):
+        session.run(None, ask(conv_graph()))
+
+
+def test_a_session_of_another_process(
+    gate: Gate, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy by fork has no threads that load."""
+    with load_bundle(folder) as session:
+        number = os.getpid()
+        monkeypatch.setattr(os, "getpid", lambda: number + 1)
+        with pytest.raises(RunError, match="forked: load it here"):
+            session.run(None, ask(conv_graph()))
+        gate.opened.set()
+        session._runner.await_loads()
+        check(session)
+
+
+def test_what_no_output_needs_is_computed_in_the_background(tmp_path: Path) -> None:
+    """A request is over when all its steps are, also those after the answer."""
+    rng = np.random.default_rng(0)
+    helper = onnx.helper
+    nodes = [helper.make_node("Relu", ["x"], ["a"])]
+    nodes += [
+        helper.make_node("MatMul", ["a" if k == 0 else f"m{k}", "w"], [f"m{k + 1}"])
+        for k in range(10)
+    ]
+    nodes.append(helper.make_node("Neg", ["a"], ["z"]))
+    weight = onnx.numpy_helper.from_array(rng.standard_normal((64, 64), np.float32), "w")
+    values = [helper.make_tensor_value_info(n, 1, [1, 64]) for n in ("x", "z", "m10")]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    write_bundle(load_graph(model), [Division("s", (1, 11, 12))], tmp_path / "b")
+    feeds = {"x": rng.standard_normal((1, 64), np.float32)}
+    for _ in range(10):
+        with load_frozen(tmp_path / "b") as session:
+            for _ in range(4):
+                answers = session.run(None, feeds)
+            assert any(np.allclose(one, np.maximum(feeds["x"], 0)) for one in answers)
+
+
+_ENDS = """
+import sys, time
+import numpy as np
+from partita.loading import load_bundle
+
+session = load_bundle(sys.argv[1], settle=True)
+if sys.argv[2] == "run":
+    feeds = {one.name: np.zeros(one.shape, one.dtype) for one in session.get_inputs()}
+    session.run(None, feeds)
+    time.sleep(0.01)
+if sys.argv[2] == "error":
+    raise SystemExit(7)
+"""
+
+
+@pytest.mark.parametrize(("how", "code"), [("load", 0), ("run", 0), ("error", 7)])
+def test_a_process_may_end_while_children_load(tmp_path: Path, how: str, code: int) -> None:
+    """The engine aborts a process that ends while it makes a session."""
+    graph = load_graph(build_model("mobilenet_v2", size=64))
+    write_bundle(graph, [Division("s", balanced_ends(graph, 4))], tmp_path / "b")
+    for _ in range(4):
+        command = [sys.executable, "-c", _ENDS, str(tmp_path / "b"), how]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (code, "")
 
 
 def test_requests_from_many_threads(folder: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from partita.files import read_regular, require_regular
 from partita.program import DTYPE_BYTES, Compute, Load, Program, check_program
 
 SCHEMA = 1
+_CHUNK_BYTES = 2**20
 MANIFEST, WEIGHTS = "manifest.json", "weights.bin"
 #: Extensions of instruction sets that decide how an optimised graph lays out its weights.
 _EXTENSIONS = (
@@ -191,7 +192,8 @@ def read_manifest(folder: Path) -> Manifest:
         version = content.get("schema") if isinstance(content, dict) else None
         if version != SCHEMA:
             raise BundleError(
-                f"{path}, key 'schema': got {version}, this version of Partita reads {SCHEMA}.",
+                f"{path}, key 'schema': got {version!r:.40}, this version of Partita"
+                f" reads {SCHEMA}.",
                 subject=str(path),
             )
         manifest = _DECODER.decode(data)
@@ -235,6 +237,12 @@ def _find_faults(scheme: Scheme) -> list[str]:
                 f"{where}: its {kind.__name__} steps are of children {fragments}, it has"
                 f" {len(scheme.children)}"
             ]
+    for number, child in enumerate(scheme.children):
+        if not child.weights and child.start + child.size_bytes > scheme.weights_bytes:
+            return [
+                f"{where}: child {number} has weights up to {child.start + child.size_bytes} of"
+                f" {scheme.weights_bytes} bytes"
+            ]
     for spec in (*program.inputs, *program.outputs):
         if spec.dtype not in DTYPE_BYTES or min(spec.shape, default=1) < 1:
             return [f"{where}: tensor '{spec.name}' is {spec.dtype} of shape {spec.shape}"]
@@ -269,12 +277,15 @@ def choose_scheme(manifest: Manifest, folder: Path, name: str | None = None) -> 
     return usable[0]
 
 
-def hash_file(path: Path) -> str:
-    """Return the SHA-256 of a file.
+def hash_file(path: Path, is_over: Callable[[], bool] = lambda: False) -> str:
+    """Return the SHA-256 of a file, or of its beginning where ``is_over`` says so.
 
     Raises:
         OSError: It cannot be read.
     """
     require_regular(path)
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    digest, buffer = hashlib.sha256(), bytearray(_CHUNK_BYTES)
+    with path.open("rb", buffering=0) as file:
+        while (count := file.readinto(buffer)) and not is_over():
+            digest.update(memoryview(buffer)[:count])
+    return digest.hexdigest()

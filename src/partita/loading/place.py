@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import glob
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +17,10 @@ from partita.errors import BundleError
 from partita.loading.manifest import MANIFEST, WEIGHTS, read_manifest
 
 _OLD = "old"
+#: Of the system's call: paths are seen from here, and take each other's place.
+_HERE, _SWAP = -100, 2
+#: A folder that was changed since may be one whose maker has not locked it yet.
+_NEW_S = 10.0
 
 
 def check_target(target: Path) -> None:
@@ -72,10 +79,15 @@ def open_aside(target: Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     _clean_up(target)
     prefix = f".{target.name}-{os.getpid()}-"
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as aside:
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as aside,
+        _lock(Path(aside)),
+    ):
         made = Path(aside) / target.name
         made.mkdir()
         yield made
+        if target.exists() and _exchange(made, target):
+            return
         try:
             if target.exists():
                 target.rename(Path(aside) / _OLD)
@@ -86,13 +98,49 @@ def open_aside(target: Path) -> Iterator[Path]:
             raise
 
 
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders take each other's place at once; False where the system cannot."""
+    swap = getattr(ctypes.CDLL(None), "renameat2", None)
+    if swap is None:
+        return False
+    paths = (_HERE, os.fsencode(one), _HERE, os.fsencode(other))
+    return bool(swap(*paths, _SWAP) == 0)
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock, which the system lets go of when this process ends."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some file systems have none
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_left(aside: Path, number: str) -> bool:
+    """Whether the process that made a folder is no more: its number may be another one's now."""
+    is_there = Path("/proc", number).exists()
+    if is_there and time.time() - aside.stat().st_mtime < _NEW_S:
+        return False
+    descriptor = os.open(aside, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
 def _clean_up(target: Path) -> None:
     """Remove what was left aside by processes that are no more."""
     for aside in target.parent.glob(f".{glob.escape(target.name)}-*-*"):
         number = aside.name.removeprefix(f".{target.name}-").partition("-")[0]
-        if not (number.isdecimal() and aside.is_dir()) or Path("/proc", number).exists():
-            continue
         with suppress(OSError):
+            if not (number.isdecimal() and aside.is_dir() and _is_left(aside, number)):
+                continue
             if not target.exists() and (aside / _OLD / MANIFEST).is_file():
                 (aside / _OLD).rename(target)
             shutil.rmtree(aside)

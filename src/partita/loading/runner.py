@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -16,7 +17,6 @@ import numpy.typing as npt
 from partita.errors import BundleError, RunError
 from partita.execution import (
     Action,
-    Delivered,
     Fed,
     Finished,
     Free,
@@ -57,6 +57,7 @@ class _Request:
     """A request under way: its arrays by buffer, and what came of it."""
 
     held: dict[int, Array]
+    fed: tuple[Array, ...]
     found: dict[str, Array] = field(default_factory=dict)
     fault: Exception | None = None
     ended: SimpleQueue[None] = field(default_factory=SimpleQueue)
@@ -105,6 +106,8 @@ class Runner:
         self._error: BundleError | None = None
         self._is_closed = False
         self._loading: dict[int, threading.Thread] = {}
+        self._process = os.getpid()
+        self._must_begin = True
         with self._change:
             self._begin()
 
@@ -122,11 +125,12 @@ class Runner:
         """
         with self._change:
             self.check()
-            if self._request is not None:  # it failed, or was interrupted
+            if self._must_begin or self._request is not None:  # it failed, or was interrupted
                 self._begin()
             self.marks = [mark for mark in self.marks if mark.what == "load"]
             feeds = [step for step in self._steps.values() if isinstance(step, Feed)]
-            request = _Request({step.write: arrays[step.tensor] for step in feeds})
+            held = {step.write: arrays[step.tensor] for step in feeds}
+            request = _Request(held, tuple(arrays.values()))
             self._request = request
             starts = self._act(self._machine.handle(Fed(self._count, ())))
         self._go_on(request, starts)
@@ -136,19 +140,24 @@ class Runner:
                 raise request.fault
             if not request.found:
                 self.check()
-            self._request = None
             self._count += 1
+            self._request = None
         return request.found
 
     def check(self) -> None:
         """Raise what :meth:`answer` would."""
-        if self._error is not None:
-            raise self._error
+        if self._error is not None:  # a new one: each that is raised keeps what led to it
+            raise BundleError(self._error.message, subject=self._error.subject)
         if self._is_closed:
             raise RunError("The bundle is closed; load it again.")
+        if os.getpid() != self._process and not self.is_loaded:
+            raise RunError(
+                f"{self._name[0].upper()}{self._name[1:]} was loading when this process was forked:"
+                " load it here."
+            )
 
     def fail(self, error: BundleError) -> None:
-        """Answer no more: requests raise this error, the one under way as well."""
+        """Answer no more: requests raise this error, also one that waits for a child."""
         with self._change:
             self._error = self._error or error
             self._end()
@@ -161,10 +170,14 @@ class Runner:
 
     def await_loads(self) -> None:
         """Return when no child loads any more."""
+        with self._change:
+            if self._must_begin:
+                self._begin()
         loads = [step.fragment for step in self._steps.values() if isinstance(step, Load)]
         for child in loads:
-            if child in self._loading:  # each begins the next before it ends
-                self._loading[child].join()
+            thread = self._loading.get(child)  # each begins the next before it ends
+            if thread is not None and thread.ident is not None:
+                thread.join()
 
     def close(self) -> None:
         """Let go of everything; may be repeated."""
@@ -172,15 +185,21 @@ class Runner:
             self._is_closed = True
             self._end()
         for thread in self._loading.values():
-            thread.join(_MOST_S)
+            if thread.ident is not None and thread is not threading.current_thread():
+                thread.join(_MOST_S)
         self.sessions.clear()
 
     def _begin(self) -> None:
-        """Begin to load, or begin anew with what is loaded; the caller holds the lock."""
+        """Begin to load, or begin anew with what is loaded; the caller holds the lock.
+
+        It may be interrupted as well, and is done again then.
+        """
+        self._must_begin = True
         self._machine = Machine(self._program, (), 1, loaders=self._loaders)
         self._count = 0
         self._request = None
         self._act(self._machine.begin())
+        self._must_begin = False
 
     def _act(self, actions: Sequence[Action]) -> list[Start]:
         """Do what the machine says but for steps, which are returned; the caller holds the lock."""
@@ -192,8 +211,6 @@ class Runner:
                 starts += self._start_load(action.step)
             elif isinstance(action, Free) and self._request is not None:
                 self._request.held.pop(action.buffer, None)
-            elif isinstance(action, Delivered):
-                self._end()
         return starts
 
     def _start_load(self, number: int) -> list[Start]:
@@ -202,37 +219,47 @@ class Runner:
         child = step.fragment
         if child in self.sessions:
             return self._act(self._machine.handle(Loaded(number)))
-        if child not in self._loading:
-            name = f"load-{child}"
-            thread = threading.Thread(
-                target=self._load, args=(number, child), name=name, daemon=True
-            )
+        thread = self._loading.get(child)
+        if thread is None or thread.ident is None:  # or it was interrupted before it began
+            told, name = (number, child), f"load-{child}"
+            thread = threading.Thread(target=self._load, args=told, name=name, daemon=True)
             self._loading[child] = thread
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:
+                del self._loading[child]
+                raise RunError(f"{self._name}, child {child}: {error}.") from None
         return []
 
     def _load(self, number: int, child: int) -> None:
-        if self._is_closed:
-            return
-        began_s = self._now_s()
+        """Load a child, and compute what waits for it; no error may end the thread unheard."""
+        request = None
         try:
-            session = self._open(child)
+            if not self._is_closed:
+                request, starts = self._load_child(number, child)
         except BundleError as error:
             self.fail(error)
-            return
-        with self._change:
-            if self._is_closed:
-                return
-            self.sessions[child] = session
-            self.marks.append(Mark("load", child, began_s, self._now_s()))
-            request = self._request
-            starts = self._act(self._machine.handle(Loaded(number)))
+        except Exception as error:
+            told = f"Child {child} of {self._name} cannot be loaded: {first_line(error)}."
+            self.fail(BundleError(told))
         if request is not None:
             try:
                 self._go_on(request, starts)
             except Exception as error:  # the caller's to raise, whatever it is
                 request.fault = error
                 request.ended.put(None)
+
+    def _load_child(self, number: int, child: int) -> tuple[_Request | None, list[Start]]:
+        began_s = self._now_s()
+        session = self._open(child)
+        with self._change:
+            if self._is_closed or child in self.sessions:
+                return None, []
+            self.sessions[child] = session
+            self.marks.append(Mark("load", child, began_s, self._now_s()))
+            if self._must_begin:  # which will find it
+                return None, []
+            return self._request, self._act(self._machine.handle(Loaded(number)))
 
     def _go_on(self, request: _Request, starts: Sequence[Start]) -> None:
         """Do these steps, and those that can be done then."""
@@ -254,11 +281,18 @@ class Runner:
                 request.held.update(zip(step.writes, made, strict=True))
             elif isinstance(step, Deliver):
                 pairs = zip(step.reads, self._gathers[step.id], strict=True)
-                request.found = {one.tensor: how.collect(request.held) for one, how in pairs}
-            return self._act(self._machine.handle(Finished(start.step, start.request)))
+                request.found = {
+                    one.tensor: _own(how.collect(request.held), request.fed) for one, how in pairs
+                }
+            starts = self._act(self._machine.handle(Finished(start.step, start.request)))
+            if not self._machine.open_requests:  # what no output needs is done, too
+                self._end()
+            return starts
 
     def _compute(self, step: Compute, arguments: list[Array]) -> list[Array]:
-        session = self.sessions[step.fragment]
+        session = self.sessions.get(step.fragment)
+        if session is None:
+            raise RunError("The bundle is closed; load it again.")
         feeds = {f"i{place}": array for place, array in enumerate(arguments)}
         if step.fragment not in self.kinds:
             self.kinds[step.fragment] = [(array.shape, array.dtype) for array in arguments]
@@ -279,6 +313,11 @@ class Runner:
 
     def _now_s(self) -> float:
         return time.perf_counter() - self._began_s
+
+
+def _own(array: Array, fed: Sequence[Array]) -> Array:
+    """Return an output that shares nothing with what the caller gave."""
+    return array.copy() if any(np.may_share_memory(array, one) for one in fed) else array
 
 
 def first_line(error: Exception) -> str:

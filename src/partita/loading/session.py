@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +21,18 @@ from partita.loading.verify import check_feeds, check_files, find_altered_weight
 from partita.program import TensorSpec
 
 Array = npt.NDArray[Any]
+
+
+#: Threads, and children that load at the same time, at most.
+_MOST = 256
+#: At the end of the process the engine must not be making a session any more: it would abort.
+_open_sessions: weakref.WeakSet[BundleSession] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_sessions() -> None:
+    for session in list(_open_sessions):
+        session.close()
 
 
 def load_bundle(
@@ -47,7 +61,11 @@ def load_bundle(
 
     Raises:
         BundleError: The bundle is missing, damaged, of another engine, or for another processor.
+        InputError: Threads or loaders are no numbers from 1 to 256.
     """
+    for name, number in (("threads", threads), ("loaders", loaders)):
+        if number is not None and not (isinstance(number, int) and 1 <= number <= _MOST):
+            raise InputError(f"{name} is {number!r}: allowed are 1 to {_MOST}.", subject=name)
     home = Path(folder)
     manifest = read_manifest(home)
     chosen = choose_scheme(manifest, home, scheme)
@@ -105,6 +123,7 @@ class BundleSession:
         self._finishing = threading.Lock()
         self._finisher: threading.Thread | None = None
         self._is_closed = False
+        _open_sessions.add(self)
 
     @property
     def marks(self) -> list[Mark]:
@@ -138,6 +157,8 @@ class BundleSession:
         """
         program = self.scheme.program
         names = [spec.name for spec in program.outputs]
+        if outputs is not None and (isinstance(outputs, str) or not isinstance(outputs, Sequence)):
+            raise InputError(f"Outputs are {outputs!r}: allowed is a list of names, or None.")
         wanted = names if outputs is None else list(outputs)
         unknown = [name for name in wanted if name not in names]
         if unknown:
@@ -159,6 +180,7 @@ class BundleSession:
             RunError: The bundle is closed.
         """
         self._runner.await_loads()
+        self._runner.check()
         self._start_finishing()
         if self._finisher is not None:
             self._finisher.join()
@@ -170,6 +192,8 @@ class BundleSession:
         self._runner.close()
         if self._ahead is not None:
             self._ahead.close()
+        if self._finisher is not None and self._finisher is not threading.current_thread():
+            self._finisher.join()
 
     def __enter__(self) -> Self:
         return self
@@ -203,14 +227,24 @@ class BundleSession:
         with self._finishing:
             if self._finisher is not None or self._is_closed:
                 return
-            self._finisher = threading.Thread(target=self._finish, name="finish", daemon=True)
-            self._finisher.start()
+            thread = threading.Thread(target=self._finish, name="finish", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no thread is to be had: the next request tries again
+                return
+            self._finisher = thread
 
     def _finish(self) -> None:
         """Verify the weights, and settle."""
         error = None
-        if self._verify and not self._is_closed:
-            error = find_altered_weights(self._folder, self.scheme)
+        if self._verify:
+            error = find_altered_weights(self._folder, self.scheme, lambda: self._is_closed)
+            if error is not None and not self._is_unchanged():
+                error = BundleError(
+                    f"Bundle '{self._folder.parent}' was replaced while it was in use; load it"
+                    " again.",
+                    subject=str(self._folder.parent),
+                )
         try:
             if error is None and self._settles:
                 self._settle()
@@ -219,11 +253,17 @@ class BundleSession:
         if error is not None:
             self._runner.fail(error)
 
+    def _is_unchanged(self) -> bool:
+        try:
+            return read_manifest(self._folder.parent).hash == self.manifest.hash
+        except BundleError:
+            return True
+
     def _settle(self) -> None:
         """Open the children anew as later answers come soonest, now that nothing loads."""
         self._runner.await_loads()
         for child in range(len(self.scheme.children)):
-            if child not in self._runner.sessions:  # closed, or it could not be loaded
+            if self._is_closed or child not in self._runner.sessions:  # it could not be loaded
                 return
             session = self._open(child, prepack=self.scheme.prepack, spinning=True)
             warm_up(session, self._runner.kinds.get(child, ()))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.errors import BundleError, InputError
-from partita.files import read_regular
+from partita.files import read_regular, require_regular
 from partita.loading.manifest import WEIGHTS, Manifest, Plain, Scheme, hash_file
 from partita.program import TensorSpec
 
@@ -39,7 +40,9 @@ def check_files(folder: Path, scheme: Scheme) -> None:
 
 def _check_size(path: Path, wanted: int) -> None:
     try:
-        size = path.stat().st_size
+        require_regular(path)
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise BundleError(
             f"Weights '{path}' cannot be read: {error.strerror}.", subject=str(path)
@@ -52,16 +55,26 @@ def _check_size(path: Path, wanted: int) -> None:
         )
 
 
-def find_altered_weights(folder: Path, scheme: Scheme) -> BundleError | None:
+def find_altered_weights(
+    folder: Path, scheme: Scheme, is_over: Callable[[], bool] = lambda: False
+) -> BundleError | None:
     """Return the error that says that the weights are not those of the manifest, or None.
 
     It reads all of them; :func:`check_files` does not.
+
+    Args:
+        folder: Of the scheme.
+        scheme: What the manifest says.
+        is_over: Asked now and then whether nobody wants to know any more.
     """
     own = [(child.weights, child.weights_hash) for child in scheme.children if child.weights]
     for name, wanted in ((WEIGHTS, scheme.weights_hash), *own):
         path = folder / name
         try:
-            if hash_file(path) != wanted:
+            found = hash_file(path, is_over)
+            if is_over():
+                return None
+            if found != wanted:
                 return BundleError(_altered("Weights", path, wanted), subject=str(path))
         except OSError as error:
             return BundleError(
@@ -128,6 +141,8 @@ def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> dict[s
         InputError: A name is unknown or missing, or shape or type differ.
     """
     names = [spec.name for spec in specs]
+    if not isinstance(feeds, Mapping):
+        raise InputError(f"Inputs are a {type(feeds).__name__}: allowed are arrays by name.")
     if set(feeds) != set(names):
         raise InputError(
             f"Inputs {', '.join(map(repr, feeds)) or 'none'} do not fit the model: it takes"
@@ -135,7 +150,14 @@ def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> dict[s
         )
     found = {}
     for spec in specs:
-        array = np.asarray(feeds[spec.name])
+        try:
+            array = np.asarray(feeds[spec.name])
+        except ValueError as error:
+            raise InputError(
+                f"Input '{spec.name}' is no array: {error}.", subject=spec.name
+            ) from None
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         if array.shape != spec.shape or array.dtype != spec.dtype:
             raise InputError(
                 f"Input '{spec.name}' is {array.dtype.name}{list(array.shape)}, the model takes"

@@ -168,12 +168,21 @@ def _check_input(spec: TensorSpec, array: Array, first: Array) -> Array:
             f" takes {wanted.name}{['N', *spec.shape[1:]]}.".replace("'N'", "N"),
             subject=spec.name,
         )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    if not fits(array, wanted):
         raise InputError(
-            f"Samples of input '{spec.name}' hold NaN or infinite numbers; allowed are finite.",
+            f"Samples of input '{spec.name}' hold NaN, infinite numbers or such that are too large"
+            f" for {wanted.name}; allowed are finite.",
             subject=spec.name,
         )
     return array
+
+
+def fits(array: Array, wanted: np.dtype[Any]) -> bool:
+    """Whether all numbers are finite as this type."""
+    if array.dtype.kind != "f" or wanted.kind != "f":
+        return True
+    most = float(np.abs(array).max(initial=0.0))  # NaN where one is
+    return most <= float(np.finfo(wanted).max)
 
 
 def _run(home: Path, manifest: Manifest, scheme: Scheme, arrays: dict[str, Array]) -> list[Array]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from partita.errors import BundleError, InputError
 from partita.loading.manifest import Scheme, choose_scheme, read_manifest
 from partita.loading.opening import open_child
-from partita.loading.personal.features import Samples, check_samples, compute_features
+from partita.loading.personal.features import Samples, check_samples, compute_features, fits
 from partita.loading.personal.memory import peak_bytes, release, reset_peak
 from partita.loading.personal.options import Outcome, PersonalOptions
 
@@ -198,6 +198,10 @@ def _check_labels(labels: Array, count: int, scheme: Scheme, options: PersonalOp
             raise InputError(
                 f"Labels are {given.dtype.name}{list(given.shape)}: for mse allowed are numbers"
                 f" {[count, *shape]}, the wanted outputs."
+            )
+        if not fits(given, np.dtype(np.float32)):
+            raise InputError(
+                "Labels hold NaN, infinite numbers or such that are too large; allowed are finite."
             )
         return np.ascontiguousarray(given, np.float32)
     classes = math.prod(shape)
