@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import onnx
 import onnxruntime as ort
 import pytest
 
@@ -278,84 +277,6 @@ def test_a_full_folder_for_temporary_files_is_told(
     monkeypatch.setattr(ort, "InferenceSession", fail)
     with pytest.raises(BundleError, match=r"for temporary files is full: 0 B are free.*TMPDIR"):
         split(conv_graph(), tmp_path / "b", (3,))
-
-
-def test_a_bundle_that_is_replaced_while_in_use_is_told(tmp_path: Path) -> None:
-    """Its weights are those of another model then."""
-    graph = conv_graph()
-    folder = split(graph, tmp_path / "b", (3,))
-    with load_bundle(folder) as session:
-        session._runner.await_loads()
-        other = load_graph(build_model("squeezenet", size=64))
-        split(other, folder, (len(other.layers),))
-        session.run(None, ask(graph))
-        with pytest.raises(BundleError, match="was replaced while it was in use; load it again"):
-            session.wait()
-
-
-def test_each_refusal_is_an_error_of_its_own(tmp_path: Path) -> None:
-    """One that is raised again keeps all that led to it, requests included."""
-    with load_bundle(split(conv_graph(), tmp_path / "c", (3,))) as session:
-        session._runner.fail(BundleError("it is altered", subject="w"))
-        caught = []
-        for _ in range(2):
-            with pytest.raises(BundleError, match="it is altered") as one:
-                session.run(None, ask(conv_graph()))
-            caught.append(one.value)
-        assert caught[0] is not caught[1]
-        assert caught[1].subject == "w"
-
-
-def test_an_output_that_is_an_input_is_the_callers_own(tmp_path: Path) -> None:
-    """What the caller does to its array later does not change the answer."""
-    x, y = (onnx.helper.make_tensor_value_info(name, 1, [2]) for name in ("x", "y"))
-    node = onnx.helper.make_node("Relu", ["x"], ["y"])
-    graph = onnx.helper.make_graph([node], "g", [x], [y, x])
-    opset = [onnx.helper.make_opsetid("", 17)]
-    model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
-    array = np.array([1, -2], np.float32)
-    with load_bundle(split(load_graph(model), tmp_path / "b", (1,))) as session:
-        first, second = session.run(["y", "x"], {"x": array})
-        array[:] = 9
-    assert (first.tolist(), second.tolist()) == ([1, 0], [1, -2])
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"threads": 0}, "threads is 0: allowed are 1 to 256"),
-        ({"threads": "a"}, "threads is 'a'"),
-        ({"loaders": -1}, "loaders is -1"),
-        ({"loaders": 2.5}, "loaders is 2.5"),
-        ({"threads": 10**6}, "threads is 1000000"),
-    ],
-)
-def test_numbers_that_cannot_be(tmp_path: Path, given: dict[str, Any], told: str) -> None:
-    """Threads and loaders are whole numbers within reason."""
-    folder = split(conv_graph(), tmp_path / "b", (3,))
-    with pytest.raises(InputError, match=told):
-        load_bundle(folder, **given)
-
-
-def test_arrays_of_the_other_byte_order_and_no_arrays(tmp_path: Path) -> None:
-    """Numbers are what counts; what is no array is refused."""
-    graph = conv_graph()
-    feeds = ask(graph)
-    (name,) = feeds
-    with load_bundle(split(graph, tmp_path / "b", (3,))) as session:
-        (wanted,) = session.run(None, feeds)
-        (found,) = session.run(None, {name: feeds[name].astype(">f4")})
-        assert np.array_equal(found, wanted)
-        for given, told in (
-            (None, "Inputs are a NoneType: allowed are arrays by name"),
-            ([feeds[name]], "Inputs are a list"),
-            ({name: [[1], [2, 3]]}, "is no array"),
-        ):
-            with pytest.raises(InputError, match=told):
-                session.run(None, given)
-        for outputs in ("classifier", 5):
-            with pytest.raises(InputError, match="allowed is a list of names"):
-                session.run(outputs, feeds)
 
 
 def test_types_are_named_as_by_the_engine(tmp_path: Path) -> None:
