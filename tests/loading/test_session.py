@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from partita.errors import BundleError, InputError
 from partita.graph import load_graph
 from partita.loading import load_bundle
+from partita.loading.ahead import ReadAhead
+from partita.loading.pages import forget, settle
 from partita.zoo import build_model
 from tests.cost.fakes import conv_graph
 from tests.loading.test_bundle import ask, split
@@ -93,3 +96,21 @@ def test_arrays_of_the_other_byte_order_and_no_arrays(tmp_path: Path) -> None:
         for outputs in ("classifier", 5):
             with pytest.raises(InputError, match="allowed is a list of names"):
                 session.run(outputs, feeds)
+
+
+def test_what_is_in_memory_is_not_read_ahead(tmp_path: Path) -> None:
+    """A thread that asks for what is there would hold up what loads."""
+    path = tmp_path / "weights.bin"
+    path.write_bytes(bytes(4 << 20))
+    settle([path])
+    assert ReadAhead([(path, 4 << 20)])._thread is None
+    forget([path])
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.preadv(descriptor, [bytearray(1)], 4 << 19, os.RWF_NOWAIT)
+    except OSError:  # it is on disk alone; some file systems keep it
+        ahead = ReadAhead([(path, 4 << 20)])
+        assert ahead._thread is not None
+        ahead.close()
+    finally:
+        os.close(descriptor)
