@@ -101,10 +101,10 @@ def test_a_child_computes_while_a_later_one_loads(
     computed = threading.Event()
     opened, compute = BundleSession._open, Runner._compute
 
-    def slow_open(session: BundleSession, child: int, *, prepack: bool = False) -> Any:
+    def slow_open(session: BundleSession, child: int, *, spinning: bool) -> Any:
         if child == 2:
             assert computed.wait(10)
-        return opened(session, child, prepack=prepack)
+        return opened(session, child, spinning=spinning)
 
     def tell(runner: Runner, step: Any, arguments: Any) -> Any:
         made = compute(runner, step, arguments)

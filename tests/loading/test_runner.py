@@ -45,11 +45,11 @@ class Gate:
         self.failures: Iterator[Exception] = iter(())
         opened, compute = BundleSession._open, Runner._compute
 
-        def slow_open(session: BundleSession, child: int, *, prepack: bool = False) -> Any:
+        def slow_open(session: BundleSession, child: int, *, spinning: bool) -> Any:
             if child == 2:
                 self.reached.set()
                 assert self.opened.wait(_MOST_S)
-            return opened(session, child, prepack=prepack)
+            return opened(session, child, spinning=spinning)
 
         def note(runner: Runner, step: Any, arguments: Any) -> Any:
             self.threads[step.fragment] = threading.current_thread().name

@@ -98,6 +98,19 @@ def test_arrays_of_the_other_byte_order_and_no_arrays(tmp_path: Path) -> None:
                 session.run(outputs, feeds)
 
 
+def test_one_child_is_there_with_the_session(tmp_path: Path) -> None:
+    """Nothing loads beside it: its threads wait busily from the first, and it is not opened anew."""
+    graph = conv_graph()
+    with load_bundle(split(graph, tmp_path / "b", (3,), settle=True)) as session:
+        assert session.is_loaded
+        held = session._runner.sessions[0]
+        session.run(None, ask(graph))
+        session.wait()
+        assert session._runner.sessions[0] is held
+        (load,) = [mark for mark in session.marks if mark.what == "load"]
+        assert load.end_s > load.start_s == 0
+
+
 def test_what_is_in_memory_is_not_read_ahead(tmp_path: Path) -> None:
     """A thread that asks for what is there would hold up what loads."""
     path = tmp_path / "weights.bin"

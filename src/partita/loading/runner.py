@@ -74,6 +74,7 @@ class Runner:
         open_one: Returns the engine's session of a child.
         loaders: Children that load at the same time.
         name: Of what is executed, for errors.
+        at_once: Whether the one child is loaded here and now, not by a thread.
 
     Attributes:
         sessions: Those of the children that are loaded, by number.
@@ -82,7 +83,13 @@ class Runner:
     """
 
     def __init__(
-        self, program: DeviceProgram, open_one: Callable[[int], Any], *, loaders: int, name: str
+        self,
+        program: DeviceProgram,
+        open_one: Callable[[int], Any],
+        *,
+        loaders: int,
+        name: str,
+        at_once: bool = False,
     ) -> None:
         self.sessions: dict[int, Any] = {}
         self.kinds: dict[int, list[Kind]] = {}
@@ -108,6 +115,9 @@ class Runner:
         self._loading: dict[int, threading.Thread] = {}
         self._process = os.getpid()
         self._must_begin = True
+        if at_once:
+            self.sessions[0] = open_one(0)
+            self.marks.append(Mark("load", 0, 0.0, self._now_s()))
         with self._change:
             self._begin()
 

@@ -85,7 +85,8 @@ class BundleSession:
     """The children of one scheme, executed by the state machine that workers have.
 
     Made by :func:`load_bundle`. A child computes when it is loaded and its inputs are there, while
-    later ones still load. Calls from several threads are answered one after the other.
+    later ones still load; a single one is loaded by whoever makes the session. Calls from several
+    threads are answered one after the other.
 
     Attributes:
         manifest: The bundle's.
@@ -109,15 +110,24 @@ class BundleSession:
         self._folder = folder
         self._threads = threads
         self._settles = scheme.settle if settle is None else settle
+        self._is_settled = False
+        self._ahead: ReadAhead | None = None
         check_files(folder, scheme)
+        # Making one session of mapped weights takes less than handing it over.
+        at_once = len(scheme.children) == 1 and not scheme.prepack
+        if at_once:
+            self._read_ahead(wanted=read_ahead)
+            is_reading = self._ahead is not None and self._ahead.is_reading
+            self._is_settled = self._settles and not is_reading
         self._runner = Runner(
             scheme.program.devices[0],
-            lambda child: self._open(child, prepack=scheme.prepack),
+            lambda child: self._open(child, spinning=self._is_settled),
             loaders=loaders,
             name=f"bundle '{folder.parent}'",
+            at_once=at_once,
         )
-        # From here on children load; starting threads takes time, too.
-        self._ahead = ReadAhead(_weights_of(folder, scheme)) if read_ahead else None
+        if not at_once:  # children load already: starting a thread takes time, too
+            self._read_ahead(wanted=read_ahead)
         self._verify = verify
         self._asking = threading.Lock()
         self._finishing = threading.Lock()
@@ -206,16 +216,20 @@ class BundleSession:
     ) -> None:
         self.close()
 
-    def _open(self, child: int, *, prepack: bool = False, spinning: bool = False) -> Any:
+    def _read_ahead(self, *, wanted: bool) -> None:
+        if wanted:
+            self._ahead = ReadAhead(_weights_of(self._folder, self.scheme))
+
+    def _open(self, child: int, *, spinning: bool) -> Any:
         path = self._folder / self.scheme.children[child].file
         try:
             return open_child(
                 path,
                 self._threads,
-                prepack=prepack,
+                prepack=self.scheme.prepack,
                 spinning=spinning,
                 alone=len(self.scheme.children) == 1,
-                shares_memory=self._settles,
+                shares_memory=self._settles and not self._is_settled,
             )
         except Exception as error:  # as for runs
             raise BundleError(
@@ -246,7 +260,7 @@ class BundleSession:
                     subject=str(self._folder.parent),
                 )
         try:
-            if error is None and self._settles:
+            if error is None and self._settles and not self._is_settled:
                 self._settle()
         except BundleError as fault:
             error = fault
@@ -265,7 +279,7 @@ class BundleSession:
         for child in range(len(self.scheme.children)):
             if self._is_closed or child not in self._runner.sessions:  # it could not be loaded
                 return
-            session = self._open(child, prepack=self.scheme.prepack, spinning=True)
+            session = self._open(child, spinning=True)
             warm_up(session, self._runner.kinds.get(child, ()))
             self._runner.replace(child, session)
 
