@@ -99,7 +99,7 @@ def test_arrays_of_the_other_byte_order_and_no_arrays(tmp_path: Path) -> None:
 
 
 def test_one_child_is_there_with_the_session(tmp_path: Path) -> None:
-    """Nothing loads beside it: its threads wait busily from the first, and it is not opened anew."""
+    """Nothing loads beside it: its threads are busy from the first, it is not opened anew."""
     graph = conv_graph()
     with load_bundle(split(graph, tmp_path / "b", (3,), settle=True)) as session:
         assert session.is_loaded
