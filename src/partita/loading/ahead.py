@@ -39,11 +39,6 @@ class ReadAhead:
             self._thread = threading.Thread(target=self._ask, name="read-ahead", daemon=True)
             self._thread.start()
 
-    @property
-    def is_reading(self) -> bool:
-        """Whether something had to be read when this was made."""
-        return self._thread is not None
-
     def close(self) -> None:
         """Stop asking."""
         self._is_closed = True

@@ -117,8 +117,7 @@ class BundleSession:
         at_once = len(scheme.children) == 1 and not scheme.prepack
         if at_once:
             self._read_ahead(wanted=read_ahead)
-            is_reading = self._ahead is not None and self._ahead.is_reading
-            self._is_settled = self._settles and not is_reading
+            self._is_settled = self._settles
         self._runner = Runner(
             scheme.program.devices[0],
             lambda child: self._open(child, spinning=self._is_settled),
