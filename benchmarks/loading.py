@@ -109,6 +109,9 @@ def measure(
         in_turn = (IN_TURN,) if "torch_children" in pytorch else ()
         torch = available((*pytorch, *in_turn))
         warm = stand.measure((*WAYS, *torch))
+        chosen = stand.choice
+        told = f"{len(chosen.ends)} children, prepack {chosen.prepack}, settle {chosen.settle}"
+        say(f"{name}: {told}")
         say(f"{name}: warm {describe(warm)}")
         cold = stand.measure(WAYS, cold=True)
         say(f"{name}: cold {describe(cold)}")
@@ -117,7 +120,7 @@ def measure(
             warm,
             cold,
             read_bundle(stand, conditions.trials),
-            len(stand.choice.ends),
+            len(chosen.ends),
         )
 
 
