@@ -15,6 +15,11 @@
 from __future__ import annotations
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, or its type, without a full stop."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
+
+
 class PartitaError(Exception):
     """Root of the family: one line for people, and the subject as an attribute.
 

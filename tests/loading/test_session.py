@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,26 @@ def test_a_bundle_that_is_replaced_while_in_use_is_told(tmp_path: Path) -> None:
         split(other, folder, (len(other.layers),))
         session.run(None, ask(graph))
         with pytest.raises(BundleError, match="was replaced while it was in use; load it again"):
+            session.wait()
+
+
+def test_waiting_verifies_also_without_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no thread is to be had, whoever waits does it."""
+    graph = load_graph(build_model("squeezenet", size=64))
+    folder = split(graph, tmp_path / "b", (len(graph.layers),))
+    path = folder / "s" / "weights.bin"
+    data = path.read_bytes()
+    path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with load_bundle(folder, read_ahead=False) as session:
+        session.run(None, ask(graph))
+        with pytest.raises(BundleError, match="altered"):
             session.wait()
 
 

@@ -73,12 +73,14 @@ def test_each_way_answers_as_the_whole(shipped: dict[str, Shipped], way: str) ->
 
 @pytest.mark.slow
 def test_ways_take_turns(shipped: dict[str, Shipped]) -> None:
-    """The first of a round changes from one to the next."""
+    """All have one trial in each round, in an order that changes from one to the next."""
     told: list[str] = []
     chosen = {way: shipped[way] for way in ("plain", "optimised")}
-    found = run_trials(chosen, FEEDS, answer_whole(), trials=2, advance=told.append)
-    assert told == ["plain", "optimised", "optimised", "plain"]
-    assert {way: len(one) for way, one in found.items()} == {"plain": 2, "optimised": 2}
+    found = run_trials(chosen, FEEDS, answer_whole(), trials=4, advance=told.append)
+    rounds = [told[place : place + 2] for place in range(0, 8, 2)]
+    assert all(set(one) == set(chosen) for one in rounds)
+    assert len({one[0] for one in rounds}) == 2
+    assert {way: len(one) for way, one in found.items()} == {"plain": 4, "optimised": 4}
 
 
 @pytest.mark.slow

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 
 __all__ = ["main", "start"]
 
+#: Exit code after Ctrl-C, as shells have it.
+INTERRUPTED = 130
+
 
 def start() -> int:
     """Run the command line as a process of its own; Ctrl-C is told from the first import on."""
     try:
         from partita.cli.app import run_process
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
+        if is_interrupted(error):
             sys.stderr.write("partita: interrupted\n")
-            return 130
+            return INTERRUPTED
         raise
     return run_process()
 
@@ -25,3 +28,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from partita.cli.app import main as run
 
     return run(arguments)
+
+
+def is_interrupted(error: BaseException) -> bool:
+    """Whether an error came of Ctrl-C: what is cleaned up, or imported, may fail by it in turn."""
+    seen: list[BaseException] = []
+    found: BaseException | None = error
+    while found is not None and found not in seen:
+        if isinstance(found, KeyboardInterrupt):
+            return True
+        seen.append(found)
+        found = found.__cause__ or found.__context__
+    return False

@@ -14,12 +14,14 @@ import typer
 
 from partita import __version__
 from partita.cli import (
+    INTERRUPTED,
     check,
     compare,
     demo,
     doctor,
     export,
     inspect,
+    is_interrupted,
     lab,
     load,
     plan,
@@ -78,8 +80,6 @@ def _root(
     """Run one neural network on many small machines: plan, predict, run, check."""
 
 
-#: Exit code after Ctrl-C, as shells have it.
-INTERRUPTED = 130
 #: What only the planning part of the program needs.
 _PLAN_MODULES = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL")
 
@@ -127,24 +127,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except Exception as error:
-        if _is_interrupted(error):
+        if is_interrupted(error):
             say("partita: interrupted")
             return INTERRUPTED
         if debug:
             raise
         return report_error(_as_partita_error(error), as_json=as_json)
-
-
-def _is_interrupted(error: BaseException) -> bool:
-    """Whether an error came of Ctrl-C: what is cleaned up, or imported, may fail by it in turn."""
-    seen: list[BaseException] = []
-    found: BaseException | None = error
-    while found is not None and found not in seen:
-        if isinstance(found, KeyboardInterrupt):
-            return True
-        seen.append(found)
-        found = found.__cause__ or found.__context__
-    return False
 
 
 def _as_partita_error(error: Exception) -> PartitaError:

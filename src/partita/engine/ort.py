@@ -12,7 +12,7 @@ import onnxruntime as ort
 
 from partita.engine.base import CPU, Array, Blob
 from partita.engine.protobuf import GraphFacts, read_facts
-from partita.errors import RunError
+from partita.errors import RunError, first_line
 from partita.program import DTYPE_BYTES, TensorSpec
 from partita.units import format_bytes
 
@@ -82,7 +82,7 @@ class OrtEngine:
         try:
             session = ort.InferenceSession(graph, options, providers=list(self.providers))
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
-            raise RunError(f"Fragment cannot be loaded: {_first_line(error)}.") from None
+            raise RunError(f"Fragment cannot be loaded: {first_line(error)}.") from None
         return OrtRunner(session, facts)
 
     def _session_options(self) -> Any:
@@ -127,7 +127,7 @@ class OrtRunner:
         try:
             outputs: list[Array] = self._session.run(self._output_names, feeds)
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
-            raise RunError(f"Fragment failed: {_first_line(error)}.") from None
+            raise RunError(f"Fragment failed: {first_line(error)}.") from None
         return outputs
 
 
@@ -184,7 +184,3 @@ def _spec_bytes(spec: TensorSpec) -> int:
 
 def _size(blob: Blob) -> int:
     return len(blob) if isinstance(blob, bytes) else int(blob.nbytes)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -12,7 +12,7 @@ from partita.errors import ModelError
 from partita.graph.draft import Array, Draft, Info, node_reads, value_info
 from partita.graph.evaluate import make_session
 from partita.graph.pooling import pad_instead
-from partita.graph.read import first_line
+from partita.graph.read import bare_line
 from partita.graph.window import POOLS, WINDOWED
 
 #: Operators whose output shape follows from the values of their inputs.
@@ -51,7 +51,7 @@ def _infer_once(draft: Draft) -> str:
     try:
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except Exception as error:
-        fault = first_line(error)
+        fault = bare_line(error)
         with suppress(Exception):  # What the rules cannot say is left to one run on zeros.
             model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     draft.infos = {
@@ -155,7 +155,7 @@ def _run_on_zeros(draft: Draft, names: list[str], fault: str) -> dict[str, Array
         pairs = zip(names, session.run(names, feeds), strict=True)
         return {name: value for name, value in pairs if isinstance(value, np.ndarray)}
     except Exception as error:  # ONNX Runtime's errors share no narrower class.
-        reason = fault or first_line(error)
+        reason = fault or bare_line(error)
         raise ModelError(
             f"Model '{draft.name}' cannot run with these input shapes: {reason}.",
             subject=draft.name,

@@ -15,7 +15,7 @@ from partita.graph.graph import Graph
 from partita.graph.layers import make_layers
 from partita.graph.node import wrap_node
 from partita.graph.normalise import normalise
-from partita.graph.read import Shapes, Source, first_line, read_draft
+from partita.graph.read import Shapes, Source, bare_line, read_draft
 from partita.program import DTYPE_BYTES, TensorSpec
 
 
@@ -147,7 +147,7 @@ def refuse_graph(draft: Draft) -> None:
     try:
         make_session(draft.to_stripped_model())
     except Exception as error:  # ONNX Runtime's errors share no narrower class.
-        reason = first_line(error)
+        reason = bare_line(error)
         # Other complaints may be of the weights that are not there.
         if "Type Error" in reason or "INVALID_GRAPH" in str(error):
             raise ModelError(

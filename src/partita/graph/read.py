@@ -12,7 +12,7 @@ import onnx.inliner
 from onnx import helper, numpy_helper
 from onnx.external_data_helper import uses_external_data
 
-from partita.errors import ModelError
+from partita.errors import ModelError, first_line
 from partita.graph.draft import Array, Draft, Info, rename_input, value_info
 
 Source = str | Path | bytes | onnx.ModelProto
@@ -150,7 +150,7 @@ def _inline(model: onnx.ModelProto, label: str) -> onnx.ModelProto:
         return result
     except Exception as error:
         raise ModelError(
-            f"Model '{label}' has functions that cannot be inlined: {first_line(error)}.",
+            f"Model '{label}' has functions that cannot be inlined: {bare_line(error)}.",
             subject=label,
         ) from None
 
@@ -182,7 +182,7 @@ def _read_tensor(tensor: onnx.TensorProto, folder: Path | None, label: str) -> A
     except Exception as error:
         where = f" in file '{location}'" if location else ""
         raise ModelError(
-            f"Weight '{tensor.name}' of model '{label}' is damaged{where}: {first_line(error)}.",
+            f"Weight '{tensor.name}' of model '{label}' is damaged{where}: {bare_line(error)}.",
             subject=location or tensor.name,
         ) from None
 
@@ -278,11 +278,10 @@ def _check_structure(draft: Draft) -> None:
         onnx.checker.check_model(draft.to_stripped_model(output_shape=()))
     except onnx.checker.ValidationError as error:
         raise ModelError(
-            f"Model '{draft.name}' breaks the ONNX rules: {first_line(error)}.", subject=draft.name
+            f"Model '{draft.name}' breaks the ONNX rules: {bare_line(error)}.", subject=draft.name
         ) from None
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text, without the engine's codes and a full stop."""
-    text = str(error).strip() or type(error).__name__
-    return _CODES.sub("", text.splitlines()[0]).rstrip(". ")
+def bare_line(error: BaseException) -> str:
+    """Return the first line of an error's text, without the engine's codes."""
+    return _CODES.sub("", first_line(error))

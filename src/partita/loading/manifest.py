@@ -21,6 +21,8 @@ from partita.files import read_regular, require_regular
 from partita.program import DTYPE_BYTES, Compute, Load, Program, check_program
 
 SCHEMA = 1
+#: Threads, and children that load at the same time, at most.
+MOST = 256
 _CHUNK_BYTES = 2**20
 MANIFEST, WEIGHTS = "manifest.json", "weights.bin"
 #: Extensions of instruction sets that decide how an optimised graph lays out its weights.
@@ -40,7 +42,7 @@ _EXTENSIONS = (
 #: What lies in a bundle lies in one of its own folders.
 Name = Annotated[str, msgspec.Meta(pattern=r"^(?!\.{0,2}$)[^/\\\x00]+$")]
 NameOrNone = Annotated[str, msgspec.Meta(pattern=r"^(?!\.{1,2}$)[^/\\\x00]*$")]
-Count = Annotated[int, msgspec.Meta(ge=1, le=256)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partita.errors import BundleError, RunError
+from partita.errors import BundleError, RunError, first_line
 from partita.execution import (
     Action,
     Fed,
@@ -33,6 +33,7 @@ Kind = tuple[tuple[int, ...], np.dtype[Any]]
 
 #: What closing waits for a child that loads.
 _MOST_S = 10.0
+_CLOSED = "The bundle is closed; load it again."
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class Runner:
         if self._error is not None:  # a new one: each that is raised keeps what led to it
             raise BundleError(self._error.message, subject=self._error.subject)
         if self._is_closed:
-            raise RunError("The bundle is closed; load it again.")
+            raise RunError(_CLOSED)
         if os.getpid() != self._process and not self.is_loaded:
             raise RunError(
                 f"{self._name[0].upper()}{self._name[1:]} was loading when this process was forked:"
@@ -238,7 +239,9 @@ class Runner:
                 thread.start()
             except RuntimeError as error:
                 del self._loading[child]
-                raise RunError(f"{self._name}, child {child}: {error}.") from None
+                raise BundleError(
+                    f"Child {child} of {self._name} cannot be loaded: {first_line(error)}."
+                ) from None
         return []
 
     def _load(self, number: int, child: int) -> None:
@@ -302,7 +305,7 @@ class Runner:
     def _compute(self, step: Compute, arguments: list[Array]) -> list[Array]:
         session = self.sessions.get(step.fragment)
         if session is None:
-            raise RunError("The bundle is closed; load it again.")
+            raise RunError(_CLOSED)
         feeds = {f"i{place}": array for place, array in enumerate(arguments)}
         if step.fragment not in self.kinds:
             self.kinds[step.fragment] = [(array.shape, array.dtype) for array in arguments]
@@ -328,8 +331,3 @@ class Runner:
 def _own(array: Array, fed: Sequence[Array]) -> Array:
     """Return an output that shares nothing with what the caller gave."""
     return array.copy() if any(np.may_share_memory(array, one) for one in fed) else array
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's text, or its type, without a full stop."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -12,19 +12,24 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from partita.errors import BundleError, InputError
+from partita.errors import BundleError, InputError, first_line
 from partita.loading.ahead import ReadAhead
-from partita.loading.manifest import WEIGHTS, Manifest, Scheme, choose_scheme, read_manifest
+from partita.loading.manifest import (
+    MOST,
+    WEIGHTS,
+    Manifest,
+    Scheme,
+    choose_scheme,
+    read_manifest,
+)
 from partita.loading.opening import open_child, warm_up
-from partita.loading.runner import Mark, Runner, first_line
+from partita.loading.runner import Mark, Runner
 from partita.loading.verify import check_feeds, check_files, find_altered_weights
 from partita.program import TensorSpec
 
 Array = npt.NDArray[Any]
 
 
-#: Threads, and children that load at the same time, at most.
-_MOST = 256
 #: At the end of the process the engine must not be making a session any more: it would abort.
 _open_sessions: weakref.WeakSet[BundleSession] = weakref.WeakSet()
 
@@ -64,8 +69,8 @@ def load_bundle(
         InputError: Threads or loaders are no numbers from 1 to 256.
     """
     for name, number in (("threads", threads), ("loaders", loaders)):
-        if number is not None and not (isinstance(number, int) and 1 <= number <= _MOST):
-            raise InputError(f"{name} is {number!r}: allowed are 1 to {_MOST}.", subject=name)
+        if number is not None and not (isinstance(number, int) and 1 <= number <= MOST):
+            raise InputError(f"{name} is {number!r}: allowed are 1 to {MOST}.", subject=name)
     home = Path(folder)
     manifest = read_manifest(home)
     chosen = choose_scheme(manifest, home, scheme)
@@ -118,13 +123,18 @@ class BundleSession:
         if at_once:
             self._read_ahead(wanted=read_ahead)
             self._is_settled = self._settles
-        self._runner = Runner(
-            scheme.program.devices[0],
-            lambda child: self._open(child, spinning=self._is_settled),
-            loaders=loaders,
-            name=f"bundle '{folder.parent}'",
-            at_once=at_once,
-        )
+        try:
+            self._runner = Runner(
+                scheme.program.devices[0],
+                lambda child: self._open(child, spinning=self._is_settled),
+                loaders=loaders,
+                name=f"bundle '{folder.parent}'",
+                at_once=at_once,
+            )
+        except BaseException:
+            if self._ahead is not None:
+                self._ahead.close()
+            raise
         if not at_once:  # children load already: starting a thread takes time, too
             self._read_ahead(wanted=read_ahead)
         self._verify = verify
@@ -193,6 +203,8 @@ class BundleSession:
         self._start_finishing()
         if self._finisher is not None:
             self._finisher.join()
+        else:  # no thread is to be had
+            self._finish()
         self._runner.check()
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -150,6 +151,8 @@ def run_trials(
 ) -> dict[str, list[Trial]]:
     """Return the trials of each way; they take turns, so that all see the same machine.
 
+    The order within a turn is drawn from a seed: a disk's pace depends on what was read before.
+
     Args:
         ways: By the name they get here.
         feeds: One request.
@@ -164,8 +167,7 @@ def run_trials(
     names = list(ways)
     found: dict[str, list[Trial]] = {name: [] for name in names}
     for turn in range(trials):
-        first = turn % len(names)
-        for name in names[first:] + names[:first]:
+        for name in random.Random(turn).sample(names, len(names)):
             if advance is not None:
                 advance(name)
             found[name].append(run_trial(ways[name], feeds, expected, cold=cold))

@@ -13,7 +13,7 @@ import psutil
 
 from partita import __version__
 from partita.engine import Engine, Slowdown
-from partita.errors import PartitaError, RunError
+from partita.errors import PartitaError, RunError, first_line
 from partita.execution import weight_bytes
 from partita.fabric import (
     Beat,
@@ -236,7 +236,7 @@ class Worker:
         try:
             calibrate_runtime(runtime, order.repeats, tick, order.reference_s)
         except Exception as fault:  # travels to the leader as a message
-            error = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
+            error = first_line(fault)
         self._jobs[order.epoch] = Progress(False, done, total, error)
 
     def _activate(self, body: bytes) -> None:

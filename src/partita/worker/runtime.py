@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from partita.engine import Engine, Slowdown
-from partita.errors import PartitaError
+from partita.errors import PartitaError, first_line
 from partita.execution import (
     Action,
     Arrived,
@@ -335,10 +335,10 @@ class Runtime:
         """Remember the first failure and tell the leader."""
         if self._is_closed or self.error:
             return
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        self.error = f"{step}: {lines[0][:400]}"
+        told = first_line(error)[:400]
+        self.error = f"{step}: {told}"
         device = self._host.endpoint.name
-        failure = Failure(self.epoch, device, step, request, lines[0][:400])
+        failure = Failure(self.epoch, device, step, request, told)
         self._courier(partial(self._tell_failure, encode_note(failure)))
 
     def _tell_failure(self, note: bytes) -> None:

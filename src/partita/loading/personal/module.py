@@ -11,7 +11,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from partita.errors import BundleError
+from partita.errors import BundleError, first_line
 from partita.loading.personal.operators import OPERATORS
 from partita.loading.personal.plain import TRAINED, PlainChild
 
@@ -78,7 +78,7 @@ class TrainableChild(nn.Module):
                 held[node.output] = OPERATORS[node.op](args, node.attrs)
             except (NotImplementedError, RuntimeError) as error:
                 raise BundleError(
-                    f"Operator {node.op} of the last child cannot be trained: {_first(error)}."
+                    f"Operator {node.op} of the last child cannot be trained: {first_line(error)}."
                     " Name fewer trainable layers, or split the model so that it lies before them.",
                     subject=node.op,
                 ) from None
@@ -92,10 +92,6 @@ class TrainableChild(nn.Module):
             name.removeprefix(TRAINED): weight.detach().numpy()
             for name, weight in zip(self._names, self.weights, strict=True)
         }
-
-
-def _first(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _check(graph: onnx.GraphProto) -> None:
