@@ -37,7 +37,7 @@ LARGE, SIX = ("vgg16", "vgg19"), tuple(TITLES)
 QUICK_MODELS, QUICK_SIZE, QUICK_TRIALS = ("mobilenet_v1", "squeezenet"), 64, 2
 SINGLE = (
     *("plain", "ort_format", "external", "external_no_prepack"),
-    *("optimised_prepack", "optimised", "optimised_still"),
+    *("optimised_prepack", "optimised", "optimised_brief"),
 )
 WAYS = (*SINGLE, "bundle_no_ahead", "bundle")
 PYTORCH = ("torch_load", "torch_mmap", "torch_safetensors", "torch_children")
@@ -48,7 +48,7 @@ LADDER = {
     "external": "weights outside, mapped",
     "optimised_prepack": "optimised beforehand",
     "optimised": "no prepacking",
-    "optimised_still": "no busy waiting",
+    "optimised_brief": "brief busy waiting",
     "bundle_no_ahead": "child models",
     "bundle": "read-ahead",
 }
@@ -110,7 +110,7 @@ def measure(
         torch = available((*pytorch, *in_turn))
         warm = stand.measure((*WAYS, *torch))
         chosen = stand.choice
-        told = f"{len(chosen.ends)} children, prepack {chosen.prepack}, settle {chosen.settle}"
+        told = f"{len(chosen.ends)} children, prepack {chosen.prepack}"
         say(f"{name}: {told}")
         say(f"{name}: warm {describe(warm)}")
         cold = stand.measure(WAYS, cold=True)

@@ -158,10 +158,6 @@ class FakeTryout:
         """Return seconds by number of children."""
         return [self.times.get(len(ends), 9.0) + self.prepack_s * prepack for ends in divisions]
 
-    def settle_gain(self, ends: tuple[int, ...], *, prepack: bool = False) -> float:
-        """Return how much longer runs take with threads that do not wait busily."""
-        return 1 + 0.1 * len(ends) * (self.prepack_s > -0.5)
-
     def load_s(self, start: int, stop: int) -> float:
         """Return seconds by number of blocks."""
         self.loaded.append((start, stop))
@@ -185,15 +181,10 @@ def test_what_is_really_loaded_decides() -> None:
         assert choice.chosen.measured_s == times[wanted]
         assert not tryout.loaded
         assert not choice.prepack
-        assert choice.settle
-    for prepack_s, prepack, settle in (
-        (-0.05, False, True),
-        (-0.4, True, True),
-        (-0.5, True, False),
-    ):
+    for prepack_s, prepack in ((-0.05, False), (-0.4, True)):
         tryout = FakeTryout({1: 1.0}, prepack_s=prepack_s)
         choice = choose_division(profile, loaders=4, tryout=tryout)
-        assert (choice.prepack, choice.settle) == (prepack, settle)
+        assert choice.prepack == prepack
     personal = make_profile([1, 1, 1, 1], [0.1] * 4, trainable=1)
     tryout = FakeTryout({1: 0.5})
     choice = choose_division(personal, loaders=4, tryout=tryout)
@@ -214,9 +205,8 @@ def test_trying_loads_real_children() -> None:
         assert 0 < tryout.load_s(0, 1) < 5
         assert 0 < tryout.load_s(1, 3) < 5
         times = tryout.answer_s([(4,), (1, 4)])
-        assert 0.1 < tryout.settle_gain((1, 4)) < 10
         home = Path(tryout._folder.name)
         assert home.is_dir()
     assert not home.exists()
     assert all(0 < one < 5 for one in times)
-    assert len(told) == 2 + 2 + 2 + 1
+    assert len(told) == 2 + 2 + 2

@@ -45,11 +45,11 @@ class Gate:
         self.failures: Iterator[Exception] = iter(())
         opened, compute = BundleSession._open, Runner._compute
 
-        def slow_open(session: BundleSession, child: int, *, spinning: bool) -> Any:
+        def slow_open(session: BundleSession, child: int) -> Any:
             if child == 2:
                 self.reached.set()
                 assert self.opened.wait(_MOST_S)
-            return opened(session, child, spinning=spinning)
+            return opened(session, child)
 
         def note(runner: Runner, step: Any, arguments: Any) -> Any:
             self.threads[step.fragment] = threading.current_thread().name
@@ -259,7 +259,7 @@ import sys, time
 import numpy as np
 from partita.loading import load_bundle
 
-session = load_bundle(sys.argv[1], settle=True)
+session = load_bundle(sys.argv[1])
 if sys.argv[2] == "run":
     feeds = {one.name: np.zeros(one.shape, one.dtype) for one in session.get_inputs()}
     session.run(None, feeds)

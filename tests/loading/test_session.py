@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
 import os
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,10 @@ def test_waiting_verifies_also_without_a_thread(
     data = path.read_bytes()
     path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
 
-    def refuse(_: threading.Thread) -> None:
+    def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
     with load_bundle(folder, read_ahead=False) as session:
         session.run(None, ask(graph))
         with pytest.raises(BundleError, match="altered"):
@@ -120,9 +120,9 @@ def test_arrays_of_the_other_byte_order_and_no_arrays(tmp_path: Path) -> None:
 
 
 def test_one_child_is_there_with_the_session(tmp_path: Path) -> None:
-    """Nothing loads beside it: its threads are busy from the first, it is not opened anew."""
+    """Nothing loads beside it: whoever makes the session loads it."""
     graph = conv_graph()
-    with load_bundle(split(graph, tmp_path / "b", (3,), settle=True)) as session:
+    with load_bundle(split(graph, tmp_path / "b", (3,))) as session:
         assert session.is_loaded
         held = session._runner.sessions[0]
         session.run(None, ask(graph))

@@ -74,7 +74,7 @@ def register(load: typer.Typer) -> None:
         graph = read_graph(model, shape)
         wishes = {"method": method, "loaders": loaders, "cold": cold, "seed": seed}
         choice, divisions = None, []
-        how: dict[str, Any] = {"settle": threads > 1}
+        prepack = False
         if blocks:
             divisions = divide_for_devices(graph, blocks, wishes)
             chosen = divisions[0].ends
@@ -86,8 +86,8 @@ def register(load: typer.Typer) -> None:
             wishes["real_rewards"] = measure
             choice = choose_ends(graph, wishes, threads, trainable or ())
             chosen = choice.ends
-            how = {"prepack": choice.prepack, "settle": choice.settle}
-        usual = Division("tuned", chosen, threads=threads, loaders=loaders, **how)
+            prepack = choice.prepack
+        usual = Division("tuned", chosen, threads=threads, loaders=loaders, prepack=prepack)
         divisions = divisions or [usual]
         if portable:
             divisions.append(replace(usual, name="portable", tuned=False))
@@ -214,7 +214,6 @@ def add_choice(reply: Any, choice: Any) -> None:
     reply.payload["choice"] = {
         "ends": list(choice.ends),
         "prepack": choice.prepack,
-        "settle": choice.settle,
         "whole_s": choice.whole_s,
         "speedup_bound": choice.speedup_bound,
         "found": [

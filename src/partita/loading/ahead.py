@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
+
+from partita.loading.aside import Aside
 
 #: What is asked for at a time: the system reads no more than so much of one request at once.
 _CHUNK_BYTES = 2**20
@@ -32,12 +33,14 @@ class ReadAhead:
             self._release()
             raise
         self._is_closed = False
-        self._thread: threading.Thread | None = None
+        self._thread: Aside | None = None
         if all(_is_cached(descriptor, size) for descriptor, size in self._files):
             self._release()
         else:
-            self._thread = threading.Thread(target=self._ask, name="read-ahead", daemon=True)
-            self._thread.start()
+            try:
+                self._thread = Aside(self._ask)
+            except RuntimeError:  # no thread is to be had: layers wait for what they read
+                self._release()
 
     def close(self) -> None:
         """Stop asking."""

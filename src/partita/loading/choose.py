@@ -21,8 +21,6 @@ Method = Literal["best", "qlearning", "sarsa", "optimum", "balanced"]
 _LEAST_MOST = 8
 #: More children must be faster by so much: less is noise, and later answers take longer with them.
 ABOUT_AS_SOON = 1.1
-#: Later answers must come sooner by so much for a bundle to settle.
-_SETTLED = 1.02
 #: What the model as one child is called among what methods found.
 _WHOLE = "one child"
 
@@ -40,8 +38,6 @@ class Choice:
         speedup_bound: Time to load all children after each other, over that of the largest.
         prepack: Whether weights should be rearranged while they load: where that was tried, and
             answered sooner by more than noise.
-        settle: Whether children should be opened anew once all is loaded: where that was tried, and
-            later answers came sooner.
     """
 
     ends: tuple[int, ...]
@@ -51,7 +47,6 @@ class Choice:
     whole_s: float
     speedup_bound: float
     prepack: bool = False
-    settle: bool = False
 
 
 def choose_division(
@@ -104,7 +99,7 @@ def _conclude(
 ) -> Choice:
     whole_s = problem.simulate((problem.size,)).makespan_s
     answers = [_set_apart(profile, problem, one) for one in answers]
-    prepack = settle = False
+    prepack = False
     if tryout is None:
         found = tuple(sorted(answers, key=lambda one: (one.makespan_s, one.children)))
     else:
@@ -113,7 +108,6 @@ def _conclude(
         found = _try([*answers, _set_apart(profile, problem, whole)], tryout)
         (prepacked_s,) = tryout.answer_s([found[0].ends], prepack=True)
         prepack = prepacked_s * ABOUT_AS_SOON < found[0].time_s
-        settle = tryout.settle_gain(found[0].ends, prepack=prepack) > _SETTLED
     chosen, second = found[0], found[min(1, len(found) - 1)]
     return Choice(
         ends=profile.layer_ends(chosen.ends),
@@ -123,7 +117,6 @@ def _conclude(
         whole_s=whole_s,
         speedup_bound=problem.simulate(chosen.ends).speedup_bound,
         prepack=prepack,
-        settle=settle,
     )
 
 

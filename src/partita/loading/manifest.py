@@ -103,8 +103,6 @@ class Scheme(msgspec.Struct, frozen=True):
         prepack: Whether weights are rearranged while they load.
         measured_on: Signature of the processor that it was chosen on; empty where nothing was
             measured.
-        settle: Whether children are opened anew once all is loaded, with threads that wait busily:
-            later answers come sooner.
     """
 
     name: Name
@@ -118,7 +116,6 @@ class Scheme(msgspec.Struct, frozen=True):
     loaders: Count
     prepack: bool = False
     measured_on: str = ""
-    settle: bool = False
 
 
 class Manifest(msgspec.Struct, frozen=True):

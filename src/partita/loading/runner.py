@@ -29,7 +29,6 @@ from partita.execution.pieces import index_buffers, plan_gather
 from partita.program import Compute, Deliver, DeviceProgram, Feed, Load
 
 Array = npt.NDArray[Any]
-Kind = tuple[tuple[int, ...], np.dtype[Any]]
 
 #: What closing waits for a child that loads.
 _MOST_S = 10.0
@@ -79,7 +78,6 @@ class Runner:
 
     Attributes:
         sessions: Those of the children that are loaded, by number.
-        kinds: Shapes and types of the arrays that each child was given first.
         marks: What each child did: all loads, and what the last request made them do.
     """
 
@@ -93,7 +91,6 @@ class Runner:
         at_once: bool = False,
     ) -> None:
         self.sessions: dict[int, Any] = {}
-        self.kinds: dict[int, list[Kind]] = {}
         self.marks: list[Mark] = []
         self._began_s = time.perf_counter()
         self._program = program
@@ -172,12 +169,6 @@ class Runner:
         with self._change:
             self._error = self._error or error
             self._end()
-
-    def replace(self, child: int, session: Any) -> None:
-        """Compute a child with another session from now on, unless all is closed."""
-        with self._change:
-            if child in self.sessions:
-                self.sessions[child] = session
 
     def await_loads(self) -> None:
         """Return when no child loads any more."""
@@ -307,8 +298,6 @@ class Runner:
         if session is None:
             raise RunError(_CLOSED)
         feeds = {f"i{place}": array for place, array in enumerate(arguments)}
-        if step.fragment not in self.kinds:
-            self.kinds[step.fragment] = [(array.shape, array.dtype) for array in arguments]
         try:
             made: list[Array] = session.run([f"o{k}" for k in range(len(step.writes))], feeds)
         except Exception as error:  # ONNX Runtime raises a dozen types of its own

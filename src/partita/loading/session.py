@@ -6,6 +6,7 @@ import atexit
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from partita.errors import BundleError, InputError, first_line
 from partita.loading.ahead import ReadAhead
+from partita.loading.aside import Aside
 from partita.loading.manifest import (
     MOST,
     WEIGHTS,
@@ -22,7 +24,7 @@ from partita.loading.manifest import (
     choose_scheme,
     read_manifest,
 )
-from partita.loading.opening import open_child, warm_up
+from partita.loading.opening import open_child
 from partita.loading.runner import Mark, Runner
 from partita.loading.verify import check_feeds, check_files, find_altered_weights
 from partita.program import TensorSpec
@@ -48,7 +50,6 @@ def load_bundle(
     loaders: int | None = None,
     read_ahead: bool = True,
     verify: bool = True,
-    settle: bool | None = None,
 ) -> BundleSession:
     """Return a session over a bundle; it can be asked at once, while its children load.
 
@@ -60,9 +61,6 @@ def load_bundle(
         read_ahead: Whether weights are read ahead of the layers that need them.
         verify: Whether the weights are compared with their hash, in the background: an answer
             after that is refused where they were altered.
-        settle: Whether children are opened anew in the background once all is loaded, for later
-            answers: threads wait busily then. The scheme decides by default: what it gains is
-            measured when a model is split.
 
     Raises:
         BundleError: The bundle is missing, damaged, of another engine, or for another processor.
@@ -82,7 +80,6 @@ def load_bundle(
         loaders=loaders or chosen.loaders,
         read_ahead=read_ahead,
         verify=verify,
-        settle=settle,
     )
 
 
@@ -108,25 +105,21 @@ class BundleSession:
         loaders: int,
         read_ahead: bool,
         verify: bool,
-        settle: bool | None = False,
     ) -> None:
         self.manifest = manifest
         self.scheme = scheme
         self._folder = folder
         self._threads = threads
-        self._settles = scheme.settle if settle is None else settle
-        self._is_settled = False
         self._ahead: ReadAhead | None = None
         check_files(folder, scheme)
         # Making one session of mapped weights takes less than handing it over.
         at_once = len(scheme.children) == 1 and not scheme.prepack
         if at_once:
             self._read_ahead(wanted=read_ahead)
-            self._is_settled = self._settles
         try:
             self._runner = Runner(
                 scheme.program.devices[0],
-                lambda child: self._open(child, spinning=self._is_settled),
+                self._open,
                 loaders=loaders,
                 name=f"bundle '{folder.parent}'",
                 at_once=at_once,
@@ -139,8 +132,8 @@ class BundleSession:
             self._read_ahead(wanted=read_ahead)
         self._verify = verify
         self._asking = threading.Lock()
-        self._finishing = threading.Lock()
-        self._finisher: threading.Thread | None = None
+        self._beginning = threading.Lock()
+        self._verifier: Aside | None = None
         self._is_closed = False
         _open_sessions.add(self)
 
@@ -188,11 +181,11 @@ class BundleSession:
         arrays = check_feeds(program.inputs, feeds)
         with self._asking:
             found = self._runner.answer(arrays)
-        self._start_finishing()
+        self._start_verifying()
         return [found[name] for name in wanted]
 
     def wait(self) -> None:
-        """Return when all children are loaded and, where asked for, verified and settled.
+        """Return when all children are loaded and, where asked for, verified.
 
         Raises:
             BundleError: A child is altered or cannot be loaded.
@@ -200,11 +193,11 @@ class BundleSession:
         """
         self._runner.await_loads()
         self._runner.check()
-        self._start_finishing()
-        if self._finisher is not None:
-            self._finisher.join()
+        self._start_verifying()
+        if self._verifier is not None:
+            self._verifier.join()
         else:  # no thread is to be had
-            self._finish()
+            self._verify_weights()
         self._runner.check()
 
     def close(self) -> None:
@@ -213,8 +206,8 @@ class BundleSession:
         self._runner.close()
         if self._ahead is not None:
             self._ahead.close()
-        if self._finisher is not None and self._finisher is not threading.current_thread():
-            self._finisher.join()
+        if self._verifier is not None:
+            self._verifier.join()
 
     def __enter__(self) -> Self:
         return self
@@ -231,50 +224,31 @@ class BundleSession:
         if wanted:
             self._ahead = ReadAhead(_weights_of(self._folder, self.scheme))
 
-    def _open(self, child: int, *, spinning: bool) -> Any:
+    def _open(self, child: int) -> Any:
         path = self._folder / self.scheme.children[child].file
         try:
-            return open_child(
-                path,
-                self._threads,
-                prepack=self.scheme.prepack,
-                spinning=spinning,
-                alone=len(self.scheme.children) == 1,
-                shares_memory=self._settles and not self._is_settled,
-            )
+            return open_child(path, self._threads, prepack=self.scheme.prepack)
         except Exception as error:  # as for runs
             raise BundleError(
                 f"Child '{path}' cannot be loaded: {first_line(error)}.", subject=str(path)
             ) from None
 
-    def _start_finishing(self) -> None:
+    def _start_verifying(self) -> None:
         """Begin, once, what would hold up the first answer."""
-        with self._finishing:
-            if self._finisher is not None or self._is_closed:
-                return
-            thread = threading.Thread(target=self._finish, name="finish", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # no thread is to be had: the next request tries again
-                return
-            self._finisher = thread
+        with self._beginning:
+            if self._verifier is None and not self._is_closed:
+                with suppress(RuntimeError):  # no thread is to be had: the next request tries again
+                    self._verifier = Aside(self._verify_weights)
 
-    def _finish(self) -> None:
-        """Verify the weights, and settle."""
-        error = None
-        if self._verify:
-            error = find_altered_weights(self._folder, self.scheme, lambda: self._is_closed)
-            if error is not None and not self._is_unchanged():
-                error = BundleError(
-                    f"Bundle '{self._folder.parent}' was replaced while it was in use; load it"
-                    " again.",
-                    subject=str(self._folder.parent),
-                )
-        try:
-            if error is None and self._settles and not self._is_settled:
-                self._settle()
-        except BundleError as fault:
-            error = fault
+    def _verify_weights(self) -> None:
+        if not self._verify:
+            return
+        error = find_altered_weights(self._folder, self.scheme, lambda: self._is_closed)
+        if error is not None and not self._is_unchanged():
+            error = BundleError(
+                f"Bundle '{self._folder.parent}' was replaced while it was in use; load it again.",
+                subject=str(self._folder.parent),
+            )
         if error is not None:
             self._runner.fail(error)
 
@@ -283,16 +257,6 @@ class BundleSession:
             return read_manifest(self._folder.parent).hash == self.manifest.hash
         except BundleError:
             return True
-
-    def _settle(self) -> None:
-        """Open the children anew as later answers come soonest, now that nothing loads."""
-        self._runner.await_loads()
-        for child in range(len(self.scheme.children)):
-            if self._is_closed or child not in self._runner.sessions:  # it could not be loaded
-                return
-            session = self._open(child, spinning=True)
-            warm_up(session, self._runner.kinds.get(child, ()))
-            self._runner.replace(child, session)
 
 
 def _weights_of(folder: Path, scheme: Scheme) -> list[tuple[Path, int]]:

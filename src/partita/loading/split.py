@@ -48,7 +48,6 @@ class Division:
         loaders: Children that load at the same time.
         prepack: Whether weights are rearranged while they load.
         measured_on: Signature of the processor that it was chosen on, where it was measured.
-        settle: Whether children are opened anew for later answers once all is loaded.
     """
 
     name: str
@@ -59,7 +58,6 @@ class Division:
     loaders: int = 1
     prepack: bool = False
     measured_on: str = ""
-    settle: bool = False
 
 
 def write_bundle(
@@ -159,7 +157,6 @@ def _write_scheme(
         division.loaders,
         division.prepack,
         division.measured_on,
-        division.settle,
     )
 
 

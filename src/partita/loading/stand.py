@@ -32,7 +32,7 @@ PLAIN = "plain"
 _WRITTEN_BY = {
     "external_no_prepack": "external",
     "optimised_prepack": "optimised",
-    "optimised_still": "optimised",
+    "optimised_brief": "optimised",
     "bundle_no_ahead": "bundle",
     "children_in_turn": "children",
 }
@@ -152,8 +152,8 @@ class Stand:
         writer = _WRITTEN_BY.get(way, way)
         self.advance(f"writing {writer}")
         if writer == "bundle":
-            how = {"prepack": self.choice.prepack, "settle": self.choice.settle}
-            return ship_bundle(model, home, threads, self.choice.ends, **how)
+            choice = self.choice
+            return ship_bundle(model, home, threads, choice.ends, prepack=choice.prepack)
         if writer == "children":
             return ship_children(model, home, threads, self.starts)
         if writer == "torch":

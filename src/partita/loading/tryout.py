@@ -6,7 +6,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,10 +19,6 @@ from partita.loading.optimum import Ends
 from partita.loading.pages import forget, read_once_s, settle
 from partita.loading.session import load_bundle
 from partita.loading.split import Division, Progress, write_bundle
-
-#: Turns of each kind that are compared, and runs in each: threads that wait busily do so between
-#: runs, too, so that the first of a turn is no later answer.
-_TURNS, _RUNS = 4, 4
 
 
 class Tryout:
@@ -114,32 +109,6 @@ class Tryout:
                 session.run(None, feeds)
                 times[place].append(time.perf_counter() - began_s)
         return [statistics.median(one) for one in times]
-
-    def settle_gain(self, ends: Ends, *, prepack: bool = False) -> float:
-        """Return how many times longer a run takes in a bundle that does not settle.
-
-        One that settles and one that does not are loaded; they run in turns, several times each.
-        """
-        self._tell("later answers")
-        home, feeds = Path(self._folder.name, "bundle-settled"), self._feeds()
-        self._write_bundle(ends, home, prepack=prepack)
-        with ExitStack() as stack:
-            sessions = [
-                stack.enter_context(load_bundle(home, verify=False, settle=settle))
-                for settle in (False, True)
-            ]
-            for session in sessions:
-                session.run(None, feeds)
-                session.wait()
-            times: list[list[float]] = [[], []]
-            for turn in range(2 * _TURNS):
-                sessions[turn % 2].run(None, feeds)
-                for _ in range(_RUNS):
-                    began_s = time.perf_counter()
-                    sessions[turn % 2].run(None, feeds)
-                    times[turn % 2].append(time.perf_counter() - began_s)
-        plain_s, settled_s = (statistics.median(one) for one in times)
-        return plain_s / settled_s
 
     def _feeds(self) -> dict[str, Any]:
         arrays = make_inputs(self._graph.input_specs)

@@ -16,6 +16,7 @@ from partita.errors import BundleError
 from partita.graph import load_graph
 from partita.loading.children import EXTERNAL_BYTES, optimise_graph, place_weights
 from partita.loading.manifest import WEIGHTS
+from partita.loading.opening import BUSY_US
 from partita.loading.split import Division, write_bundle
 
 MODEL = "model.onnx"
@@ -84,8 +85,8 @@ def ship_optimised(model: onnx.ModelProto, folder: Path, threads: int) -> list[S
     """Write the fully optimised model, weights beside it in the order of use.
 
     Ways ``optimised_prepack``, in which the engine still rearranges weights; ``optimised``, in
-    which nothing is left to do; and ``optimised_still``, whose threads do not wait busily, either:
-    the best that one session does.
+    which nothing is left to do; and ``optimised_brief``, whose threads wait busily no longer than
+    a bundle's: the best that one session does.
     """
     home = folder / "optimised"
     home.mkdir()
@@ -97,8 +98,8 @@ def ship_optimised(model: onnx.ModelProto, folder: Path, threads: int) -> list[S
     settings = {"optimise": False}
     first = Shipped("optimised_prepack", "ort", home / MODEL, _files(home), threads, settings)
     bare = settings | {"prepack": False}
-    still = replace(first, way="optimised_still", settings=bare | {"spinning": False})
-    return [first, replace(first, way="optimised", settings=bare), still]
+    brief = replace(first, way="optimised_brief", settings=bare | {"busy_us": BUSY_US})
+    return [first, replace(first, way="optimised", settings=bare), brief]
 
 
 def ship_bundle(
@@ -109,7 +110,6 @@ def ship_bundle(
     *,
     loaders: int = 1,
     prepack: bool = False,
-    settle: bool = False,
 ) -> list[Shipped]:
     """Write a bundle; ways ``bundle_no_ahead`` and ``bundle``, the latter with read-ahead.
 
@@ -120,14 +120,12 @@ def ship_bundle(
         ends: Numbers of layers before which children end.
         loaders: Children that load at the same time.
         prepack: Whether weights are rearranged while they load.
-        settle: Whether threads wait busily once all is loaded.
 
     Raises:
         BundleError: The ends are none of this model.
     """
     home = folder / f"bundle-{len(ends)}"
-    division = Division("here", tuple(ends), threads=threads, loaders=loaders)
-    division = replace(division, prepack=prepack, settle=settle)
+    division = Division("here", tuple(ends), threads=threads, loaders=loaders, prepack=prepack)
     write_bundle(load_graph(model), [division], home)
     without = {"read_ahead": False}
     first = Shipped("bundle_no_ahead", "bundle", home, _files(home), threads, without)
