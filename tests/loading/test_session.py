@@ -54,6 +54,23 @@ def test_waiting_verifies_also_without_a_thread(
             session.wait()
 
 
+def test_reading_ahead_without_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers wait for what they read themselves; no file stays open."""
+    path = tmp_path / "weights.bin"
+    path.write_bytes(bytes(4 << 20))
+    settle([path])
+    forget([path])
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
+    monkeypatch.setattr("partita.loading.ahead._is_cached", lambda *_: False)
+    before = os.listdir("/proc/self/fd")
+    ReadAhead([(path, 4 << 20)]).close()
+    assert os.listdir("/proc/self/fd") == before
+
+
 def test_each_refusal_is_an_error_of_its_own(tmp_path: Path) -> None:
     """One that is raised again keeps all that led to it, requests included."""
     with load_bundle(split(conv_graph(), tmp_path / "c", (3,))) as session:

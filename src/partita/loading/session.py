@@ -110,26 +110,21 @@ class BundleSession:
         self.scheme = scheme
         self._folder = folder
         self._threads = threads
-        self._ahead: ReadAhead | None = None
         check_files(folder, scheme)
-        # Making one session of mapped weights takes less than handing it over.
-        at_once = len(scheme.children) == 1 and not scheme.prepack
-        if at_once:
-            self._read_ahead(wanted=read_ahead)
+        self._ahead = ReadAhead(_weights_of(folder, scheme)) if read_ahead else None
         try:
             self._runner = Runner(
                 scheme.program.devices[0],
                 self._open,
                 loaders=loaders,
                 name=f"bundle '{folder.parent}'",
-                at_once=at_once,
+                # Making one session of mapped weights takes less than handing it over.
+                at_once=len(scheme.children) == 1 and not scheme.prepack,
             )
         except BaseException:
             if self._ahead is not None:
                 self._ahead.close()
             raise
-        if not at_once:  # children load already: starting a thread takes time, too
-            self._read_ahead(wanted=read_ahead)
         self._verify = verify
         self._asking = threading.Lock()
         self._beginning = threading.Lock()
@@ -219,10 +214,6 @@ class BundleSession:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _read_ahead(self, *, wanted: bool) -> None:
-        if wanted:
-            self._ahead = ReadAhead(_weights_of(self._folder, self.scheme))
 
     def _open(self, child: int) -> Any:
         path = self._folder / self.scheme.children[child].file
