@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,9 +39,6 @@ _EXTENSIONS = (
 )
 
 
-#: What lies in a bundle lies in one of its own folders.
-Name = Annotated[str, msgspec.Meta(pattern=r"^(?!\.{0,2}$)[^/\\\x00]+$")]
-NameOrNone = Annotated[str, msgspec.Meta(pattern=r"^(?!\.{1,2}$)[^/\\\x00]*$")]
 Count = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -56,9 +53,9 @@ class Plain(msgspec.Struct, frozen=True):
         weights_hash: SHA-256 of the weights.
     """
 
-    file: Name
+    file: str
     hash: str
-    weights: Name
+    weights: str
     weights_hash: str
 
 
@@ -78,14 +75,14 @@ class Child(msgspec.Struct, frozen=True):
         weights_hash: SHA-256 of that file.
     """
 
-    file: Name
+    file: str
     hash: str
     layers: tuple[str, ...]
     start: Bytes
     size_bytes: Bytes
     trainable: bool = False
     plain: Plain | None = None
-    weights: NameOrNone = ""
+    weights: str = ""
     weights_hash: str = ""
 
 
@@ -105,7 +102,7 @@ class Scheme(msgspec.Struct, frozen=True):
             measured.
     """
 
-    name: Name
+    name: str
     device: str
     processor: str
     program: Program
@@ -226,6 +223,9 @@ def _check_manifest(manifest: Manifest, path: Path, found: str) -> None:
 def _find_faults(scheme: Scheme) -> list[str]:
     """Return what is wrong with a scheme; what its files hold is looked at when it is used."""
     where, program = f"scheme '{scheme.name}'", scheme.program
+    for name in _names_of(scheme):
+        if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
+            return [f"{where}: {name!r} is no name of a file in a folder of its own"]
     if len(program.devices) != 1:
         return [f"{where}: its program is for {len(program.devices)} devices, not for 1"]
     steps = program.devices[0].steps
@@ -246,6 +246,17 @@ def _find_faults(scheme: Scheme) -> list[str]:
         if spec.dtype not in DTYPE_BYTES or min(spec.shape, default=1) < 1:
             return [f"{where}: tensor '{spec.name}' is {spec.dtype} of shape {spec.shape}"]
     return [f"{where}: {fault}" for fault in check_program(program)]
+
+
+def _names_of(scheme: Scheme) -> Iterator[str]:
+    """Yield what lies in the bundle, in the scheme's folder: nothing outside is read."""
+    yield scheme.name
+    for child in scheme.children:
+        yield child.file
+        if child.weights:
+            yield child.weights
+        if child.plain is not None:
+            yield from (child.plain.file, child.plain.weights)
 
 
 def choose_scheme(manifest: Manifest, folder: Path, name: str | None = None) -> Scheme:
