@@ -257,3 +257,12 @@ def test_models_of_nothing_say_so() -> None:
     model = model_of([conv("x", "w", "y")], [], WEIGHT)
     with pytest.raises(ModelError, match="has no nodes or no outputs"):
         load_graph(model)
+
+
+def test_models_that_take_nothing_are_refused() -> None:
+    """They always answer the same; no plan could divide them."""
+    model = model_of([helper.make_node("Relu", ["k"], ["y"])], [value("y", [8])], WEIGHT)
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(8, np.float32), "k"))
+    del model.graph.input[:]
+    with pytest.raises(ModelError, match="takes no inputs: it always answers the same"):
+        load_graph(model)

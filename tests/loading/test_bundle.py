@@ -206,6 +206,13 @@ def test_damaged_bundles_are_refused(tmp_path: Path) -> None:
         (lambda scheme: scheme.update(name=".."), "no name of a file"),
         (lambda scheme: scheme["children"][0].update(file="/etc/passwd"), "no name of a file"),
         (lambda scheme: scheme["children"][0].update(weights="../w"), "no name of a file"),
+        (lambda scheme: scheme["children"][0].update(file="a\0b"), "no name of a file"),
+        (
+            lambda scheme: scheme["children"][0].update(
+                plain={"file": "p", "hash": "", "weights": "/etc/passwd", "weights_hash": ""}
+            ),
+            "'/etc/passwd' is no name of a file",
+        ),
         (lambda scheme: scheme["children"][0].update(start=-4), "`int` >= 0"),
         (lambda scheme: scheme["children"].pop(), "it has 0"),
         (lambda scheme: scheme["program"]["devices"][0]["steps"].pop(1), "was altered"),

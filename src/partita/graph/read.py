@@ -43,6 +43,12 @@ def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> Draft
         model = _inline(model, label)
     constants = _read_constants(model, folder, label)
     inputs = {v.name: value_info(v) for v in model.graph.input if v.name not in constants}
+    if not inputs:
+        raise ModelError(
+            f"Model '{label}' takes no inputs: it always answers the same, and there is nothing to"
+            " divide.",
+            subject=label,
+        )
     draft = Draft(
         name=label,
         nodes=[_copy(node) for node in model.graph.node],
