@@ -15,6 +15,10 @@ Blob = npt.NDArray[np.uint8] | bytes | memoryview
 
 #: What every machine has, as ONNX Runtime calls it.
 CPU = "CPUExecutionProvider"
+#: How long ONNX Runtime's threads wait busily, in microseconds: from one operator to the next, but
+#: not for as long as it takes to load, to read from disk, or to hand over. By default they wait for
+#: milliseconds, and hold all of that up.
+BUSY_US = 100
 
 
 class Runner(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 
 import onnxruntime as ort
 
-from partita.engine.base import CPU, Array, Blob
+from partita.engine.base import BUSY_US, CPU, Array, Blob
 from partita.engine.protobuf import GraphFacts, read_facts
 from partita.errors import RunError, first_line
 from partita.program import DTYPE_BYTES, TensorSpec
@@ -27,15 +27,12 @@ class OrtOptions:
     """How sessions are made.
 
     Attributes:
-        spinning: Whether the threads of a pool spin between the operators of one run; they stop
-            with it, so that other sessions are not held up. Matters for several threads only.
         prepack: Whether weights are rearranged at load: 4 times slower to load, double memory,
             faster in batches.
         arena: Whether memory is kept between runs.
         memory_limit_bytes: Most bytes of weights, inputs and outputs of one fragment, or None.
     """
 
-    spinning: bool = False
     prepack: bool = True
     arena: bool = True
     memory_limit_bytes: int | None = None
@@ -94,7 +91,8 @@ class OrtEngine:
         options.enable_cpu_mem_arena = self.options.arena
         options.log_severity_level = _SILENT
         entries = {
-            "session.intra_op.allow_spinning": "1" if self.options.spinning else "0",
+            "session.intra_op.allow_spinning": "1",
+            "session.intra_op.spin_duration_us": str(BUSY_US),
             "session.force_spinning_stop": "1",
             "session.disable_prepacking": "0" if self.options.prepack else "1",
             "session.load_model_format": "ONNX",

@@ -7,13 +7,9 @@ from typing import Any
 
 import onnxruntime as ort
 
-from partita.engine.base import CPU
+from partita.engine.base import BUSY_US, CPU
 
 _SILENT = 4
-#: How long the engine's threads wait busily, in microseconds: from one operator to the next, but
-#: not for as long as it takes to load, to read from disk, or to begin to verify. By default they
-#: wait for milliseconds, and hold all of that up.
-BUSY_US = 100
 
 
 def open_child(path: Path, threads: int, *, prepack: bool = False) -> Any:

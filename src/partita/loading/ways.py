@@ -11,12 +11,11 @@ from typing import Any
 import onnx
 import onnxruntime as ort
 
-from partita.engine.base import CPU
+from partita.engine.base import BUSY_US, CPU
 from partita.errors import BundleError
 from partita.graph import load_graph
 from partita.loading.children import EXTERNAL_BYTES, optimise_graph, place_weights
 from partita.loading.manifest import WEIGHTS
-from partita.loading.opening import BUSY_US
 from partita.loading.split import Division, write_bundle
 
 MODEL = "model.onnx"
