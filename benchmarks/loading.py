@@ -37,7 +37,7 @@ LARGE, SIX = ("vgg16", "vgg19"), tuple(TITLES)
 QUICK_MODELS, QUICK_SIZE, QUICK_TRIALS = ("mobilenet_v1", "squeezenet"), 64, 2
 SINGLE = (
     *("plain", "ort_format", "external", "external_no_prepack"),
-    *("optimised_prepack", "optimised", "optimised_brief"),
+    *("optimised_prepack", "optimised", "optimised_still", "optimised_brief"),
 )
 WAYS = (*SINGLE, "bundle_no_ahead", "bundle")
 PYTORCH = ("torch_load", "torch_mmap", "torch_safetensors", "torch_children")

@@ -53,6 +53,7 @@ def ways_of_torch() -> list[str]:
 
 WAYS = [
     *("plain", "ort_format", "external", "external_no_prepack", "optimised_prepack", "optimised"),
+    "optimised_still",
     "optimised_brief",
     *("bundle_no_ahead", "bundle", "children", "children_in_turn", *ways_of_torch()),
 ]

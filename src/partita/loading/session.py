@@ -191,7 +191,7 @@ class BundleSession:
         self._start_verifying()
         if self._verifier is not None:
             self._verifier.join()
-        else:  # no thread is to be had
+        elif self._verify:  # no thread is to be had
             self._verify_weights()
         self._runner.check()
 
@@ -227,13 +227,11 @@ class BundleSession:
     def _start_verifying(self) -> None:
         """Begin, once, what would hold up the first answer."""
         with self._beginning:
-            if self._verifier is None and not self._is_closed:
+            if self._verify and self._verifier is None and not self._is_closed:
                 with suppress(RuntimeError):  # no thread is to be had: the next request tries again
                     self._verifier = Aside(self._verify_weights)
 
     def _verify_weights(self) -> None:
-        if not self._verify:
-            return
         error = find_altered_weights(self._folder, self.scheme, lambda: self._is_closed)
         if error is not None and not self._is_unchanged():
             error = BundleError(

@@ -32,6 +32,7 @@ PLAIN = "plain"
 _WRITTEN_BY = {
     "external_no_prepack": "external",
     "optimised_prepack": "optimised",
+    "optimised_still": "optimised",
     "optimised_brief": "optimised",
     "bundle_no_ahead": "bundle",
     "children_in_turn": "children",

@@ -52,11 +52,12 @@ def _opener(order: Order) -> Callable[[Path], Any]:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     if not settings.get("prepack", True):
         options.add_session_config_entry("session.disable_prepacking", "1")
-    if "busy_us" in settings:
-        spin = "session.intra_op.spin_duration_us"
-        options.add_session_config_entry(spin, str(settings["busy_us"]))
-    if settings.get("children", 1) > 1:  # sessions that wait busily hold up the others
+    # Sessions that wait busily hold up the others.
+    busy_us = 0 if settings.get("children", 1) > 1 else settings.get("busy_us")
+    if busy_us == 0:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    elif busy_us is not None:
+        options.add_session_config_entry("session.intra_op.spin_duration_us", str(busy_us))
     providers = ["CPUExecutionProvider"]
     return lambda path: ort.InferenceSession(str(path), options, providers=providers)
 

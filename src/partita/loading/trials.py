@@ -151,7 +151,7 @@ def run_trials(
 ) -> dict[str, list[Trial]]:
     """Return the trials of each way; they take turns, so that all see the same machine.
 
-    The order within a turn is drawn from a seed: a disk's pace depends on what was read before.
+    The order within a turn is drawn from a seed, so that none always follows the same other one.
 
     Args:
         ways: By the name they get here.

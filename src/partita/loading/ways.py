@@ -84,8 +84,8 @@ def ship_optimised(model: onnx.ModelProto, folder: Path, threads: int) -> list[S
     """Write the fully optimised model, weights beside it in the order of use.
 
     Ways ``optimised_prepack``, in which the engine still rearranges weights; ``optimised``, in
-    which nothing is left to do; and ``optimised_brief``, whose threads wait busily no longer than
-    a bundle's: the best that one session does.
+    which nothing is left to do; ``optimised_still``, whose threads do not wait busily; and
+    ``optimised_brief``, whose threads wait busily no longer than a bundle's.
     """
     home = folder / "optimised"
     home.mkdir()
@@ -97,8 +97,12 @@ def ship_optimised(model: onnx.ModelProto, folder: Path, threads: int) -> list[S
     settings = {"optimise": False}
     first = Shipped("optimised_prepack", "ort", home / MODEL, _files(home), threads, settings)
     bare = settings | {"prepack": False}
-    brief = replace(first, way="optimised_brief", settings=bare | {"busy_us": BUSY_US})
-    return [first, replace(first, way="optimised", settings=bare), brief]
+    waits = {
+        "optimised": {},
+        "optimised_still": {"busy_us": 0},
+        "optimised_brief": {"busy_us": BUSY_US},
+    }
+    return [first, *(replace(first, way=way, settings=bare | one) for way, one in waits.items())]
 
 
 def ship_bundle(
