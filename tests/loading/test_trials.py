@@ -108,7 +108,8 @@ def test_a_trial_in_this_process(shipped: dict[str, Shipped], tmp_path: Path) ->
     np.savez(given, allow_pickle=False, **FEEDS)
     order = {"engine": "bundle", "path": str(shipped["bundle"].path), "settings": {}, "threads": 1}
     found = trial.run(
-        order | {"feeds": str(given), "answer": str(answer), "runs": 1, "began_s": 0.0}
+        order
+        | {"feeds": str(given), "answer": str(answer), "runs": 1, "later_s": 0.0, "began_s": 0.0}
     )
     assert set(found) == set(Trial.__struct_fields__)
     with np.load(answer) as file:

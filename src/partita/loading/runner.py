@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any
 
-import numpy as np
+import msgspec
 import numpy.typing as npt
 
 from partita.errors import BundleError, RunError, first_line
@@ -25,7 +25,7 @@ from partita.execution import (
     Start,
     StartLoad,
 )
-from partita.execution.pieces import index_buffers, plan_gather
+from partita.execution.pieces import Gather, index_buffers, plan_gather
 from partita.program import Compute, Deliver, DeviceProgram, Feed, Load
 
 Array = npt.NDArray[Any]
@@ -35,8 +35,7 @@ _MOST_S = 10.0
 _CLOSED = "The bundle is closed; load it again."
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """Something that a child did.
 
     Attributes:
@@ -57,7 +56,6 @@ class _Request:
     """A request under way: its arrays by buffer, and what came of it."""
 
     held: dict[int, Array]
-    fed: tuple[Array, ...]
     found: dict[str, Array] = field(default_factory=dict)
     fault: Exception | None = None
     ended: SimpleQueue[None] = field(default_factory=SimpleQueue)
@@ -98,6 +96,7 @@ class Runner:
         self._loaders = loaders
         self._name = name
         self._steps = {step.id: step for step in program.steps}
+        self._feeds = {step.write: step.tensor for step in program.steps if isinstance(step, Feed)}
         buffers = index_buffers(program)
         self._gathers = {
             step.id: tuple(plan_gather(read, buffers) for read in step.reads)
@@ -136,10 +135,8 @@ class Runner:
             if self._must_begin or self._request is not None:  # it failed, or was interrupted
                 self._begin()
             self.marks = [mark for mark in self.marks if mark.what == "load"]
-            feeds = [step for step in self._steps.values() if isinstance(step, Feed)]
-            held = {step.write: arrays[step.tensor] for step in feeds}
-            request = _Request(held, tuple(arrays.values()))
-            self._request = request
+            held = {buffer: arrays[tensor] for buffer, tensor in self._feeds.items()}
+            request = self._request = _Request(held)
             starts = self._act(self._machine.handle(Fed(self._count, ())))
         self._go_on(request, starts)
         request.ended.get()
@@ -286,12 +283,17 @@ class Runner:
             elif isinstance(step, Deliver):
                 pairs = zip(step.reads, self._gathers[step.id], strict=True)
                 request.found = {
-                    one.tensor: _own(how.collect(request.held), request.fed) for one, how in pairs
+                    one.tensor: self._collect_own(how, request.held) for one, how in pairs
                 }
             starts = self._act(self._machine.handle(Finished(start.step, start.request)))
             if not self._machine.open_requests:  # what no output needs is done, too
                 self._end()
             return starts
+
+    def _collect_own(self, gather: Gather, held: Mapping[int, Array]) -> Array:
+        """Return an output that shares nothing with what the caller gave."""
+        found = gather.collect(held)
+        return found.copy() if any(part.buffer in self._feeds for part in gather.parts) else found
 
     def _compute(self, step: Compute, arguments: list[Array]) -> list[Array]:
         session = self.sessions.get(step.fragment)
@@ -315,8 +317,3 @@ class Runner:
 
     def _now_s(self) -> float:
         return time.perf_counter() - self._began_s
-
-
-def _own(array: Array, fed: Sequence[Array]) -> Array:
-    """Return an output that shares nothing with what the caller gave."""
-    return array.copy() if any(np.may_share_memory(array, one) for one in fed) else array

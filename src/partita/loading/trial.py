@@ -1,8 +1,9 @@
 """One trial, in a process of its own: ``python -P trial.py ORDER`` prints one line of JSON.
 
 ORDER is a JSON object: ``engine``, ``path``, ``settings``, ``threads``, ``feeds`` and ``answer``
-(files of arrays), ``runs`` and ``began_s``, the monotonic clock's time before this process was
-started. What an engine needs is imported in that engine's trial alone: none pays for another one.
+(files of arrays), ``runs`` and ``later_s`` (later answers are at least as many and take at least
+as long), and ``began_s``, the monotonic clock's time before this process was started. What an
+engine needs is imported in that engine's trial alone: none pays for another one.
 """
 
 from __future__ import annotations
@@ -103,8 +104,8 @@ def run(order: Order) -> dict[str, Any]:
     loads = [mark for mark in marks if mark.what == "load"]
     if hasattr(session, "wait"):
         session.wait()
-    later = []
-    for _ in range(order["runs"]):
+    later: list[float] = []
+    while len(later) < order["runs"] or sum(later) < order["later_s"]:
         start_s = time.monotonic()
         session.run(None, feeds)
         later.append(time.monotonic() - start_s)

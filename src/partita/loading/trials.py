@@ -27,6 +27,7 @@ Array = npt.NDArray[Any]
 Advance = Callable[[str], None]
 _SCRIPT = Path(__file__).with_name("trial.py")
 _MOST_S = 300.0
+_LATER_S = 0.25
 #: How far a first answer may be from the whole model's, as a fraction of its largest value.
 TOLERANCE = 1e-5
 
@@ -88,7 +89,8 @@ def run_trial(
         expected: What the whole model answers.
         cold: Whether the model's files are dropped from the page cache before; else they are read.
             What else a process reads, such as libraries, stays in it.
-        runs: Later runs, at least 1.
+        runs: Later runs, at least 1; small models have more, as many as take a quarter of a second:
+            interpreters take a dozen until they are at speed.
 
     Raises:
         RunError: The process failed, or its answer is another one than the whole model's.
@@ -106,6 +108,7 @@ def run_trial(
             "feeds": str(given),
             "answer": str(answer),
             "runs": runs,
+            "later_s": _LATER_S,
         }
         trial = _spawn(name, order)
         with np.load(answer) as file:
