@@ -36,8 +36,7 @@ class Trial(msgspec.Struct, frozen=True):
     """What one process took; or, of several, the medians.
 
     Attributes:
-        start_s: From before the process was started to the call that loads the model, without the
-            pause between imports and call.
+        start_s: From before the process was started to the call that loads the model.
         loaded_s: From that call until all is loaded; mapped weights may not be read yet.
         answered_s: From that call to the first answer.
         steady_s: Median of later runs, when all is loaded and verified.
@@ -122,6 +121,9 @@ def _spawn(name: str, order: Mapping[str, Any]) -> Trial:
     command = [sys.executable, "-P", str(_SCRIPT), json.dumps(told)]
     # Modules lie compiled beside their sources, as in an installed package.
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    # NumPy's threads wait busily for a while once it is imported, which would hold up most the
+    # way whose other imports take the shortest.
+    env["OPENBLAS_NUM_THREADS"] = "1"
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=_MOST_S, env=env)
     except subprocess.TimeoutExpired:
