@@ -25,6 +25,8 @@ def open_child(path: Path, threads: int, *, prepack: bool = False) -> Any:
     options.inter_op_num_threads = 1
     options.log_severity_level = _SILENT
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    # Else the second request would have new memory, of the sizes that the first one found.
+    options.enable_mem_pattern = False
     entries = {
         "disable_prepacking": int(not prepack),
         "intra_op.allow_spinning": 1,
