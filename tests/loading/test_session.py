@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from partita.errors import BundleError, InputError
+from partita.errors import BundleError, InputError, RunError
 from partita.graph import load_graph
 from partita.loading import load_bundle
 from partita.loading.ahead import ReadAhead
@@ -69,6 +70,34 @@ def test_reading_ahead_without_a_thread(tmp_path: Path, monkeypatch: pytest.Monk
     before = os.listdir("/proc/self/fd")
     ReadAhead([(path, 4 << 20)]).close()
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_a_request_of_a_signals_handler(tmp_path: Path) -> None:
+    """In the middle of a request it cannot be answered; the request itself goes on."""
+    graph = conv_graph()
+    with load_bundle(split(graph, tmp_path / "c", (3,))) as session:
+        session.wait()
+        engine, caught = session._runner.sessions[0], []
+
+        class Interrupted:
+            def run(self, names: list[str], feeds: dict[str, Any]) -> Any:
+                signal.raise_signal(signal.SIGUSR1)
+                return engine.run(names, feeds)
+
+        def ask_again(*_: object) -> None:
+            with pytest.raises(RunError, match="of this thread is under way") as one:
+                session.run(None, ask(graph))
+            caught.append(one)
+
+        session._runner.sessions[0] = Interrupted()
+        before = signal.signal(signal.SIGUSR1, ask_again)
+        try:
+            session.run(None, ask(graph))
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        assert caught
+        session._runner.sessions[0] = engine
+        session.run(None, ask(graph))
 
 
 def test_each_refusal_is_an_error_of_its_own(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from partita.errors import BundleError, InputError, first_line
+from partita.errors import BundleError, InputError, RunError, first_line
 from partita.loading.ahead import ReadAhead
 from partita.loading.aside import Aside
 from partita.loading.manifest import (
@@ -127,6 +127,7 @@ class BundleSession:
             raise
         self._verify = verify
         self._asking = threading.Lock()
+        self._asker = 0
         self._beginning = threading.Lock()
         self._verifier: Aside | None = None
         self._is_closed = False
@@ -160,7 +161,8 @@ class BundleSession:
         Raises:
             InputError: A name is unknown or missing, or an array does not fit.
             BundleError: A child is altered or cannot be loaded.
-            RunError: A child failed.
+            RunError: A child failed, or this thread's own request is under way: a signal's handler
+                asks in the middle of it.
         """
         program = self.scheme.program
         names = [spec.name for spec in program.outputs]
@@ -174,8 +176,14 @@ class BundleSession:
                 subject=unknown[0],
             )
         arrays = check_feeds(program.inputs, feeds)
+        if self._asker == threading.get_ident():
+            raise RunError("A request of this thread is under way; ask again after its answer.")
         with self._asking:
-            found = self._runner.answer(arrays)
+            self._asker = threading.get_ident()
+            try:
+                found = self._runner.answer(arrays)
+            finally:
+                self._asker = 0
         self._start_verifying()
         return [found[name] for name in wanted]
 
