@@ -34,6 +34,7 @@ from partita.reproduce.loading.published import TABLE_2, TITLES
 from partita.zoo import ZOO, build_model
 
 LARGE, SIX = ("vgg16", "vgg19"), tuple(TITLES)
+TRIALS = 10
 QUICK_MODELS, QUICK_SIZE, QUICK_TRIALS = ("mobilenet_v1", "squeezenet"), 64, 2
 SINGLE = (
     *("plain", "ort_format", "external", "external_no_prepack"),
@@ -291,17 +292,18 @@ def main() -> int:
     parser = make_parser(__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--models", nargs="+", choices=tuple(ZOO), metavar="NAME")
-    parser.add_argument("--trials", type=int, default=10, help="processes per way; 10")
+    parser.add_argument("--trials", type=int, help="processes per way; 10")
     parser.add_argument("--threads", type=int, default=min(4, os.cpu_count() or 1))
     parser.add_argument("--pytorch", nargs="*", choices=PYTORCH, default=PYTORCH, metavar="WAY")
     parser.add_argument("--choice", action="store_true", help="only where to cut")
     parser.add_argument("--quick", action="store_true", help="small models, few trials")
     args = parser.parse_args()
     names: Sequence[str] = args.models or (*LARGE, *SIX)
-    conditions, size = Conditions(args.threads, args.trials), None
+    trials = args.trials or (QUICK_TRIALS if args.quick else TRIALS)
+    conditions, size = Conditions(args.threads, trials), None
     if args.quick:
         names, size = args.models or QUICK_MODELS, QUICK_SIZE
-        conditions = Conditions(args.threads, QUICK_TRIALS, repeats=1)
+        conditions = Conditions(args.threads, trials, repeats=1)
     told = {"threads": conditions.threads, "trials": conditions.trials}
     if args.choice:
         chosen = [name for name in names if args.models or name in SIX]

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a package's ``__getattr__``; a name is looked up once.
+    """Return a package's ``__getattr__``; a name is looked up once. ``dir()`` shows all names.
 
     Args:
         package: Its ``__name__``.
@@ -23,4 +23,5 @@ def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
         setattr(sys.modules[package], name, found)
         return found
 
+    vars(sys.modules[package])["__dir__"] = lambda: sorted(homes)
     return get

@@ -59,7 +59,8 @@ def all_divisions(problem: Problem, most_children: int) -> Iterator[tuple[int, .
     """Yield every division allowed, those of fewer children first."""
     for count in range(1, most_children + 1):
         for inner in itertools.combinations(range(1, problem.last_cut + 1), count - 1):
-            yield (*inner, problem.size)
+            if not problem.apart or inner[-1:] == (problem.last_cut,):
+                yield (*inner, problem.size)
 
 
 def simulate_slowly(

@@ -214,7 +214,7 @@ def test_damaged_bundles_are_refused(tmp_path: Path) -> None:
             "'/etc/passwd' is no name of a file",
         ),
         (lambda scheme: scheme["children"][0].update(start=-4), "`int` >= 0"),
-        (lambda scheme: scheme["children"].pop(), "it has 0"),
+        (lambda scheme: scheme["children"].pop(), "it has no children"),
         (lambda scheme: scheme["program"]["devices"][0]["steps"].pop(1), "was altered"),
         (lambda scheme: scheme["program"]["devices"].clear(), "for 0 devices"),
         (lambda scheme: scheme["program"]["inputs"][0].update(name="z"), "was altered"),

@@ -95,7 +95,8 @@ def test_measured_loads_are_taken_once_each() -> None:
     found = learn_division(problem, 3, QUICK, measure=measure)
     assert len(asked) == len(set(asked))
     assert 3 in found.ends
-    assert found.makespan_s < 2
+    assert found.makespan_s == problem.simulate(found.ends).makespan_s
+    assert found.gap >= 0
 
 
 def test_equal_by_seed() -> None:
@@ -142,7 +143,7 @@ def test_what_cannot_be_chosen() -> None:
     with pytest.raises(BundleError, match="Method 'guess' is unknown; allowed: best, qlearning"):
         choose_division(profile, method="guess", loaders=1)  # type: ignore[arg-type]
     for method in ("best", "qlearning", "balanced"):
-        with pytest.raises(BundleError, match=r"4 children: the model has 4 blocks.*1 to 3"):
+        with pytest.raises(BundleError, match=r"4 children: the model has 4 blocks.*2 to 3"):
             choose_division(profile, method=method, loaders=1, most_children=4)  # type: ignore[arg-type]
 
 
@@ -157,6 +158,9 @@ class FakeTryout:
     def answer_s(self, divisions: list[tuple[int, ...]], *, prepack: bool = False) -> list[float]:
         """Return seconds by number of children."""
         return [self.times.get(len(ends), 9.0) + self.prepack_s * prepack for ends in divisions]
+
+    def check(self, profile: Any, loaders: int, *, cold: bool) -> None:
+        """Fit whatever is asked for."""
 
     def load_s(self, start: int, stop: int) -> float:
         """Return seconds by number of blocks."""
@@ -210,3 +214,41 @@ def test_trying_loads_real_children() -> None:
     assert not home.exists()
     assert all(0 < one < 5 for one in times)
     assert len(told) == 2 + 2 + 2
+
+
+@pytest.mark.parametrize("method", ["best", "balanced", "qlearning"])
+@pytest.mark.parametrize("trainable", [0, 1])
+def test_gaps_are_those_to_the_optimum(method: Any, trainable: int) -> None:
+    """Of every row, also of what is not asked for; trainable layers are a child of their own."""
+    profile = make_profile([3, 1, 2, 1, 2], [0.4, 0.1, 0.3, 0.2, 0.1], trainable=trainable)
+    optimum = choose_division(profile, method="optimum", loaders=3).chosen
+    tryout: Any = FakeTryout({})
+    choice = choose_division(profile, method=method, loaders=3, tryout=tryout)
+    for one in choice.found:
+        assert one.gap == pytest.approx(one.makespan_s / optimum.makespan_s - 1, abs=1e-8)
+        assert not trainable or one.ends[-2:] == (4, 5)
+    names = {one.method for one in choice.found}
+    assert ("trainable apart" if trainable else "one child") in names
+
+
+def test_a_tryout_of_something_else() -> None:
+    """It is refused before anything is loaded, and so is one that is not open."""
+    graph = load_graph(build_model("squeezenet", size=64))
+    other = load_graph(build_model("mobilenet_v1", size=32))
+    profile = measure_blocks(graph, most_blocks=2, repeats=1)
+    with pytest.raises(BundleError, match="is of model"):
+        Tryout(other, profile, loaders=1)
+    for wrong in ({"loaders": 0}, {"loaders": 1, "repeats": 0}):
+        with pytest.raises(BundleError, match="got 0; allowed: 1 to"):
+            Tryout(graph, profile, **wrong)
+    with Tryout(graph, profile, loaders=1) as tryout:
+        for wrong in ({"loaders": 2}, {"loaders": 1, "cold": True}):
+            with pytest.raises(BundleError, match="both must be the same"):
+                choose_division(profile, tryout=tryout, **wrong)
+        with pytest.raises(BundleError, match="a method that learns"):
+            choose_division(profile, method="optimum", loaders=1, tryout=tryout, real_rewards=True)
+    with pytest.raises(BundleError, match="'with' statement"):
+        choose_division(profile, loaders=1, tryout=tryout)
+    for wrong in ({"threads": 0}, {"repeats": 0}, {"threads": True}):
+        with pytest.raises(BundleError, match="allowed: 1 to"):
+            measure_blocks(graph, **wrong)

@@ -10,6 +10,7 @@ import pytest
 from partita.errors import BundleError
 from partita.loading import Problem, balance_loads, find_balanced, find_optimum
 from partita.loading.optimum import bound_makespans
+from partita.loading.qlearning import LearnOptions, learn_division
 from tests.loading.drawn import all_divisions, draw_problem
 
 
@@ -69,6 +70,30 @@ def test_trainable_blocks_cost() -> None:
     found = find_optimum(bound, 3)
     assert found.ends[-2] <= 2
     assert found.makespan_s > find_optimum(free, 6).makespan_s
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_optimum_and_balance_where_the_last_child_is_apart(seed: int) -> None:
+    """It begins just with the trainable blocks; no such division is better."""
+    problem = draw_problem(seed, size=2 + seed % 7)
+    problem = replace(problem, last_start=1 + seed % (problem.size - 1), apart=True)
+    most = problem.most_children
+    found = find_optimum(problem, most)
+    every = list(all_divisions(problem, most))
+    assert found.ends in every
+    least_s = min(problem.simulate(ends).makespan_s for ends in every)
+    assert found.makespan_s == pytest.approx(least_s, rel=1e-12)
+    for count in range(2, most + 1):
+        ends = balance_loads(problem, count)
+        others = [one for one in every if len(one) == count]
+        assert ends in others
+        assert slowest_s(problem, ends) == pytest.approx(
+            min(slowest_s(problem, one) for one in others)
+        )
+    learned = learn_division(problem, most, LearnOptions("qlearning", episodes=50))
+    assert {learned.ends, learned.policy_ends} <= set(every)
+    with pytest.raises(BundleError, match=r"1 children.*allowed: 2 to"):
+        find_optimum(problem, 1)
 
 
 def test_more_children_than_blocks() -> None:

@@ -135,6 +135,68 @@ np.save(sys.argv[3], answer)
 """
 
 
+_FORKED = """
+import os, sys, threading, time
+import numpy as np
+from partita.loading import load_bundle
+
+feeds = dict(np.load(sys.argv[2]))
+with load_bundle(sys.argv[1], threads=1) as session:
+    session.wait()
+    engine, reached, opened = session._runner.sessions[0], threading.Event(), threading.Event()
+
+    class Slow:
+        def run(self, names, feeds):
+            reached.set()
+            opened.wait(20)
+            return engine.run(names, feeds)
+
+    session._runner.sessions[0] = Slow()
+    thread = threading.Thread(target=session.run, args=(None, feeds))
+    thread.start()
+    reached.wait(10)
+    child = os.fork()
+    if not child:
+        session._runner.sessions[0] = engine
+        np.save(sys.argv[3], session.run(None, feeds)[0])
+        session.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    opened.set()
+    thread.join()
+"""
+
+
+def test_a_fork_while_a_thread_asks(folder: Path, tmp_path: Path) -> None:
+    """The copy answers: its locks are not held by a thread that it has not."""
+    feeds = ask(conv_graph())
+    (wanted,) = run_whole(conv_graph(), feeds)
+    np.savez(tmp_path / "feeds.npz", allow_pickle=False, **feeds)
+    files = [str(folder), str(tmp_path / "feeds.npz"), str(tmp_path / "answer.npy")]
+    command = [sys.executable, "-c", _FORKED, *files]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found = np.load(tmp_path / "answer.npy")
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+
+
+def test_what_cannot_begin_leaves_no_thread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that makes a session when the process ends would abort it."""
+    start, started = threading.Thread.start, []
+
+    def limited(thread: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    with pytest.raises(BundleError, match="can't start new thread"):
+        load_bundle(folder, loaders=3)
+    assert started
+    assert not started[0].is_alive()
+
+
 def test_ctrl_c_while_a_request_waits(folder: Path, tmp_path: Path) -> None:
     """The next request is answered, and what came of the broken one is dropped."""
     feeds = ask(conv_graph())

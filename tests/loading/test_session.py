@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from partita.graph import load_graph
 from partita.loading import load_bundle
 from partita.loading.ahead import ReadAhead
 from partita.loading.pages import forget, settle
+from partita.loading.session import BundleSession
 from partita.zoo import build_model
 from tests.cost.fakes import conv_graph
 from tests.loading.test_bundle import ask, split
@@ -27,12 +29,48 @@ def test_a_bundle_that_is_replaced_while_in_use_is_told(tmp_path: Path) -> None:
     graph = conv_graph()
     folder = split(graph, tmp_path / "b", (3,))
     with load_bundle(folder) as session:
-        session._runner.await_loads()
-        other = load_graph(build_model("squeezenet", size=64))
-        split(other, folder, (len(other.layers),))
         session.run(None, ask(graph))
+        other = load_graph(build_model("squeezenet", size=64))
+        session._verifier = None
+        split(other, folder, (len(other.layers),))
         with pytest.raises(BundleError, match="was replaced while it was in use; load it again"):
             session.wait()
+
+
+def test_no_answer_of_two_bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is replaced while its children load is not answered with."""
+    graph = conv_graph()
+    folder = split(graph, tmp_path / "b", (1, 2, 3))
+    gate, opened = threading.Event(), BundleSession._open
+
+    def slow_open(session: BundleSession, child: int) -> Any:
+        if child == 2:
+            assert gate.wait(10)
+        return opened(session, child)
+
+    monkeypatch.setattr(BundleSession, "_open", slow_open)
+    for ends in ((1, 2, 3), (3,)):  # child 2 is there then, or not
+        gate.clear()
+        with load_bundle(folder, loaders=1, verify=False) as session:
+            split(graph, folder, ends)
+            gate.set()
+            for _ in range(2):
+                with pytest.raises(BundleError, match="was replaced while it was in use"):
+                    session.run(None, ask(graph))
+
+
+def test_each_output_is_the_callers_own(tmp_path: Path) -> None:
+    """Also one that is asked for twice; no names are all names."""
+    graph = conv_graph()
+    with load_bundle(split(graph, tmp_path / "b", (3,))) as session:
+        (name,) = (spec.name for spec in session.get_outputs())
+        one, other = session.run([name, name], ask(graph))
+        assert not np.shares_memory(one, other)
+        (found,) = session.run([], ask(graph))
+        np.testing.assert_array_equal(found, one)
+        for wrong in ([np.arange(3)], [None], ["nowhere"]):
+            with pytest.raises(InputError, match="is unknown; allowed"):
+                session.run(wrong, ask(graph))  # type: ignore[arg-type]
 
 
 def test_waiting_verifies_also_without_a_thread(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from partita.cli import load_measure, load_split, personalise
-from partita.cli.flags import DebugOpt, JsonOpt, SeedOpt, from_to
+from partita.cli.flags import DebugOpt, JsonOpt, SeedOpt, from_to, refuse_given
 
 BundleArg = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="Folder from 'partita load split'.")
@@ -71,6 +71,8 @@ def _register_run(app: typer.Typer) -> None:
         from partita.cli.output import check_output, print_reply
         from partita.loading import choose_scheme, read_manifest
 
+        if inputs:
+            refuse_given(context, ("seed",), "does not go with --input: nothing is drawn")
         check_output(output, *input_files(inputs or ()), inside=bundle)
         specs = choose_scheme(read_manifest(bundle), bundle, scheme).program.inputs
         feeds = get_requests(context, specs, inputs, requests, seed)
@@ -78,7 +80,10 @@ def _register_run(app: typer.Typer) -> None:
         found = run_bundle(bundle, feeds, options | {"read_ahead": read_ahead})
         if output is not None:
             write_answers(output, found["answers"])
-        return print_reply(describe_run(found), as_json=json)
+        reply = describe_run(found)
+        if output is not None:
+            reply.shown.append(f"Written to {output}")
+        return print_reply(reply, as_json=json)
 
 
 def _register_show(app: typer.Typer) -> None:

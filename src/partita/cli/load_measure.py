@@ -49,6 +49,8 @@ def _register_profile(load: typer.Typer) -> None:
         from partita.naming import NAME_RULE, is_name
 
         check_output(output, model)
+        if device == "portable":
+            raise InputError("--device 'portable' is the scheme of all others; name another.")
         if not is_name(device):
             raise InputError(f"--device '{device}' is no name; allowed: {NAME_RULE}.")
         graph = read_graph(model, shape)

@@ -71,12 +71,14 @@ def register(load: typer.Typer) -> None:
         from partita.loading import Division, balanced_ends, write_bundle
 
         refuse_mixed(context, ends=ends is not None, children=children is not None, blocks=blocks)
+        if measure and method in ("optimum", "balanced"):
+            raise typer.BadParameter(f"--measure does not go with --method {method}: it learns not")
         graph = read_graph(model, shape)
         wishes = {"method": method, "loaders": loaders, "cold": cold, "seed": seed}
         choice, divisions = None, []
         prepack = False
         if blocks:
-            divisions = divide_for_devices(graph, blocks, wishes)
+            divisions = divide_for_devices(graph, blocks, wishes, trainable or ())
             chosen = divisions[0].ends
         elif ends is not None:
             chosen = parse_ends(ends)
@@ -107,7 +109,7 @@ def refuse_mixed(context: typer.Context, *, ends: bool, children: bool, blocks: 
     Raises:
         typer.BadParameter: Such flags were given.
     """
-    measured = ("method", "cold", "measure")
+    measured = ("method", "cold", "measure", "seed")
     if ends:
         refuse_given(context, ("children", "blocks", *measured), "does not go with --ends")
     if children:
@@ -116,24 +118,30 @@ def refuse_mixed(context: typer.Context, *, ends: bool, children: bool, blocks: 
         refuse_given(context, ("measure", "threads"), "does not go with --blocks")
 
 
-def divide_for_devices(graph: Any, files: list[Path], wishes: dict[str, Any]) -> list[Any]:
+def divide_for_devices(
+    graph: Any, files: list[Path], wishes: dict[str, Any], trainable: Any
+) -> list[Any]:
     """Return a division for each kind of device, cut as its profile of blocks says.
 
     Raises:
-        BundleError: A profile is of another model, engine or optimisation, or of the same device.
+        BundleError: A profile is of another model, engine or trainable layers, or of the same
+            device.
         ClusterError: A file is no profile of blocks.
     """
     from partita.errors import BundleError
     from partita.loading import Division, choose_division, load_blocks
+    from partita.loading.blocks import first_trainable
     from partita.loading.manifest import engine_name, processor_signature
 
     here = processor_signature()
+    border = first_trainable(graph, trainable)
     found: dict[str, Any] = {}
     for path in files:
         profile = load_blocks(path)
         for what, got, wanted in (
             ("model", profile.model_hash[:12], graph.hash[:12]),
             ("engine", profile.engine, engine_name()),
+            ("trainable layers from number", profile.first_trainable + 1, border + 1),
         ):
             if got != wanted:
                 raise BundleError(

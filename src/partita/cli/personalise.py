@@ -91,11 +91,13 @@ def describe_outcome(outcome: Any) -> list[Any]:
     judged = f"{outcome.judged} samples held out"
     if not outcome.held_out:
         judged = f"all {outcome.judged} samples, which it was trained on"
+    worse = outcome.loss_after > outcome.loss_before
     return [
         f"Right:    {outcome.accuracy_before:.1%} before, {outcome.accuracy_after:.1%} after, of"
         f" {judged}",
         f"Loss:     {outcome.loss_before:.3g} before, {outcome.loss_after:.3g} after",
-        f"Trained:  {outcome.trained} numbers in {format_seconds(outcome.seconds)},"
+        *(["Worse than before: train less, or split the model again."] * worse),
+        f"Trained:  {outcome.trained:,} numbers in {format_seconds(outcome.seconds)},"
         f" {format_bytes(outcome.peak_memory_bytes)} of memory at most",
         f"Schemes:  {', '.join(outcome.schemes)}",
         *(f"Left out: {name} (for another processor)" for name in outcome.left_out),

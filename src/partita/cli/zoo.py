@@ -40,6 +40,8 @@ def register(app: typer.Typer) -> None:
         from partita.errors import InputError, ModelError
         from partita.zoo import ZOO, build_model, write_model
 
+        if name is None and output is not None:
+            raise InputError(f"-o {output}: no model is named; allowed: {', '.join(ZOO)}.")
         if name is None:
             return print_reply(list_models(), as_json=json)
         if name not in ZOO:

@@ -130,9 +130,9 @@ def _check_header(model: onnx.ModelProto, label: str) -> None:
     for domain in sorted(used - KNOWN_DOMAINS - own):
         ops = sorted({n.op_type for n in model.graph.node if n.domain == domain})
         raise ModelError(
-            f"Model '{label}' uses operator domain '{domain}' ({', '.join(ops)}), which ONNX "
-            f"Runtime does not know: allowed are ai.onnx, ai.onnx.ml and com.microsoft. "
-            "Export the model without custom operators.",
+            f"Model '{label}' uses operator domain '{domain}' ({', '.join(ops)}), which "
+            "cannot be divided: allowed are ai.onnx, ai.onnx.ml and com.microsoft. Export the "
+            "model without custom operators, and not as an engine has optimised it.",
             subject=domain,
         )
     opset = _opsets(model).get("", 0)

@@ -109,6 +109,12 @@ class BlockProfile(msgspec.Struct, frozen=True):
         places = [place for place, block in enumerate(self.blocks) if block.trainable]
         return min((*places, len(self.blocks) - 1))
 
+    @property
+    def first_trainable(self) -> int:
+        """The first layer of the first block that may be trained; 0 also where there is none."""
+        is_any = any(block.trainable for block in self.blocks)
+        return self.blocks[self.last_start].first if is_any else 0
+
     def layer_ends(self, ends: tuple[int, ...]) -> tuple[int, ...]:
         """Return numbers of layers for numbers of blocks before which children end."""
         return tuple(self.blocks[end - 1].stop for end in ends)
@@ -206,6 +212,13 @@ def first_trainable(graph: Graph, trainable: Sequence[str]) -> int:
     """
     places = {layer.name: place for place, layer in enumerate(graph.layers)}
     unknown = [name for name in trainable if name not in places]
+    fused = {graph.nodes[index].name: one.name for one in graph.layers for index in one.nodes}
+    if unknown and unknown[0] in fused:
+        raise BundleError(
+            f"Trainable layer '{unknown[0]}' is an operator of layer '{fused[unknown[0]]}': name"
+            " that.",
+            subject=unknown[0],
+        )
     if unknown:
         raise BundleError(
             f"Trainable layer '{unknown[0]}' is unknown; allowed are the model's layers, such as"

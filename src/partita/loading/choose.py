@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from partita.errors import BundleError
 from partita.loading.blocks import BlockProfile
 from partita.loading.makespan import Problem
+from partita.loading.manifest import check_count
 from partita.loading.optimum import Found, find_balanced, find_optimum
 from partita.loading.qlearning import LearnOptions, Measure, learn_division
 
@@ -21,8 +22,7 @@ Method = Literal["best", "qlearning", "sarsa", "optimum", "balanced"]
 _LEAST_MOST = 8
 #: More children must be faster by so much: less is noise, and later answers take longer with them.
 ABOUT_AS_SOON = 1.1
-#: What the model as one child is called among what methods found.
-_WHOLE = "one child"
+_LEARNING = ("best", "qlearning", "sarsa")
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,12 @@ def choose_division(
         real_rewards: Whether what learns is rewarded for children that ``tryout`` really loads.
 
     Raises:
-        BundleError: The method is unknown, or the model cannot be divided into so many.
+        BundleError: The method is unknown, the model cannot be divided into so many, or the tryout
+            tries something else.
     """
     check_method(method)
+    check_count("Loaders", loaders)
+    _check_tryout(tryout, profile, (loaders, cold), method if real_rewards else None)
     problem = Problem.of(profile, loaders=loaders, cold=cold, prepack=prepack, mapped=mapped)
     if most_children is None:
         usual = max(_LEAST_MOST, 2 * (os.cpu_count() or 1))
@@ -94,18 +97,27 @@ def choose_division(
     return _conclude(profile, problem, answers, tryout)
 
 
+def _check_tryout(
+    tryout: Tryout | None, profile: BlockProfile, told: tuple[int, bool], rewards: Method | None
+) -> None:
+    loaders, cold = told
+    if tryout is not None:
+        tryout.check(profile, loaders, cold=cold)
+    if rewards is not None and (tryout is None or rewards not in _LEARNING):
+        raise BundleError(
+            f"Real rewards need a tryout and a method that learns: {', '.join(_LEARNING)}."
+        )
+
+
 def _conclude(
     profile: BlockProfile, problem: Problem, answers: list[Found], tryout: Tryout | None
 ) -> Choice:
     whole_s = problem.simulate((problem.size,)).makespan_s
-    answers = [_set_apart(profile, problem, one) for one in answers]
     prepack = False
     if tryout is None:
         found = tuple(sorted(answers, key=lambda one: (one.makespan_s, one.children)))
     else:
-        gap = whole_s / max(min(one.makespan_s for one in answers), 1e-12) - 1
-        whole = Found(_WHOLE, (problem.size,), whole_s, gap)
-        found = _try([*answers, _set_apart(profile, problem, whole)], tryout)
+        found = _try([*answers, _find_fewest(problem, answers[0])], tryout)
         (prepacked_s,) = tryout.answer_s([found[0].ends], prepack=True)
         prepack = prepacked_s * ABOUT_AS_SOON < found[0].time_s
     chosen, second = found[0], found[min(1, len(found) - 1)]
@@ -120,19 +132,13 @@ def _conclude(
     )
 
 
-def _set_apart(profile: BlockProfile, problem: Problem, found: Found) -> Found:
-    """Return a division in which the last child has the trainable layers and what follows, alone.
-
-    Training then holds no more than it needs; without trainable layers nothing changes.
-    """
-    border = profile.last_start
-    if not border or not any(block.trainable for block in profile.blocks):
-        return found
-    ends = (*(end for end in found.ends if end < border), border, problem.size)
+def _find_fewest(problem: Problem, known: Found) -> Found:
+    """Return the model as one child, or as two where the trainable layers are one of their own."""
+    ends = (problem.last_cut, problem.size) if problem.apart else (problem.size,)
     makespan_s = problem.simulate(ends).makespan_s
-    gap = (1 + found.gap) * makespan_s / max(found.makespan_s, 1e-12) - 1
-    method = "trainable apart" if found.method == _WHOLE else found.method
-    return replace(found, method=method, ends=ends, makespan_s=makespan_s, gap=max(0.0, gap))
+    optimum_s = known.makespan_s / (1 + known.gap)
+    gap = max(0.0, makespan_s / max(optimum_s, 1e-12) - 1)
+    return Found("trainable apart" if problem.apart else "one child", ends, makespan_s, gap)
 
 
 def check_method(method: str) -> None:
@@ -148,8 +154,9 @@ def check_method(method: str) -> None:
 
 def _try(answers: Sequence[Found], tryout: Tryout) -> tuple[Found, ...]:
     """Return what is really loaded, the best first: the fewest children of those about as fast."""
-    times = tryout.answer_s([one.ends for one in answers])
-    answers = [replace(one, measured_s=took) for one, took in zip(answers, times, strict=True)]
+    unique = list(dict.fromkeys(one.ends for one in answers))
+    times = dict(zip(unique, tryout.answer_s(unique), strict=True))
+    answers = [replace(one, measured_s=times[one.ends]) for one in answers]
     least = min(one.time_s for one in answers)
 
     def key(one: Found) -> tuple[bool, float, float]:

@@ -52,6 +52,8 @@ class Problem:
         last_start: The last block with which the last child may begin; the last of all when -1.
         arrivals: When each block's weights are there, in s, where they are read ahead of the runs;
             empty where loading includes reading.
+        apart: Whether the last child begins just there: it has the trainable layers and what
+            follows, so that training holds no more than it needs.
     """
 
     loads: tuple[float, ...]
@@ -62,6 +64,7 @@ class Problem:
     loaders: int = 1
     last_start: int = -1
     arrivals: tuple[float, ...] = ()
+    apart: bool = False
 
     @classmethod
     def of(
@@ -99,6 +102,7 @@ class Problem:
             loaders,
             profile.last_start,
             tuple(reads_s) if cold and mapped else (),
+            profile.last_start > 0 and any(block.trainable for block in blocks),
         )
 
     @property
@@ -110,6 +114,11 @@ class Problem:
     def last_cut(self) -> int:
         """The last block with which the last child may begin."""
         return self.last_start if self.last_start >= 0 else self.size - 1
+
+    @property
+    def least_children(self) -> int:
+        """Children that there are at least."""
+        return 2 if self.apart else 1
 
     @property
     def most_children(self) -> int:
@@ -152,16 +161,22 @@ class Problem:
         """Return the last block number before which child ``child`` of ``count`` may end."""
         return self.size if child == count - 1 else self.last_cut - (count - 2 - child)
 
-    def check_count(self, count: int) -> None:
+    def is_fixed(self, child: int, count: int) -> bool:
+        """Whether child ``child`` of ``count`` can only end where :meth:`latest_end` says."""
+        return child == count - 1 or (self.apart and child == count - 2)
+
+    def check_count(self, count: int, least: int | None = None) -> None:
         """Raise where the model cannot be divided into that many children.
 
         Raises:
             BundleError: It has fewer blocks, or too few before the trainable ones.
         """
-        if not 1 <= count <= self.most_children:
+        least = self.least_children if least is None else least
+        if not least <= count <= self.most_children:
             raise BundleError(
                 f"{count} children: the model has {self.size} blocks, the last child begins with"
-                f" block {self.last_cut + 1} at the latest; allowed: 1 to {self.most_children}."
+                f" block {self.last_cut + 1} at the latest; allowed: {least} to"
+                f" {self.most_children}."
             )
 
     def check_ends(self, ends: Sequence[int]) -> None:
@@ -170,7 +185,7 @@ class Problem:
         Raises:
             BundleError: Blocks are left out or doubled, or the last child lacks trainable ones.
         """
-        self.check_count(len(ends))
+        self.check_count(len(ends), 1)
         if ends[-1] != self.size or any(a >= b for a, b in pairwise((0, *ends))):
             raise BundleError(
                 f"Children end before blocks {', '.join(map(str, ends))}: allowed are increasing"

@@ -8,8 +8,10 @@ A bundle is a folder: ``manifest.json``, and one folder per scheme with ``child-
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -139,6 +141,17 @@ _DECODER = msgspec.json.Decoder(Manifest)
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
+def check_count(what: str, number: int, most: int = MOST) -> None:
+    """Raise unless a number of something is a whole one from 1 on.
+
+    Raises:
+        BundleError: It is not.
+    """
+    is_whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if not (is_whole and 1 <= number <= most):
+        raise BundleError(f"{what}: got {number!r}; allowed: 1 to {most}.")
+
+
 def engine_name() -> str:
     """Return name and version of the engine that runs here."""
     return f"onnxruntime {ort.__version__}"
@@ -170,13 +183,13 @@ def _hash(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(_ENCODER.encode(bare)).hexdigest()
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: str | Path) -> Manifest:
     """Return a bundle's manifest.
 
     Raises:
         BundleError: It is missing, damaged, of another schema version or of another engine.
     """
-    path = folder / MANIFEST
+    path = Path(folder) / MANIFEST
     try:
         data = read_regular(path)
     except OSError as error:
@@ -211,6 +224,8 @@ def _check_manifest(manifest: Manifest, path: Path, found: str) -> None:
     fault = next((f for one in manifest.schemes for f in _find_faults(one)), None)
     if fault is None and not manifest.schemes:
         fault = "key 'schemes': it is empty"
+    if fault is None and len({one.name for one in manifest.schemes}) < len(manifest.schemes):
+        fault = "key 'schemes': two have one name"
     if fault is None and manifest.hash != found:
         fault = "it is not what its hash says"
     if fault is not None:
@@ -223,6 +238,8 @@ def _check_manifest(manifest: Manifest, path: Path, found: str) -> None:
 def _find_faults(scheme: Scheme) -> list[str]:
     """Return what is wrong with a scheme; what its files hold is looked at when it is used."""
     where, program = f"scheme '{scheme.name}'", scheme.program
+    if not scheme.children:
+        return [f"{where}: it has no children"]
     for name in _names_of(scheme):
         if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
             return [f"{where}: {name!r} is no name of a file in a folder of its own"]
@@ -257,6 +274,15 @@ def _names_of(scheme: Scheme) -> Iterator[str]:
             yield child.weights
         if child.plain is not None:
             yield from (child.plain.file, child.plain.weights)
+
+
+def stamp_of(home: Path) -> tuple[int, ...]:
+    """Return what another manifest in the same place does not have; nothing where there is none."""
+    try:
+        found = os.stat(home / MANIFEST)
+    except (OSError, ValueError):
+        return ()
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def choose_scheme(manifest: Manifest, folder: Path, name: str | None = None) -> Scheme:

@@ -22,11 +22,13 @@ from partita.engine.protobuf import read_facts
 from partita.graph import Graph
 from partita.loading.blocks import Block, BlockProfile, choose_borders
 from partita.loading.children import PAGE_BYTES, cut_children, optimise, place_weights
-from partita.loading.manifest import engine_name, processor_signature
+from partita.loading.manifest import check_count, engine_name, processor_signature
 from partita.loading.opening import open_child
 from partita.loading.pages import forget, settle
 from partita.loading.split import Progress
 
+#: Times that anything is measured, at most.
+MOST_REPEATS = 1000
 #: Pairs of children that load at the same time to see how they hold each other up.
 _PAIRS = 4
 
@@ -89,39 +91,39 @@ def measure_blocks(
     """Return the profile of the model's blocks on this machine; every time is a median.
 
     Each block is written as a child of its own and measured in this process, and so is the whole
-    model as one child: what all children together take beyond that is the fixed cost of one more.
-    Weights lie in the folder for temporary files; where that is memory, cold is not slower than
-    warm.
+    model as one child: what all children take beyond that is the fixed cost of one more. Weights
+    lie in the folder for temporary files; where that is memory, cold is not slower than warm.
 
     Args:
         graph: The model.
         most_blocks: Blocks to divide it into; fewer where it has fewer layers.
         threads: Threads within one operator.
-        repeats: Times that everything is measured, at least 1.
+        repeats: Times that everything is measured, 1 to 1000.
         trainable: Names of layers that may be trained.
         tuned: Whether children are optimised for this machine's processor.
         device: What kind of device this machine is.
         progress: Called before each measurement, with the number done, of all, and a name.
 
     Raises:
-        BundleError: There is to be no block, or a trainable layer is unknown.
+        BundleError: There is to be no block, thread or repetition, or a trainable layer is unknown.
     """
+    check_count("Threads", threads)
+    check_count("Repeats", repeats, MOST_REPEATS)
     ends = choose_borders(graph, most_blocks, tuple(trainable))
-    names = [graph.layers[start].name for start in (0, *ends[:-1])]
-    with tempfile.TemporaryDirectory(prefix="partita-blocks-") as folder:
-        home = Path(folder)
+    with tempfile.TemporaryDirectory(prefix="partita-blocks-") as made:
+        home = Path(made)
         parts = write_parts(cut_children(graph, ends), home, "part", tuned=tuned, threads=threads)
-        whole = write_parts(
-            cut_children(graph, ends[-1:]), home, "whole", tuned=tuned, threads=threads
-        )
+        one = cut_children(graph, ends[-1:])
+        whole = write_parts(one, home, "whole", tuned=tuned, threads=threads)
         settle(list(home.iterdir()))
         children = [*parts, *whole]
+        names = [*(graph.layers[start].name for start in (0, *ends[:-1])), graph.name]
         times = [_Times() for _ in children]
         # In rounds over all: the pace of a shared machine wanders, and must not tell them apart.
         for number in range(repeats * len(children)):
             place = number % len(children)
             if progress is not None:
-                progress(number, repeats * len(children), (*names, graph.name)[place])
+                progress(number, repeats * len(children), names[place])
             _measure(children[place], threads, times[place])
         crowds = _measure_crowds(parts, threads, repeats)
     return _conclude(graph, (ends, parts, times), crowds, (threads, tuned, set(trainable), device))

@@ -74,7 +74,8 @@ def balance_loads(problem: Problem, count: int) -> Ends:
         fresh, back = [float("inf")] * (size + 1), [0] * (size + 1)
         last = child == count - 1
         for stop in range(size if last else child + 1, problem.latest_end(child, count) + 1):
-            for start in range(child, min(stop, problem.last_cut + 1 if last else stop)):
+            earliest = problem.last_cut if last and problem.apart else child
+            for start in range(earliest, min(stop, problem.last_cut + 1 if last else stop)):
                 slowest = max(reached[start], problem.load_s(start, stop))
                 if slowest < fresh[stop]:
                     fresh[stop], back[stop] = slowest, start
@@ -93,8 +94,12 @@ def find_balanced(problem: Problem, most_children: int) -> Found:
         BundleError: The model cannot be divided into that many children.
     """
     problem.check_count(most_children)
-    divisions = [balance_loads(problem, count) for count in range(1, most_children + 1)]
+    divisions = [balance_loads(problem, count) for count in _counts(problem, most_children)]
     return best_of("balanced", problem, divisions)
+
+
+def _counts(problem: Problem, most_children: int) -> range:
+    return range(problem.least_children, most_children + 1)
 
 
 def best_of(method: str, problem: Problem, divisions: Sequence[Ends]) -> Found:
@@ -122,9 +127,9 @@ def find_optimum(problem: Problem, most_children: int) -> Found:
         BundleError: The model cannot be divided into that many children.
     """
     problem.check_count(most_children)
-    starts = [balance_loads(problem, count) for count in range(1, most_children + 1)]
+    starts = [balance_loads(problem, count) for count in _counts(problem, most_children)]
     best = best_of("optimum", problem, [_climb(problem, ends) for ends in starts])
-    for count in range(1, most_children + 1):
+    for count in _counts(problem, most_children):
         best = _search(problem, count, best)
     return best
 
@@ -160,7 +165,7 @@ def _climb(problem: Problem, found: Ends) -> Ends:
     better = True
     while better:
         better = False
-        for place in range(len(ends) - 1):
+        for place in range(len(ends) - (2 if problem.apart else 1)):
             for step in (-1, 1):
                 moved = [*ends[:place], ends[place] + step, *ends[place + 1 :]]
                 if not (0, *moved)[place] < moved[place] < moved[place + 1]:
@@ -177,7 +182,7 @@ def _extend(problem: Problem, heads: Places, child: int, count: int) -> Places:
     """Return every way to go on from each row by the end of one more child."""
     latest = problem.latest_end(child, count)
     before = heads[:, -1] if child else np.zeros(len(heads), np.intp)
-    if child == count - 1:
+    if problem.is_fixed(child, count):
         return np.column_stack((heads, np.full(len(heads), latest, np.intp)))
     ways = np.maximum(latest - before, 0)
     rows = np.repeat(np.arange(len(heads)), ways)

@@ -86,16 +86,31 @@ def open_aside(target: Path) -> Iterator[Path]:
         made = Path(aside) / target.name
         made.mkdir()
         yield made
-        if target.exists() and _exchange(made, target):
-            return
-        try:
-            if target.exists():
-                target.rename(Path(aside) / _OLD)
+        if not target.exists():
             made.rename(target)
-        except BaseException:  # Ctrl-C may come between the two
-            if not target.exists():
-                (Path(aside) / _OLD).rename(target)
-            raise
+            return
+        with hold(target):
+            _replace(target, made, Path(aside) / _OLD)
+
+
+@contextmanager
+def hold(bundle: Path) -> Iterator[None]:
+    """Change a bundle that is there while nobody else does; wait for whoever does."""
+    with _lock(bundle, 0):
+        yield
+
+
+def _replace(target: Path, made: Path, old: Path) -> None:
+    """Put one folder in the place of another, which goes to ``old``."""
+    if _exchange(made, target):
+        return
+    try:
+        target.rename(old)
+        made.rename(target)
+    except BaseException:  # Ctrl-C may come between the two
+        if not target.exists():
+            old.rename(target)
+        raise
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -108,12 +123,12 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 @contextmanager
-def _lock(folder: Path) -> Iterator[None]:
+def _lock(folder: Path, how: int = fcntl.LOCK_NB) -> Iterator[None]:
     """Hold a folder's lock, which the system lets go of when this process ends."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # some file systems have none
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | how)
         yield
     finally:
         os.close(descriptor)

@@ -63,8 +63,9 @@ def learn_division(
         measure: Really loads a child, each once; by default the blocks' times are added.
 
     Returns:
-        The best division tried, what the last values say themselves, and how far both are from
-        the optimum of the simulation, by the measured load times where there are any.
+        The best division tried, by the measured load times where there are any, and what the last
+        values say themselves; makespans and how far they are above the optimum are the
+        simulation's.
 
     Raises:
         BundleError: The model cannot be divided into that many children.
@@ -76,24 +77,19 @@ def learn_division(
     def makespan_s(ends: Ends) -> float:
         return _simulate(problem, ends, load_s)
 
-    optimum_s = max(makespan_s(find_optimum(problem, most_children).ends), 1e-12)
     tried: dict[Ends, None] = {}
     policies: list[Ends] = []
-    for count in range(1, most_children + 1):
+    for count in range(problem.least_children, most_children + 1):
         agent = Agent(problem, count, options, load_s)
         tried |= dict.fromkeys(agent.learn())
         policies.append(agent.policy())
     # Fewer children come first, and the first of equals is taken.
     policy = min(policies, key=makespan_s)
     best = min(sorted((*tried, *policies), key=len), key=makespan_s)
-    return Found(
-        options.update,
-        best,
-        makespan_s(best),
-        gap=_gap(makespan_s(best), optimum_s),
-        policy_ends=policy,
-        policy_gap=_gap(makespan_s(policy), optimum_s),
-    )
+    optimum_s = max(find_optimum(problem, most_children).makespan_s, 1e-12)
+    best_s, policy_s = (problem.simulate(ends).makespan_s for ends in (best, policy))
+    gap, policy_gap = _gap(best_s, optimum_s), _gap(policy_s, optimum_s)
+    return Found(options.update, best, best_s, gap, policy_ends=policy, policy_gap=policy_gap)
 
 
 def _gap(makespan_s: float, optimum_s: float) -> float:
@@ -190,7 +186,7 @@ class Agent:
         if state not in self.values:
             _, child, done, _ = state
             latest = self._problem.latest_end(child, self._count)
-            earliest = latest if child == self._count - 1 else done + 1
+            earliest = latest if self._problem.is_fixed(child, self._count) else done + 1
             self.values[state] = dict.fromkeys(range(earliest, latest + 1), 0.0)
         return self.values[state]
 

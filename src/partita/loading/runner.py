@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +31,16 @@ from partita.execution.pieces import Gather, index_buffers, plan_gather
 from partita.program import Compute, Deliver, DeviceProgram, Feed, Load
 
 Array = npt.NDArray[Any]
+
+#: At the end of the process the engine must not be making a session any more: it would abort.
+_runners: weakref.WeakSet[Runner] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_runners() -> None:
+    for runner in list(_runners):
+        runner.close()
+
 
 #: What closing waits for a child that loads.
 _MOST_S = 10.0
@@ -112,11 +124,16 @@ class Runner:
         self._loading: dict[int, threading.Thread] = {}
         self._process = os.getpid()
         self._must_begin = True
+        _runners.add(self)
         if at_once:
             self.sessions[0] = open_one(0)
             self.marks.append(Mark("load", 0, 0.0, self._now_s()))
-        with self._change:
-            self._begin()
+        try:
+            with self._change:
+                self._begin()
+        except BaseException:
+            self.close()  # the engine must not be making a session when the process ends
+            raise
 
     @property
     def is_loaded(self) -> bool:
@@ -178,8 +195,16 @@ class Runner:
             if thread is not None and thread.ident is not None:
                 thread.join()
 
+    def renew_locks(self) -> None:
+        """Be of use in a forked process: a thread may have held a lock, or asked."""
+        self._change = threading.Lock()
+        self._must_begin = self._must_begin or self._request is not None
+
     def close(self) -> None:
-        """Let go of everything; may be repeated."""
+        """Let go of everything; may be repeated. A forked process leaves all to its parent."""
+        if os.getpid() != self._process:
+            self._is_closed = True
+            return
         with self._change:
             self._is_closed = True
             self._end()

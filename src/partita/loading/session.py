@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from partita.loading.manifest import (
     Scheme,
     choose_scheme,
     read_manifest,
+    stamp_of,
 )
 from partita.loading.opening import open_child
 from partita.loading.runner import Mark, Runner
@@ -32,7 +34,7 @@ from partita.program import TensorSpec
 Array = npt.NDArray[Any]
 
 
-#: At the end of the process the engine must not be making a session any more: it would abort.
+#: At the end of the process nothing is to be read or verified any more.
 _open_sessions: weakref.WeakSet[BundleSession] = weakref.WeakSet()
 
 
@@ -40,6 +42,15 @@ _open_sessions: weakref.WeakSet[BundleSession] = weakref.WeakSet()
 def _close_sessions() -> None:
     for session in list(_open_sessions):
         session.close()
+
+
+def _renew_locks() -> None:
+    """In a forked process: threads that held a lock are not there to let go of it."""
+    for session in list(_open_sessions):
+        session.renew_locks()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 def load_bundle(
@@ -70,6 +81,7 @@ def load_bundle(
         if number is not None and not (isinstance(number, int) and 1 <= number <= MOST):
             raise InputError(f"{name} is {number!r}: allowed are 1 to {MOST}.", subject=name)
     home = Path(folder)
+    made = stamp_of(home)
     manifest = read_manifest(home)
     chosen = choose_scheme(manifest, home, scheme)
     return BundleSession(
@@ -80,6 +92,7 @@ def load_bundle(
         loaders=loaders or chosen.loaders,
         read_ahead=read_ahead,
         verify=verify,
+        made=made,
     )
 
 
@@ -105,10 +118,12 @@ class BundleSession:
         loaders: int,
         read_ahead: bool,
         verify: bool,
+        made: tuple[int, ...],
     ) -> None:
         self.manifest = manifest
         self.scheme = scheme
         self._folder = folder
+        self._stamp, self._is_whole = made, False
         self._threads = threads
         check_files(folder, scheme)
         self._ahead = ReadAhead(_weights_of(folder, scheme)) if read_ahead else None
@@ -155,12 +170,13 @@ class BundleSession:
         """Return the outputs for one request.
 
         Args:
-            outputs: Names of the wanted outputs, in order; all when None.
+            outputs: Names of the wanted outputs, in order; all when None or empty.
             feeds: An array per input, of its exact shape and type.
 
         Raises:
             InputError: A name is unknown or missing, or an array does not fit.
-            BundleError: A child is altered or cannot be loaded.
+            BundleError: A child is altered or cannot be loaded, or the bundle was replaced before
+                all of it was loaded.
             RunError: A child failed, or this thread's own request is under way: a signal's handler
                 asks in the middle of it.
         """
@@ -168,8 +184,8 @@ class BundleSession:
         names = [spec.name for spec in program.outputs]
         if outputs is not None and (isinstance(outputs, str) or not isinstance(outputs, Sequence)):
             raise InputError(f"Outputs are {outputs!r}: allowed is a list of names, or None.")
-        wanted = names if outputs is None else list(outputs)
-        unknown = [name for name in wanted if name not in names]
+        wanted = list(outputs or names)
+        unknown = [name for name in wanted if not isinstance(name, str) or name not in names]
         if unknown:
             raise InputError(
                 f"Output '{unknown[0]}' is unknown; allowed: {', '.join(names)}.",
@@ -184,7 +200,10 @@ class BundleSession:
                 found = self._runner.answer(arrays)
             finally:
                 self._asker = 0
+        self._check_made()
         self._start_verifying()
+        if len(set(wanted)) < len(wanted):  # each is the caller's own
+            return [found[name].copy() for name in wanted]
         return [found[name] for name in wanted]
 
     def wait(self) -> None:
@@ -196,12 +215,19 @@ class BundleSession:
         """
         self._runner.await_loads()
         self._runner.check()
+        self._check_made()
         self._start_verifying()
         if self._verifier is not None:
             self._verifier.join()
         elif self._verify:  # no thread is to be had
             self._verify_weights()
         self._runner.check()
+
+    def renew_locks(self) -> None:
+        """Be of use in a process that was forked while another thread asked."""
+        self._asking, self._asker = threading.Lock(), 0
+        self._beginning = threading.Lock()
+        self._runner.renew_locks()
 
     def close(self) -> None:
         """Let go of everything; may be repeated."""
@@ -228,6 +254,8 @@ class BundleSession:
         try:
             return open_child(path, self._threads, prepack=self.scheme.prepack)
         except Exception as error:  # as for runs
+            if self._is_replaced():
+                raise self._replaced() from None
             raise BundleError(
                 f"Child '{path}' cannot be loaded: {first_line(error)}.", subject=str(path)
             ) from None
@@ -241,19 +269,26 @@ class BundleSession:
 
     def _verify_weights(self) -> None:
         error = find_altered_weights(self._folder, self.scheme, lambda: self._is_closed)
-        if error is not None and not self._is_unchanged():
-            error = BundleError(
-                f"Bundle '{self._folder.parent}' was replaced while it was in use; load it again.",
-                subject=str(self._folder.parent),
-            )
         if error is not None:
-            self._runner.fail(error)
+            self._runner.fail(self._replaced() if self._is_replaced() else error)
 
-    def _is_unchanged(self) -> bool:
-        try:
-            return read_manifest(self._folder.parent).hash == self.manifest.hash
-        except BundleError:
-            return True
+    def _check_made(self) -> None:
+        """Refuse, once all children are there, what may be of two bundles."""
+        if self._is_whole or not self._runner.is_loaded:
+            return
+        if self._is_replaced():
+            self._runner.fail(self._replaced())
+            self._runner.check()
+        self._is_whole = True
+
+    def _is_replaced(self) -> bool:
+        return stamp_of(self._folder.parent) not in ((), self._stamp)
+
+    def _replaced(self) -> BundleError:
+        return BundleError(
+            f"Bundle '{self._folder.parent}' was replaced while it was in use; load it again.",
+            subject=str(self._folder.parent),
+        )
 
 
 def _weights_of(folder: Path, scheme: Scheme) -> list[tuple[Path, int]]:

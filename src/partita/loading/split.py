@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 
 import msgspec
@@ -24,12 +25,14 @@ from partita.loading.manifest import (
     Manifest,
     Plain,
     Scheme,
+    check_count,
     dump_manifest,
     engine_name,
     processor_signature,
 )
 from partita.loading.personal.plain import write_plain
 from partita.loading.place import check_target, open_aside
+from partita.naming import NAME_RULE, is_name
 from partita.program import Program
 
 Progress = Callable[[int, int, str], None]
@@ -82,7 +85,7 @@ def write_bundle(
             folder holds something else, or it cannot be written; what was there is left as it was.
     """
     target, chosen = Path(os.path.realpath(folder)), list(divisions)
-    check_target(target)
+    _check_divisions(chosen)
     for one in chosen:
         _check_trainable(graph, one, trainable)
     total, done = sum(len(one.ends) for one in chosen), 0
@@ -94,6 +97,7 @@ def write_bundle(
         done += 1
 
     try:
+        check_target(target)
         with open_aside(target) as made:
             schemes = tuple(_write_scheme(graph, one, made, trainable, tell) for one in chosen)
             manifest = Manifest(graph.name, graph.hash, engine_name(), schemes)
@@ -103,6 +107,25 @@ def write_bundle(
             f"Bundle '{target}' cannot be written: {error.strerror or error}.", subject=str(target)
         ) from None
     return manifest
+
+
+def _check_divisions(divisions: Sequence[Division]) -> None:
+    """Refuse what could not be read again."""
+    if not divisions:
+        raise BundleError("No divisions: a bundle has at least one.")
+    names: set[str] = set()
+    for one in divisions:
+        if not (isinstance(one.name, str) and is_name(one.name)):
+            raise BundleError(f"Division {one.name!r:.80} is no name; allowed: {NAME_RULE}.")
+        if one.name in names:
+            raise BundleError(f"Two divisions are called '{one.name}'; allowed: a name for each.")
+        names.add(one.name)
+        for what in ("threads", "loaders"):
+            check_count(f"Division '{one.name}', {what}", getattr(one, what))
+        if not all(isinstance(end, Integral) for end in one.ends):
+            raise BundleError(
+                f"Division '{one.name}' ends after layers {one.ends!r}; allowed: whole numbers."
+            )
 
 
 def _check_trainable(graph: Graph, division: Division, trainable: Sequence[str]) -> None:

@@ -11,10 +11,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from partita.engine import make_inputs
+from partita.errors import BundleError
 from partita.graph import Graph
 from partita.loading.blocks import BlockProfile
 from partita.loading.children import cut_children
-from partita.loading.measure import Part, write_parts
+from partita.loading.manifest import check_count
+from partita.loading.measure import MOST_REPEATS, Part, write_parts
 from partita.loading.optimum import Ends
 from partita.loading.pages import forget, read_once_s, settle
 from partita.loading.session import load_bundle
@@ -31,6 +33,9 @@ class Tryout:
         cold: Whether weights are dropped from the page cache before; else they are in it.
         repeats: Times that everything is tried.
         progress: Called before each trial, with the number done, of those known, and a name.
+
+    Raises:
+        BundleError: The profile is of another model, or there is no loader or repetition.
     """
 
     def __init__(
@@ -43,6 +48,14 @@ class Tryout:
         repeats: int = 5,
         progress: Progress | None = None,
     ) -> None:
+        check_count("Loaders", loaders)
+        check_count("Repeats", repeats, MOST_REPEATS)
+        if profile.model_hash != graph.hash:
+            raise BundleError(
+                f"The profile of blocks is of model {profile.model_hash[:12]}, to be tried is"
+                f" {graph.hash[:12]}. Measure its blocks."
+            )
+        self._is_open = False
         self._graph = graph
         self._profile = profile
         self._loaders = loaders
@@ -53,7 +66,25 @@ class Tryout:
         self._folder = tempfile.TemporaryDirectory(prefix="partita-tryout-")
 
     def __enter__(self) -> Self:
+        self._is_open = True
         return self
+
+    def check(self, profile: BlockProfile, loaders: int, *, cold: bool) -> None:
+        """Raise where it is not open, or tries something else than what is asked for.
+
+        Raises:
+            BundleError: It is so.
+        """
+        if not self._is_open:
+            raise BundleError("A tryout is of use in a 'with' statement alone.")
+        for what, ours, wanted in (
+            ("profile", self._profile, profile),
+            ("loaders", self._loaders, loaders),
+            ("cold", self._cold, cold),
+        ):
+            if ours != wanted:
+                told = "another one" if what == "profile" else f"{ours}, asked for is {wanted}"
+                raise BundleError(f"The tryout's {what} is {told}: both must be the same.")
 
     def __exit__(
         self,
@@ -61,6 +92,7 @@ class Tryout:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._is_open = False
         self._folder.cleanup()
 
     def load_s(self, start: int, stop: int) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partita.errors import BundleError, InputError
+from partita.errors import BundleError, InputError, first_line
 from partita.files import read_regular, require_regular
 from partita.loading.manifest import WEIGHTS, Manifest, Plain, Scheme, hash_file
 from partita.program import TensorSpec
@@ -99,14 +99,14 @@ def check_plain(folder: Path, plain: Plain) -> None:
             raise BundleError(_altered("Child", path, wanted), subject=str(path))
 
 
-def verify_bundle(home: Path, manifest: Manifest) -> None:
+def verify_bundle(home: str | Path, manifest: Manifest) -> None:
     """Compare all files of a bundle with their hashes.
 
     Raises:
         BundleError: A file is missing, or is not what the manifest says.
     """
     for scheme in manifest.schemes:
-        folder = home / scheme.name
+        folder = Path(home) / scheme.name
         check_files(folder, scheme)
         fault = find_altered_weights(folder, scheme)
         if fault is not None:
@@ -152,9 +152,9 @@ def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> dict[s
     for spec in specs:
         try:
             array = np.asarray(feeds[spec.name])
-        except ValueError as error:
+        except Exception as error:  # whatever an object's own conversion raises
             raise InputError(
-                f"Input '{spec.name}' is no array: {error}.", subject=spec.name
+                f"Input '{spec.name}' is no array: {first_line(error)}.", subject=spec.name
             ) from None
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))

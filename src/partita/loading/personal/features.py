@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.errors import BundleError, InputError
-from partita.loading.manifest import Manifest, Scheme, choose_scheme, read_manifest
+from partita.files import require_regular
+from partita.loading.manifest import Manifest, Scheme, choose_scheme, read_manifest, stamp_of
 from partita.loading.session import BundleSession
 from partita.program import Compute, Deliver, DeviceProgram, Input, Load, Step, TensorSpec
 
@@ -51,6 +52,7 @@ def open_frozen(home: Path, manifest: Manifest, scheme: Scheme) -> BundleSession
         loaders=scheme.loaders,
         read_ahead=False,
         verify=True,
+        made=stamp_of(home),
     )
 
 
@@ -224,6 +226,7 @@ def _cache_key(scheme: Scheme, arrays: Mapping[str, Array]) -> str:
 def _read_cache(path: Path, key: str) -> list[Array] | None:
     """Return the features that a file holds under this key; None where it does not."""
     try:
+        require_regular(path)
         with np.load(path, allow_pickle=False) as held:
             if str(held["key"]) != key:
                 return None

@@ -74,8 +74,8 @@ def write_plain(graph: Graph, ends: Sequence[int], trainable: Sequence[str]) -> 
     own = _own_weights(graph, frozenset(trainable))
     if not own:
         raise BundleError(
-            f"Trainable layers {', '.join(map(repr, trainable))} have no weights of their own."
-            " Name layers that have, such as the classifier."
+            f"Trainable layers {', '.join(map(repr, trainable))} have no float weights"
+            " that no other layer uses. Name layers that have."
         )
     layout = build_layout(graph, plan_children(graph, ends), Cluster.of([HERE]))
     builder = work_builder(graph)

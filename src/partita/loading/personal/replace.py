@@ -23,8 +23,10 @@ from partita.loading.manifest import (
     Scheme,
     dump_manifest,
     processor_signature,
+    read_manifest,
 )
 from partita.loading.personal.plain import change_plain, read_plain
+from partita.loading.place import hold
 
 Array = npt.NDArray[Any]
 _SHOWN = 12
@@ -47,9 +49,20 @@ def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -
         The new manifest.
 
     Raises:
-        BundleError: The bundle cannot be written, or a scheme trains other weights; it is as it
-            was.
+        BundleError: The bundle cannot be written, is another one by now, or a scheme trains other
+            weights; it is as it was.
     """
+    with hold(home):
+        if read_manifest(home).hash != manifest.hash:
+            raise BundleError(
+                f"Bundle '{home}' was replaced while its last child was trained; it is left as it"
+                " is now. Train again.",
+                subject=str(home),
+            )
+        return _replace_last(home, manifest, weights)
+
+
+def _replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -> Manifest:
     here = processor_signature()
     kept = [one for one in manifest.schemes if one.processor in ("", here)]
     fresh: list[Path] = []
