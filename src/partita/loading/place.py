@@ -95,9 +95,17 @@ def open_aside(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def hold(bundle: Path) -> Iterator[None]:
-    """Change a bundle that is there while nobody else does; wait for whoever does."""
-    with _lock(bundle, 0):
-        yield
+    """Change a bundle that is there while nobody else does; wait for whoever does.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    while True:
+        with _lock(bundle, 0) as held:
+            # While this waited another folder may have taken its place.
+            if os.path.samestat(os.fstat(held), os.stat(bundle)):
+                yield
+                return
 
 
 def _replace(target: Path, made: Path, old: Path) -> None:
@@ -123,13 +131,13 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 @contextmanager
-def _lock(folder: Path, how: int = fcntl.LOCK_NB) -> Iterator[None]:
-    """Hold a folder's lock, which the system lets go of when this process ends."""
+def _lock(folder: Path, how: int = fcntl.LOCK_NB) -> Iterator[int]:
+    """Hold a folder's lock, which the system lets go of when this process ends; give its handle."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # some file systems have none
             fcntl.flock(descriptor, fcntl.LOCK_EX | how)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 

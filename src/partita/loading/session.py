@@ -227,6 +227,7 @@ class BundleSession:
         """Be of use in a process that was forked while another thread asked."""
         self._asking, self._asker = threading.Lock(), 0
         self._beginning = threading.Lock()
+        self._ahead = self._verifier = None  # threads of the other process
         self._runner.renew_locks()
 
     def close(self) -> None:

@@ -52,14 +52,19 @@ def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -
         BundleError: The bundle cannot be written, is another one by now, or a scheme trains other
             weights; it is as it was.
     """
-    with hold(home):
-        if read_manifest(home).hash != manifest.hash:
-            raise BundleError(
-                f"Bundle '{home}' was replaced while its last child was trained; it is left as it"
-                " is now. Train again.",
-                subject=str(home),
-            )
-        return _replace_last(home, manifest, weights)
+    try:
+        with hold(home):
+            if read_manifest(home).hash != manifest.hash:
+                raise BundleError(
+                    f"Bundle '{home}' was replaced while its last child was trained; it is left as"
+                    " it is now. Train again.",
+                    subject=str(home),
+                )
+            return _replace_last(home, manifest, weights)
+    except OSError as error:
+        raise BundleError(
+            f"Bundle '{home}' cannot be opened: {error.strerror}.", subject=str(home)
+        ) from None
 
 
 def _replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -> Manifest:

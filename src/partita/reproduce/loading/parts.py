@@ -55,7 +55,7 @@ def draw_parts(found: Parts, here: str) -> Drawn:
         "Children are checkpoints of PyTorch, each loaded alone. Their weights count the statistics"
         " of normalisations, as the paper's checkpoints hold them.",
     )
-    return Drawn(2, "Table 2", tables, tuple(_claims(found)), (_draw_bars(found),), notes)
+    return Drawn(2, "Table 2", tables, tuple(_claims(found)), (_draw_bars(found, here),), notes)
 
 
 def _list_children(found: Parts, here: str) -> Table:
@@ -96,7 +96,7 @@ def _claims(found: Parts) -> list[Claim]:
     return claims
 
 
-def _draw_bars(found: Parts) -> Chart:
+def _draw_bars(found: Parts, here: str) -> Chart:
     times = zip_longest(*(seconds for _, seconds in found.values()))
     columns = list(zip(*times, strict=True))
     series = {
@@ -104,5 +104,5 @@ def _draw_bars(found: Parts) -> Chart:
         for model, column in zip(found, columns, strict=True)
     }
     places = tuple(str(number + 1) for number in range(len(columns[0])))
-    title = "Table 2: the paper's children, each loaded alone"
-    return Chart(title, "bars", places, series, "child", "ms")
+    title = f"Table 2: the paper's children, each loaded alone ({here})"
+    return Chart(title, "bars", places, series, "child", "load time, ms")
