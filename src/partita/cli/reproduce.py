@@ -229,7 +229,10 @@ def _show(table: Any) -> Any:
     def cell(value: object) -> str:
         if value is None:
             return NOTHING
-        return f"{value:.{table.digits}g}" if isinstance(value, float) else str(value)
+        if not isinstance(value, float):
+            return str(value)
+        is_large = abs(value) + 0.5 >= 10**table.digits  # no powers of ten
+        return f"{value:.0f}" if is_large else f"{value:.{table.digits}g}"
 
     rows = tuple(tuple(cell(value) for value in row) for row in table.rows)
     return TableData(table.title, table.columns, rows, table.text_columns)
