@@ -136,7 +136,7 @@ np.save(sys.argv[3], answer)
 
 
 _FORKED = """
-import os, sys, threading, time
+import os, sys, threading
 import numpy as np
 from partita.loading import load_bundle
 
@@ -167,17 +167,22 @@ with load_bundle(sys.argv[1], threads=1) as session:
 """
 
 
-def test_a_fork_while_a_thread_asks(folder: Path, tmp_path: Path) -> None:
-    """The copy answers: its locks are not held by a thread that it has not."""
+def run_script(script: str, told: str, folder: Path, home: Path) -> None:
+    """It says this, and writes the whole model's answer."""
     feeds = ask(conv_graph())
     (wanted,) = run_whole(conv_graph(), feeds)
-    np.savez(tmp_path / "feeds.npz", allow_pickle=False, **feeds)
-    files = [str(folder), str(tmp_path / "feeds.npz"), str(tmp_path / "answer.npy")]
-    command = [sys.executable, "-c", _FORKED, *files]
+    np.savez(home / "feeds.npz", allow_pickle=False, **feeds)
+    files = [str(folder), str(home / "feeds.npz"), str(home / "answer.npy")]
+    command = [sys.executable, "-c", script, *files]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    found = np.load(tmp_path / "answer.npy")
+    assert (done.returncode, done.stdout) == (0, told), done.stderr
+    found = np.load(home / "answer.npy")
     assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+
+
+def test_a_fork_while_a_thread_asks(folder: Path, tmp_path: Path) -> None:
+    """The copy answers: its locks are not held by a thread that it has not."""
+    run_script(_FORKED, "", folder, tmp_path)
 
 
 def test_what_cannot_begin_leaves_no_thread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,15 +204,7 @@ def test_what_cannot_begin_leaves_no_thread(folder: Path, monkeypatch: pytest.Mo
 
 def test_ctrl_c_while_a_request_waits(folder: Path, tmp_path: Path) -> None:
     """The next request is answered, and what came of the broken one is dropped."""
-    feeds = ask(conv_graph())
-    (wanted,) = run_whole(conv_graph(), feeds)
-    np.savez(tmp_path / "feeds.npz", allow_pickle=False, **feeds)
-    files = [str(folder), str(tmp_path / "feeds.npz"), str(tmp_path / "answer.npy")]
-    command = [sys.executable, "-c", _INTERRUPTED, *files]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
-    found = np.load(tmp_path / "answer.npy")
-    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    run_script(_INTERRUPTED, "interrupted\n", folder, tmp_path)
 
 
 def test_closing_ends_a_request_that_waits(gate: Gate, folder: Path) -> None:

@@ -72,7 +72,9 @@ def register(load: typer.Typer) -> None:
 
         refuse_mixed(context, ends=ends is not None, children=children is not None, blocks=blocks)
         if measure and method in ("optimum", "balanced"):
-            raise typer.BadParameter(f"--measure does not go with --method {method}: it learns not")
+            raise typer.BadParameter(
+                f"--measure does not go with --method {method}: that learns nothing"
+            )
         graph = read_graph(model, shape)
         wishes = {"method": method, "loaders": loaders, "cold": cold, "seed": seed}
         choice, divisions = None, []

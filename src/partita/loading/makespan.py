@@ -102,7 +102,7 @@ class Problem:
             loaders,
             profile.last_start,
             tuple(reads_s) if cold and mapped else (),
-            profile.last_start > 0 and any(block.trainable for block in blocks),
+            profile.first_trainable > 0,
         )
 
     @property
