@@ -27,12 +27,12 @@ from tests.models import LIGHT_MODELS
 from benchmarks.harness import Arrays, Row, draw_inputs, find_model, make_parser, report, say
 from partita.cluster import Cluster
 from partita.compile import WholeModel, compile_plan
+from partita.exactness.compare import compare_pieces, difference_of, tolerance_of
+from partita.exactness.interpret import run_program
+from partita.exactness.uniform import UNIFORM_AXES, UniformOptions, plan_uniform
 from partita.graph import Graph, load_graph
 from partita.graph.rules import window
-from partita.leader.exactness import compare_pieces, difference_of, tolerance_of
-from partita.leader.interpret import run_program
 from partita.plan import SplitAxis
-from partita.planners.uniform import UNIFORM_AXES, UniformOptions, plan_uniform
 from partita.zoo import ZOO, build_model
 
 SHARES = ((1.0, 3.0), (1.0, 3.0, 2.0), (2.0, 1.0, 4.0, 1.0, 3.0))

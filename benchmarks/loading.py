@@ -26,10 +26,10 @@ from statistics import geometric_mean
 
 from benchmarks.harness import Row, make_parser, report, say
 from partita.loading import choose_division
-from partita.loading.ahead import ReadAhead
-from partita.loading.pages import forget, read_once_s
-from partita.loading.stand import Conditions, Stand, available
-from partita.loading.trials import Trial
+from partita.loading.cut.page_cache import forget, read_once_s
+from partita.loading.serve.read_ahead import ReadAhead
+from partita.reproduce.loading.bench.load_bench import Conditions, LoadBench, available
+from partita.reproduce.loading.bench.trials import LoadTrial
 from partita.reproduce.loading.published import TABLE_2, TITLES
 from partita.zoo import ZOO, build_model
 
@@ -63,7 +63,7 @@ CALL_GAIN, START_GAIN = 2.5, 3.0
 PLANNED, LEARNED, LOADERS = 60.0, 1.05, (1, 2, 4)
 FLOOR_LARGE, FLOOR_SMALL, STEADY, MEMORY = 1.25, 1.5, 1.03, 1.1
 
-State = Mapping[str, Trial]
+State = Mapping[str, LoadTrial]
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def measure(
     """Return what was measured of a model of the zoo."""
     starts = tuple(TABLE_2.get(name, {}).values())
     say(f"{name}: blocks are measured, files written")
-    with Stand(build_model(name, size=size), conditions, starts) as stand:
+    with LoadBench(build_model(name, size=size), conditions, starts) as stand:
         stand.starts = starts or stand.balance(CHILDREN)
         in_turn = (IN_TURN,) if "torch_children" in pytorch else ()
         torch = available((*pytorch, *in_turn))
@@ -125,7 +125,7 @@ def measure(
         )
 
 
-def read_bundle(stand: Stand, trials: int) -> tuple[float, float]:
+def read_bundle(stand: LoadBench, trials: int) -> tuple[float, float]:
     """Return the seconds to read the bundle's files once, warm and cold.
 
     Cold, the system is asked for all of them ahead: one small read after the other is no floor.
@@ -270,7 +270,7 @@ def list_choice(name: str, conditions: Conditions, size: int | None) -> Iterator
     """Yield what choosing where to cut takes, and how far what is learned is from the optimum."""
     say(f"{name}: where to cut")
     began_s = time.monotonic()
-    with Stand(build_model(name, size=size), conditions) as stand:
+    with LoadBench(build_model(name, size=size), conditions) as stand:
         children = len(stand.choice.ends)
         took_s = time.monotonic() - began_s
         most = PLANNED if name == "resnet152" else None

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from tests.planners.fakes import FakeCost, make_chain, make_cost, make_residual
 
 from benchmarks.harness import Row, make_parser, report, say
-from partita.planners import Evaluator, PlanOptions, best, find_plan
-from partita.planners.exhaustive import Space
+from partita.planners import Evaluator, PlanOptions, find_plan
+from partita.planners.search import best
+from partita.planners.search.exhaustive import Space
 
 #: Larger instances are left out: the oracle takes minutes for each.
 MOST_PLANS = 80_000

@@ -21,7 +21,7 @@ from partita.cluster import load_cluster
 from partita.cost import CostModel
 from partita.graph import load_graph
 from partita.planners import Evaluator, PlanOptions, find_plan
-from partita.planners.exhaustive import Space
+from partita.planners.search.exhaustive import Space
 
 MOST_INSPECT_S, MOST_PLAN_S, MOST_GAP = 3.0, 5.0, 0.30
 #: Plans of a case that all are tried.

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from partita.lazy import on_first_use
+from partita.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 if TYPE_CHECKING:
     from partita.api import Adapt, compare, deploy, simulate

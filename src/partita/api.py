@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from partita.adapting.replanner import Replanner, make_finder
 from partita.cluster import Cluster
 from partita.compile import build_layout, compile_plan
 from partita.cost import CostModel
@@ -17,7 +18,6 @@ from partita.lab import start_lab
 from partita.leader import DeployOptions, Session
 from partita.leader import deploy as deploy_compiled
 from partita.plan import Plan
-from partita.planners.replan import Replanner, make_finder
 from partita.report.tables import describe_change
 from partita.simulation import simulate as simulate_program
 from partita.units import format_seconds

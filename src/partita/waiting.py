@@ -36,7 +36,7 @@ class MonotonicClock:
 
     def wait_until(self, deadline_s: float) -> None:
         """Sleep until shortly before the deadline, then yield until it has come."""
-        sharpen_sleep()
+        set_timer_slack()
         remaining_s = deadline_s - time.monotonic()
         while remaining_s > _SPIN_S:
             time.sleep(remaining_s - _SPIN_S)
@@ -45,7 +45,7 @@ class MonotonicClock:
             time.sleep(0)  # gives the interpreter lock to other threads
 
 
-def yield_to_others() -> None:
+def lower_priority() -> None:
     """Let other threads and processes go first when cores are short; lasts for this thread.
 
     An emulated device computes for real in a fraction of its time; what it computes must not keep
@@ -58,7 +58,7 @@ def yield_to_others() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
-def sharpen_sleep() -> None:
+def set_timer_slack() -> None:
     """Ask the system to end this thread's sleeps within 1 us instead of 50 us; once per thread."""
     if getattr(_thread, "is_sharp", False):
         return

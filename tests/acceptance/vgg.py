@@ -9,9 +9,9 @@ from onnx import helper
 
 from partita.cluster import Cluster
 from partita.compile import Layout, build_layout, work_builder
+from partita.exactness.uniform import split_extent
 from partita.graph import Graph, load_graph
 from partita.plan import Identity, Plan, Shard, Stage
-from partita.planners.uniform import split_extent
 from partita.regions import Region
 from partita.zoo import build_model
 

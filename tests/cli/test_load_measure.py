@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from partita.loading.manifest import processor_signature
+from partita.loading.bundle.manifest import processor_signature
 from tests.cli.conftest import Ask
 
 QUICK = ("--repeats", "1", "--most", "3")

@@ -125,7 +125,7 @@ def test_check_fails_a_divided_network_that_differs(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exit code 4 where the divided network is not the whole one."""
-    from partita.leader import interpret
+    from partita.exactness import interpret
 
     honest = interpret._Interpreter._compute
 

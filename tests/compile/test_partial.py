@@ -8,8 +8,8 @@ from onnx import TensorProto, helper
 
 from partita.cluster import Cluster
 from partita.compile import build_layout, compile_plan
+from partita.exactness.interpret import run_program
 from partita.graph import Graph, load_graph
-from partita.leader.interpret import run_program
 from partita.plan import Plan, Shard, Stage
 from partita.regions import Region
 from tests.compile.samples import make_plan, pair

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from partita.errors import ClusterError, RunError
-from partita.fabric import Piece, PieceGate, digest_stream, encode_piece
+from partita.fabric import PieceGate, PieceHeader, digest_stream, encode_piece
 from partita.program import Stream
 from partita.regions import Region
 from tests.conformance.fabrics import FILLINGS, fabric
@@ -192,14 +192,18 @@ def test_failing_callback_is_reported_and_survived(filling: str) -> None:
 
 
 STREAM = Stream(3, "x", Region(((0, 2), (0, 4))), "float32", "a", "b", "raw", 32, 1)
-GOOD = Piece(7, 0, (), 3, digest_stream(STREAM), 32)
+GOOD = PieceHeader(7, 0, (), 3, digest_stream(STREAM), 32)
 FRAMES = {
     "cut short": (encode_piece(GOOD)[:-3], bytes(32), "header of"),
     "no header": (b"", bytes(32), "header of 0 bytes"),
     "lying length": (encode_piece(GOOD), bytes(31), "31 payload bytes"),
-    "wrong digest": (encode_piece(Piece(7, 0, (), 3, b"12345678", 32)), bytes(32), "shape"),
-    "wrong epoch": (encode_piece(Piece(6, 0, (), 3, GOOD.digest, 32)), bytes(32), "epoch 6"),
-    "unknown stream": (encode_piece(Piece(7, 0, (), 9, GOOD.digest, 32)), bytes(32), "stream 9"),
+    "wrong digest": (encode_piece(PieceHeader(7, 0, (), 3, b"12345678", 32)), bytes(32), "shape"),
+    "wrong epoch": (encode_piece(PieceHeader(6, 0, (), 3, GOOD.digest, 32)), bytes(32), "epoch 6"),
+    "unknown stream": (
+        encode_piece(PieceHeader(7, 0, (), 9, GOOD.digest, 32)),
+        bytes(32),
+        "stream 9",
+    ),
     "unknown type": (b"\x92\xa5other\x01", bytes(32), "header of"),
     "too long": (bytes(20_000), bytes(32), "at most"),
 }

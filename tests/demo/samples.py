@@ -6,8 +6,8 @@ from partita.demo.detector import Detection
 from partita.demo.photo import DrawnPlate
 from partita.demo.reader import PlateRead
 from partita.demo.result import DemoResult, Trial
+from partita.exactness.compare import Difference
 from partita.execution import DeviceUse, LinkUse, Report
-from partita.leader.exactness import Difference
 from partita.plan import Identity, Plan, Shard, Stage
 from partita.regions import Region
 

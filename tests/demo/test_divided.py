@@ -6,8 +6,8 @@ from partita.demo.detector import detector_model, image_to_input
 from partita.demo.photo import draw_photo
 from partita.demo.reader import read_plates
 from partita.demo.whole import compare_outputs, run_whole
+from partita.exactness.compare import run_program
 from partita.graph import load_graph
-from partita.leader.exactness import run_program
 from partita.plan import Identity, Plan, Shard, Stage
 from partita.regions import Region
 

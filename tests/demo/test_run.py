@@ -2,7 +2,7 @@ import pytest
 
 from partita.demo import DemoOptions, run_demo
 from partita.errors import InputError
-from partita.leader.exactness import Difference
+from partita.exactness.compare import Difference
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from partita.execution.adapt import (
     AdaptOptions,
     Answered,
-    Belief,
+    Conditions,
     Decision,
     Event,
     Failed,
@@ -34,7 +34,7 @@ class Bench:
     """A policy with a clock that ticks twice a second."""
 
     def __init__(self, options: AdaptOptions = OPTIONS) -> None:
-        self.policy = Policy(Belief({LINK: 100.0}, {"a": 1.0}), "first", options, epoch=1)
+        self.policy = Policy(Conditions({LINK: 100.0}, {"a": 1.0}), "first", options, epoch=1)
         self.now_s = 0.0
 
     def tell(self, event: Event) -> list[Decision]:
@@ -208,7 +208,7 @@ def test_drifts_during_a_search_wait_for_its_end() -> None:
 def test_silent_links_are_probed_one_at_a_time() -> None:
     """A link without traffic is measured now and then, and a recovery is noticed by two probes."""
     options = AdaptOptions(probe_s=4.0, hold_s=1.0)
-    policy = Policy(Belief({LINK: 100.0, ("b", "a"): 100.0}), "first", options)
+    policy = Policy(Conditions({LINK: 100.0, ("b", "a"): 100.0}), "first", options)
     seen: list[Decision] = []
     for tick in range(60):
         for decision in policy.handle(tick / 2, Measured()):
@@ -225,7 +225,7 @@ def test_a_search_waits_for_the_links_that_were_not_measured_since() -> None:
     """What slowed one link may have slowed others: the belief holds what probes find there."""
     other = ("b", "a")
     options = AdaptOptions(probe_s=1000.0, hold_s=2.0, window_s=1.0)
-    policy = Policy(Belief({LINK: 100.0, other: 100.0}), "first", options)
+    policy = Policy(Conditions({LINK: 100.0, other: 100.0}), "first", options)
     seen: list[Decision] = []
     for tick in range(40):
         rate = 100.0 if tick < 10 else 20.0

@@ -13,10 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 from partita.cluster import Cluster
 from partita.compile import check_plan, compile_plan
 from partita.errors import ModelError
+from partita.exactness.compare import check_exactness
+from partita.exactness.uniform import UniformOptions, plan_uniform
 from partita.graph import load_graph
 from partita.graph.splits import row_axes
-from partita.leader.exactness import check_exactness
-from partita.planners.uniform import UniformOptions, plan_uniform
 
 F = TensorProto.FLOAT
 

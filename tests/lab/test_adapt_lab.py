@@ -14,7 +14,7 @@ from tests.planners.fakes import make_chain
 import partita as pt
 from partita.api import Access
 from partita.cluster import Cluster, Device, Link
-from partita.leader.exactness import compare_answers, tolerance_of
+from partita.exactness.compare import compare_answers, tolerance_of
 from partita.profile import MeasureOptions
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from partita.cli.inputs import draw_inputs
 from partita.compile import Compiled, check_plan, compile_plan
+from partita.exactness.compare import Difference, check_exactness, tolerance_of
 from partita.graph import Graph, load_graph
 from partita.graph.rules import partial, window
-from partita.leader.exactness import Difference, check_exactness, tolerance_of
 from partita.plan import Plan, dump_plan, load_plan
 from partita.program.check import check_program
 from tests.laws.graphs import draw_model

@@ -14,16 +14,9 @@ from partita.compile.check import check_plan
 from partita.errors import InfeasibleError
 from partita.graph import Graph
 from partita.plan import dump_plan
-from partita.planners import (
-    Evaluator,
-    PlanOptions,
-    Result,
-    best,
-    find_plan,
-    get_planner,
-    planner_names,
-)
-from partita.planners.draft import DraftStage
+from partita.planners import Evaluator, PlanOptions, Result, find_plan, get_planner, planner_names
+from partita.planners.drafts.draft import DraftStage
+from partita.planners.search import best
 from partita.simulation import simulate
 from tests.planners.fakes import (
     FakeCost,

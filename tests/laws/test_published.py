@@ -11,8 +11,8 @@ from partita.cli.inputs import draw_inputs
 from partita.cluster import Cluster, Device, Link
 from partita.compile import check_plan, compile_plan
 from partita.errors import InfeasibleError
+from partita.exactness.compare import check_exactness, tolerance_of
 from partita.graph import Graph, load_graph
-from partita.leader.exactness import check_exactness, tolerance_of
 from partita.planners import PlanOptions, find_plan
 from tests.laws.graphs import draw_model
 from tests.laws.test_exactness import LAW, RANDOM

@@ -16,10 +16,10 @@ from tests.program_builder import ProgramBuilder
 from tests.worker.tiny import Tiny, equip, random_inputs, weight_of
 
 from partita.cluster import Device, Link
-from partita.execution import AdaptOptions, Belief
+from partita.execution import AdaptOptions, Conditions
 from partita.execution.adapt import Proposed
 from partita.lab import MemoryLab, memory_lab
-from partita.leader import DeployOptions, Expected, Session, adapt, deploy
+from partita.leader import DeployOptions, Expected, Session, deploy, replan_controller
 from partita.worker import control
 
 OPTIONS = AdaptOptions(
@@ -47,11 +47,11 @@ class Plans:
 
     def __init__(self, *proposals: tuple[str, float]) -> None:
         self.key = "d1"
-        self.belief = Belief({("d0", "d1"): FAST}, {})
+        self.belief = Conditions({("d0", "d1"): FAST}, {})
         self.proposals = list(proposals)
-        self.asked: list[Belief] = []
+        self.asked: list[Conditions] = []
 
-    def propose(self, belief: Belief) -> Proposed:
+    def propose(self, belief: Conditions) -> Proposed:
         """Return the next proposal, the last one again and again."""
         self.belief = belief
         self.asked.append(belief)
@@ -81,7 +81,7 @@ def stack() -> Iterator[ExitStack]:
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the leader look often, and no collection of the test process's garbage on the way."""
-    monkeypatch.setattr(adapt, "LOOK_S", 0.005)
+    monkeypatch.setattr(replan_controller, "LOOK_S", 0.005)
     idle = SimpleNamespace(collect=lambda: 0, freeze=lambda: None, unfreeze=lambda: None)
     monkeypatch.setattr(control, "gc", idle)
 
@@ -232,7 +232,7 @@ def test_a_plan_with_a_missing_worker_is_not_taken(stack: ExitStack) -> None:
 def test_a_silent_link_is_probed_and_its_recovery_noticed(stack: ExitStack) -> None:
     """A link that the running plan does not use is measured by a message now and then."""
     plans = Plans(("d1", 1.0))
-    plans.belief = Belief({("d0", "d2"): 2e5}, {})
+    plans.belief = Conditions({("d0", "d2"): 2e5}, {})
     options = AdaptOptions(
         threshold=0.5, hold_s=0.02, window_s=0.02, pause_s=0.0, probe_s=0.05, trial=0
     )

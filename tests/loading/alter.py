@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from partita.loading.manifest import MANIFEST, Manifest, dump_manifest
+from partita.loading.bundle.manifest import MANIFEST, Manifest, dump_manifest
 
 Change = Callable[[dict[str, Any]], object]
 

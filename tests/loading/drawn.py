@@ -6,8 +6,8 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 
-from partita.loading.blocks import Block, BlockProfile
-from partita.loading.makespan import Problem
+from partita.loading.cut.blocks import Block, BlockProfile
+from partita.loading.cut.makespan import Problem
 
 
 def draw_problem(seed: int, size: int | None = None) -> Problem:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from partita.loading.aside import Aside
+from partita.loading.serve.detached_thread import Aside
 
 MOST_S = 10.0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from benchmarks.loading import LADDER, SINGLE, WAYS, Found, list_rows
 
-from partita.loading.trials import Trial
+from partita.reproduce.loading.bench.trials import LoadTrial
 
 
-def _trial(answered_s: float, *, steady_s: float = 0.1, peak_bytes: float = 1e9) -> Trial:
-    return Trial(0.2, answered_s / 2, answered_s, steady_s, peak_bytes, (0.1, 0.3))
+def _trial(answered_s: float, *, steady_s: float = 0.1, peak_bytes: float = 1e9) -> LoadTrial:
+    return LoadTrial(0.2, answered_s / 2, answered_s, steady_s, peak_bytes, (0.1, 0.3))
 
 
 def _found(slower: float = 1.0, **told: float) -> Found:

@@ -18,7 +18,7 @@ from partita.loading import (
     save_blocks,
     write_bundle,
 )
-from partita.loading.blocks import choose_borders
+from partita.loading.cut.blocks import choose_borders
 from partita.zoo import build_model
 from tests.cost.fakes import conv_graph, skip_graph
 from tests.loading.drawn import make_profile

@@ -93,8 +93,8 @@ def test_a_child_computes_while_a_later_one_loads(
     """The first child has answered before the last one may be loaded."""
     import threading
 
-    from partita.loading.runner import Runner
-    from partita.loading.session import BundleSession
+    from partita.loading.serve.runner import Runner
+    from partita.loading.serve.session import BundleSession
 
     graph = conv_graph()
     folder = split(graph, tmp_path / "b", (1, 2, 3))
@@ -347,7 +347,7 @@ def test_a_failed_write_leaves_the_old_bundle(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """On a full disk the bundle that was there is as it was, and nothing half-written is left."""
-    import partita.loading.split as split_module
+    import partita.loading.write.write_bundle as split_module
 
     graph = conv_graph()
     folder = split(graph, tmp_path / "b", (1, 3))

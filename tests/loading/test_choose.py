@@ -13,12 +13,12 @@ from partita.graph import load_graph
 from partita.loading import (
     LearnOptions,
     Problem,
-    Tryout,
+    TrialLoads,
     choose_division,
     learn_division,
     measure_blocks,
 )
-from partita.loading.qlearning import Agent
+from partita.loading.cut.qlearning import Agent
 from partita.zoo import build_model
 from tests.loading.drawn import draw_problem, make_profile
 
@@ -203,7 +203,7 @@ def test_trying_loads_real_children() -> None:
     graph = load_graph(build_model("mobilenet_v1", size=32))
     profile = measure_blocks(graph, most_blocks=4, repeats=1)
     told: list[str] = []
-    with Tryout(
+    with TrialLoads(
         graph, profile, loaders=1, repeats=1, progress=lambda done, total, name: told.append(name)
     ) as tryout:
         assert 0 < tryout.load_s(0, 1) < 5
@@ -237,11 +237,11 @@ def test_a_tryout_of_something_else() -> None:
     other = load_graph(build_model("mobilenet_v1", size=32))
     profile = measure_blocks(graph, most_blocks=2, repeats=1)
     with pytest.raises(BundleError, match="is of model"):
-        Tryout(other, profile, loaders=1)
+        TrialLoads(other, profile, loaders=1)
     for wrong in ({"loaders": 0}, {"loaders": 1, "repeats": 0}):
         with pytest.raises(BundleError, match="got 0; allowed: 1 to"):
-            Tryout(graph, profile, **wrong)
-    with Tryout(graph, profile, loaders=1) as tryout:
+            TrialLoads(graph, profile, **wrong)
+    with TrialLoads(graph, profile, loaders=1) as tryout:
         for wrong in ({"loaders": 2}, {"loaders": 1, "cold": True}):
             with pytest.raises(BundleError, match="both must be the same"):
                 choose_division(profile, tryout=tryout, **wrong)

@@ -12,7 +12,7 @@ import onnxruntime as ort
 import pytest
 
 from partita.errors import BundleError
-from partita.loading import ways
+from partita.reproduce.loading.bench import variants
 from partita.zoo import build_model
 
 torch = pytest.importorskip("torch")
@@ -24,12 +24,12 @@ def test_pixels_that_become_channels(tmp_path: Path) -> None:
 
     Two children hold a part of the weights each; read in turn, each has its seconds.
     """
-    from partita.loading.eager import load_network
+    from partita.reproduce.loading.bench.eager import load_network
 
     model = build_model("lowlight_resnet", size=32)
     feeds = {"input": np.random.default_rng(2).standard_normal((1, 3, 32, 32), np.float32)}
     (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, feeds)
-    ways.ship_torch(model, tmp_path, 1, ("pack", "block9"))
+    variants.ship_torch(model, tmp_path, 1, ("pack", "block9"))
     loads: dict[str, Callable[[Path], Any]] = {
         "whole": load_network,
         "mapped": lambda home: load_network(home, mmap=True),
@@ -49,4 +49,4 @@ def test_pixels_that_become_channels(tmp_path: Path) -> None:
 def test_an_operator_without_a_module_is_named(tmp_path: Path) -> None:
     """Nothing is written of a model that PyTorch's modules here cannot express."""
     with pytest.raises(BundleError, match="has no module here"):
-        ways.ship_torch(build_model("mobilenet_v2", size=32), tmp_path, 1)
+        variants.ship_torch(build_model("mobilenet_v2", size=32), tmp_path, 1)

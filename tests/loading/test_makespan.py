@@ -9,7 +9,7 @@ import pytest
 
 from partita.errors import BundleError
 from partita.loading import Problem, simulate_loading
-from partita.loading.makespan import simulate_children
+from partita.loading.cut.makespan import simulate_children
 from tests.loading.drawn import all_divisions, draw_problem, make_profile, simulate_slowly
 
 

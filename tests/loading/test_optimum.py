@@ -9,8 +9,8 @@ import pytest
 
 from partita.errors import BundleError
 from partita.loading import Problem, balance_loads, find_balanced, find_optimum
-from partita.loading.optimum import bound_makespans
-from partita.loading.qlearning import LearnOptions, learn_division
+from partita.loading.cut.branch_and_bound import bound_makespans
+from partita.loading.cut.qlearning import LearnOptions, learn_division
 from tests.loading.drawn import all_divisions, draw_problem
 
 

@@ -14,8 +14,8 @@ from partita.loading import (
     learn_division,
     simulate_loading,
 )
-from partita.loading.makespan import simulate_children
-from partita.loading.qlearning import Agent
+from partita.loading.cut.makespan import simulate_children
+from partita.loading.cut.qlearning import Agent
 from tests.loading.drawn import make_profile
 
 #: Seconds to load ten blocks, and the slowest child's of the most even division into 2 to 5.

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from partita.errors import BundleError
-from partita.loading import Division, load_bundle, place, write_bundle
-from partita.loading.place import open_aside
+from partita.loading import Division, load_bundle, write_bundle
+from partita.loading.write import atomic_folder
+from partita.loading.write.atomic_folder import open_aside
 from tests.cost.fakes import conv_graph
 
 
@@ -73,7 +74,7 @@ def test_an_interruption_leaves_a_bundle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
     """Ctrl-C between taking the old one away and putting the new one there."""
-    monkeypatch.setattr(place, "_exchange", lambda *_: False)  # as where the system cannot
+    monkeypatch.setattr(atomic_folder, "_exchange", lambda *_: False)  # as where the system cannot
     split(tmp_path / "b", 3)
     before, rename, calls = content(tmp_path / "b"), Path.rename, []
 
@@ -112,7 +113,7 @@ def test_what_a_process_of_this_number_left_is_removed(tmp_path: Path) -> None:
     for aside in (left, held):
         aside.mkdir()
         os.utime(aside, (0, 0))
-    with place._lock(held):
+    with atomic_folder._lock(held):
         split(tmp_path / "b", 3)
     assert sorted(path.name for path in tmp_path.iterdir()) == [held.name, "b"]
 

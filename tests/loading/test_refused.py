@@ -11,7 +11,7 @@ import pytest
 
 from partita.errors import BundleError
 from partita.loading import Division, load_bundle, write_bundle
-from partita.loading.manifest import Manifest, dump_manifest
+from partita.loading.bundle.manifest import Manifest, dump_manifest
 from tests.cost.fakes import conv_graph
 from tests.loading.test_bundle import split
 

@@ -18,8 +18,8 @@ from partita.errors import BundleError, RunError
 from partita.execution import Machine
 from partita.graph import load_graph
 from partita.loading import Division, balanced_ends, load_bundle, load_frozen, write_bundle
-from partita.loading.runner import Runner
-from partita.loading.session import BundleSession
+from partita.loading.serve.runner import Runner
+from partita.loading.serve.session import BundleSession
 from partita.zoo import build_model
 from tests.cost.fakes import conv_graph
 from tests.loading.test_bundle import ask, run_whole
@@ -111,7 +111,7 @@ _INTERRUPTED = """
 import os, signal, sys, threading
 import numpy as np
 from partita.loading import load_bundle
-from partita.loading.session import BundleSession
+from partita.loading.serve.session import BundleSession
 
 gate, opened = threading.Event(), BundleSession._open
 
@@ -361,15 +361,14 @@ def test_requests_from_many_threads(folder: Path) -> None:
 
 def test_a_bundle_needs_few_modules() -> None:
     """What answers first does not wait for what workers and planners need."""
-    code = (
-        "import sys, partita.loading.session; print(*(m for m in sys.modules if 'partita.' in m))"
-    )
+    code = "import sys, partita.loading.serve.session as _; "
+    code += "print(*(m for m in sys.modules if 'partita.' in m))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     packages = {name.split(".")[1] for name in done.stdout.split()}
     modules = set(done.stdout.split())
-    assert packages <= {"errors", "execution", "engine", "files", "lazy", "loading"} | {
+    assert packages <= {"errors", "execution", "engine", "files", "lazy", "loading", "version"} | {
         "program",
         "regions",
     }
     assert not modules & {"partita.execution.adapt", "partita.execution.report"}
-    assert not modules & {"partita.engine.ort", "partita.loading.split"}
+    assert not modules & {"partita.engine.ort", "partita.loading.write.write_bundle"}

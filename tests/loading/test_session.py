@@ -16,9 +16,9 @@ import pytest
 from partita.errors import BundleError, InputError, RunError
 from partita.graph import load_graph
 from partita.loading import load_bundle
-from partita.loading.ahead import ReadAhead
-from partita.loading.pages import forget, settle
-from partita.loading.session import BundleSession
+from partita.loading.cut.page_cache import forget, settle
+from partita.loading.serve.read_ahead import ReadAhead
+from partita.loading.serve.session import BundleSession
 from partita.zoo import build_model
 from tests.cost.fakes import conv_graph
 from tests.loading.test_bundle import ask, split
@@ -104,7 +104,7 @@ def test_reading_ahead_without_a_thread(tmp_path: Path, monkeypatch: pytest.Monk
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(_thread, "start_new_thread", refuse)
-    monkeypatch.setattr("partita.loading.ahead._is_cached", lambda *_: False)
+    monkeypatch.setattr("partita.loading.serve.read_ahead._is_cached", lambda *_: False)
     before = os.listdir("/proc/self/fd")
     ReadAhead([(path, 4 << 20)]).close()
     assert os.listdir("/proc/self/fd") == before

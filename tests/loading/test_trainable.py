@@ -17,7 +17,7 @@ from partita.errors import BundleError
 from partita.loading.personal.module import TrainableChild
 from partita.loading.personal.operators import OPERATORS
 from partita.loading.personal.optimisers import Adam, Sgd
-from partita.loading.personal.plain import PlainChild
+from partita.loading.write.trainable_source import PlainChild
 
 THIRDS = np.array([0.3, 0.6, 1.2], np.float32)
 #: Per operator: attributes, shapes of inputs (a list: a constant), as nodes of one sample have.

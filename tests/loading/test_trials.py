@@ -12,11 +12,11 @@ import onnxruntime as ort
 import pytest
 
 from partita.errors import BundleError, RunError
-from partita.loading import trial, ways
-from partita.loading.chain import Chain
-from partita.loading.pages import forget, read_once_s, settle
-from partita.loading.trials import Trial, middle, run_trial, run_trials
-from partita.loading.ways import Shipped
+from partita.loading.cut.page_cache import forget, read_once_s, settle
+from partita.reproduce.loading.bench import trial, variants
+from partita.reproduce.loading.bench.chain import Chain
+from partita.reproduce.loading.bench.trials import LoadTrial, middle, run_trial, run_trials
+from partita.reproduce.loading.bench.variants import ModelVariant
 from partita.zoo import build_model
 
 MODEL = build_model("mobilenet_v1", size=32)
@@ -30,14 +30,14 @@ def answer_whole() -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Shipped]:
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelVariant]:
     """Return the model in every way, PyTorch's where it is installed."""
     folder = tmp_path_factory.mktemp("ways")
-    found = [one for write in ways.WRITERS.values() for one in write(MODEL, folder, 1)]
-    found += ways.ship_bundle(MODEL, folder, 1, (10, 30), loaders=2)
-    found += ways.ship_children(MODEL, folder, 1, STARTS)
+    found = [one for write in variants.WRITERS.values() for one in write(MODEL, folder, 1)]
+    found += variants.ship_bundle(MODEL, folder, 1, (10, 30), loaders=2)
+    found += variants.ship_children(MODEL, folder, 1, STARTS)
     if ways_of_torch():
-        found += ways.ship_torch(MODEL, folder, 1, STARTS)
+        found += variants.ship_torch(MODEL, folder, 1, STARTS)
     for one in found:
         settle(one.files)
     return {one.way: one for one in found}
@@ -61,7 +61,7 @@ WAYS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
-def test_each_way_answers_as_the_whole(shipped: dict[str, Shipped], way: str) -> None:
+def test_each_way_answers_as_the_whole(shipped: dict[str, ModelVariant], way: str) -> None:
     """A trial compares the answers itself, and its times follow each other."""
     found = run_trial(shipped[way], FEEDS, answer_whole(), runs=1, cold=way == "bundle")
     assert 0 < found.start_s < found.from_start_s
@@ -73,7 +73,7 @@ def test_each_way_answers_as_the_whole(shipped: dict[str, Shipped], way: str) ->
 
 
 @pytest.mark.slow
-def test_ways_take_turns(shipped: dict[str, Shipped]) -> None:
+def test_ways_take_turns(shipped: dict[str, ModelVariant]) -> None:
     """All have one trial in each round, in an order that changes from one to the next."""
     told: list[str] = []
     chosen = {way: shipped[way] for way in ("plain", "optimised")}
@@ -85,7 +85,7 @@ def test_ways_take_turns(shipped: dict[str, Shipped]) -> None:
 
 
 @pytest.mark.slow
-def test_a_failing_trial_is_named(shipped: dict[str, Shipped]) -> None:
+def test_a_failing_trial_is_named(shipped: dict[str, ModelVariant]) -> None:
     """What the process said last is part of the message."""
     missing = replace(shipped["plain"], path=Path("none.onnx"))
     with pytest.raises(
@@ -95,14 +95,14 @@ def test_a_failing_trial_is_named(shipped: dict[str, Shipped]) -> None:
 
 
 @pytest.mark.slow
-def test_another_answer_is_refused(shipped: dict[str, Shipped]) -> None:
+def test_another_answer_is_refused(shipped: dict[str, ModelVariant]) -> None:
     """An answer that is a little off is an error."""
     (answer,) = answer_whole()
     with pytest.raises(RunError, match="answers otherwise than the whole model"):
         run_trial(shipped["plain"], FEEDS, [answer * 1.001], runs=1)
 
 
-def test_a_trial_in_this_process(shipped: dict[str, Shipped], tmp_path: Path) -> None:
+def test_a_trial_in_this_process(shipped: dict[str, ModelVariant], tmp_path: Path) -> None:
     """What a trial does needs no process of its own to be tried."""
     given, answer = tmp_path / "feeds.npz", tmp_path / "answer.npz"
     np.savez(given, allow_pickle=False, **FEEDS)
@@ -111,16 +111,16 @@ def test_a_trial_in_this_process(shipped: dict[str, Shipped], tmp_path: Path) ->
         order
         | {"feeds": str(given), "answer": str(answer), "runs": 1, "later_s": 0.0, "began_s": 0.0}
     )
-    assert set(found) == set(Trial.__struct_fields__)
+    assert set(found) == set(LoadTrial.__struct_fields__)
     with np.load(answer) as file:
         np.testing.assert_allclose(file["arr_0"], answer_whole()[0], rtol=1e-4, atol=1e-5)
 
 
 def test_middle_is_the_median() -> None:
     """Each figure has its own."""
-    trials = [Trial(1, 2, 3, 4, 5), Trial(3, 1, 2, 9, 9), Trial(2, 3, 1, 5, 6)]
-    assert middle(trials) == Trial(2, 2, 2, 5, 6)
-    halves = [Trial(1, 1, 1, 1, 1, (2, 6)), Trial(1, 1, 1, 1, 1, (4, 2))]
+    trials = [LoadTrial(1, 2, 3, 4, 5), LoadTrial(3, 1, 2, 9, 9), LoadTrial(2, 3, 1, 5, 6)]
+    assert middle(trials) == LoadTrial(2, 2, 2, 5, 6)
+    halves = [LoadTrial(1, 1, 1, 1, 1, (2, 6)), LoadTrial(1, 1, 1, 1, 1, (4, 2))]
     assert middle(halves).parts_s == (3, 4)
     assert middle(halves).speedup_bound == 7 / 4
 
@@ -148,6 +148,6 @@ def test_files_are_read_and_forgotten(tmp_path: Path) -> None:
 
 def test_unknown_layers_are_refused() -> None:
     """Children begin with layers that there are; a name counts up to a full stop."""
-    assert ways.find_starts(MODEL, ["stem", "block1", "block2"]) == [0, 3, 9]
+    assert variants.find_starts(MODEL, ["stem", "block1", "block2"]) == [0, 3, 9]
     with pytest.raises(BundleError, match="no layer 'block14'"):
-        ways.find_starts(MODEL, ["block14"])
+        variants.find_starts(MODEL, ["block14"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from partita.planners import Draft, DraftStage, Evaluator
-from partita.planners.draft import channel_axis, share_cuts
+from partita.planners.drafts.draft import channel_axis, share_cuts
 
 
 def draw_draft(evaluator: Evaluator, rng: random.Random, *, longest: int) -> Draft:

@@ -10,7 +10,7 @@ from partita.cluster import Cluster
 from partita.errors import InfeasibleError, PlanError
 from partita.graph import Graph
 from partita.planners import Evaluator, PlanOptions, find_plan
-from partita.planners.coedge import (
+from partita.planners.published.coedge import (
     EnergyGoal,
     find_beyond,
     find_least_share,
@@ -18,7 +18,7 @@ from partita.planners.coedge import (
     find_watts,
     list_halos,
 )
-from partita.planners.linear import LinearView, fit_view
+from partita.planners.published.linear_view import LinearView, fit_view
 from tests.planners.fakes import FakeCost, conv, make_cost, make_graph
 
 

@@ -8,8 +8,8 @@ import pytest
 from onnx import helper
 
 from partita.planners import Evaluator, PlanOptions
-from partita.planners.fused import MOST_PLACES, FusedBlocks
-from partita.planners.linear import LinearView, fit_view
+from partita.planners.published.fused_blocks import MOST_PLACES, FusedBlocks
+from partita.planners.published.linear_view import LinearView, fit_view
 from tests.planners.fakes import conv, make_chain, make_cost, make_gated, make_graph
 
 SHARES = (1.0, 3.0)

@@ -11,7 +11,7 @@ from partita.cluster import Cluster, Device, Link
 from partita.errors import InfeasibleError
 from partita.graph import Graph
 from partita.planners import Evaluator, PlanOptions, find_plan, get_planner, planner_names
-from partita.planners.linear import divide_layers, fit_view, largest_share
+from partita.planners.published.linear_view import divide_layers, fit_view, largest_share
 from tests.planners.fakes import FakeCost, conv, make_chain, make_cost, make_graph, make_residual
 
 PUBLISHED = tuple(name for name in planner_names() if get_planner(name).cost == "published")

@@ -5,23 +5,13 @@ from __future__ import annotations
 import pytest
 
 from partita.cluster import Cluster, Link
-from partita.planners import (
-    Draft,
-    Evaluator,
-    PlanOptions,
-    aofl,
-    coedge,
-    deeperthings,
-    deepthings,
-    mednn,
-    modnn,
-    offload,
-)
-from partita.planners.best import ALWAYS
-from partita.planners.fused import FusedBlocks
-from partita.planners.linear import LinearView, fit_view
-from partita.planners.mednn import deal_rows
-from partita.planners.moves import widths_of
+from partita.planners import Draft, Evaluator, PlanOptions
+from partita.planners.published import aofl, coedge, deeperthings, deepthings, mednn, modnn, offload
+from partita.planners.published.fused_blocks import FusedBlocks
+from partita.planners.published.linear_view import LinearView, fit_view
+from partita.planners.published.mednn import deal_rows
+from partita.planners.search.best import ALWAYS
+from partita.planners.search.moves import widths_of
 from tests.planners.fakes import FakeCost, conv, make_chain, make_cost, make_graph
 
 

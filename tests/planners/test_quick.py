@@ -11,8 +11,8 @@ from partita.cost import CostModel, CostOptions
 from partita.errors import PlanError
 from partita.graph import Graph, load_graph
 from partita.planners import Evaluator, PlanOptions
-from partita.planners.base import Costs
-from partita.planners.quick import QuickPricer
+from partita.planners.pricing.costs import Costs
+from partita.planners.pricing.incremental import IncrementalPricer
 from partita.zoo import build_model
 from tests.planners.drafts import draw_draft
 from tests.planners.fakes import make_chain, make_cost, make_gated, make_residual, unlinked
@@ -84,13 +84,13 @@ def test_drafts_that_break_a_rule_are_refused() -> None:
 def test_overtaking_steps_are_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some random drafts let steps overtake each other, and those too are priced right."""
     replayed = []
-    replay = QuickPricer._replay
+    replay = IncrementalPricer._replay
 
-    def count(self: QuickPricer, blocks: list[object]) -> object:
+    def count(self: IncrementalPricer, blocks: list[object]) -> object:
         replayed.append(1)
         return replay(self, blocks)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(QuickPricer, "_replay", count)
+    monkeypatch.setattr(IncrementalPricer, "_replay", count)
     cost = make_cost(make_chain(6, seed=4), 1e7, 3e7, 2e7, 5e7, bandwidth=1e6)
     _compare(cost, PlanOptions(), seed=2, count=40, longest=2)
     assert replayed

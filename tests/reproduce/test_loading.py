@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from partita.errors import InputError
-from partita.loading.trials import Trial
 from partita.reproduce import Bench, Study, find_figures
 from partita.reproduce.loading import engine, parts, pytorch
+from partita.reproduce.loading.bench.trials import LoadTrial
 from partita.reproduce.loading.published import TABLE_1, TABLE_2, TABLE_3, chosen_models
 from partita.reproduce.loading.setting import bound_by, weight_bytes
 from partita.zoo import build_model
 
-SLOW = Trial(1.0, 0.8, 1.0, 0.2, 1e8)
-HALF = Trial(1.0, 0.5, 0.5, 0.2, 1e8)
-PARTS = Trial(1.0, 0.9, 0.9, 0.2, 1e8, (0.1, 0.1, 0.2))
-BUNDLE = Trial(0.2, 0.1, 0.2, 0.2, 1e8)
+SLOW = LoadTrial(1.0, 0.8, 1.0, 0.2, 1e8)
+HALF = LoadTrial(1.0, 0.5, 0.5, 0.2, 1e8)
+PARTS = LoadTrial(1.0, 0.9, 0.9, 0.2, 1e8, (0.1, 0.1, 0.2))
+BUNDLE = LoadTrial(0.2, 0.1, 0.2, 0.2, 1e8)
 #: A possible gain of two, and a bundle that gains five.
 ENGINE = {"plain": SLOW, "children": HALF, "children_in_turn": PARTS} | {
     "optimised": SLOW,

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from tests.planners.fakes import make_chain
 
+from partita.adapting.replanner import make_method, take_every_plan
 from partita.cluster import Cluster, Device, Link
 from partita.cost import CostModel, update_cost
 from partita.errors import PlanError
-from partita.execution import AdaptOptions, Belief
+from partita.execution import AdaptOptions, Conditions
 from partita.plan import Plan
 from partita.planners import PlanOptions, find_plan
-from partita.planners.replan import make_method, take_every_plan
 from partita.simulation import Method, Searched, plan_key, simulate, simulate_adaptive
-from partita.simulation.world import Course, World
+from partita.simulation.environment import Environment, StepFunction
 
 FAST, SLOW = 50e6, 1e5
 OPTIONS = AdaptOptions(hold_s=1.0, window_s=1.0, pause_s=1.0, trial=4, probe_s=2.0)
@@ -62,7 +62,7 @@ def test_constant_links_give_what_the_simulation_gives() -> None:
 def test_requests_across_a_change_of_rate_are_simulated_exactly() -> None:
     """A request that is under way when the rate changes takes what the traces say, to the end."""
     cost = make_cost((0.0001, SLOW), (5.0, FAST))
-    world = World(cost)
+    world = Environment(cost)
     priced = world.price(plan_on(cost, "box"))
     layout = cost.layout(priced.plan)
     (expected_s,) = simulate(layout.program, cost.price(layout)).latencies_s
@@ -137,7 +137,7 @@ def test_without_memory_for_two_plans_requests_wait_for_the_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A switch that cannot be prepared beside the running plan costs the next request its time."""
-    monkeypatch.setattr(World, "load_s", lambda self, priced: 3.0)
+    monkeypatch.setattr(Environment, "load_s", lambda self, priced: 3.0)
     slowest = []
     for memory in (10**9, 1_400_000):
         cost = make_cost((5.0, SLOW), memory=memory)
@@ -168,8 +168,8 @@ def test_a_steered_method_changes_its_plan_with_every_request() -> None:
     run = simulate_adaptive(cost, found, duration_s=10.0, interval_s=0.5)
     assert seen[0] == FAST
     assert seen[-1] == SLOW
-    assert run.latencies_s[-1] == pytest.approx(World(cost).latency_s(
-        World(cost).price(plan_on(cost, "cam")), 9.0
+    assert run.latencies_s[-1] == pytest.approx(Environment(cost).latency_s(
+        Environment(cost).price(plan_on(cost, "cam")), 9.0
     ))  # fmt: skip
 
 
@@ -199,7 +199,7 @@ def test_equal_runs_give_equal_results() -> None:
 def test_an_updated_cost_model_differs_in_rates_and_speeds_only() -> None:
     """What was measured replaces rates and traces, and multiplies what devices take."""
     cost = make_cost((5.0, SLOW))
-    new = update_cost(cost, Belief({("cam", "box"): 1000.0}, {"box": 2.0}))
+    new = update_cost(cost, Conditions({("cam", "box"): 1000.0}, {"box": 2.0}))
     assert new.transfer_s("cam", "box", 1000) == pytest.approx(1.0001)
     assert new.links["cam", "box"].trace == ()
     assert new.links["box", "cam"] == cost.links["box", "cam"]
@@ -210,9 +210,9 @@ def test_an_updated_cost_model_differs_in_rates_and_speeds_only() -> None:
 
 def test_a_course_has_exact_means() -> None:
     """The mean over an interval counts each value by its time, before the first change too."""
-    course = Course(1.0, [(2.0, 3.0), (4.0, 5.0)])
+    course = StepFunction(1.0, [(2.0, 3.0), (4.0, 5.0)])
     assert course.mean(0.0, 6.0) == pytest.approx(3.0)
     assert course.mean(3.0, 3.0) == 3.0
     assert course.mean(0.0, 1.0) == 1.0
     assert course.between(1.0, 4.0) == [(1.0, 3.0)]
-    assert Course(7.0).mean(2.0, 9.0) == pytest.approx(7.0)
+    assert StepFunction(7.0).mean(2.0, 9.0) == pytest.approx(7.0)

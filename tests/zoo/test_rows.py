@@ -7,10 +7,10 @@ import pytest
 
 from partita.cluster import Cluster
 from partita.compile import compile_plan
+from partita.exactness.compare import TOLERANCE, check_exactness
+from partita.exactness.uniform import UniformOptions, plan_uniform
 from partita.graph import load_graph
 from partita.graph.splits import row_axes
-from partita.leader.exactness import TOLERANCE, check_exactness
-from partita.planners.uniform import UniformOptions, plan_uniform
 from partita.zoo import build_model
 
 SHARES = (1.0, 3.0, 2.0)

@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from partita import __version__
 from partita.cli import (
     INTERRUPTED,
     check,
@@ -34,6 +33,7 @@ from partita.cli import (
 )
 from partita.cli.output import report_error, say
 from partita.errors import InputError, PartitaError, RunError
+from partita.version import VERSION
 
 app = typer.Typer(
     name="partita",
@@ -64,7 +64,7 @@ for module in (
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"partita {__version__}")
+        typer.echo(f"partita {VERSION}")
         raise typer.Exit
 
 

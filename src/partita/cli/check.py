@@ -59,7 +59,7 @@ def check_cases(loaded: Any, feeds: Any) -> Any:
     """Return the reply for some inputs."""
     from partita.cli.output import Reply, progress_bar
     from partita.compile import compile_plan
-    from partita.leader.exactness import (
+    from partita.exactness.compare import (
         check_exactness,
         compare_with_file,
         is_lossy,

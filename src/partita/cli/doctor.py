@@ -82,12 +82,12 @@ def examine_machine() -> dict[str, Any]:
     import onnxruntime
     import psutil
 
-    from partita import __version__
     from partita.units import format_bytes
+    from partita.version import VERSION
 
     missing = [name for name in _PLAN if find_spec(name) is None]
     facts: dict[str, Any] = {
-        "partita": __version__,
+        "partita": VERSION,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count() or 1,
@@ -111,7 +111,7 @@ def ask_workers(path: Path, access: Any) -> list[dict[str, Any]]:
 
     from partita.api import open_endpoint
     from partita.cluster import load_cluster
-    from partita.leader.crew import Crew
+    from partita.leader.worker_group import WorkerGroup
 
     cluster = load_cluster(path)
     if not any(device.address for device in cluster.devices):
@@ -121,7 +121,7 @@ def ask_workers(path: Path, access: Any) -> list[dict[str, Any]]:
         while set(cluster.names) - endpoint.peers() and time.monotonic() < deadline_s:
             time.sleep(0.05)
         there = [name for name in cluster.names if name in endpoint.peers()]
-        infos = Crew(endpoint, there).greet() if there else {}
+        infos = WorkerGroup(endpoint, there).greet() if there else {}
     return [
         {"name": name, "state": "ready", "providers": list(infos[name].providers)}
         if name in infos

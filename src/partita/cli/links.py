@@ -48,9 +48,9 @@ def wait_for(endpoint: Any, names: tuple[str, ...], timeout_s: float = 10.0) -> 
     Raises:
         RunError: One is missing; the message names it.
     """
-    from partita.leader.crew import Crew
+    from partita.leader.worker_group import WorkerGroup
 
-    Crew(endpoint, list(names)).wait(timeout_s)
+    WorkerGroup(endpoint, list(names)).wait(timeout_s)
 
 
 def describe_link(source: str, target: str, samples: Any) -> dict[str, Any]:

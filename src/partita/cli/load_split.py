@@ -132,8 +132,8 @@ def divide_for_devices(
     """
     from partita.errors import BundleError
     from partita.loading import Division, choose_division, load_blocks
-    from partita.loading.blocks import first_trainable
-    from partita.loading.manifest import engine_name, processor_signature
+    from partita.loading.bundle.manifest import engine_name, processor_signature
+    from partita.loading.write.trainable_layers import first_trainable
 
     here = processor_signature()
     border = first_trainable(graph, trainable)
@@ -189,7 +189,7 @@ def parse_ends(text: str) -> tuple[int, ...]:
 def choose_ends(graph: Any, wishes: dict[str, Any], threads: int, trainable: Any) -> Any:
     """Measure the model's blocks on this machine and return where to cut it."""
     from partita.cli.output import progress_bar
-    from partita.loading import Tryout, check_method, choose_division, measure_blocks
+    from partita.loading import TrialLoads, check_method, choose_division, measure_blocks
 
     check_method(wishes["method"])
     with progress_bar("measuring blocks") as advance:
@@ -197,7 +197,7 @@ def choose_ends(graph: Any, wishes: dict[str, Any], threads: int, trainable: Any
     told = {"loaders": wishes["loaders"], "cold": wishes["cold"]}
     with (
         progress_bar("trying children") as advance,
-        Tryout(graph, profile, **told, progress=advance) as tryout,
+        TrialLoads(graph, profile, **told, progress=advance) as tryout,
     ):
         return choose_division(profile, **wishes, tryout=tryout)
 
@@ -236,7 +236,7 @@ def add_choice(reply: Any, choice: Any) -> None:
 
 def describe_choice(choice: Any) -> str:
     """Return what was chosen and why, in a line."""
-    from partita.loading.choose import ABOUT_AS_SOON
+    from partita.loading.cut.choose import ABOUT_AS_SOON
 
     chosen = choice.chosen
     if chosen.measured_s is None:

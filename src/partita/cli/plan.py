@@ -194,7 +194,7 @@ def _add_error(reply: Any, planned: tuple[Any, Any, Any], options: Any) -> None:
     """Run the plan in this process and add what its lossy transfers do to the output."""
     from partita.cli.inputs import draw_inputs
     from partita.compile import compile_plan
-    from partita.leader.exactness import check_exactness
+    from partita.exactness.compare import check_exactness
 
     graph, plan, cluster = planned
     if options.compress is None and not plan.wires:

@@ -168,11 +168,11 @@ def open_session(
     loaded: Any, access: Any, cost: Any, change: Changing
 ) -> Iterator[tuple[Any, Any]]:
     """Deploy a plan; yield the session, and the cost model with the workers' fixed costs."""
+    from partita.adapting.replanner import Replanner
     from partita.api import open_endpoint
     from partita.cli.output import say
     from partita.compile import compile_plan
     from partita.leader import DeployOptions, deploy, refine_cost
-    from partita.planners.replan import Replanner
 
     compiled = compile_plan(loaded.graph, loaded.plan, loaded.cluster)
     plan = loaded.plan
@@ -192,7 +192,7 @@ def open_session(
 
 def _finder(plan: Any, change: Changing) -> Any:
     """Return who plans anew; on a loss alone there is no time for a long search."""
-    from partita.planners.replan import make_finder
+    from partita.adapting.replanner import make_finder
 
     if change.options is None:
         return make_finder(plan, budget_s=_LOSS_BUDGET_S)
@@ -261,7 +261,7 @@ class RunShown:
         )
 
     def _compare(self, feeds: Sequence[Any], answers: Sequence[Any]) -> Any:
-        from partita.leader.exactness import compare_answers, is_lossy_plan, tolerance_of
+        from partita.exactness.compare import compare_answers, is_lossy_plan, tolerance_of
         from partita.report import Checked
 
         worst = compare_answers(self.loaded.graph, feeds, answers)

@@ -146,10 +146,10 @@ def predict_adaptive(cost: Any, plan: Any, method: tuple[str, Any], times: Times
     Raises:
         InputError: The plan is for several requests at a time.
     """
+    from partita.adapting.replanner import make_method, make_options
     from partita.cli.adapting import describe_changes, list_notes, show_changes
     from partita.cli.output import Reply, progress_bar
     from partita.errors import InputError
-    from partita.planners.replan import make_method, make_options
     from partita.simulation import simulate_adaptive
 
     _check_times(times)

@@ -9,11 +9,11 @@ from dataclasses import replace
 from partita.cost.amount import Amounts
 from partita.cost.device import DeviceCost
 from partita.cost.model import CostModel
-from partita.execution import Belief
+from partita.execution import Conditions
 from partita.execution.durations import Pair
 
 
-def update_cost(cost: CostModel, belief: Belief) -> CostModel:
+def update_cost(cost: CostModel, belief: Conditions) -> CostModel:
     """Return a cost model with other constant rates and speeds; all else is shared with ``cost``.
 
     Args:

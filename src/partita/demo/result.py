@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from partita.demo.detector import Pixels
 from partita.demo.photo import DrawnPlate
 from partita.demo.reader import PlateRead
+from partita.exactness.compare import Difference
 from partita.execution import Report
-from partita.leader.exactness import Difference
 from partita.plan import Plan
 
 #: Largest difference that rounding in another order explains, relative to the largest magnitude.

@@ -13,11 +13,11 @@ from partita.demo.photo import draw_photo
 from partita.demo.reader import read_plates
 from partita.demo.result import DemoOptions, DemoResult, Trial
 from partita.demo.whole import Array, compare_outputs, run_whole
+from partita.exactness.compare import Difference
 from partita.fabric import Endpoint
 from partita.graph import load_graph
 from partita.lab import start_lab
 from partita.leader import DeployOptions, deploy, refine_cost
-from partita.leader.exactness import Difference
 from partita.plan import Plan
 from partita.planners import PlanOptions, find_plan
 from partita.profile import MeasureOptions, measure_profile

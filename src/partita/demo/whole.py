@@ -10,7 +10,7 @@ import onnxruntime
 from onnx import ModelProto
 
 from partita.errors import RunError
-from partita.leader.exactness import Difference, difference_of
+from partita.exactness.compare import Difference, difference_of
 
 Array = npt.NDArray[np.generic]
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from partita.engine.base import Array, Blob, Engine, Runner, make_inputs
 from partita.program import TensorSpec
-from partita.waiting import Clock, MonotonicClock, yield_to_others
+from partita.waiting import Clock, MonotonicClock, lower_priority
 
 #: Short fragments are timed until their runs took this long together, or this many runs.
 _CALIBRATION_S = 0.03
@@ -119,7 +119,7 @@ class SlowedRunner:
         if self.alone_s is None:
             calibrate([self])
         if self._slow_down.factor > 1:
-            yield_to_others()
+            lower_priority()
         start_s = self._slow_down.clock.now_s()
         outputs = self._inner.run(arrays)
         self._slow_down.finish(start_s, self.alone_s or 0.0)

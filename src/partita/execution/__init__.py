@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from partita.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from partita.execution.adapt import AdaptOptions, Belief, Change
+    from partita.execution.adapt import AdaptOptions, Change, Conditions
     from partita.execution.admission import Admission
     from partita.execution.clock import LinkClock, SharedMedium, Transfer
     from partita.execution.durations import Durations, LinkClocks, LinkSpec
@@ -38,7 +38,7 @@ _HOMES = {
     "AdaptOptions": "adapt",
     "Admission": "admission",
     "Arrived": "events",
-    "Belief": "adapt",
+    "Conditions": "adapt",
     "Change": "adapt",
     "Credited": "events",
     "Delivered": "events",
@@ -73,8 +73,8 @@ __all__ = [
     "AdaptOptions",
     "Admission",
     "Arrived",
-    "Belief",
     "Change",
+    "Conditions",
     "Credited",
     "Delivered",
     "DeviceUse",

@@ -37,7 +37,7 @@ class AdaptOptions:
 
 
 @dataclass(frozen=True)
-class Belief:
+class Conditions:
     """What a plan is priced with.
 
     Attributes:
@@ -51,7 +51,7 @@ class Belief:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured since the last time, as :class:`Belief` has it; absent means unknown."""
+    """What was measured since the last time, as in :class:`Conditions`; absent means unknown."""
 
     rates: Mapping[Pair, float] = field(default_factory=dict)
     slowness: Mapping[str, float] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Failed:
 class Replan:
     """Search for a plan on what is believed now."""
 
-    belief: Belief
+    belief: Conditions
     why: str
 
 

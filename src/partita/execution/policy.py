@@ -14,8 +14,8 @@ from statistics import median
 from partita.execution.adapt import (
     AdaptOptions,
     Answered,
-    Belief,
     Change,
+    Conditions,
     Decision,
     Event,
     Measured,
@@ -26,8 +26,8 @@ from partita.execution.adapt import (
     Switch,
     Switched,
 )
+from partita.execution.drift_detector import DriftDetector
 from partita.execution.durations import Pair
-from partita.execution.track import Track
 
 #: Answers that are remembered for a comparison.
 _ANSWERS = 256
@@ -52,14 +52,14 @@ class Policy:
     """
 
     def __init__(
-        self, belief: Belief, plan: str, options: AdaptOptions | None = None, *, epoch: int = 0
+        self, belief: Conditions, plan: str, options: AdaptOptions | None = None, *, epoch: int = 0
     ) -> None:
         self.options = options or AdaptOptions()
         self.changes: list[Change] = []
         self.plan = plan
         self._epoch = epoch
-        self._links = {pair: Track(rate) for pair, rate in belief.rates.items()}
-        self._devices = {name: Track(factor) for name, factor in belief.slowness.items()}
+        self._links = {pair: DriftDetector(rate) for pair, rate in belief.rates.items()}
+        self._devices = {name: DriftDetector(factor) for name, factor in belief.slowness.items()}
         self._state = "watching"
         self._quiet_until_s = -math.inf
         self._last_search_s = -math.inf
@@ -68,21 +68,21 @@ class Policy:
         self._drift_s = -math.inf
         self._old_plan = plan
         self._target = plan
-        self._barred: dict[str, Belief] = {}
+        self._barred: dict[str, Conditions] = {}
         self._probed_s: dict[Pair, float] = {}
 
     @property
-    def belief(self) -> Belief:
+    def belief(self) -> Conditions:
         """What the last search was made for; before the first, what the policy began with."""
-        return Belief(
+        return Conditions(
             {pair: track.believed for pair, track in self._links.items()},
             {name: track.believed for name, track in self._devices.items()},
         )
 
     @property
-    def present(self) -> Belief:
+    def present(self) -> Conditions:
         """What was measured last; the belief where nothing was."""
-        return Belief(
+        return Conditions(
             {pair: track.present for pair, track in self._links.items()},
             {name: track.present for name, track in self._devices.items()},
         )
@@ -275,7 +275,7 @@ class Policy:
     def _note(self, **values: object) -> None:
         self.changes[-1] = replace(self.changes[-1], **values)  # type: ignore[arg-type]
 
-    def _tracks(self) -> tuple[Track, ...]:
+    def _tracks(self) -> tuple[DriftDetector, ...]:
         return (*self._links.values(), *self._devices.values())
 
 

@@ -17,7 +17,9 @@ _DIGEST_BYTES = 8
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 
 
-class Piece(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="piece"):
+class PieceHeader(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="piece"
+):
     """Which piece of which request a payload is.
 
     Attributes:
@@ -66,7 +68,7 @@ class Beat(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 Note = Credit | Failure | Beat
 
 _encoder = msgspec.msgpack.Encoder()
-_piece_decoder = msgspec.msgpack.Decoder(Piece)
+_piece_decoder = msgspec.msgpack.Decoder(PieceHeader)
 _note_decoder: msgspec.msgpack.Decoder[Note] = msgspec.msgpack.Decoder(Note)
 
 
@@ -77,7 +79,7 @@ def digest_stream(stream: Stream) -> bytes:
     return hashlib.blake2b(_encoder.encode((facts, ends)), digest_size=_DIGEST_BYTES).digest()
 
 
-def encode_piece(piece: Piece) -> bytes:
+def encode_piece(piece: PieceHeader) -> bytes:
     """Return the header bytes that carry ``piece``."""
     return _encoder.encode(piece)
 
@@ -99,7 +101,7 @@ def decode_note(source: str, body: bytes) -> Note:
         raise _rejected(source, f"note of {len(body)} bytes: {error}") from None
 
 
-def decode_piece(source: str, header: bytes) -> Piece:
+def decode_piece(source: str, header: bytes) -> PieceHeader:
     """Return the header in ``header``.
 
     Raises:
@@ -130,7 +132,7 @@ class PieceGate:
         self._epoch = epoch
         self._expected = {s.id: (s, digest_stream(s)) for s in streams if s.target == device}
 
-    def check(self, source: str, header: bytes, payload: memoryview) -> Piece:
+    def check(self, source: str, header: bytes, payload: memoryview) -> PieceHeader:
         """Return the piece that the frame carries.
 
         Raises:
@@ -141,7 +143,7 @@ class PieceGate:
         self.check_piece(source, piece, payload)
         return piece
 
-    def check_piece(self, source: str, piece: Piece, payload: memoryview) -> None:
+    def check_piece(self, source: str, piece: PieceHeader, payload: memoryview) -> None:
         """Check a frame whose header is decoded already; see :meth:`check`."""
         if piece.epoch != self._epoch:
             raise _rejected(source, f"epoch {piece.epoch}, this deployment is {self._epoch}")
@@ -149,7 +151,7 @@ class PieceGate:
             raise _rejected(source, f"stream {piece.stream} does not end here")
         self._check_stream(source, piece, payload)
 
-    def _check_stream(self, source: str, piece: Piece, payload: memoryview) -> None:
+    def _check_stream(self, source: str, piece: PieceHeader, payload: memoryview) -> None:
         stream, digest = self._expected[piece.stream]
         if stream.source != source:
             raise _rejected(source, f"stream {piece.stream} comes from {stream.source!r}")
@@ -163,7 +165,7 @@ class PieceGate:
             )
 
     def guard(
-        self, on_piece: Callable[[Piece, memoryview], None], on_error: ErrorCallback
+        self, on_piece: Callable[[PieceHeader, memoryview], None], on_error: ErrorCallback
     ) -> DataCallback:
         """Return a callback for ``Endpoint.on_data`` that passes good pieces, reports bad ones."""
 

@@ -23,7 +23,7 @@ from partita.fabric.base import (
 )
 from partita.fabric.callbacks import ignore_error, run_guarded
 from partita.fabric.medium import FileMedium
-from partita.waiting import Clock, MonotonicClock, sharpen_sleep
+from partita.waiting import Clock, MonotonicClock, set_timer_slack
 
 Job = Callable[[], None]
 #: In front of what is delayed: a mark that no frame begins with, and when it is due.
@@ -240,7 +240,7 @@ class _Hold:
             self._thread.join(timeout=5)
 
     def _turn(self) -> None:
-        sharpen_sleep()
+        set_timer_slack()
         while (due := self._await_next()) is not None:
             due_s, _, job = due
             self._clock.wait_until(due_s)

@@ -38,7 +38,7 @@ _GAP_PAUSE_S = 0.2
 
 
 @dataclass
-class Lane:
+class PeerChannel:
     """All that is sent to one target; ``lock`` keeps its messages in order."""
 
     target: str
@@ -84,7 +84,7 @@ class DataPlane:
         self._prefix = f"partita/{options.cluster}/data"
         self._session: Any = zenoh.open(session_config(options, control=False))
         self._local = self._open_local() if options.local_sockets else None
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, PeerChannel] = {}
         self._lanes_lock = threading.Lock()
         self._inflows: dict[str, Inflow] = {}
         self._unreported: set[str] = set()
@@ -134,7 +134,7 @@ class DataPlane:
         self._hooks.wake()
 
     @staticmethod
-    def _pass_on(lane: Lane, path: LocalPath, piece: tuple[bytes, Payload]) -> None:
+    def _pass_on(lane: PeerChannel, path: LocalPath, piece: tuple[bytes, Payload]) -> None:
         """Send a piece to a process of this host; the system sees to it that it arrives."""
         try:
             path.send(*piece)
@@ -144,7 +144,7 @@ class DataPlane:
             reason = f"Piece for {lane.target!r} not sent: {error}."
             raise RunError(reason, device=lane.target) from None
 
-    def _lane(self, target: str) -> Lane:
+    def _lane(self, target: str) -> PeerChannel:
         with self._lanes_lock:
             lane = self._lanes.get(target)
             if lane is None:
@@ -154,11 +154,11 @@ class DataPlane:
                     reliability=zenoh.Reliability.RELIABLE,
                     express=True,
                 )
-                lane = Lane(target, publisher, Outflow(time.time_ns()))
+                lane = PeerChannel(target, publisher, Outflow(time.time_ns()))
                 self._lanes[target] = lane
             return lane
 
-    def _await_target(self, lane: Lane) -> None:
+    def _await_target(self, lane: PeerChannel) -> None:
         deadline_s = time.monotonic() + self._options.patience_s
         while not lane.publisher.matching_status.matching:
             if self._is_closed or time.monotonic() > deadline_s:
@@ -175,7 +175,7 @@ class DataPlane:
         except OSError:
             return None
 
-    def _put(self, lane: Lane, sent: Sent) -> None:
+    def _put(self, lane: PeerChannel, sent: Sent) -> None:
         whole, size = sent.payload, NETWORK_CHUNK_BYTES
         try:
             for envelope, start in cut_chunks(self._options.name, lane.flow.flow, sent, size):
@@ -241,14 +241,14 @@ class DataPlane:
                 self._hooks.signal(lane.target, Probe(lane.flow.flow))
         return busy
 
-    def _resend(self, lane: Lane, now_s: float) -> None:
+    def _resend(self, lane: PeerChannel, now_s: float) -> None:
         if lane.is_resending or now_s - lane.resent_s < _GAP_PAUSE_S:
             return
         lane.is_resending, lane.resent_s = True, now_s
         # On a thread of its own: a put may block on a full link, acknowledgements must not.
         threading.Thread(target=self._send_again, args=(lane,), daemon=True).start()
 
-    def _send_again(self, lane: Lane) -> None:
+    def _send_again(self, lane: PeerChannel) -> None:
         try:
             with lane.lock:
                 for sent in list(lane.flow.unacked):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from partita.graph.draft import Array, Draft
+from partita.graph.mutable_graph import Array, MutableGraph
 
 Vector = npt.NDArray[np.float64]
 #: Operators that a scale and a shift per channel can be folded into.
@@ -24,7 +24,7 @@ class Affine:
     shift: Vector
 
 
-def fold_affine(draft: Draft) -> None:
+def fold_affine(draft: MutableGraph) -> None:
     """Fold batch normalisation, Mul, Div, Add and Sub by constants per channel, in place.
 
     The layer before must have this node as its only reader and must not be an output of the model.
@@ -48,7 +48,7 @@ def fold_affine(draft: Draft) -> None:
     draft.nodes = [node for node in draft.nodes if id(node) not in gone]
 
 
-def _data_input(node: onnx.NodeProto, draft: Draft) -> str | None:
+def _data_input(node: onnx.NodeProto, draft: MutableGraph) -> str | None:
     if node.domain:
         return None
     if node.op_type == "BatchNormalization":
@@ -61,7 +61,7 @@ def _data_input(node: onnx.NodeProto, draft: Draft) -> str | None:
     return str(moving[0])
 
 
-def _read_affine(node: onnx.NodeProto, source: str, draft: Draft) -> Affine | None:
+def _read_affine(node: onnx.NodeProto, source: str, draft: MutableGraph) -> Affine | None:
     if node.op_type == "BatchNormalization":
         return read_batch_norm(node, draft)
     shape = draft.shape(source)
@@ -94,7 +94,7 @@ def _per_channel(constant: Array, shape: tuple[int, ...] | None) -> Vector | Non
     return np.broadcast_to(constant.reshape(-1), (shape[1],)).astype(np.float64)
 
 
-def read_batch_norm(node: onnx.NodeProto, draft: Draft) -> Affine | None:
+def read_batch_norm(node: onnx.NodeProto, draft: MutableGraph) -> Affine | None:
     """Return what a batch normalisation does at inference, None if it is not all constant."""
     if any(name not in draft.constants for name in node.input[1:5]) or any(node.output[1:]):
         return None
@@ -107,7 +107,7 @@ def read_batch_norm(node: onnx.NodeProto, draft: Draft) -> Affine | None:
     return Affine(factor, bias - mean * factor)
 
 
-def _apply(target: onnx.NodeProto, affine: Affine, draft: Draft) -> bool:
+def _apply(target: onnx.NodeProto, affine: Affine, draft: MutableGraph) -> bool:
     if not (np.isfinite(affine.scale).all() and np.isfinite(affine.shift).all()):
         return False
     if target.op_type == "BatchNormalization":
@@ -144,7 +144,7 @@ def _scale_weight(
     return scaled
 
 
-def _apply_to_batch_norm(target: onnx.NodeProto, affine: Affine, draft: Draft) -> bool:
+def _apply_to_batch_norm(target: onnx.NodeProto, affine: Affine, draft: MutableGraph) -> bool:
     if any(name not in draft.constants for name in target.input[1:5]) or any(target.output[1:]):
         return False
     kind = draft.constants[target.input[1]].dtype
@@ -156,7 +156,7 @@ def _apply_to_batch_norm(target: onnx.NodeProto, affine: Affine, draft: Draft) -
     return True
 
 
-def _fresh(draft: Draft, name: str) -> str:
+def _fresh(draft: MutableGraph, name: str) -> str:
     while name in draft.constants or name in draft.infos:
         name += "_"
     return name

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from partita.graph.draft import Array, Draft, node_reads
 from partita.graph.evaluate import evaluate_nodes
+from partita.graph.mutable_graph import Array, MutableGraph, node_reads
 from partita.graph.node import captured_names, subgraphs
 
 #: Operators that give another answer each time.
@@ -19,7 +19,7 @@ RANDOM = frozenset(
 )  # fmt: skip
 
 
-def lift_constants(draft: Draft) -> None:
+def lift_constants(draft: MutableGraph) -> None:
     """Turn ``Constant`` nodes into constants of the graph."""
     kept = []
     for node in draft.nodes:
@@ -44,7 +44,7 @@ def _constant_value(node: onnx.NodeProto) -> Array | None:
     return None
 
 
-def fold_shapes(draft: Draft) -> bool:
+def fold_shapes(draft: MutableGraph) -> bool:
     """Turn ``Shape`` and ``Size`` of static tensors into constants; return whether any was."""
     kept = []
     for node in draft.nodes:
@@ -62,7 +62,7 @@ def fold_shapes(draft: Draft) -> bool:
     return changed
 
 
-def fold_constants(draft: Draft) -> bool:
+def fold_constants(draft: MutableGraph) -> bool:
     """Replace nodes that read constants alone by their values; return whether any was."""
     known = set(draft.constants)
     foldable = []
@@ -83,7 +83,7 @@ def fold_constants(draft: Draft) -> bool:
     return len(draft.nodes) < before
 
 
-def fold_empty(draft: Draft) -> bool:
+def fold_empty(draft: MutableGraph) -> bool:
     """Turn tensors without elements into constants: nothing is left to compute or to send.
 
     Returns:
@@ -105,7 +105,7 @@ def fold_empty(draft: Draft) -> bool:
     return changed
 
 
-def _remove_folded(draft: Draft, folded: set[int], missing: set[str]) -> None:
+def _remove_folded(draft: MutableGraph, folded: set[int], missing: set[str]) -> None:
     kept = []
     for node in reversed(draft.nodes):
         if id(node) in folded and missing.isdisjoint(node.output):
@@ -116,7 +116,7 @@ def _remove_folded(draft: Draft, folded: set[int], missing: set[str]) -> None:
     draft.nodes = kept[::-1]
 
 
-def _is_foldable(node: onnx.NodeProto, draft: Draft) -> bool:
+def _is_foldable(node: onnx.NodeProto, draft: MutableGraph) -> bool:
     if node.op_type in RANDOM or any(subgraphs(node)):
         return False
     if not draft.outputs.keys().isdisjoint(node.output):
@@ -124,7 +124,7 @@ def _is_foldable(node: onnx.NodeProto, draft: Draft) -> bool:
     return not (node.op_type == "Dropout" and is_training(node, draft))
 
 
-def drop_idle(draft: Draft) -> bool:
+def drop_idle(draft: MutableGraph) -> bool:
     """Remove nodes whose output is their first input; return whether any was."""
     captured = {name for node in draft.nodes for name in captured_names(node)}
     rename: dict[str, str] = {}
@@ -142,7 +142,7 @@ def drop_idle(draft: Draft) -> bool:
     return _drop_idle_outputs(draft, captured) or bool(rename)
 
 
-def _drop_idle_outputs(draft: Draft, captured: set[str]) -> bool:
+def _drop_idle_outputs(draft: MutableGraph, captured: set[str]) -> bool:
     """Remove idle nodes that write a graph output: their producer takes over the output's name."""
     changed = False
     for node in list(draft.nodes):
@@ -167,7 +167,7 @@ def _rename(node: onnx.NodeProto, old: str, new: str) -> None:
                 names[place] = new
 
 
-def _is_idle(node: onnx.NodeProto, draft: Draft) -> bool:
+def _is_idle(node: onnx.NodeProto, draft: MutableGraph) -> bool:
     if node.domain or not node.input:
         return False
     attrs = {a.name: a for a in node.attribute}
@@ -189,7 +189,7 @@ def _is_idle(node: onnx.NodeProto, draft: Draft) -> bool:
     return False
 
 
-def is_training(node: onnx.NodeProto, draft: Draft) -> bool:
+def is_training(node: onnx.NodeProto, draft: MutableGraph) -> bool:
     """Whether a dropout node drops anything: its mode is an input that may be true."""
     if len(node.input) < 3 or not node.input[2]:
         return False
@@ -197,6 +197,6 @@ def is_training(node: onnx.NodeProto, draft: Draft) -> bool:
     return mode is None or bool(mode)
 
 
-def _keeps_shape(node: onnx.NodeProto, draft: Draft) -> bool:
+def _keeps_shape(node: onnx.NodeProto, draft: MutableGraph) -> bool:
     before, after = draft.shape(node.input[0]), draft.shape(node.output[0])
     return before is not None and before == after

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime as ort
 from onnx import helper
 
-from partita.graph.draft import Array, Draft, array_info, make_opsets
+from partita.graph.mutable_graph import Array, MutableGraph, array_info, make_opsets
 
 
 def make_session(model: onnx.ModelProto) -> ort.InferenceSession:
@@ -24,7 +24,7 @@ def make_session(model: onnx.ModelProto) -> ort.InferenceSession:
 
 
 def evaluate_nodes(
-    draft: Draft, nodes: Sequence[onnx.NodeProto], names: Sequence[str]
+    draft: MutableGraph, nodes: Sequence[onnx.NodeProto], names: Sequence[str]
 ) -> dict[str, Array]:
     """Return the values of tensors ``names``, which ``nodes`` compute from constants alone.
 
@@ -46,14 +46,14 @@ def evaluate_nodes(
         node for node in second if all(not i or i not in made or i in found for i in node.input)
     ]
     reached = {name for node in rest for name in node.output}
-    scratch = Draft(
+    scratch = MutableGraph(
         draft.name, [], draft.constants | found, {}, {}, draft.opset_imports, draft.ir_version
     )
     return found | evaluate_nodes(scratch, rest, [n for n in names if n in reached])
 
 
 def _evaluate(
-    draft: Draft, nodes: Sequence[onnx.NodeProto], names: Sequence[str]
+    draft: MutableGraph, nodes: Sequence[onnx.NodeProto], names: Sequence[str]
 ) -> dict[str, Array]:
     feeds = {n: draft.constants[n] for node in nodes for n in node.input if n in draft.constants}
     inputs = []

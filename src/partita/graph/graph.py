@@ -11,8 +11,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from partita.errors import ModelError
-from partita.graph.draft import Array, make_opsets
 from partita.graph.layer import Cut, Layer
+from partita.graph.mutable_graph import Array, make_opsets
 from partita.graph.node import Node
 from partita.graph.normalise import NORMALISER_VERSION
 from partita.program import DTYPE_BYTES, TensorSpec

@@ -9,8 +9,8 @@ import onnx
 from onnx import helper
 
 from partita.errors import ModelError
-from partita.graph.draft import Array, Draft, Info, node_reads, value_info
 from partita.graph.evaluate import make_session
+from partita.graph.mutable_graph import Array, Info, MutableGraph, node_reads, value_info
 from partita.graph.pooling import pad_instead
 from partita.graph.read import bare_line
 from partita.graph.window import POOLS, WINDOWED
@@ -30,7 +30,7 @@ SHAPE_OPERANDS = {
 }  # fmt: skip
 
 
-def infer_shapes(draft: Draft) -> str:
+def infer_shapes(draft: MutableGraph) -> str:
     """Set ``draft.infos`` from the operators' rules; return what was wrong, empty if nothing."""
     draft.infos = dict(draft.inputs)
     before: dict[str, Info] = {}
@@ -44,7 +44,7 @@ def infer_shapes(draft: Draft) -> str:
     return fault
 
 
-def _infer_once(draft: Draft) -> str:
+def _infer_once(draft: MutableGraph) -> str:
     model = draft.to_stripped_model()
     pad_instead(model.graph.node, draft.shape)
     fault = ""
@@ -61,7 +61,7 @@ def _infer_once(draft: Draft) -> str:
     return fault
 
 
-def fill_holes(draft: Draft, fault: str) -> frozenset[str]:
+def fill_holes(draft: MutableGraph, fault: str) -> frozenset[str]:
     """Find what the operators' rules left open by running the graph once on zeros.
 
     Returns:
@@ -85,7 +85,7 @@ def fill_holes(draft: Draft, fault: str) -> frozenset[str]:
     return moving
 
 
-def refuse_empty(draft: Draft) -> None:
+def refuse_empty(draft: MutableGraph) -> None:
     """Refuse shapes that leave a convolution or pooling node nothing to compute.
 
     Raises:
@@ -101,7 +101,7 @@ def refuse_empty(draft: Draft) -> None:
             )
 
 
-def moving_tensors(draft: Draft) -> frozenset[str]:
+def moving_tensors(draft: MutableGraph) -> frozenset[str]:
     """Return tensors without a fixed shape, and all tensors that are computed from them."""
     found: set[str] = set()
     for node in draft.nodes:
@@ -126,7 +126,7 @@ def _is_sequence(node: onnx.NodeProto) -> bool:
     return "Sequence" in node.op_type or "Optional" in node.op_type
 
 
-def _shape_depends_on_values(node: onnx.NodeProto, draft: Draft) -> bool:
+def _shape_depends_on_values(node: onnx.NodeProto, draft: MutableGraph) -> bool:
     if node.op_type in VALUE_SHAPED:
         return True
     reduces = node.op_type.startswith("Reduce")
@@ -137,15 +137,15 @@ def _shape_depends_on_values(node: onnx.NodeProto, draft: Draft) -> bool:
     )
 
 
-def _is_static(draft: Draft, name: str) -> bool:
+def _is_static(draft: MutableGraph, name: str) -> bool:
     return draft.infos.get(name, _NO_TENSOR).is_static
 
 
-def _all_static(draft: Draft, names: set[str]) -> bool:
+def _all_static(draft: MutableGraph, names: set[str]) -> bool:
     return all(_is_static(draft, name) for name in names)
 
 
-def _run_on_zeros(draft: Draft, names: list[str], fault: str) -> dict[str, Array]:
+def _run_on_zeros(draft: MutableGraph, names: list[str], fault: str) -> dict[str, Array]:
     outputs = [name for name in names if name not in draft.outputs]
     model = draft.to_stripped_model(outputs)
     feeds = {name: zeros(info) for name, info in draft.inputs.items()}

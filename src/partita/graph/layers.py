@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from math import prod
 
-from partita.graph.draft import Array
 from partita.graph.fuse import Wiring
 from partita.graph.layer import Layer
+from partita.graph.mutable_graph import Array
 from partita.graph.node import Node
 from partita.graph.window import read_window
 from partita.graph.work import count_macs

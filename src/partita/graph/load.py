@@ -8,11 +8,11 @@ from onnx import helper
 
 from partita.errors import ModelError
 from partita.graph.constants import is_training
-from partita.graph.draft import Draft, Info
 from partita.graph.evaluate import make_session
 from partita.graph.fuse import Wiring, group_nodes
 from partita.graph.graph import Graph
 from partita.graph.layers import make_layers
+from partita.graph.mutable_graph import Info, MutableGraph
 from partita.graph.node import wrap_node
 from partita.graph.normalise import normalise
 from partita.graph.read import Shapes, Source, bare_line, read_draft
@@ -60,7 +60,7 @@ def load_graph(source: Source, *, shapes: Shapes | None = None, name: str | None
     )
 
 
-def _wire(draft: Draft) -> Wiring:
+def _wire(draft: MutableGraph) -> Wiring:
     nodes = tuple(wrap_node(node, place) for place, node in enumerate(draft.nodes))
     readers: dict[str, list[int]] = {}
     for node in nodes:
@@ -76,7 +76,7 @@ def _wire(draft: Draft) -> Wiring:
     )
 
 
-def _shape_of(draft: Draft, name: str) -> tuple[int, ...]:
+def _shape_of(draft: MutableGraph, name: str) -> tuple[int, ...]:
     if name in draft.constants:
         return tuple(draft.constants[name].shape)
     info = draft.infos.get(name)
@@ -92,7 +92,7 @@ def _side_by_side(groups: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return result
 
 
-def _describe_tensors(draft: Draft) -> dict[str, TensorSpec]:
+def _describe_tensors(draft: MutableGraph) -> dict[str, TensorSpec]:
     names = [*draft.inputs, *(n for node in draft.nodes for n in node.output if n)]
     return {n: _describe_tensor(n, draft.infos.get(n)) for n in names}
 
@@ -104,7 +104,7 @@ def _describe_tensor(name: str, info: Info | None) -> TensorSpec:
     return TensorSpec(name, shape, dtype)
 
 
-def refuse_types(draft: Draft, tensors: dict[str, TensorSpec]) -> None:
+def refuse_types(draft: MutableGraph, tensors: dict[str, TensorSpec]) -> None:
     """Raise for a tensor of a type that cannot travel; what nobody knows the type of may stay.
 
     Raises:
@@ -138,7 +138,7 @@ def refuse_sizes(model: str, tensors: dict[str, TensorSpec]) -> None:
             )
 
 
-def refuse_graph(draft: Draft) -> None:
+def refuse_graph(draft: MutableGraph) -> None:
     """Raise for a graph that the engine finds ill-formed, such as a sum of unlike types.
 
     Raises:
@@ -159,7 +159,7 @@ _CHANCE = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "Rand
            "RandomUniformLike")  # fmt: skip
 
 
-def refuse_chance(draft: Draft) -> None:
+def refuse_chance(draft: MutableGraph) -> None:
     """Raise for a node that draws random numbers: no division could be shown to be the whole.
 
     Raises:

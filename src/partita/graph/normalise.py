@@ -11,8 +11,8 @@ from partita.graph.constants import (
     fold_shapes,
     lift_constants,
 )
-from partita.graph.draft import Draft
 from partita.graph.infer import fill_holes, infer_shapes, refuse_empty
+from partita.graph.mutable_graph import MutableGraph
 from partita.graph.opset import raise_opset
 from partita.graph.parameters import count_parameters
 from partita.graph.pooling import round_down
@@ -23,7 +23,7 @@ NORMALISER_VERSION = 1
 _MOST_ROUNDS = 16
 
 
-def normalise(draft: Draft) -> tuple[int, frozenset[str]]:
+def normalise(draft: MutableGraph) -> tuple[int, frozenset[str]]:
     """Normalise ``draft`` in place.
 
     Returns:
@@ -51,7 +51,7 @@ def normalise(draft: Draft) -> tuple[int, frozenset[str]]:
     return parameters, moving
 
 
-def _fold(draft: Draft) -> str:
+def _fold(draft: MutableGraph) -> str:
     fault = ""
     for _ in range(_MOST_ROUNDS):
         draft.drop_unused()

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from partita.graph.draft import Draft
+from partita.graph.mutable_graph import MutableGraph
 from partita.graph.node import subgraphs
 
 #: Models older than this are converted to it; newer ones stay as they are.
@@ -16,7 +16,7 @@ TARGET_OPSET = 18
 _UNSOUND = {"Hardmax": 13}
 
 
-def raise_opset(draft: Draft) -> None:
+def raise_opset(draft: MutableGraph) -> None:
     """Convert ``draft`` to ``TARGET_OPSET`` in place where that is possible.
 
     Nodes with subgraphs and operators of other domains keep a model at its own version: the
@@ -40,7 +40,7 @@ def raise_opset(draft: Draft) -> None:
     draft.opset_imports = draft.opset_imports | {"": TARGET_OPSET}
 
 
-def _is_convertible(node: onnx.NodeProto, draft: Draft) -> bool:
+def _is_convertible(node: onnx.NodeProto, draft: MutableGraph) -> bool:
     if node.domain or any(subgraphs(node)) or draft.opset < _UNSOUND.get(node.op_type, 0):
         return False
     if node.op_type not in ("Resize", "Upsample") or draft.opset >= 11:
@@ -50,7 +50,7 @@ def _is_convertible(node: onnx.NodeProto, draft: Draft) -> bool:
     return scales is not None and not (min(scales) < 1 < max(scales))
 
 
-def _scales(node: onnx.NodeProto, draft: Draft) -> list[float] | None:
+def _scales(node: onnx.NodeProto, draft: MutableGraph) -> list[float] | None:
     for attribute in node.attribute:
         if attribute.name == "scales":
             return list(attribute.floats)
@@ -58,7 +58,7 @@ def _scales(node: onnx.NodeProto, draft: Draft) -> list[float] | None:
     return None if value is None else list(np.asarray(value, float))
 
 
-def _keep_old_resize(node: onnx.NodeProto, draft: Draft) -> None:
+def _keep_old_resize(node: onnx.NodeProto, draft: MutableGraph) -> None:
     """Write down what ``Upsample`` and ``Resize`` before opset 11 did without saying so."""
     if node.op_type != "Resize":
         return
@@ -75,5 +75,5 @@ def _keep_old_resize(node: onnx.NodeProto, draft: Draft) -> None:
     node.CopyFrom(fresh)
 
 
-def _has_elements(name: str, draft: Draft) -> bool:
+def _has_elements(name: str, draft: MutableGraph) -> bool:
     return name in draft.constants and draft.constants[name].size > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-from partita.graph.draft import Draft
+from partita.graph.mutable_graph import MutableGraph
 
 #: Operators whose constant operands are trained, with the place of the first.
 _TRAINED = {
@@ -14,7 +14,7 @@ _TRAINED = {
 }  # fmt: skip
 
 
-def count_parameters(draft: Draft) -> int:
+def count_parameters(draft: MutableGraph) -> int:
     """Return the number of trained elements, each constant once.
 
     Weights, biases, scales and shifts count, a batch normalisation's mean and variance do not; of
@@ -26,7 +26,7 @@ def count_parameters(draft: Draft) -> int:
     return sum(draft.constants[name].size for name in found)
 
 
-def _trained_names(node: onnx.NodeProto, draft: Draft) -> list[str]:
+def _trained_names(node: onnx.NodeProto, draft: MutableGraph) -> list[str]:
     first = _TRAINED.get(node.op_type)
     last = 3 if node.op_type == "BatchNormalization" else len(node.input)
     names = node.input if first is None else list(node.input)[first:last]

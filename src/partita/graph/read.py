@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from onnx.external_data_helper import uses_external_data
 
 from partita.errors import ModelError, first_line
-from partita.graph.draft import Array, Draft, Info, rename_input, value_info
+from partita.graph.mutable_graph import Array, Info, MutableGraph, rename_input, value_info
 
 Source = str | Path | bytes | onnx.ModelProto
 Shapes = Mapping[str, Sequence[int]]
@@ -27,7 +27,7 @@ NEWEST_OPSET = onnx.defs.onnx_opset_version()
 KNOWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "com.microsoft"))
 
 
-def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> Draft:
+def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> MutableGraph:
     """Return the graph of ``source`` with weights taken out and input shapes fixed.
 
     Raises:
@@ -49,7 +49,7 @@ def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> Draft
             " divide.",
             subject=label,
         )
-    draft = Draft(
+    draft = MutableGraph(
         name=label,
         nodes=[_copy(node) for node in model.graph.node],
         constants=constants,
@@ -64,7 +64,7 @@ def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> Draft
     return draft
 
 
-def _compute_constant_outputs(draft: Draft) -> None:
+def _compute_constant_outputs(draft: MutableGraph) -> None:
     """Put a node before each output that is a constant, so that every output has a producer."""
     for name in draft.outputs:
         if name in draft.constants:
@@ -278,7 +278,7 @@ def _show(shape: tuple[int, ...]) -> str:
     return "x".join(str(extent) for extent in shape)
 
 
-def _check_structure(draft: Draft) -> None:
+def _check_structure(draft: MutableGraph) -> None:
     try:
         # The checker wants some shape declared for each output, and does not compare it.
         onnx.checker.check_model(draft.to_stripped_model(output_shape=()))

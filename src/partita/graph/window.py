@@ -9,8 +9,8 @@ import onnx
 from onnx import helper
 
 from partita.errors import ModelError
-from partita.graph.draft import Draft
 from partita.graph.layer import Window
+from partita.graph.mutable_graph import MutableGraph
 from partita.graph.node import Node
 
 POOLS = frozenset(("AveragePool", "LpPool", "MaxPool"))
@@ -19,7 +19,7 @@ WINDOWED = POOLS | {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "Defo
 _WEIGHT_PLACE = {"QLinearConv": 3}
 
 
-def make_windows_explicit(draft: Draft) -> bool:
+def make_windows_explicit(draft: MutableGraph) -> bool:
     """Write kernel, strides, dilations, pads and group into each windowed node, in place.
 
     ``auto_pad`` and a transposed convolution's ``output_shape`` become pads.
@@ -44,7 +44,7 @@ _IMPLIED = frozenset(("auto_pad", "output_shape"))
 _EXPLICIT = frozenset(("dilations", "group", "kernel_shape", "pads", "strides"))
 
 
-def _make_explicit(node: onnx.NodeProto, draft: Draft) -> bool:
+def _make_explicit(node: onnx.NodeProto, draft: MutableGraph) -> bool:
     before = draft.shape(node.input[0])
     kernel = _kernel(node, draft)
     if before is None or kernel is None:
@@ -71,7 +71,7 @@ def _make_explicit(node: onnx.NodeProto, draft: Draft) -> bool:
     return True
 
 
-def refuse_channels(draft: Draft) -> None:
+def refuse_channels(draft: MutableGraph) -> None:
     """Refuse convolutions whose channels do not fit their weights; an engine says so much later.
 
     Raises:
@@ -101,7 +101,7 @@ def _copy(attribute: onnx.AttributeProto) -> onnx.AttributeProto:
     return copy
 
 
-def _kernel(node: onnx.NodeProto, draft: Draft) -> list[int] | None:
+def _kernel(node: onnx.NodeProto, draft: MutableGraph) -> list[int] | None:
     for attribute in node.attribute:
         if attribute.name == "kernel_shape":
             return list(attribute.ints)
@@ -110,7 +110,7 @@ def _kernel(node: onnx.NodeProto, draft: Draft) -> list[int] | None:
     return list(shape[2:]) if shape is not None else None
 
 
-def _allows_dilation(node: onnx.NodeProto, draft: Draft) -> bool:
+def _allows_dilation(node: onnx.NodeProto, draft: MutableGraph) -> bool:
     since = {"AveragePool": 19, "LpPool": 18, "MaxPool": 10}
     return draft.opset >= since.get(node.op_type, 1)
 

@@ -1,21 +1,21 @@
 """Deploys a plan on workers, feeds inputs, collects outputs, and looks after the workers."""
 
-from partita.leader.adapt import Adaptor, Planning
 from partita.leader.clocks import estimate_offset
 from partita.leader.deployment import Deployable, DeployOptions
 from partita.leader.fixed import measure_fixed_costs, refine_cost
 from partita.leader.links import LinkSample, measure_link
+from partita.leader.rate_monitor import Expected
+from partita.leader.replan_controller import Planning, ReplanController
 from partita.leader.session import Session
 from partita.leader.start import deploy
-from partita.leader.watch import Expected
 
 __all__ = [
-    "Adaptor",
     "DeployOptions",
     "Deployable",
     "Expected",
     "LinkSample",
     "Planning",
+    "ReplanController",
     "Session",
     "deploy",
     "estimate_offset",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from partita.leader.crew import Crew
+from partita.leader.worker_group import WorkerGroup
 from partita.worker.messages import Clock, OfEpoch
 
 _ROUNDS = 10
@@ -38,6 +38,6 @@ def estimate_offset(
     return offset_s
 
 
-def measure_offset(crew: Crew, device: str) -> float:
+def measure_offset(crew: WorkerGroup, device: str) -> float:
     """Return what to add to the clock of ``device`` to get the leader's."""
     return estimate_offset(lambda: crew.ask(device, "clock", OfEpoch(0), Clock).now_s)

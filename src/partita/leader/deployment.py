@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.errors import RunError
-from partita.leader.crew import Crew
+from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
 from partita.worker.messages import (
     CHUNK_BYTES,
@@ -91,7 +91,7 @@ class Deployment:
         options: Patience.
     """
 
-    def __init__(self, compiled: Deployable, crew: Crew, options: DeployOptions) -> None:
+    def __init__(self, compiled: Deployable, crew: WorkerGroup, options: DeployOptions) -> None:
         self.program = compiled.program
         self.epoch = _new_epoch()
         self.pushed_bytes = 0

@@ -9,9 +9,9 @@ import numpy as np
 from partita.cluster import Cluster, Link
 from partita.cost import CostModel, CostOptions
 from partita.fabric import Endpoint
-from partita.leader.crew import Crew
 from partita.leader.links import measure_link
 from partita.leader.start import deploy
+from partita.leader.worker_group import WorkerGroup
 from partita.program import (
     DTYPE_BYTES,
     Buffer,
@@ -43,7 +43,7 @@ def measure_fixed_costs(endpoint: Endpoint, cluster: Cluster, program: Program) 
         RunError: A worker is missing or does not answer.
     """
     used = {part.device for part in program.devices}
-    Crew(endpoint, sorted(used)).wait(_WAIT_S)
+    WorkerGroup(endpoint, sorted(used)).wait(_WAIT_S)
     links = [link for link in cluster.links if {link.source, link.target} <= used]
     half_s = statistics.median([0.0] if not links else [_beyond_s(endpoint, one) for one in links])
     admit_s = measure_admit_s(endpoint, program)

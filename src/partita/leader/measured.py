@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from partita.errors import RunError
 from partita.execution import DeviceUse, LinkUse, Report, ReportBuilder
 from partita.leader.clocks import measure_offset
-from partita.leader.crew import Crew
 from partita.leader.deployment import Deployment
 from partita.leader.requests import Asked
+from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
 from partita.worker.messages import Mark, Stats
 
@@ -30,7 +30,7 @@ class Marked:
     stats: dict[str, Stats]
 
     @classmethod
-    def fetch(cls, crew: Crew, deployment: Deployment, trace: bool) -> Marked:
+    def fetch(cls, crew: WorkerGroup, deployment: Deployment, trace: bool) -> Marked:
         """Ask every worker that answers; one that is lost leaves a gap."""
         marks: dict[str, list[Mark]] = {}
         stats: dict[str, Stats] = {}

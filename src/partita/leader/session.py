@@ -11,12 +11,12 @@ from typing import Any, Self
 
 from partita.errors import InputError, RunError
 from partita.execution import AdaptOptions, Change, Report
-from partita.leader.adapt import Adaptor, Planning
-from partita.leader.crew import Crew
 from partita.leader.deployment import Deployment, DeployOptions
-from partita.leader.guard import Guard, Replan
+from partita.leader.failure_monitor import FailureMonitor, Replan
 from partita.leader.measured import build_report
+from partita.leader.replan_controller import Planning, ReplanController
 from partita.leader.requests import Array, Arrays, check_inputs
+from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
 from partita.worker.messages import BeginTraces, Info, Stats
 
@@ -35,7 +35,7 @@ class Session:
 
     def __init__(
         self,
-        crew: Crew,
+        crew: WorkerGroup,
         deployment: Deployment,
         infos: Mapping[str, Info],
         options: DeployOptions,
@@ -45,14 +45,14 @@ class Session:
     ) -> None:
         self._crew = crew
         self._options = options
-        self._guard = Guard(crew, deployment, infos, options, replan)
+        self._guard = FailureMonitor(crew, deployment, infos, options, replan)
         self._flight = self._guard.flight
         self._first = 0
         self._is_closed = False
         self._on_close: list[Callable[[], None]] = []
-        self._adaptor: Adaptor | None = None
+        self._adaptor: ReplanController | None = None
         if adapting is not None:
-            self._adaptor = Adaptor(self._guard, crew, *adapting, options)
+            self._adaptor = ReplanController(self._guard, crew, *adapting, options)
 
     @property
     def program(self) -> Program:

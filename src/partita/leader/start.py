@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from partita.execution import AdaptOptions
 from partita.fabric import Endpoint
-from partita.leader.adapt import Planning
-from partita.leader.crew import Crew
 from partita.leader.deployment import Deployable, Deployment, DeployOptions
-from partita.leader.guard import Replan
+from partita.leader.failure_monitor import Replan
+from partita.leader.replan_controller import Planning
 from partita.leader.session import Session
+from partita.leader.worker_group import WorkerGroup
 
 _DEFAULT = DeployOptions()
 
@@ -39,7 +39,7 @@ def deploy(
     Raises:
         RunError: A worker is missing, of another version, refuses or fails; nothing stays active.
     """
-    crew = Crew(endpoint, [part.device for part in compiled.program.devices])
+    crew = WorkerGroup(endpoint, [part.device for part in compiled.program.devices])
     crew.wait(options.wait_s)
     infos = crew.greet()
     deployment = Deployment(compiled, crew, options)

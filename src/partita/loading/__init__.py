@@ -7,63 +7,74 @@ from typing import TYPE_CHECKING
 from partita.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from partita.loading.blocks import Block, BlockProfile, load_blocks, save_blocks
-    from partita.loading.children import balanced_ends
-    from partita.loading.choose import Choice, check_method, choose_division
-    from partita.loading.makespan import LoadTimes, Problem, simulate_loading
-    from partita.loading.manifest import Child, Manifest, Scheme, choose_scheme, read_manifest
-    from partita.loading.measure import measure_blocks
-    from partita.loading.optimum import Found, balance_loads, find_balanced, find_optimum
+    from partita.loading.bundle.manifest import (
+        Child,
+        Manifest,
+        Variant,
+        choose_scheme,
+        read_manifest,
+    )
+    from partita.loading.bundle.verify import verify_bundle
+    from partita.loading.cut.blocks import Block, BlockProfile, load_blocks, save_blocks
+    from partita.loading.cut.branch_and_bound import (
+        DivisionResult,
+        balance_loads,
+        find_balanced,
+        find_optimum,
+    )
+    from partita.loading.cut.choose import Choice, check_method, choose_division
+    from partita.loading.cut.makespan import LoadTimes, Problem, simulate_loading
+    from partita.loading.cut.measure_blocks import measure_blocks
+    from partita.loading.cut.qlearning import LearnOptions, learn_division
+    from partita.loading.cut.switch import Switch, measure_switch
+    from partita.loading.cut.trial_loads import TrialLoads
     from partita.loading.personal.features import compute_features, load_frozen
     from partita.loading.personal.options import Outcome, PersonalOptions
     from partita.loading.personal.personalise import personalise
-    from partita.loading.qlearning import LearnOptions, learn_division
-    from partita.loading.runner import Mark
-    from partita.loading.session import BundleSession, load_bundle
-    from partita.loading.split import Division, write_bundle
-    from partita.loading.switch import Switch, measure_switch
-    from partita.loading.tryout import Tryout
-    from partita.loading.verify import verify_bundle
+    from partita.loading.serve.runner import Mark
+    from partita.loading.serve.session import BundleSession, load_bundle
+    from partita.loading.write.child_models import balanced_ends
+    from partita.loading.write.write_bundle import Division, write_bundle
 
 #: Loaded when used: what answers first must not wait for what splits models.
 _HOMES = {
-    "Block": "blocks",
-    "BlockProfile": "blocks",
-    "BundleSession": "session",
-    "Child": "manifest",
-    "Choice": "choose",
-    "Division": "split",
-    "Found": "optimum",
-    "LearnOptions": "qlearning",
-    "LoadTimes": "makespan",
-    "Manifest": "manifest",
-    "Mark": "runner",
+    "Block": "cut.blocks",
+    "BlockProfile": "cut.blocks",
+    "BundleSession": "serve.session",
+    "Child": "bundle.manifest",
+    "Choice": "cut.choose",
+    "Division": "write.write_bundle",
+    "DivisionResult": "cut.branch_and_bound",
+    "LearnOptions": "cut.qlearning",
+    "LoadTimes": "cut.makespan",
+    "Manifest": "bundle.manifest",
+    "Mark": "serve.runner",
     "Outcome": "personal.options",
     "PersonalOptions": "personal.options",
-    "Problem": "makespan",
-    "Scheme": "manifest",
-    "Switch": "switch",
-    "Tryout": "tryout",
-    "balance_loads": "optimum",
-    "balanced_ends": "children",
-    "check_method": "choose",
-    "choose_division": "choose",
-    "choose_scheme": "manifest",
+    "Problem": "cut.makespan",
+    "Variant": "bundle.manifest",
+    "Switch": "cut.switch",
+    "TrialLoads": "cut.trial_loads",
+    "balance_loads": "cut.branch_and_bound",
+    "balanced_ends": "write.child_models",
+    "check_method": "cut.choose",
+    "choose_division": "cut.choose",
+    "choose_scheme": "bundle.manifest",
     "compute_features": "personal.features",
-    "find_balanced": "optimum",
-    "find_optimum": "optimum",
-    "learn_division": "qlearning",
-    "load_blocks": "blocks",
-    "load_bundle": "session",
+    "find_balanced": "cut.branch_and_bound",
+    "find_optimum": "cut.branch_and_bound",
+    "learn_division": "cut.qlearning",
+    "load_blocks": "cut.blocks",
+    "load_bundle": "serve.session",
     "load_frozen": "personal.features",
-    "measure_blocks": "measure",
-    "measure_switch": "switch",
+    "measure_blocks": "cut.measure_blocks",
+    "measure_switch": "cut.switch",
     "personalise": "personal.personalise",
-    "read_manifest": "manifest",
-    "save_blocks": "blocks",
-    "simulate_loading": "makespan",
-    "verify_bundle": "verify",
-    "write_bundle": "split",
+    "read_manifest": "bundle.manifest",
+    "save_blocks": "cut.blocks",
+    "simulate_loading": "cut.makespan",
+    "verify_bundle": "bundle.verify",
+    "write_bundle": "write.write_bundle",
 }
 
 __all__ = [
@@ -73,7 +84,7 @@ __all__ = [
     "Child",
     "Choice",
     "Division",
-    "Found",
+    "DivisionResult",
     "LearnOptions",
     "LoadTimes",
     "Manifest",
@@ -81,9 +92,9 @@ __all__ = [
     "Outcome",
     "PersonalOptions",
     "Problem",
-    "Scheme",
     "Switch",
-    "Tryout",
+    "TrialLoads",
+    "Variant",
     "balance_loads",
     "balanced_ends",
     "check_method",

@@ -1,53 +1,28 @@
 """Methods that decide how to divide a network, and how good their plans are."""
 
-from partita.planners import (
-    aofl,
-    best,
-    coedge,
-    cut,
-    deeperthings,
-    deepthings,
-    distredge,
-    exhaustive,
-    mednn,
-    modnn,
-    offload,
-    rows,
-    single,
-)
-from partita.planners.base import (
-    OBJECTIVES,
-    Costs,
-    Estimate,
-    Found,
-    Objective,
-    Planner,
-    PlanOptions,
-    Result,
-    get_planner,
-    planner_names,
-    register,
-)
-from partita.planners.draft import Draft, DraftStage
-from partita.planners.evaluate import Evaluator
+from partita.planners import distredge, published, search, simple
+from partita.planners.drafts.draft import Draft, DraftStage
+from partita.planners.drafts.layer_order import LayerOrder
 from partita.planners.find import find_plan
-from partita.planners.outline import Outline
+from partita.planners.options import OBJECTIVES, Objective, PlanOptions
+from partita.planners.pricing.costs import Costs
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.registry import Chosen, Planner, get_planner, planner_names, register
+from partita.planners.result import Estimate, Result
 
-#: Importing a method registers it.
-_METHODS = (single, cut, rows, exhaustive, best)
-#: Those of the literature, to be compared with.
-_PUBLISHED = (coedge, modnn, mednn, deepthings, deeperthings, aofl, offload, distredge)
+#: Importing these registers their methods.
+_METHODS = (simple, search, published, distredge)
 
 __all__ = [
     "OBJECTIVES",
+    "Chosen",
     "Costs",
     "Draft",
     "DraftStage",
     "Estimate",
     "Evaluator",
-    "Found",
+    "LayerOrder",
     "Objective",
-    "Outline",
     "PlanOptions",
     "Planner",
     "Result",

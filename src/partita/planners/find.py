@@ -10,22 +10,16 @@ from dataclasses import replace
 from math import inf
 
 from partita.errors import PlanError
-from partita.planners.base import (
-    OBJECTIVES,
-    Costs,
-    Estimate,
-    Objective,
-    PlanOptions,
-    Result,
-    Status,
-    get_planner,
-)
-from partita.planners.bound import lower_bound_s
-from partita.planners.compress import allow_lossy, drop_needless
-from partita.planners.draft import DIVIDED, Draft
-from partita.planners.evaluate import Evaluator
+from partita.planners.bounds.lower_bound import lower_bound_s
+from partita.planners.drafts.draft import DIVIDED, Draft
+from partita.planners.options import OBJECTIVES, Objective, PlanOptions
+from partita.planners.pricing.costs import Costs
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.pricing.lossy import allow_lossy, drop_needless
+from partita.planners.registry import get_planner
+from partita.planners.result import Estimate, Result, Status
 from partita.planners.settings import read_settings
-from partita.planners.single import single_drafts
+from partita.planners.simple.single import single_drafts
 
 #: Less gain than this over the best single device is not worth more machines.
 WORTH_GAIN = 0.01

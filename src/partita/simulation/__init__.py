@@ -7,8 +7,8 @@ from partita.simulation.adaptive import (
     plan_key,
     simulate_adaptive,
 )
-from partita.simulation.longest import latency_s
 from partita.simulation.simulate import simulate
+from partita.simulation.single_request import latency_s
 
 __all__ = [
     "AdaptiveRun",

@@ -11,7 +11,7 @@ import msgspec
 
 from partita.cost import CostModel, rates_at, update_cost
 from partita.errors import PlanError
-from partita.execution import AdaptOptions, Belief, Change, Policy, weight_bytes
+from partita.execution import AdaptOptions, Change, Conditions, Policy, weight_bytes
 from partita.execution import clock as link_clock
 from partita.execution.adapt import (
     Answered,
@@ -24,7 +24,7 @@ from partita.execution.adapt import (
     Switched,
 )
 from partita.plan import Plan
-from partita.simulation.world import PricedPlan, World
+from partita.simulation.environment import Environment, PricedPlan
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def simulate_adaptive(
         raise ValueError(
             f"duration {duration_s} s must be above 0, interval {interval_s} s not below"
         )
-    run = _Run(World(cost, slowness), method, plan)
+    run = _Run(Environment(cost, slowness), method, plan)
     arrival_s, count = 0.0, 0
     while arrival_s < duration_s:
         if progress is not None:
@@ -140,10 +140,10 @@ def simulate_adaptive(
 class _Run:
     """The virtual clock, the policy, and what it has asked for."""
 
-    def __init__(self, world: World, method: Method, plan: Plan | None) -> None:
+    def __init__(self, world: Environment, method: Method, plan: Plan | None) -> None:
         self._world = world
         self._method = method
-        belief = Belief(rates_at(world.cost, 0.0), dict.fromkeys(world.slowness, 1.0))
+        belief = Conditions(rates_at(world.cost, 0.0), dict.fromkeys(world.slowness, 1.0))
         first = plan if plan is not None else method.search(update_cost(world.cost, belief)).plan
         self._priced: dict[str, PricedPlan] = {}
         key = self._keep(first)
@@ -211,7 +211,7 @@ class _Run:
             else:
                 self._load(now_s, decision.key)
 
-    def _search(self, now_s: float, belief: Belief) -> None:
+    def _search(self, now_s: float, belief: Conditions) -> None:
         try:
             found = self._method.search(update_cost(self._world.cost, belief))
         except PlanError as error:

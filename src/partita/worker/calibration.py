@@ -11,7 +11,7 @@ import numpy as np
 from partita.engine import Reference, SlowedRunner, calibrate, make_inputs
 from partita.regions import encode_array
 from partita.worker.runtime import Runtime
-from partita.worker.works import ReceiveWork, SendWork
+from partita.worker.step_runners import ReceiveWork, SendWork
 
 _LEAST_REPEATS = 9
 _FRESH_S = 0.05

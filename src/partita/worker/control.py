@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from partita import __version__
 from partita.engine import Engine, Slowdown
 from partita.errors import PartitaError, RunError, first_line
 from partita.execution import weight_bytes
@@ -19,7 +18,7 @@ from partita.fabric import (
     Beat,
     Credit,
     Endpoint,
-    Piece,
+    PieceHeader,
     ShapedEndpoint,
     decode_note,
     encode_note,
@@ -27,6 +26,7 @@ from partita.fabric import (
 from partita.fabric.frames import decode_piece
 from partita.program import Program
 from partita.units import format_bytes
+from partita.version import VERSION
 from partita.worker.calibration import calibrate_runtime
 from partita.worker.lanes import Lanes
 from partita.worker.messages import (
@@ -51,7 +51,7 @@ from partita.worker.messages import (
     encode_message,
 )
 from partita.worker.probe import PROBE_EPOCH, Prober
-from partita.worker.runtime import Host, Runtime
+from partita.worker.runtime import Runtime, WorkerResources
 from partita.worker.store import Store
 
 #: How often a worker tells its leaders that its own threads still turn.
@@ -79,7 +79,7 @@ class WorkerParts:
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
     fallback: str = ""
     loaders: int = 1
-    version: str = __version__
+    version: str = VERSION
     protocol: int = PROTOCOL_VERSION
 
 
@@ -100,7 +100,7 @@ class Worker:
         self._parts = parts
         self._on_stop = on_stop
         self._lanes = Lanes(self.name)
-        self._host = Host(
+        self._host = WorkerResources(
             endpoint, self._lanes, parts.store, parts.engine, parts.slow_down, parts.loaders
         )
         self._epochs: dict[int, Runtime] = {}
@@ -288,7 +288,7 @@ class Worker:
 
     def _take_frame(self, source: str, header: bytes, payload: memoryview) -> None:
         try:
-            piece: Piece = decode_piece(source, header)
+            piece: PieceHeader = decode_piece(source, header)
             if piece.epoch == PROBE_EPOCH:
                 self._prober.answer(source, piece)
                 return

@@ -6,7 +6,7 @@ import threading
 import time
 
 from partita.errors import RunError
-from partita.fabric import Credit, Endpoint, Piece, encode_note, encode_piece
+from partita.fabric import Credit, Endpoint, PieceHeader, encode_note, encode_piece
 
 #: Frames of this epoch belong to no program: they are answered and forgotten.
 PROBE_EPOCH = 0
@@ -46,7 +46,7 @@ class Prober:
             finally:
                 self._target = ""
 
-    def answer(self, source: str, piece: Piece) -> None:
+    def answer(self, source: str, piece: PieceHeader) -> None:
         """Tell the sender of a probe that it is there."""
         self._endpoint.notify(source, encode_note(Credit(PROBE_EPOCH, piece.stream)))
 
@@ -73,7 +73,7 @@ class Prober:
         self._echo.clear()
         if self._is_lost:  # between two messages
             self._echo.set()
-        piece = Piece(PROBE_EPOCH, 0, (), self._number, _NO_DIGEST, len(payload))
+        piece = PieceHeader(PROBE_EPOCH, 0, (), self._number, _NO_DIGEST, len(payload))
         start_s = time.monotonic()
         self._endpoint.send(target, encode_piece(piece), payload)
         was_told = self._echo.wait(_ECHO_S)

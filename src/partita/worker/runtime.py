@@ -33,9 +33,9 @@ from partita.execution import (
     weight_bytes,
 )
 from partita.execution.pieces import decode_feed, index_buffers
-from partita.fabric import Credit, Endpoint, Failure, Piece, PieceGate, encode_note
+from partita.fabric import Credit, Endpoint, Failure, PieceGate, PieceHeader, encode_note
 from partita.program import DeviceProgram, Feed, Load
-from partita.worker.books import Book, Pieces, Written
+from partita.worker.buffers import BufferTable, StepLog, Written
 from partita.worker.lanes import Lanes
 from partita.worker.messages import (
     FIRST_FEED,
@@ -45,12 +45,12 @@ from partita.worker.messages import (
     answer_streams,
     feed_streams,
 )
+from partita.worker.step_runners import DeliverWork, StepContext, StepPacing, StepRunner, make_work
 from partita.worker.store import Store
-from partita.worker.works import DeliverWork, Site, Stretch, Work, make_work
 
 
 @dataclass(frozen=True)
-class Host:
+class WorkerResources:
     """What all epochs of one worker share.
 
     Attributes:
@@ -74,14 +74,14 @@ class Runtime:
         host: What it runs on.
     """
 
-    def __init__(self, prepare: Prepare, host: Host) -> None:
+    def __init__(self, prepare: Prepare, host: WorkerResources) -> None:
         self.epoch = prepare.epoch
         self.leader = prepare.leader
         self.program = prepare.program
         self.error = ""
-        self.book = Book(prepare.trace)
-        self.pieces = Pieces()
-        self.stretch = Stretch(host.slow_down)
+        self.book = StepLog(prepare.trace)
+        self.pieces = BufferTable()
+        self.stretch = StepPacing(host.slow_down)
         self._host = host
         self._device: DeviceProgram = prepare.program.device(host.endpoint.name)
         self._lock = threading.Lock()
@@ -92,7 +92,7 @@ class Runtime:
             loaders=host.loaders,
         )
         self._site = self._make_site()
-        self._works: dict[int, Work] = {}
+        self._works: dict[int, StepRunner] = {}
         for step in self._device.steps:
             work = make_work(step, self._site)
             if work is not None:
@@ -109,14 +109,14 @@ class Runtime:
         self._dropped = 0
         self._is_closed = False
 
-    def _make_site(self) -> Site:
+    def _make_site(self) -> StepContext:
         program, host = self.program, self._host
         feeds = feed_streams(program, self.leader)
         answers = answer_streams(program, self.leader)
         is_requester = host.endpoint.name == program.requester
         streams = program.streams + (feeds if is_requester else ())
         self._gate = PieceGate(self.epoch, host.endpoint.name, streams)
-        return Site(
+        return StepContext(
             self.epoch,
             host.endpoint,
             self.pieces,
@@ -140,12 +140,12 @@ class Runtime:
         return frozenset(ends | {self._device.device, self.leader})
 
     @property
-    def works(self) -> tuple[Work, ...]:
+    def works(self) -> tuple[StepRunner, ...]:
         """All steps but loads and feeds, in program order."""
         return tuple(self._works.values())
 
     @property
-    def site(self) -> Site:
+    def site(self) -> StepContext:
         """What the steps work with."""
         return self._site
 
@@ -159,7 +159,7 @@ class Runtime:
         with self._lock:
             self._act(self._machine.begin())
 
-    def take_piece(self, source: str, piece: Piece, payload: memoryview) -> None:
+    def take_piece(self, source: str, piece: PieceHeader, payload: memoryview) -> None:
         """Take one frame of this epoch from the fabric.
 
         Raises:
@@ -183,7 +183,7 @@ class Runtime:
                 return
             self._act(actions)
 
-    def _take_feed(self, piece: Piece, payload: memoryview) -> None:
+    def _take_feed(self, piece: PieceHeader, payload: memoryview) -> None:
         tensor = self.program.inputs[piece.stream - FIRST_FEED]
         with self._lock:
             fed = self._fed.setdefault(piece.request, {})
@@ -262,7 +262,7 @@ class Runtime:
                 self._room += 1
                 self._feed()
 
-    def _start(self, work: Work, request: int) -> None:
+    def _start(self, work: StepRunner, request: int) -> None:
         route = self._machine.route_of(request)
         if not work.is_instant:
             job = partial(self._do, work, request, route)
@@ -280,7 +280,7 @@ class Runtime:
         self.book.add(work.lane, work.step, request, start_s, time.monotonic())
         self._handle(Finished(work.step, request), request, written)
 
-    def _do(self, work: Work, request: int, route: tuple[int, ...]) -> None:
+    def _do(self, work: StepRunner, request: int, route: tuple[int, ...]) -> None:
         if self._is_closed or self.error:
             return
         start_s = time.monotonic()

@@ -15,7 +15,6 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from partita import __version__
 from partita.engine import OrtEngine, Slowdown, SlowedEngine
 from partita.engine.base import CPU
 from partita.errors import ClusterError, PartitaError
@@ -27,6 +26,7 @@ from partita.fabric import (
     ZenohOptions,
     check_network,
 )
+from partita.version import VERSION
 from partita.worker.control import Worker, WorkerParts
 from partita.worker.messages import PROTOCOL_VERSION
 from partita.worker.store import DEFAULT_QUOTA_BYTES, Store, default_store_dir
@@ -64,7 +64,7 @@ class WorkerOptions:
     loaders: int = 1
     slow_down: float = 1.0
     links: dict[str, LinkShape] | None = None
-    version: str = field(default=__version__)
+    version: str = field(default=VERSION)
     protocol: int = PROTOCOL_VERSION
 
 

@@ -10,7 +10,7 @@ import pytest
 from partita.planners.distredge.account import Account, Counter
 from partita.planners.distredge.intervals import Rows, RowTables, Spans, law_rows
 from partita.planners.distredge.places import Volume
-from partita.planners.draft import Drafter, DraftStage
+from partita.planners.drafts.draft import DraftLowering, DraftStage
 from tests.planners.distredge.vgg import BLOCKS, CONVOLUTIONS, LAYERS, vgg16
 
 #: Multiply-accumulates of VGG-16's thirteen convolutions at 224 x 224.
@@ -88,7 +88,7 @@ def test_tables_say_what_works_say(start: int) -> None:
     stage = DraftStage(start, LAYERS, "rows", ("a", "b", "c"), (0, 2, 5, height))
     counter = Counter(RowTables(outline), lambda *_: np.array([stage.cuts]))
     tensor = outline.live(start)[0]
-    boxes = [Drafter(outline).boxes(stage, number) for number in range(3)]
+    boxes = [DraftLowering(outline).boxes(stage, number) for number in range(3)]
     works = [outline.works.stage(outline.layers(start, LAYERS), box) for box in boxes]
     read = sum(work.inputs[0][1].size for work in works)
     account = counter.count([Volume(start, LAYERS)])

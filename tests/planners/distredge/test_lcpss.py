@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from partita.planners import Outline
+from partita.planners import LayerOrder
 from partita.planners.distredge.lcpss import PartitionOptions, find_partition
 from partita.planners.distredge.places import find_runs
 from tests.planners.distredge.vgg import LAYERS, vgg16
@@ -52,7 +52,7 @@ def test_volumes_cover_all_layers_with_rows_once() -> None:
 
 def test_blocks_with_branches_stay_together() -> None:
     """No volume starts between a residual sum and the convolution whose input it also reads."""
-    outline = Outline(make_residual(1))
+    outline = LayerOrder(make_residual(1))
     (run,) = find_runs(outline)
     assert run.places == (1,)
     assert len(find_partition(outline, PartitionOptions(2, alpha=0.0)).volumes) == 2
@@ -60,7 +60,7 @@ def test_blocks_with_branches_stay_together() -> None:
 
 def test_means_over_space_end_volumes() -> None:
     """Squeeze and excitation divides the layers with rows in two runs, each with volumes."""
-    outline = Outline(make_gated())
+    outline = LayerOrder(make_gated())
     runs = find_runs(outline)
     volumes = find_partition(outline, PartitionOptions(3)).volumes
     assert len(runs) == 2
@@ -69,6 +69,6 @@ def test_means_over_space_end_volumes() -> None:
 
 def test_one_device_or_one_layer_is_no_trouble() -> None:
     """With nothing to divide among, and nothing to cut, there is one volume at least."""
-    outline = Outline(make_chain(1))
+    outline = LayerOrder(make_chain(1))
     assert len(find_partition(outline, PartitionOptions(1)).volumes) == 1
-    assert find_partition(Outline(make_chain(3)), PartitionOptions(1, alpha=1.0)).volumes
+    assert find_partition(LayerOrder(make_chain(3)), PartitionOptions(1, alpha=1.0)).volumes

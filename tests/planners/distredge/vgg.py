@@ -7,7 +7,7 @@ from functools import lru_cache
 from onnx import helper
 
 from partita.graph import Graph
-from partita.planners import Outline
+from partita.planners import LayerOrder
 from tests.planners.fakes import conv, make_graph
 
 #: First layers of the thirteen volumes of one convolution each, pools with the one before.
@@ -36,6 +36,6 @@ def make_vgg(widths: tuple[tuple[int, ...], ...] = _WIDTHS, size: int = 224) -> 
 
 
 @lru_cache
-def vgg16() -> Outline:
+def vgg16() -> LayerOrder:
     """Return the outline at 224 x 224; layers 0 to 17 are all there are."""
-    return Outline(make_vgg())
+    return LayerOrder(make_vgg())

@@ -15,8 +15,14 @@ import numpy.typing as npt
 
 from partita.errors import BundleError, InputError
 from partita.files import require_regular
-from partita.loading.manifest import Manifest, Scheme, choose_scheme, read_manifest, stamp_of
-from partita.loading.session import BundleSession
+from partita.loading.bundle.manifest import (
+    Manifest,
+    Variant,
+    choose_scheme,
+    read_manifest,
+    stamp_of,
+)
+from partita.loading.serve.session import BundleSession
 from partita.program import Compute, Deliver, DeviceProgram, Input, Load, Step, TensorSpec
 
 Array = npt.NDArray[Any]
@@ -42,7 +48,7 @@ def load_frozen(folder: str | Path, *, scheme: str | None = None) -> BundleSessi
     return open_frozen(home, manifest, choose_scheme(manifest, home, scheme))
 
 
-def open_frozen(home: Path, manifest: Manifest, scheme: Scheme) -> BundleSession:
+def open_frozen(home: Path, manifest: Manifest, scheme: Variant) -> BundleSession:
     """Return :func:`load_frozen`'s session for a scheme that is chosen."""
     return BundleSession(
         home / scheme.name,
@@ -56,7 +62,7 @@ def open_frozen(home: Path, manifest: Manifest, scheme: Scheme) -> BundleSession
     )
 
 
-def _without_last(scheme: Scheme) -> Scheme:
+def _without_last(scheme: Variant) -> Variant:
     """Return the scheme as one whose answer is what the last child reads."""
     program, last = scheme.program, len(scheme.children) - 1
     device = program.devices[0]
@@ -128,7 +134,7 @@ def compute_features(
     return found
 
 
-def check_samples(scheme: Scheme, samples: Samples) -> dict[str, Array]:
+def check_samples(scheme: Variant, samples: Samples) -> dict[str, Array]:
     """Return the samples by input name, in the types that the model takes.
 
     Raises:
@@ -187,7 +193,7 @@ def fits(array: Array, wanted: np.dtype[Any]) -> bool:
     return most <= float(np.finfo(wanted).max)
 
 
-def _run(home: Path, manifest: Manifest, scheme: Scheme, arrays: dict[str, Array]) -> list[Array]:
+def _run(home: Path, manifest: Manifest, scheme: Variant, arrays: dict[str, Array]) -> list[Array]:
     """Return the features, one sample after the other."""
     with open_frozen(home, manifest, scheme) as session:
         specs, dtypes = session.get_outputs(), {s.name: s.dtype for s in session.get_inputs()}
@@ -212,7 +218,7 @@ def _check_output(spec: TensorSpec) -> None:
         )
 
 
-def _cache_key(scheme: Scheme, arrays: Mapping[str, Array]) -> str:
+def _cache_key(scheme: Variant, arrays: Mapping[str, Array]) -> str:
     """Return a hash of all that the features depend on."""
     digest = hashlib.sha256(scheme.weights_hash.encode())
     for child in scheme.children[:-1]:

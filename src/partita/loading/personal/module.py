@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from partita.errors import BundleError, first_line
 from partita.loading.personal.operators import OPERATORS
-from partita.loading.personal.plain import TRAINED, PlainChild
+from partita.loading.write.trainable_source import TRAINED, PlainChild
 
 Array = npt.NDArray[Any]
 

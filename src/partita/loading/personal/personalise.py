@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.errors import BundleError, InputError
-from partita.loading.manifest import Scheme, choose_scheme, read_manifest
-from partita.loading.opening import open_child
+from partita.loading.bundle.manifest import Variant, choose_scheme, read_manifest
+from partita.loading.bundle.ort_session import open_child
 from partita.loading.personal.features import Samples, check_samples, compute_features, fits
 from partita.loading.personal.memory import peak_bytes, release, reset_peak
 from partita.loading.personal.options import Outcome, PersonalOptions
@@ -107,7 +107,7 @@ class _Training:
     """One training of one scheme's last child."""
 
     home: Path
-    scheme: Scheme
+    scheme: Variant
     options: PersonalOptions
 
     def run(self, features: Sequence[Array], labels: Array) -> _Trained:
@@ -152,7 +152,7 @@ class _Training:
         import torch
 
         from partita.loading.personal.module import TrainableChild
-        from partita.loading.personal.plain import read_plain
+        from partita.loading.write.trainable_source import read_plain
 
         folder, child = self.home / self.scheme.name, self.scheme.children[-1]
         module = TrainableChild(read_plain(folder, child))
@@ -182,7 +182,7 @@ def _run_child(path: Path, features: Sequence[Array]) -> Array:
     return np.concatenate(answers)
 
 
-def _check_labels(labels: Array, count: int, scheme: Scheme, options: PersonalOptions) -> Array:
+def _check_labels(labels: Array, count: int, scheme: Variant, options: PersonalOptions) -> Array:
     """Return the labels as they are trained on.
 
     Raises:

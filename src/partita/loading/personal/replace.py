@@ -14,19 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.errors import BundleError
-from partita.loading.children import optimise_graph, place_weights
-from partita.loading.manifest import (
+from partita.loading.bundle.manifest import (
     MANIFEST,
     Child,
     Manifest,
-    Plain,
-    Scheme,
+    TrainableSource,
+    Variant,
     dump_manifest,
     processor_signature,
     read_manifest,
 )
-from partita.loading.personal.plain import change_plain, read_plain
-from partita.loading.place import hold
+from partita.loading.write.atomic_folder import hold
+from partita.loading.write.child_models import optimise_graph, place_weights
+from partita.loading.write.trainable_source import change_plain, read_plain
 
 Array = npt.NDArray[Any]
 _SHOWN = 12
@@ -95,8 +95,8 @@ def _replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) 
 
 
 def _replace_in(
-    folder: Path, scheme: Scheme, weights: Mapping[str, Array], fresh: list[Path]
-) -> Scheme:
+    folder: Path, scheme: Variant, weights: Mapping[str, Array], fresh: list[Path]
+) -> Variant:
     """Return the scheme with a last child of these weights, whose files are written."""
     old = scheme.children[-1]
     stem = f"child-{len(scheme.children) - 1}.{_digest(weights)[:_SHOWN]}"
@@ -105,7 +105,7 @@ def _replace_in(
     before, names = read_plain(folder, old), (f"{stem}.plain.onnx", f"{stem}.plain.bin")
     model, parts = change_plain(before, weights, names[1])
     graph = model.SerializeToString(deterministic=True)
-    plain = Plain(
+    plain = TrainableSource(
         names[0],
         _write(folder / names[0], [graph], fresh),
         names[1],
@@ -183,7 +183,7 @@ def _remove_strays(home: Path, manifest: Manifest) -> None:
         _remove(home.glob(f".{MANIFEST}.new"))
 
 
-def _files(home: Path, scheme: Scheme) -> list[Path]:
+def _files(home: Path, scheme: Variant) -> list[Path]:
     """Return the files of a scheme's children that are theirs alone."""
     names: list[str] = []
     for child in scheme.children:

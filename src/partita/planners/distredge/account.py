@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from partita.planners.distredge.intervals import Rows, RowTables, Spans
 from partita.planners.distredge.places import Volume
-from partita.planners.outline import Outline
+from partita.planners.drafts.layer_order import LayerOrder
 
 #: Cuts, shape (splits, devices + 1), of a volume that ends at a position and has so many rows.
 CutsAt = Callable[[int, int], Rows]
@@ -63,7 +63,7 @@ class Counter:
 
     def __init__(self, tables: RowTables, cuts_at: CutsAt) -> None:
         self._tables = tables
-        self._outline: Outline = tables.outline
+        self._outline: LayerOrder = tables.outline
         self._cuts_at = cuts_at
         self._parts: dict[Volume, _Part] = {}
         self._halos: dict[tuple[str, Volume, Volume], float] = {}

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from partita.graph import Layer
 from partita.graph.layer import Window
-from partita.planners.outline import Outline
+from partita.planners.drafts.layer_order import LayerOrder
 from partita.regions import Region
 
 Rows = npt.NDArray[np.int64]
@@ -82,7 +82,7 @@ class RowTables:
         outline: The network.
     """
 
-    def __init__(self, outline: Outline) -> None:
+    def __init__(self, outline: LayerOrder) -> None:
         self.outline = outline
         self._reaches: dict[str, dict[str, list[tuple[str, _Reach | None]]]] = {}
 

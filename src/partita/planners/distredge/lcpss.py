@@ -22,7 +22,7 @@ import numpy as np
 from partita.planners.distredge.account import Account, Counter
 from partita.planners.distredge.intervals import Rows, RowTables, random_cuts
 from partita.planners.distredge.places import Run, Volume, find_runs
-from partita.planners.outline import Outline
+from partita.planners.drafts.layer_order import LayerOrder
 
 Scores = Literal["normalised", "raw"]
 #: Sums in another order differ by less than this: no improvement.
@@ -65,7 +65,7 @@ class Partition:
     evaluations: int
 
 
-def find_partition(outline: Outline, options: PartitionOptions) -> Partition:
+def find_partition(outline: LayerOrder, options: PartitionOptions) -> Partition:
     """Return the layer-volumes of a network; none where no layer can be divided in rows.
 
     A network that is interrupted (by a mean over space, say) has volumes that end there.
@@ -106,7 +106,7 @@ class RandomCuts:
 class _Search:
     """Algorithm 1 on one network."""
 
-    def __init__(self, outline: Outline, runs: Sequence[Run], options: PartitionOptions) -> None:
+    def __init__(self, outline: LayerOrder, runs: Sequence[Run], options: PartitionOptions) -> None:
         self._runs = runs
         self._options = options
         cuts = RandomCuts(options.devices, options.decisions, options.seed)

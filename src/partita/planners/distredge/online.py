@@ -14,7 +14,6 @@ from partita.cluster import Cluster
 from partita.errors import PlanError
 from partita.execution import Report
 from partita.plan import Plan
-from partita.planners.base import Costs, PlanOptions
 from partita.planners.distredge.actions import cut_rows
 from partita.planners.distredge.agent import SplitAgent, one_thread
 from partita.planners.distredge.environment import SplitEnvironment
@@ -25,7 +24,9 @@ from partita.planners.distredge.process import Cuts, SplitProcess, find_process
 from partita.planners.distredge.settings import REPAIRED, DistrEdgeSettings
 from partita.planners.distredge.starts import start_plans
 from partita.planners.distredge.train import time_unit_s
-from partita.planners.evaluate import Evaluator
+from partita.planners.options import PlanOptions
+from partita.planners.pricing.costs import Costs
+from partita.planners.pricing.evaluator import Evaluator
 
 #: Episodes of a fine-tuning; the paper says 20 to 210 s on a laptop.
 FINE_TUNE_EPISODES = 150

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from partita.planners.outline import Outline
+from partita.planners.drafts.layer_order import LayerOrder
 
 #: A place is no end of a volume when one of the next so many is crossed by fewer tensors: branches
 #: of a block stay together, while taps of a detector's heads do not forbid to cut after them.
@@ -35,16 +35,16 @@ class Run:
         return tuple(Volume(*pair) for pair in pairwise((self.start, *inner, self.stop)))
 
 
-def find_runs(outline: Outline) -> tuple[Run, ...]:
+def find_runs(outline: LayerOrder) -> tuple[Run, ...]:
     """Return the ranges that can be divided in rows, with their places; none where nothing can."""
     return tuple(Run(start, stop, _places(outline, start, stop)) for start, stop in _runs(outline))
 
 
-def _runs(outline: Outline) -> list[tuple[int, int]]:
+def _runs(outline: LayerOrder) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in outline.row_runs() if outline.outputs(start, stop)]
 
 
-def _places(outline: Outline, start: int, stop: int) -> tuple[int, ...]:
+def _places(outline: LayerOrder, start: int, stop: int) -> tuple[int, ...]:
     crossing = [_count_crossing(outline, place, stop) for place in range(start, stop)]
     found = []
     for offset in range(1, stop - start):
@@ -54,7 +54,7 @@ def _places(outline: Outline, start: int, stop: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _count_crossing(outline: Outline, place: int, stop: int) -> int:
+def _count_crossing(outline: LayerOrder, place: int, stop: int) -> int:
     """Return how many tensors made before a place are read between it and the run's end."""
     later = set(outline.layers(place, stop))
     graph = outline.graph

@@ -5,16 +5,16 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from partita.errors import InfeasibleError, PlanError
-from partita.planners.base import Found, register
 from partita.planners.distredge.process import SplitProcess, find_process
 from partita.planners.distredge.settings import PUBLISHED, REPAIRED, DistrEdgeSettings
-from partita.planners.evaluate import Evaluator
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.registry import Chosen, register
 from partita.planners.settings import read_settings
-from partita.planners.single import single_drafts
+from partita.planners.simple.single import single_drafts
 
 
 @register("distredge", cost="training", settings=REPAIRED)
-def plan_distredge(evaluator: Evaluator) -> Found:
+def plan_distredge(evaluator: Evaluator) -> Chosen:
     """DistrEdge repaired: exploration never ends, and begins with plans by simple rules.
 
     Latency only, whatever the objective. Takes its episodes whatever the budget.
@@ -27,7 +27,7 @@ def plan_distredge(evaluator: Evaluator) -> Found:
 
 
 @register("distredge_published", cost="training", settings=PUBLISHED)
-def plan_distredge_published(evaluator: Evaluator) -> Found:
+def plan_distredge_published(evaluator: Evaluator) -> Chosen:
     """DistrEdge with the numbers of the paper: 4000 episodes, of which 249 explore.
 
     Raises:
@@ -37,11 +37,11 @@ def plan_distredge_published(evaluator: Evaluator) -> Found:
     return _plan(evaluator, "distredge_published", PUBLISHED)
 
 
-def _plan(evaluator: Evaluator, name: str, defaults: DistrEdgeSettings) -> Found:
+def _plan(evaluator: Evaluator, name: str, defaults: DistrEdgeSettings) -> Chosen:
     settings = read_settings(defaults, name, evaluator.options.method)
     process = find_process(evaluator, settings)
     if process is None:
-        return Found(evaluator.best(single_drafts(evaluator)))
+        return Chosen(evaluator.best(single_drafts(evaluator)))
     check_installed(name)
     return _train(process, settings)
 
@@ -61,7 +61,7 @@ def check_installed(name: str) -> None:
             )
 
 
-def _train(process: SplitProcess, settings: DistrEdgeSettings) -> Found:
+def _train(process: SplitProcess, settings: DistrEdgeSettings) -> Chosen:
     # Only here: what imports the planners must not load PyTorch, which takes a second.
     from partita.planners.distredge.train import train
 
@@ -74,4 +74,4 @@ def _train(process: SplitProcess, settings: DistrEdgeSettings) -> Found:
             subject=reason.subject if reason is not None else "",
         )
     is_short = len(trained.latencies_s) < settings.episodes
-    return Found(process.draft(trained.decisions), "cut short" if is_short else "heuristic")
+    return Chosen(process.draft(trained.decisions), "cut short" if is_short else "heuristic")

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from partita.errors import PlanError
-from partita.planners.base import StepCosts
 from partita.planners.distredge.lcpss import PartitionOptions, find_partition
 from partita.planners.distredge.places import Volume
 from partita.planners.distredge.settings import DistrEdgeSettings
-from partita.planners.draft import Draft, DraftStage, whole_stages
-from partita.planners.evaluate import Evaluator
-from partita.planners.quick import QuickPricer, State
+from partita.planners.drafts.draft import Draft, DraftStage, whole_stages
+from partita.planners.pricing.costs import StepCosts
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.pricing.incremental import IncrementalPricer, PricingState
 
 #: Where each device's part of one volume starts, and the end: rows of its highest output.
 Cuts = tuple[int, ...]
@@ -40,7 +40,7 @@ class SplitProcess:
         outline = evaluator.outline
         self.heights = tuple(outline.rows(one.start, one.stop) for one in self.volumes)
         self._pricer = _pricer(evaluator)
-        self._states: dict[tuple[Cuts, ...], State | None] = {}
+        self._states: dict[tuple[Cuts, ...], PricingState | None] = {}
 
     def draft(self, decisions: Sequence[Cuts], *, whole: bool = True) -> Draft:
         """Return the draft of the first volumes, and of the rest when all are decided.
@@ -79,7 +79,7 @@ class SplitProcess:
             return self._rough(decisions)
         return tuple(self._pricer.free_s(state, device) for device in self.devices)
 
-    def _state(self, decisions: tuple[Cuts, ...]) -> State | None:
+    def _state(self, decisions: tuple[Cuts, ...]) -> PricingState | None:
         """Return where everything is after some volumes; None where that cannot be told."""
         if self._pricer is None:
             return None
@@ -95,8 +95,8 @@ class SplitProcess:
         return self._states[decisions]
 
     def _extend(
-        self, pricer: QuickPricer, state: State | None, decisions: tuple[Cuts, ...]
-    ) -> State | None:
+        self, pricer: IncrementalPricer, state: PricingState | None, decisions: tuple[Cuts, ...]
+    ) -> PricingState | None:
         """Return the state after one more volume and what comes between."""
         draft = self.draft(decisions, whole=False)
         known = len(self.draft(decisions[:-1], whole=False))
@@ -177,11 +177,11 @@ def find_process(evaluator: Evaluator, settings: DistrEdgeSettings) -> SplitProc
     return SplitProcess(evaluator, volumes) if volumes and devices > 1 else None
 
 
-def _pricer(evaluator: Evaluator) -> QuickPricer | None:
+def _pricer(evaluator: Evaluator) -> IncrementalPricer | None:
     """Return what tells when devices are free; None where costs do not tell parts of messages."""
     cost = evaluator.cost
     if evaluator.quick is None and isinstance(cost, StepCosts):
-        return QuickPricer(cost, evaluator.drafter, evaluator.options)
+        return IncrementalPricer(cost, evaluator.drafter, evaluator.options)
     return evaluator.quick
 
 

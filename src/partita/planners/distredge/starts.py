@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from partita.planners.distredge.process import Cuts, SplitProcess
-from partita.planners.draft import share_cuts
-from partita.planners.ranges import RangeCosts
-from partita.planners.rows import device_speeds
+from partita.planners.drafts.draft import share_cuts
+from partita.planners.pricing.range_costs import RangeCosts
+from partita.planners.simple.rows import device_speeds
 
 
 def start_plans(process: SplitProcess) -> tuple[tuple[Cuts, ...], ...]:

@@ -9,7 +9,7 @@ from statistics import mean
 
 import msgspec
 
-from partita.planners import Evaluator, Outline
+from partita.planners import Evaluator, LayerOrder
 from partita.planners.distredge.lcpss import PartitionOptions, find_partition
 from partita.planners.distredge.places import Volume
 from partita.planners.distredge.process import SplitProcess
@@ -85,7 +85,7 @@ def make_draws(bench: Bench) -> Drawn:
 
 def _repeat(bench: Bench, place: str, count: int) -> _Spread:
     """Return the rates of partitions that differ in the seed of their random splits only."""
-    outline = Outline(bench.graph(MAIN_MODEL))
+    outline = LayerOrder(bench.graph(MAIN_MODEL))
     devices = len(find_cluster(place).providers)
     drawn = [
         find_partition(outline, PartitionOptions(devices, decisions=count, seed=seed)).volumes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from partita.planners import Outline
+from partita.planners import LayerOrder
 from partita.planners.distredge.lcpss import PartitionOptions, find_partition
 from partita.reproduce.bench import Bench, find_cluster
 from partita.reproduce.distredge.setting import ALPHAS, MAIN_MODEL, PAPER
@@ -32,7 +32,7 @@ def make_alphas(bench: Bench) -> Drawn:
         for place in ENVIRONMENTS
         for alpha in ALPHAS
     }
-    outline = Outline(bench.graph(MAIN_MODEL))
+    outline = LayerOrder(bench.graph(MAIN_MODEL))
     counts = {pair: _count_volumes(outline, *pair) for pair in found}
     heads = ("case", *(f"alpha {alpha:g}" for alpha in ALPHAS))
     rates: list[tuple[Cell, ...]] = [
@@ -56,7 +56,7 @@ def make_alphas(bench: Bench) -> Drawn:
     return Drawn(4, "Figure 4", tables, claims, (chart,), tuple(faults))
 
 
-def _count_volumes(outline: Outline, place: str, alpha: float) -> int:
+def _count_volumes(outline: LayerOrder, place: str, alpha: float) -> int:
     devices = len(find_cluster(place).providers)
     return len(find_partition(outline, PartitionOptions(devices, alpha=alpha)).volumes)
 

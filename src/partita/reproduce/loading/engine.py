@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from partita.loading.trials import Trial
 from partita.reproduce.bench import Bench
 from partita.reproduce.figure import Cell, Drawn, Table, figure
+from partita.reproduce.loading.bench.trials import LoadTrial
 from partita.reproduce.loading.published import PAPER, TABLE_1, TITLES, chosen_models
 from partita.reproduce.loading.setting import (
     Gains,
@@ -72,7 +72,7 @@ def draw_engine(found: Medians, here: str) -> Drawn:
     return Drawn(1, "Table 1", tables, claims, (time_chart(title, found, WAYS),), notes)
 
 
-def _row(model: str, one: Mapping[str, Trial]) -> tuple[Cell, ...]:
+def _row(model: str, one: Mapping[str, LoadTrial]) -> tuple[Cell, ...]:
     paper, gains = TABLE_1[model], _gains(one)
     return (
         TITLES[model],
@@ -82,5 +82,5 @@ def _row(model: str, one: Mapping[str, Trial]) -> tuple[Cell, ...]:
     )
 
 
-def _gains(one: Mapping[str, Trial]) -> Gains:
+def _gains(one: Mapping[str, LoadTrial]) -> Gains:
     return Gains.of(one["plain"], one["children"], one["children_in_turn"])

@@ -7,10 +7,10 @@ from importlib.util import find_spec
 from statistics import median
 
 from partita.errors import InputError
-from partita.loading.stand import available
-from partita.loading.trials import Trial
 from partita.reproduce.bench import Bench
 from partita.reproduce.figure import Cell, Drawn, Table, figure
+from partita.reproduce.loading.bench.load_bench import available
+from partita.reproduce.loading.bench.trials import LoadTrial
 from partita.reproduce.loading.published import PAPER, TABLE_2, TABLE_3, TITLES, chosen_models
 from partita.reproduce.loading.setting import (
     Gains,
@@ -91,7 +91,7 @@ def check_pytorch() -> None:
         )
 
 
-def _row(model: str, one: Mapping[str, Trial], bound: float) -> tuple[Cell, ...]:
+def _row(model: str, one: Mapping[str, LoadTrial], bound: float) -> tuple[Cell, ...]:
     paper = TABLE_3[model]
     gains = _gains(one)
     return (
@@ -102,11 +102,11 @@ def _row(model: str, one: Mapping[str, Trial], bound: float) -> tuple[Cell, ...]
     )
 
 
-def _gains(one: Mapping[str, Trial]) -> Gains:
+def _gains(one: Mapping[str, LoadTrial]) -> Gains:
     return Gains.of(one["torch_load"], one["torch_children"], one["torch_children_in_turn"])
 
 
-def _say_bundle(model: str, one: Mapping[str, Trial]) -> str:
+def _say_bundle(model: str, one: Mapping[str, LoadTrial]) -> str:
     whole, bundle = one["torch_load"], one["bundle"]
     called = whole.answered_s / bundle.answered_s
     started = whole.from_start_s / bundle.from_start_s

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from partita.loading.stand import Conditions, Stand
-from partita.loading.trials import Trial
-from partita.loading.ways import find_starts
 from partita.reproduce.bench import Bench
 from partita.reproduce.figure import Cell, Chart, Claim, Drawn, Table
+from partita.reproduce.loading.bench.load_bench import Conditions, LoadBench
+from partita.reproduce.loading.bench.trials import LoadTrial
+from partita.reproduce.loading.bench.variants import find_starts
 from partita.reproduce.loading.published import TITLES, Measured
 
 #: Within one operator: a telephone's fast cores, or what there is.
 THREADS = min(4, os.cpu_count() or 1)
 #: A gain of at least so much of the paper's bears it out.
 _ABOUT = 0.9
-Medians = Mapping[str, Mapping[str, Trial]]
+Medians = Mapping[str, Mapping[str, LoadTrial]]
 
 
 def draw_nothing(number: int, models: Iterable[str]) -> Drawn:
@@ -29,10 +29,10 @@ def draw_nothing(number: int, models: Iterable[str]) -> Drawn:
     return Drawn(number, f"Table {number}", (), (), (), (note,))
 
 
-def open_stand(bench: Bench, model: str, starts: Sequence[str] = ()) -> Stand:
+def open_stand(bench: Bench, model: str, starts: Sequence[str] = ()) -> LoadBench:
     """Return a model's stand; it must be closed."""
     study = bench.study
-    return Stand(
+    return LoadBench(
         bench.build(model),
         Conditions(THREADS, study.trials, study.cold),
         starts,
@@ -111,7 +111,7 @@ class Gains:
     bound: float
 
     @classmethod
-    def of(cls, whole: Trial, children: Trial, in_turn: Trial) -> Gains:
+    def of(cls, whole: LoadTrial, children: LoadTrial, in_turn: LoadTrial) -> Gains:
         """Return the gains of children that load at the same time."""
         return cls(
             whole.loaded_s / children.loaded_s,

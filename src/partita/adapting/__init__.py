@@ -1,0 +1,1 @@
+"""Planning anew for what was measured, in real and in simulated runs."""

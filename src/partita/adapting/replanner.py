@@ -1,0 +1,207 @@
+"""Planning anew for what was measured: for the leader, and for long simulated runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from partita.compile import Compiled, compile_plan
+from partita.cost import CostModel, rates_at, update_cost
+from partita.execution import AdaptOptions, Conditions
+from partita.execution.adapt import Proposed
+from partita.execution.durations import Pair
+from partita.leader import Expected
+from partita.plan import Plan
+from partita.planners.find import find_plan
+from partita.planners.options import PlanOptions
+from partita.simulation import Method, Searched, plan_key, simulate
+
+Find = Callable[[CostModel], Plan]
+#: Compiled plans that are kept for a way back.
+_KEPT = 3
+_SIMULATED = 4
+
+
+class Replanner:
+    """Plans for a running session; see :class:`partita.leader.Planning`.
+
+    Args:
+        cost: What ``plan`` was made with; of links with traces the rates at second 0 count.
+        plan: What runs.
+        find: Makes a plan; by default the planner ``best`` as :func:`make_finder` gives it.
+    """
+
+    def __init__(self, cost: CostModel, plan: Plan, find: Find | None = None) -> None:
+        self._cost = cost
+        self._find = find if find is not None else make_finder(plan)
+        self._lock = threading.Lock()
+        self._plans: dict[str, Plan] = {}
+        self._compiled: dict[str, Compiled] = {}
+        self._lost: list[str] = []
+        self._key = self._keep(plan)
+        self._belief = Conditions(rates_at(cost, 0.0), dict.fromkeys(cost.devices, 1.0))
+
+    @property
+    def key(self) -> str:
+        """Identity of the running plan."""
+        return self._key
+
+    @property
+    def plan(self) -> Plan:
+        """The running plan."""
+        return self._plans[self._key]
+
+    @property
+    def belief(self) -> Conditions:
+        """What the last search was made for."""
+        return self._belief
+
+    def propose(self, belief: Conditions) -> Proposed:
+        """Return the plan found for what was measured, beside the running one.
+
+        Raises:
+            PlanError: There is none.
+        """
+        began_s = time.monotonic()
+        model = update_cost(self._cost, belief)
+        found = self._find(model)
+        search_s = time.monotonic() - began_s
+        present = self.plan
+        with self._lock:
+            self._belief = belief
+        new_s, old_s = predict_s(model, found), predict_s(model, present)
+        return Proposed(self._keep(found), new_s, old_s, search_s)
+
+    def compile(self, key: str) -> Compiled:
+        """Return what runs a plan; the last few are kept."""
+        with self._lock:
+            compiled = self._compiled.pop(key, None)
+        if compiled is None:
+            compiled = compile_plan(self._cost.graph, self._plans[key], self._cost.cluster)
+        with self._lock:
+            self._compiled[key] = compiled
+            while len(self._compiled) > _KEPT:
+                del self._compiled[next(iter(self._compiled))]
+        return compiled
+
+    def expect(self, key: str) -> Expected:
+        """Return what a plan's links and steps should take, at slowness 1."""
+        layout = self._cost.layout(self._plans[key])
+        durations = self._cost.price(layout)
+        per_message = {pair: spec.per_message_s for pair, spec in durations.links.items()}
+        return Expected(durations.compute_s, per_message, self._stretch(self._plans[key]))
+
+    def adopt(self, key: str) -> None:
+        """Take note that a plan runs now."""
+        self._key = key
+
+    def recover(self, device: str) -> Compiled:
+        """Return what the rest can run without a lost device, and take it for the running plan."""
+        self._lost.append(device)
+        cost = self._cost
+        rest = cost.cluster.without(*self._lost)
+        self._cost = CostModel(
+            cost.graph,
+            rest,
+            estimator=cost.estimator,
+            profiles=cost.profiles,
+            options=cost.options,
+        )
+        rates = {p: r for p, r in self._belief.rates.items() if not {*p} & {*self._lost}}
+        factors = {n: f for n, f in self._belief.slowness.items() if n not in self._lost}
+        self._belief = Conditions(rates, factors)
+        plan = self._find(update_cost(self._cost, self._belief))
+        self.adopt(self._keep(plan))
+        return self.compile(self._key)
+
+    def _keep(self, plan: Plan) -> str:
+        key = plan_key(plan)
+        self._plans.setdefault(key, plan)
+        return key
+
+    def _stretch(self, plan: Plan) -> Mapping[Pair, float]:
+        """Return how much longer messages on shared media take than alone, as predicted."""
+        links = self._cost.links
+        if all(spec.medium is None for spec in links.values()):
+            return {}
+        cost = update_cost(self._cost, self._belief)
+        layout = cost.layout(plan)
+        report = simulate(layout.program, cost.price(layout), requests=_SIMULATED * plan.in_flight)
+        alone: dict[Pair, float] = {}
+        for stream in layout.program.streams:
+            pair = (stream.source, stream.target)
+            spec = cost.links[pair]
+            seconds = spec.per_message_s + stream.wire_bytes / spec.bandwidth_bytes_per_s
+            alone[pair] = alone.get(pair, 0.0) + seconds
+        requests = len(report.latencies_s)
+        busy = {(use.source, use.target): use.busy_s / requests for use in report.links}
+        return {
+            pair: max(1.0, busy[pair] / seconds)
+            for pair, seconds in alone.items()
+            if links[pair].medium is not None and seconds > 0
+        }
+
+
+def predict_s(cost: CostModel, plan: Plan) -> float:
+    """Return the median latency of some requests, as many at a time as the plan allows."""
+    layout = cost.layout(plan)
+    count = 1 if plan.in_flight == 1 else _SIMULATED * plan.in_flight
+    report = simulate(layout.program, cost.price(layout), requests=count, keep_spans=False)
+    return report.quantile_s(0.5)
+
+
+def make_finder(plan: Plan, planner: str = "best", budget_s: float = 3.0) -> Find:
+    """Return what plans anew with the wishes that ``plan`` was made with.
+
+    Args:
+        plan: Its objective, seed, wire formats and the like.
+        planner: One of :func:`partita.planners.planner_names`.
+        budget_s: Most seconds of a search.
+    """
+    options = make_options(plan, budget_s)
+    return lambda cost: find_plan(cost, planner=planner, options=options).plan
+
+
+def make_options(plan: Plan, budget_s: float = 3.0) -> PlanOptions:
+    """Return the wishes that a plan was made with, and a budget."""
+    return PlanOptions(
+        objective=plan.objective,  # type: ignore[arg-type]
+        budget_s=budget_s,
+        seed=plan.seed,
+        in_flight=plan.in_flight,
+        keep_on=plan.keep_on,
+        wires=plan.wires,
+    )
+
+
+def make_method(
+    planner: str,
+    *,
+    options: PlanOptions | None = None,
+    adapt: AdaptOptions | None = None,
+    search_s: float | None = None,
+    name: str = "",
+) -> Method:
+    """Return a method for :func:`partita.simulation.simulate_adaptive`.
+
+    Args:
+        planner: One of :func:`partita.planners.planner_names`.
+        options: Of its searches.
+        adapt: When it plans again, and when it believes in the result.
+        search_s: What a search is charged; None for what it takes.
+        name: For tables; the planner's own by default.
+    """
+    options = options or PlanOptions()
+
+    def search(cost: CostModel) -> Searched:
+        result = find_plan(cost, planner=planner, options=options)
+        return Searched(result.plan, result.search_s)
+
+    return Method(name or planner, search, search_s, adapt or AdaptOptions())
+
+
+def take_every_plan(adapt: AdaptOptions | None = None) -> AdaptOptions:
+    """Return options of a method that never compares: it takes what its search gives."""
+    return replace(adapt or AdaptOptions(), least_gain=float("-inf"), trial=0)

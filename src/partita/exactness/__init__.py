@@ -1,0 +1,1 @@
+"""Whether a divided network answers as the whole one does."""

@@ -1,0 +1,191 @@
+"""Exactness: a plan's answers beside the whole model's, at every stage boundary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+
+from partita.compile import Compiled, WholeModel
+from partita.errors import ModelError
+from partita.exactness.interpret import Array, Arrays, run_program
+from partita.graph import Graph
+from partita.plan import Plan
+from partita.program import Program
+from partita.regions import Region
+
+#: Largest difference that rounding in another order explains, relative to the largest magnitude.
+TOLERANCE = 1e-5
+TOLERANCE_FLOAT16 = 2e-3
+#: How many times as far a model may be from its file, which the engine rewrites in its own way.
+_REWRITTEN = 10
+_ROUNDING = frozenset(
+    (
+        "QuantizeLinear",
+        "DynamicQuantizeLinear",
+        "Round",
+        "Floor",
+        "Ceil",
+        "Cast",
+        "ArgMax",
+        "ArgMin",
+    )
+)
+
+Advance = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one tensor of a divided run is from the whole model's.
+
+    Attributes:
+        max_difference: Largest absolute difference of any element of any piece.
+        max_magnitude: Largest absolute value in the whole model's tensor.
+    """
+
+    tensor: str
+    max_difference: float
+    max_magnitude: float
+
+    @property
+    def relative(self) -> float:
+        """Difference as a share of the largest magnitude."""
+        if self.max_difference == 0.0:
+            return 0.0
+        return self.max_difference / self.max_magnitude if self.max_magnitude else float("inf")
+
+
+def compare_pieces(pieces: list[tuple[str, Region, Array]], whole: Arrays) -> list[Difference]:
+    """Return, per tensor that ``whole`` holds, the difference over all pieces."""
+    worst: dict[str, float] = {}
+    for tensor, box, array in pieces:
+        if tensor not in whole:
+            continue
+        expected = whole[tensor][box.slices()]
+        worst[tensor] = max(worst.get(tensor, 0.0), max_difference(array, expected))
+    return [
+        Difference(tensor, value, max_magnitude(whole[tensor])) for tensor, value in worst.items()
+    ]
+
+
+def max_difference(left: Array, right: Array) -> float:
+    """Return the largest absolute difference; equal infinities and NaNs count as equal."""
+    a, b = np.asarray(left, np.float64), np.asarray(right, np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        gap = np.where(same, 0.0, np.abs(a - b))
+    return float(np.nan_to_num(gap, nan=np.inf).max(initial=0.0))
+
+
+def max_magnitude(array: Array) -> float:
+    """Return the largest absolute finite value."""
+    values = np.abs(np.asarray(array, np.float64))
+    return float(values[np.isfinite(values)].max(initial=0.0))
+
+
+def tolerance_of(graph: Graph) -> float:
+    """Return the relative difference that a divided run of ``graph`` may have."""
+    halves = any(spec.dtype == "float16" for spec in graph.tensors.values())
+    return TOLERANCE_FLOAT16 if halves else TOLERANCE
+
+
+def is_lossy(program: Program) -> bool:
+    """Whether a transfer of the program rounds what it carries."""
+    return any(stream.wire != "raw" for stream in program.streams)
+
+
+def is_lossy_plan(plan: Plan) -> bool:
+    """Whether the plan names a wire format that rounds."""
+    return any(wire != "raw" for wire in plan.wires.values())
+
+
+def check_exactness(
+    graph: Graph, compiled: Compiled, feeds: Sequence[Arrays], advance: Advance | None = None
+) -> list[Difference]:
+    """Return how far every tensor at a stage boundary, and every output, is from the whole model's.
+
+    Args:
+        graph: The network.
+        compiled: Its plan, compiled.
+        feeds: Inputs to try.
+        advance: Told how many are done.
+    """
+    tensors = {
+        buffer.tensor for device in compiled.program.devices for buffer in device.buffers
+    } & set(graph.tensors)
+    whole = WholeModel(graph, tensors)
+    found = []
+    for done, inputs in enumerate(feeds):
+        if advance is not None:
+            advance(done, len(feeds), "input")
+        expected = whole.run(inputs)
+        outputs, pieces = run_program(compiled, inputs)
+        found += compare_pieces(pieces, expected)
+        found += [difference_of(name, outputs[name], expected[name]) for name in graph.outputs]
+    return found
+
+
+def difference_of(tensor: str, got: Array, expected: Array) -> Difference:
+    """Return how far one tensor is from what it should be; another shape is infinitely far."""
+    if got.shape != expected.shape:
+        return Difference(tensor, float("inf"), max_magnitude(expected))
+    return Difference(tensor, max_difference(got, expected), max_magnitude(expected))
+
+
+def compare_answers(graph: Graph, feeds: Sequence[Arrays], answers: Sequence[Arrays]) -> Difference:
+    """Return the largest difference of any output of any answer from the whole model's."""
+    whole = WholeModel(graph)
+    found = []
+    for inputs, answer in zip(feeds, answers, strict=True):
+        expected = whole.run(inputs)
+        found += [difference_of(name, answer[name], expected[name]) for name in graph.outputs]
+    return max(found, key=lambda one: one.relative)
+
+
+def compare_with_file(graph: Graph, path: Path, feeds: Sequence[Arrays]) -> Difference:
+    """Return the largest difference of any output of the graph from what its file itself answers.
+
+    Folding and rewriting change the order of rounding, and the engine's own optimisations of the
+    file do.
+
+    Args:
+        graph: What was read from the file.
+        path: The ONNX file.
+        feeds: Inputs to try.
+
+    Raises:
+        ModelError: The engine cannot run the file.
+    """
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's errors share no narrower class.
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ModelError(
+            f"Model file '{path}' cannot be run as it is, so that nothing can be compared with it:"
+            f" {reason}.",
+            subject=str(path),
+        ) from None
+    whole, names = WholeModel(graph), list(graph.outputs)
+    found = []
+    for inputs in feeds:
+        ours, theirs = whole.run(inputs), session.run(names, dict(inputs))
+        found += [
+            difference_of(n, ours[n], np.asarray(t)) for n, t in zip(names, theirs, strict=True)
+        ]
+    return max(found, key=lambda one: one.relative)
+
+
+def tolerance_of_file(graph: Graph) -> float:
+    """Return how far the graph's answers may be from its file's; infinite where values are rounded.
+
+    A quantised value that lies between two steps may fall to either side.
+    """
+    rounds = any(node.op in _ROUNDING for node in graph.nodes)
+    return math.inf if rounds else _REWRITTEN * tolerance_of(graph)

@@ -1,0 +1,327 @@
+"""What a bundle says of itself: the schemes it holds, and the child models of each.
+
+A bundle is a folder: ``manifest.json``, and one folder per scheme with ``child-0.onnx``,
+``child-1.onnx`` and so on, and the weights of all of them in the order in which they are used,
+``weights.bin``. The children are ordinary ONNX files with external data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from numbers import Integral
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import onnxruntime as ort
+
+from partita.errors import BundleError
+from partita.files import read_regular, require_regular
+from partita.program import DTYPE_BYTES, Compute, Load, Program, check_program
+
+SCHEMA = 1
+#: Threads, and children that load at the same time, at most.
+MOST = 256
+_CHUNK_BYTES = 2**20
+MANIFEST, WEIGHTS = "manifest.json", "weights.bin"
+#: Extensions of instruction sets that decide how an optimised graph lays out its weights.
+_EXTENSIONS = (
+    "asimd",
+    "asimddp",
+    "avx",
+    "avx2",
+    "avx512f",
+    "avx512vl",
+    "avx512_vnni",
+    "fma",
+    "sve",
+)
+
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
+Bytes = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class TrainableSource(msgspec.Struct, frozen=True):
+    """A trainable child before it was optimised, in the scheme's folder.
+
+    Attributes:
+        file: Its graph; what may be trained has the model's names.
+        hash: SHA-256 of the graph.
+        weights: Its file of weights.
+        weights_hash: SHA-256 of the weights.
+    """
+
+    file: str
+    hash: str
+    weights: str
+    weights_hash: str
+
+
+class Child(msgspec.Struct, frozen=True):
+    """One child model of a scheme.
+
+    Attributes:
+        file: Name in the scheme's folder.
+        hash: SHA-256 of the file.
+        layers: Names of the model's layers that it computes, in order.
+        start: Where its weights begin in the file of weights.
+        size_bytes: How long they are.
+        trainable: Whether it holds the layers that may be trained.
+        plain: What it is trained from; None where it is not trainable.
+        weights: Name of its own file of weights; empty where they lie in the scheme's. A child that
+            was trained has one.
+        weights_hash: SHA-256 of that file.
+    """
+
+    file: str
+    hash: str
+    layers: tuple[str, ...]
+    start: Bytes
+    size_bytes: Bytes
+    trainable: bool = False
+    plain: TrainableSource | None = None
+    weights: str = ""
+    weights_hash: str = ""
+
+
+class Variant(msgspec.Struct, frozen=True):
+    """One way to load the model: its children, and how to execute them.
+
+    Attributes:
+        name: The folder in the bundle.
+        device: Kind of device that it was measured on.
+        processor: Signature of the processors that can run it; empty for all.
+        program: One device's steps: a ``Load`` and a ``Compute`` per child.
+        weights_hash: SHA-256 of the file of weights.
+        threads: Threads within one operator.
+        loaders: Children that load at the same time.
+        prepack: Whether weights are rearranged while they load.
+        measured_on: Signature of the processor that it was chosen on; empty where nothing was
+            measured.
+    """
+
+    name: str
+    device: str
+    processor: str
+    program: Program
+    children: tuple[Child, ...]
+    weights_bytes: Bytes
+    weights_hash: str
+    threads: Count
+    loaders: Count
+    prepack: bool = False
+    measured_on: str = ""
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """The whole bundle.
+
+    Attributes:
+        model: Name of the model.
+        model_hash: Hash of its graph.
+        engine: Name and version of the engine that the children were optimised by.
+        schemes: The preferred first.
+        hash: SHA-256 of the manifest without it.
+    """
+
+    model: str
+    model_hash: str
+    engine: str
+    schemes: tuple[Variant, ...]
+    schema: int = SCHEMA
+    hash: str = ""
+
+
+# Made once, with the module: making one takes longer than what it then does.
+_DECODER = msgspec.json.Decoder(Manifest)
+_ENCODER = msgspec.json.Encoder(order="sorted")
+
+
+def check_count(what: str, number: int, most: int = MOST) -> None:
+    """Raise unless a number of something is a whole one from 1 on.
+
+    Raises:
+        BundleError: It is not.
+    """
+    is_whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if not (is_whole and 1 <= number <= most):
+        raise BundleError(f"{what}: got {number!r}; allowed: 1 to {most}.")
+
+
+def engine_name() -> str:
+    """Return name and version of the engine that runs here."""
+    return f"onnxruntime {ort.__version__}"
+
+
+def processor_signature() -> str:
+    """Return what must be equal for a fully optimised graph to run: family and extensions."""
+    flags: list[str] = []
+    try:
+        with open("/proc/cpuinfo") as lines:  # one processor is enough: reading of many takes long
+            flags = next(
+                (one for one in lines if one.startswith(("flags", "Features"))), ""
+            ).split()
+    except OSError:
+        pass
+    return "+".join((platform.machine(), *(one for one in _EXTENSIONS if one in flags)))
+
+
+def dump_manifest(manifest: Manifest) -> bytes:
+    """Return the manifest's file, with its hash."""
+    content = msgspec.to_builtins(manifest)
+    content["hash"] = _hash(content)
+    return msgspec.json.format(_ENCODER.encode(content), indent=1) + b"\n"
+
+
+def _hash(content: Mapping[str, Any]) -> str:
+    """Return the hash of all that a file says but its hash; also of what is not known here."""
+    bare = {key: value for key, value in content.items() if key != "hash"}
+    return hashlib.sha256(_ENCODER.encode(bare)).hexdigest()
+
+
+def read_manifest(folder: str | Path) -> Manifest:
+    """Return a bundle's manifest.
+
+    Raises:
+        BundleError: It is missing, damaged, of another schema version or of another engine.
+    """
+    path = Path(folder) / MANIFEST
+    try:
+        data = read_regular(path)
+    except OSError as error:
+        raise BundleError(
+            f"Bundle '{folder}' has no readable {MANIFEST}: {error.strerror}.", subject=str(folder)
+        ) from None
+    try:
+        content = msgspec.json.decode(data)
+        version = content.get("schema") if isinstance(content, dict) else None
+        if version != SCHEMA:
+            raise BundleError(
+                f"{path}, key 'schema': got {version!r:.40}, this version of Partita"
+                f" reads {SCHEMA}.",
+                subject=str(path),
+            )
+        manifest = _DECODER.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BundleError(
+            f"{path} is no manifest of a bundle: {error}.", subject=str(path)
+        ) from None
+    if manifest.engine != engine_name():
+        raise BundleError(
+            f"Bundle '{folder}' was made for {manifest.engine}, here is {engine_name()}."
+            " Split the model again with 'partita load split'.",
+            subject=str(folder),
+        )
+    _check_manifest(manifest, path, _hash(content))
+    return manifest
+
+
+def _check_manifest(manifest: Manifest, path: Path, found: str) -> None:
+    fault = next((f for one in manifest.schemes for f in _find_faults(one)), None)
+    if fault is None and not manifest.schemes:
+        fault = "key 'schemes': it is empty"
+    if fault is None and len({one.name for one in manifest.schemes}) < len(manifest.schemes):
+        fault = "key 'schemes': two have one name"
+    if fault is None and manifest.hash != found:
+        fault = "it is not what its hash says"
+    if fault is not None:
+        raise BundleError(
+            f"{path} was altered: {fault}. Split the model again with 'partita load split'.",
+            subject=str(path),
+        )
+
+
+def _find_faults(scheme: Variant) -> list[str]:
+    """Return what is wrong with a scheme; what its files hold is looked at when it is used."""
+    where, program = f"scheme '{scheme.name}'", scheme.program
+    if not scheme.children:
+        return [f"{where}: it has no children"]
+    for name in _names_of(scheme):
+        if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
+            return [f"{where}: {name!r} is no name of a file in a folder of its own"]
+    if len(program.devices) != 1:
+        return [f"{where}: its program is for {len(program.devices)} devices, not for 1"]
+    steps = program.devices[0].steps
+    for kind in (Load, Compute):
+        fragments = sorted(one.fragment for one in steps if isinstance(one, kind))
+        if fragments != list(range(len(scheme.children))):
+            return [
+                f"{where}: its {kind.__name__} steps are of children {fragments}, it has"
+                f" {len(scheme.children)}"
+            ]
+    for number, child in enumerate(scheme.children):
+        if not child.weights and child.start + child.size_bytes > scheme.weights_bytes:
+            return [
+                f"{where}: child {number} has weights up to {child.start + child.size_bytes} of"
+                f" {scheme.weights_bytes} bytes"
+            ]
+    for spec in (*program.inputs, *program.outputs):
+        if spec.dtype not in DTYPE_BYTES or min(spec.shape, default=1) < 1:
+            return [f"{where}: tensor '{spec.name}' is {spec.dtype} of shape {spec.shape}"]
+    return [f"{where}: {fault}" for fault in check_program(program)]
+
+
+def _names_of(scheme: Variant) -> Iterator[str]:
+    """Yield what lies in the bundle, in the scheme's folder: nothing outside is read."""
+    yield scheme.name
+    for child in scheme.children:
+        yield child.file
+        if child.weights:
+            yield child.weights
+        if child.plain is not None:
+            yield from (child.plain.file, child.plain.weights)
+
+
+def stamp_of(home: Path) -> tuple[int, ...]:
+    """Return what another manifest in the same place does not have; nothing where there is none."""
+    try:
+        found = os.stat(home / MANIFEST)
+    except (OSError, ValueError):
+        return ()
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def choose_scheme(manifest: Manifest, folder: Path, name: str | None = None) -> Variant:
+    """Return the scheme to use here: the one named, or the best that this processor can run.
+
+    Those made for this very processor come first, then those that were chosen on such a one, then
+    all that run everywhere; of equal ones the first.
+
+    Raises:
+        BundleError: There is none of that name, or none for this processor.
+    """
+    here = processor_signature()
+    usable = [one for one in manifest.schemes if one.processor in ("", here)]
+    usable.sort(key=lambda one: (one.processor != here, one.measured_on != here))
+    if name is not None:
+        named = [one for one in manifest.schemes if one.name == name]
+        if not named:
+            names = ", ".join(one.name for one in manifest.schemes)
+            raise BundleError(f"Bundle '{folder}' has no scheme '{name}'; it has: {names}.")
+        usable = [one for one in named if one in usable]
+    if not usable:
+        needs = "; ".join(f"{one.name}: {one.processor}" for one in manifest.schemes)
+        raise BundleError(
+            f"Bundle '{folder}' has no scheme for this processor ({here}); it has {needs}."
+            " Split the model here, or with its portable scheme.",
+            subject=str(folder),
+        )
+    return usable[0]
+
+
+def hash_file(path: Path, is_over: Callable[[], bool] = lambda: False) -> str:
+    """Return the SHA-256 of a file, or of its beginning where ``is_over`` says so.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    require_regular(path)
+    digest, buffer = hashlib.sha256(), bytearray(_CHUNK_BYTES)
+    with path.open("rb", buffering=0) as file:
+        while (count := file.readinto(buffer)) and not is_over():
+            digest.update(memoryview(buffer)[:count])
+    return digest.hexdigest()

@@ -1,0 +1,168 @@
+"""Whether what is in a bundle, and what is given to it, is what the manifest says."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from partita.errors import BundleError, InputError, first_line
+from partita.files import read_regular, require_regular
+from partita.loading.bundle.manifest import WEIGHTS, Manifest, TrainableSource, Variant, hash_file
+from partita.program import TensorSpec
+
+Array = npt.NDArray[Any]
+
+
+def check_files(folder: Path, scheme: Variant) -> None:
+    """Compare the children with their hashes, and the weights with their size.
+
+    Args:
+        folder: Of the scheme.
+        scheme: What the manifest says.
+
+    Raises:
+        BundleError: A file is missing, or is not what the manifest says.
+    """
+    for child in scheme.children:
+        path = folder / child.file
+        if hashlib.sha256(_read(path)).hexdigest() != child.hash:
+            raise BundleError(_altered("Child", path, child.hash), subject=str(path))
+        if child.weights:
+            _check_size(folder / child.weights, child.size_bytes)
+    _check_size(folder / WEIGHTS, scheme.weights_bytes)
+
+
+def _check_size(path: Path, wanted: int) -> None:
+    try:
+        require_regular(path)
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise BundleError(
+            f"Weights '{path}' cannot be read: {error.strerror}.", subject=str(path)
+        ) from None
+    if size != wanted:
+        raise BundleError(
+            f"Weights '{path}' have {size} bytes, the manifest says {wanted}."
+            " Split the model again.",
+            subject=str(path),
+        )
+
+
+def find_altered_weights(
+    folder: Path, scheme: Variant, is_over: Callable[[], bool] = lambda: False
+) -> BundleError | None:
+    """Return the error that says that the weights are not those of the manifest, or None.
+
+    It reads all of them; :func:`check_files` does not.
+
+    Args:
+        folder: Of the scheme.
+        scheme: What the manifest says.
+        is_over: Asked now and then whether nobody wants to know any more.
+    """
+    own = [(child.weights, child.weights_hash) for child in scheme.children if child.weights]
+    for name, wanted in ((WEIGHTS, scheme.weights_hash), *own):
+        path = folder / name
+        try:
+            found = hash_file(path, is_over)
+            if is_over():
+                return None
+            if found != wanted:
+                return BundleError(_altered("Weights", path, wanted), subject=str(path))
+        except OSError as error:
+            return BundleError(
+                f"Weights '{path}' cannot be read: {error.strerror}.", subject=str(path)
+            )
+    return None
+
+
+def check_plain(folder: Path, plain: TrainableSource) -> None:
+    """Compare what a child is trained from with its hashes.
+
+    Raises:
+        BundleError: A file is missing, or is not what the manifest says.
+    """
+    for name, wanted in ((plain.file, plain.hash), (plain.weights, plain.weights_hash)):
+        path = folder / name
+        try:
+            found = hash_file(path)
+        except OSError as error:
+            raise BundleError(_missing(path, error), subject=str(path)) from None
+        if found != wanted:
+            raise BundleError(_altered("Child", path, wanted), subject=str(path))
+
+
+def verify_bundle(home: str | Path, manifest: Manifest) -> None:
+    """Compare all files of a bundle with their hashes.
+
+    Raises:
+        BundleError: A file is missing, or is not what the manifest says.
+    """
+    for scheme in manifest.schemes:
+        folder = Path(home) / scheme.name
+        check_files(folder, scheme)
+        fault = find_altered_weights(folder, scheme)
+        if fault is not None:
+            raise fault
+        for child in scheme.children:
+            if child.plain is not None:
+                check_plain(folder, child.plain)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_regular(path)
+    except OSError as error:
+        raise BundleError(_missing(path, error), subject=str(path)) from None
+
+
+def _missing(path: Path, error: OSError) -> str:
+    return f"Child '{path}' is missing or cannot be read: {error.strerror}."
+
+
+def _altered(what: str, path: Path, wanted: str) -> str:
+    return (
+        f"{what} '{path}' altered: the hash is not {wanted[:12]}, which the manifest says."
+        " Split the model again."
+    )
+
+
+def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the arrays by name, contiguous.
+
+    Raises:
+        InputError: A name is unknown or missing, or shape or type differ.
+    """
+    names = [spec.name for spec in specs]
+    if not isinstance(feeds, Mapping):
+        raise InputError(f"Inputs are a {type(feeds).__name__}: allowed are arrays by name.")
+    if set(feeds) != set(names):
+        raise InputError(
+            f"Inputs {', '.join(map(repr, feeds)) or 'none'} do not fit the model: it takes"
+            f" {', '.join(map(repr, names))}."
+        )
+    found = {}
+    for spec in specs:
+        try:
+            array = np.asarray(feeds[spec.name])
+        except Exception as error:  # whatever an object's own conversion raises
+            raise InputError(
+                f"Input '{spec.name}' is no array: {first_line(error)}.", subject=spec.name
+            ) from None
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        if array.shape != spec.shape or array.dtype != spec.dtype:
+            raise InputError(
+                f"Input '{spec.name}' is {array.dtype.name}{list(array.shape)}, the model takes"
+                f" {spec.dtype}{list(spec.shape)}.",
+                subject=spec.name,
+            )
+        found[spec.name] = np.ascontiguousarray(array).reshape(spec.shape)
+    return found

@@ -1,0 +1,1 @@
+"""A bundle in use: sessions that answer while they load."""

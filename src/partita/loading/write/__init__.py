@@ -1,0 +1,1 @@
+"""Writing bundles: child models, their weights, and the folder that appears all at once."""

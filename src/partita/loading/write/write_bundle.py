@@ -1,0 +1,211 @@
+"""Writing a bundle: all of it, or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral
+from pathlib import Path
+
+import msgspec
+import onnx
+
+from partita.compile import Compiled
+from partita.errors import BundleError
+from partita.graph import Graph
+from partita.loading.bundle.manifest import (
+    MANIFEST,
+    WEIGHTS,
+    Child,
+    Manifest,
+    TrainableSource,
+    Variant,
+    check_count,
+    dump_manifest,
+    engine_name,
+    processor_signature,
+)
+from partita.loading.write.atomic_folder import check_target, open_aside
+from partita.loading.write.child_models import Written, cut_children, optimise, place_weights
+from partita.loading.write.trainable_layers import first_trainable
+from partita.loading.write.trainable_source import write_plain
+from partita.naming import NAME_RULE, is_name
+from partita.program import Program
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Division:
+    """How one scheme divides the model.
+
+    Attributes:
+        name: Of the scheme, and of its folder.
+        ends: Numbers of layers before which each child ends; the last one is all layers.
+        device: Kind of device that it is for.
+        tuned: For this machine's processor alone; else for all.
+        threads: Threads within one operator.
+        loaders: Children that load at the same time.
+        prepack: Whether weights are rearranged while they load.
+        measured_on: Signature of the processor that it was chosen on, where it was measured.
+    """
+
+    name: str
+    ends: tuple[int, ...]
+    device: str = "this-machine"
+    tuned: bool = True
+    threads: int = 1
+    loaders: int = 1
+    prepack: bool = False
+    measured_on: str = ""
+
+
+def write_bundle(
+    graph: Graph,
+    divisions: Iterable[Division],
+    folder: str | Path,
+    *,
+    trainable: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Manifest:
+    """Write the model's children to ``folder``; a bundle that is there is replaced at the end.
+
+    Args:
+        graph: The model.
+        divisions: A scheme each, the preferred first.
+        folder: Of the bundle; made if it is missing.
+        trainable: Names of layers that may be trained; they must lie in the last child.
+        progress: Called before each child, with the number done, of all, and a name.
+
+    Raises:
+        BundleError: A division is impossible, a trainable layer is outside the last child, the
+            folder holds something else, or it cannot be written; what was there is left as it was.
+    """
+    target, chosen = Path(os.path.realpath(folder)), list(divisions)
+    _check_divisions(chosen)
+    for one in chosen:
+        _check_trainable(graph, one, trainable)
+    total, done = sum(len(one.ends) for one in chosen), 0
+
+    def tell(name: str) -> None:
+        nonlocal done
+        if progress is not None:
+            progress(done, total, name)
+        done += 1
+
+    try:
+        check_target(target)
+        with open_aside(target) as made:
+            schemes = tuple(_write_scheme(graph, one, made, trainable, tell) for one in chosen)
+            manifest = Manifest(graph.name, graph.hash, engine_name(), schemes)
+            (made / MANIFEST).write_bytes(dump_manifest(manifest))
+    except OSError as error:
+        raise BundleError(
+            f"Bundle '{target}' cannot be written: {error.strerror or error}.", subject=str(target)
+        ) from None
+    return manifest
+
+
+def _check_divisions(divisions: Sequence[Division]) -> None:
+    """Refuse what could not be read again."""
+    if not divisions:
+        raise BundleError("No divisions: a bundle has at least one.")
+    names: set[str] = set()
+    for one in divisions:
+        if not (isinstance(one.name, str) and is_name(one.name)):
+            raise BundleError(f"Division {one.name!r:.80} is no name; allowed: {NAME_RULE}.")
+        if one.name in names:
+            raise BundleError(f"Two divisions are called '{one.name}'; allowed: a name for each.")
+        names.add(one.name)
+        for what in ("threads", "loaders"):
+            check_count(f"Division '{one.name}', {what}", getattr(one, what))
+        if not all(isinstance(end, Integral) for end in one.ends):
+            raise BundleError(
+                f"Division '{one.name}' ends after layers {one.ends!r}; allowed: whole numbers."
+            )
+
+
+def _check_trainable(graph: Graph, division: Division, trainable: Sequence[str]) -> None:
+    first = first_trainable(graph, trainable)
+    last = (0, *division.ends)[-2] if division.ends else 0
+    if trainable and first < last:
+        name = graph.layers[first].name
+        raise BundleError(
+            f"Trainable layer '{name}' is number {first + 1} of {len(graph.layers)}, the last"
+            f" child begins with number {last + 1}: it must hold all trainable layers.",
+            subject=name,
+        )
+
+
+def _write_scheme(
+    graph: Graph,
+    division: Division,
+    folder: Path,
+    trainable: Sequence[str],
+    tell: Callable[[str], None],
+) -> Variant:
+    compiled = cut_children(graph, division.ends)
+    plain = write_plain(graph, division.ends, trainable) if trainable else None
+    home = folder / division.name
+    home.mkdir()
+    children: list[Child] = []
+    names = [layer.name for layer in graph.layers]
+    digest, size = hashlib.sha256(), 0
+    with (home / WEIGHTS).open("wb") as weights:
+        for number, (start, stop) in enumerate(pairwise((0, *division.ends))):
+            tell(f"{division.name}, child {number}")
+            model = optimise(compiled, number, tuned=division.tuned, threads=division.threads)
+            written = place_weights(model, WEIGHTS, size)
+            for part in written.weights:
+                weights.write(part)
+                digest.update(part)
+            children.append(_write_child(home, number, written, names[start:stop]))
+            size += written.size_bytes
+        weights.flush()
+        os.fsync(weights.fileno())
+    if plain is not None:
+        children[-1] = _add_plain(home, children[-1], plain)
+    return Variant(
+        division.name,
+        division.device,
+        processor_signature() if division.tuned else "",
+        _bare_program(compiled),
+        tuple(children),
+        size,
+        digest.hexdigest(),
+        division.threads,
+        division.loaders,
+        division.prepack,
+        division.measured_on,
+    )
+
+
+def _write_child(home: Path, number: int, written: Written, layers: Sequence[str]) -> Child:
+    name = f"child-{number}.onnx"
+    (home / name).write_bytes(written.graph)
+    digest = hashlib.sha256(written.graph).hexdigest()
+    return Child(name, digest, tuple(layers), written.start, written.size_bytes)
+
+
+def _add_plain(home: Path, child: Child, model: onnx.ModelProto) -> Child:
+    """Return the last child with what it is trained from."""
+    stem = f"{Path(child.file).stem}.plain"
+    written = place_weights(model, f"{stem}.bin", 0)
+    weights = b"".join(written.weights)
+    hashes = [hashlib.sha256(data).hexdigest() for data in (written.graph, weights)]
+    plain = TrainableSource(f"{stem}.onnx", hashes[0], f"{stem}.bin", hashes[1])
+    (home / plain.file).write_bytes(written.graph)
+    (home / plain.weights).write_bytes(weights)
+    return msgspec.structs.replace(child, trainable=True, plain=plain)
+
+
+def _bare_program(compiled: Compiled) -> Program:
+    """Return the program without the fragments' hashes: the children have their own."""
+    infos = tuple(
+        msgspec.structs.replace(info, hash="", blobs=(), blob_bytes=())
+        for info in compiled.program.fragments
+    )
+    return msgspec.structs.replace(compiled.program, fragments=infos)

@@ -1,0 +1,1 @@
+"""Latencies that no plan falls below."""

@@ -1,0 +1,189 @@
+"""The least that anything can cost: seconds of layers, delays of links, parts of inputs needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import prod
+
+from partita.cluster import Link
+from partita.graph import Layer
+from partita.planners.pricing.evaluator import Evaluator
+from partita.regions import Region
+
+#: Extents are looked at in steps of this part of themselves; between them the least is assumed.
+_FINENESS = 50
+#: Axes are looked at in at most so many blocks.
+_MOST_BLOCKS = 48
+
+
+class MinimumCosts:
+    """The least seconds of layers on devices, and of getting there.
+
+    Args:
+        evaluator: Where costs come from.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self.outline = evaluator.outline
+        self.devices = evaluator.devices
+        self.layer_s = {layer.name: self._layer_floors(layer) for layer in evaluator.graph.layers}
+        self.run_s = [self._run_floor(device) for device in self.devices]
+        self.reach_s = self._delays(outward=True)
+        self.return_s = self._delays(outward=False)
+        self._shares: dict[str, dict[str, float]] = {}
+        self.required = self._find_required()
+
+    def _layer_floors(self, layer: Layer) -> list[float]:
+        """Return per device the least seconds for the layer's whole extent, in any parts."""
+        boxes = list(self._parts(layer))
+        floors = []
+        for device in self.devices:
+            floor = float("inf")
+            for number, (box, units) in enumerate(boxes):
+                following = boxes[number + 1][1] - 1 if number + 1 < len(boxes) else units
+                seconds = self.evaluator.cost.layer_s(device, layer.name, box)
+                floor = min(floor, seconds / max(units, following))
+            floors.append(max(0.0, floor * boxes[-1][1]))
+        return floors
+
+    def _parts(self, layer: Layer) -> Iterator[tuple[dict[str, Region], int]]:
+        """Yield boxes of growing extent along the rows, and the number of positions in each."""
+        graph, axes = self.evaluator.graph, self.outline.axes
+        whole = {tensor: Region.full(graph.tensors[tensor].shape) for tensor in layer.outputs}
+        tensor = layer.outputs[0]
+        axis = axes.axis(tensor)
+        extent = 1
+        if axis is not None:
+            extent, stop = graph.tensors[tensor].shape[axis], 1
+            while stop < extent:
+                yield {tensor: whole[tensor].with_axis(axis, (0, stop))}, stop
+                stop += max(1, stop // _FINENESS)
+        yield whole, extent
+
+    def _run_floor(self, device: str) -> float:
+        """Return the least seconds that a run takes beyond its layers."""
+        outline, cost = self.outline, self.evaluator.cost
+        floor = float("inf")
+        for start, stop in [(0, len(outline)), *((p, p + 1) for p in range(len(outline)))]:
+            boxes = {
+                tensor: Region.full(outline.graph.tensors[tensor].shape)
+                for tensor in outline.outputs(start, stop)
+            }
+            work = outline.works.stage(outline.layers(start, stop), boxes)
+            alone = sum(cost.layer_s(device, one.layer, dict(one.boxes)) for one in work.layers)
+            floor = min(floor, cost.work_s(device, work) - alone)
+        return max(0.0, floor)
+
+    def _delays(self, *, outward: bool) -> list[float]:
+        """Return per device the least delay of a message from or to the requester, by any way."""
+        cluster = self.evaluator.cluster
+        delays = dict.fromkeys(cluster.names, float("inf"))
+        delays[self.evaluator.requester] = 0.0
+        for _ in cluster.names:
+            for link in cluster.links:
+                ends = (link.source, link.target) if outward else (link.target, link.source)
+                hop = link.latency_s + link.per_message_s
+                delays[ends[1]] = min(delays[ends[1]], delays[ends[0]] + hop)
+        return [delays[device] for device in self.devices]
+
+    def fluid_s(self, layers: Sequence[str]) -> float:
+        """Return the seconds of layers that all devices share at once."""
+        total = 0.0
+        for name in layers:
+            rates = [1.0 / one if one > 0 else float("inf") for one in self.layer_s[name]]
+            total += self.required[name] / sum(rates)
+        return total
+
+    def _find_required(self) -> dict[str, float]:
+        """Return per layer the least part of its output that must be computed at all.
+
+        Less than all where readers step over rows or columns that nobody needs.
+        """
+        graph = self.outline.graph
+        required: dict[str, float] = {}
+        for layer in reversed(graph.layers):
+            part = 0.0
+            for tensor in layer.outputs:
+                if tensor in graph.outputs:
+                    part = 1.0
+                for reader in graph.readers(tensor):
+                    if part < 1.0:
+                        part = max(part, self._required_by(reader, tensor, required[reader.name]))
+            required[layer.name] = part
+        return required
+
+    def _required_by(self, reader: Layer, tensor: str, part: float) -> float:
+        """Return the part of a tensor that a reader needs, itself computed in ``part``."""
+        share = self.needed_share(reader, tensor)
+        if part < 1.0 or share >= 1.0:
+            return share * part
+        if len(reader.outputs) != 1:
+            return share
+        regions = self.outline.works.regions
+        whole = regions.whole(reader.outputs[0])
+        covered = _least_density(reader, whole.size / max(1, regions.whole(tensor).size))
+        for axis, extent in enumerate(whole.shape):
+            total = 0
+            for span in _blocks(extent):
+                needs = regions.walk(reader, {reader.outputs[0]: whole.with_axis(axis, span)}).needs
+                total += needs[tensor].size if tensor in needs else 0
+            covered *= min(1.0, total / max(1, regions.whole(tensor).size))
+        return covered
+
+    def needed_share(self, reader: Layer, tensor: str) -> float:
+        """Return the least part of an input that a reader needs per part of its output."""
+        found = self._shares.get(reader.name)
+        if found is None:
+            found = self._shares[reader.name] = self._needed_shares(reader)
+        return found.get(tensor, 0.0)
+
+    def _needed_shares(self, reader: Layer) -> dict[str, float]:
+        """Multiply over the axes of the output, as tiles may divide it along several."""
+        if len(reader.outputs) != 1:
+            return {}
+        regions = self.outline.works.regions
+        whole = regions.whole(reader.outputs[0])
+        shares = dict.fromkeys(reader.inputs, 1.0)
+        for axis, extent in enumerate(whole.shape):
+            least = dict.fromkeys(reader.inputs, 1.0)
+            for start, stop in _samples(extent):
+                box = whole.with_axis(axis, (start, stop))
+                needs = regions.walk(reader, {reader.outputs[0]: box}).needs
+                for tensor in reader.inputs:
+                    size = needs[tensor].size if tensor in needs else 0
+                    part = size / max(1, regions.whole(tensor).size)
+                    least[tensor] = min(least[tensor], part * extent / (stop - start))
+            shares = {tensor: shares[tensor] * least[tensor] for tensor in shares}
+        return shares
+
+
+def _blocks(extent: int) -> list[tuple[int, int]]:
+    """Return consecutive parts of an axis, single positions where there are few."""
+    cuts = sorted({at * extent // _MOST_BLOCKS for at in range(_MOST_BLOCKS + 1)})
+    return list(pairwise(range(extent + 1) if extent <= _MOST_BLOCKS else cuts))
+
+
+def _least_density(reader: Layer, growth: float) -> float:
+    """Return the least part of a needed box that is truly needed: windows may step over rows."""
+    if reader.window is None:
+        return min(1.0, growth)
+    steps = zip(reader.window.kernel, reader.window.stride, strict=True)
+    return prod(min(1.0, kernel / stride) for kernel, stride in steps)
+
+
+def _samples(extent: int) -> set[tuple[int, int]]:
+    """Return parts of an axis, small and large, at both ends and in the middle."""
+    middle = extent // 2
+    if extent < 2:
+        return set()
+    return {
+        (0, 1), (extent - 1, extent), (middle, middle + 1), (0, middle), (middle, extent),
+        (0, extent - 1), (1, extent),
+    }  # fmt: skip
+
+
+def peak_bytes_per_s(link: Link) -> float:
+    """Return the highest rate that a link ever has."""
+    return max((rate for _, rate in link.trace), default=link.bandwidth_bytes_per_s)

@@ -1,0 +1,214 @@
+"""Drafts: plans in the form that planners search in, a few numbers per stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from partita.plan import Shard, SplitAxis, Stage
+from partita.planners.drafts.layer_order import LayerOrder
+from partita.regions import Region
+
+DraftAxis = Literal["none", "everywhere", "rows", "tiles", "output_channels", "reduce", "replica"]
+
+
+@dataclass(frozen=True)
+class DraftStage:
+    """A range of the outline's order on some devices.
+
+    Attributes:
+        start: First layer, a position in the outline's order.
+        stop: First layer after the stage.
+        axis: How it is divided; ``reduce`` sums over the rows that each device holds, and all of
+            the devices merge.
+        devices: One for ``none``.
+        cuts: For ``rows`` and ``output_channels``: where each device's part starts, and the end.
+            Counted in rows of the stage's highest output, or in channels. For ``tiles``: where each
+            band of tiles starts; devices take the tiles of the first band, then of the second...
+        columns: For ``tiles``: where each column of tiles starts, and the end.
+    """
+
+    start: int
+    stop: int
+    axis: DraftAxis
+    devices: tuple[str, ...]
+    cuts: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
+
+    def __hash__(self) -> int:
+        """Return the hash, found once: searches look the same stages up again and again."""
+        found: int | None = self.__dict__.get("_hash")
+        if found is None:
+            found = hash((self.start, self.stop, self.axis, self.devices, self.cuts, self.columns))
+            object.__setattr__(self, "_hash", found)
+        return found
+
+
+#: Axes along which each device has boxes of its own.
+DIVIDED: tuple[DraftAxis, ...] = ("rows", "tiles", "output_channels")
+#: Stages in order; each begins where the one before ends.
+Draft = tuple[DraftStage, ...]
+
+
+def is_allowed(draft: Draft, axes: Sequence[str] | None) -> bool:
+    """Whether a draft divides stages along the given axes only; all when None.
+
+    Rows are tiles of one column.
+
+    >>> is_allowed((DraftStage(0, 1, "rows", ("a", "b"), (0, 4, 8)),), ["tiles"])
+    True
+    """
+    if axes is None:
+        return True
+    allowed = {*axes, "rows"} if "tiles" in axes else axes
+    return all(one.axis in allowed for one in draft if one.axis in DIVIDED)
+
+
+class DraftLowering:
+    """Turns drafts into stages and remembers the stages.
+
+    Args:
+        outline: The network.
+    """
+
+    def __init__(self, outline: LayerOrder) -> None:
+        self.outline = outline
+        self._stages: dict[tuple[int, DraftStage, DraftStage | None], Stage] = {}
+
+    def stages(self, draft: Draft) -> tuple[Stage, ...]:
+        """Return the stages of a draft."""
+        result = []
+        for index, one in enumerate(draft):
+            owner = self.owner(draft[:index], one) if one.axis == "reduce" else None
+            key = (index, one, owner)
+            found = self._stages.get(key)
+            if found is None:
+                found = self._stages[key] = self._stage(index, one, owner)
+            result.append(found)
+        return tuple(result)
+
+    def owner(self, before: Sequence[DraftStage], one: DraftStage) -> DraftStage | None:
+        """Return the divided stage whose rows a ``reduce`` stage sums; None if there is none."""
+        tensor = self.summed(one)
+        for stage in reversed(before):
+            if tensor in self.outline.outputs(stage.start, stage.stop):
+                return stage if stage.axis == "rows" else None
+        return None
+
+    def summed(self, one: DraftStage) -> str:
+        """Return the tensor that a ``reduce`` stage sums."""
+        layer = self.outline.graph.layer(self.outline.order[one.start])
+        return self.outline.graph.nodes[layer.nodes[0]].inputs[0]
+
+    def _stage(self, index: int, one: DraftStage, owner: DraftStage | None) -> Stage:
+        layers = self.outline.layers(one.start, one.stop)
+        name = f"stage-{index}"
+        if one.axis == "reduce" and owner is not None:
+            return self._reduce(name, one, owner)
+        axis: SplitAxis = "everywhere" if one.axis == "reduce" else one.axis
+        if one.axis in DIVIDED:
+            return Stage(name, layers, axis, tuple(self._shards(one)))
+        return Stage(name, layers, axis, tuple(Shard(device) for device in one.devices))
+
+    def _shards(self, one: DraftStage) -> Iterable[Shard]:
+        for number, device in enumerate(one.devices):
+            yield Shard(device, self.boxes(one, number))
+
+    @staticmethod
+    def span_key(one: DraftStage, number: int) -> tuple[object, ...]:
+        """Return what tells the boxes of device ``number`` apart from those of others."""
+        if not one.cuts:
+            return ()
+        if one.axis == "tiles":
+            band, column = divmod(number, len(one.columns) - 1)
+            return (
+                *(one.cuts[band], one.cuts[band + 1], one.cuts[-1]),
+                *(one.columns[column], one.columns[column + 1], one.columns[-1]),
+            )
+        return (one.axis, one.cuts[number], one.cuts[number + 1], one.cuts[-1])
+
+    def boxes(self, one: DraftStage, number: int) -> dict[str, Region]:
+        """Return what device ``number`` of a divided stage owns of each of its outputs."""
+        outputs = self.outline.outputs(one.start, one.stop)
+        return {tensor: self._box(one, tensor, number) for tensor in outputs}
+
+    def boxes_of(self, one: DraftStage, number: int) -> dict[str, Region]:
+        """Return what device ``number`` of any stage makes of each of its outputs."""
+        if one.axis in DIVIDED:
+            return self.boxes(one, number)
+        outputs = self.outline.outputs(one.start, one.stop)
+        return {tensor: Region.full(self.outline.graph.tensors[tensor].shape) for tensor in outputs}
+
+    def _box(self, one: DraftStage, tensor: str, number: int) -> Region:
+        """Return what shard ``number`` of a divided stage owns of one output."""
+        shape = self.outline.graph.tensors[tensor].shape
+        if one.axis == "output_channels":
+            return Region.full(shape).with_axis(channel_axis(shape), self._span(one, number))
+        axis = self.outline.axes.axis(tensor)
+        if axis is None:
+            raise ValueError(f"tensor {tensor!r} has no rows")
+        rows, unit = self.outline.axes.rows(tensor), self.outline.axes.unit(tensor)
+        band, column = divmod(number, len(one.columns) - 1) if one.columns else (number, 0)
+        start, stop = (scale_cut(cut, one.cuts[-1], rows) for cut in self._span(one, band))
+        end = shape[axis] if stop == rows else stop * unit
+        box = Region.full(shape).with_axis(axis, (start * unit, end))
+        if one.columns:
+            ends = one.columns[column : column + 2]
+            left, right = (scale_cut(cut, one.columns[-1], shape[axis + 1]) for cut in ends)
+            box = box.with_axis(axis + 1, (left, right))
+        return box
+
+    @staticmethod
+    def _span(one: DraftStage, number: int) -> tuple[int, int]:
+        return one.cuts[number], one.cuts[number + 1]
+
+    def _reduce(self, name: str, one: DraftStage, owner: DraftStage) -> Stage:
+        tensor = self.summed(one)
+        shards = tuple(
+            Shard(device, {tensor: self._box(owner, tensor, number)})
+            for number, device in enumerate(owner.devices)
+        )
+        merge = tuple(Shard(device) for device in one.devices)
+        layers = self.outline.layers(one.start, one.stop)
+        return Stage(name, layers, "rows", shards, merge)
+
+
+def channel_axis(shape: Sequence[int]) -> int:
+    """Return the axis of channels: the last of a matrix, else the second."""
+    return 1 if len(shape) > 2 else len(shape) - 1
+
+
+def scale_cut(cut: int, height: int, rows: int) -> int:
+    """Return a cut of ``height`` rows as the nearest cut of ``rows`` rows.
+
+    >>> scale_cut(7, 10, 5)
+    4
+    """
+    return cut if rows == height else (2 * cut * rows + height) // (2 * height)
+
+
+def share_cuts(shares: Sequence[float], height: int) -> tuple[int, ...]:
+    """Return cuts that divide ``height`` rows in proportion to ``shares``.
+
+    >>> share_cuts([1, 1, 2], 8)
+    (0, 2, 4, 8)
+    """
+    total = sum(shares)
+    cuts, reached = [0], 0.0
+    for share in shares:
+        reached += share
+        cuts.append(min(height, max(cuts[-1], round(height * reached / total))))
+    return (*cuts[:-1], height)
+
+
+def whole_stages(outline: LayerOrder, start: int, stop: int, device: str) -> Draft:
+    """Return a range on one device, but pinned layers where they are pinned."""
+    stages: list[DraftStage] = []
+    for position in range(start, stop):
+        place = outline.pins.get(position, device)
+        if stages and stages[-1].devices == (place,):
+            stages[-1] = DraftStage(stages[-1].start, position + 1, "none", (place,))
+        else:
+            stages.append(DraftStage(position, position + 1, "none", (place,)))
+    return tuple(stages)

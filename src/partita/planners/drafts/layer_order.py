@@ -1,0 +1,190 @@
+"""The network as planners see it: layers in a planning order, and how each may be divided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import heapify, heappop, heappush
+from typing import Literal
+
+from partita.compile import WorkBuilder, work_builder
+from partita.errors import InfeasibleError, PlanError
+from partita.graph import Graph, Layer
+from partita.graph.splits import RowAxes, row_axes
+
+LayerKind = Literal["rows", "reduce", "whole"]
+
+
+class LayerOrder:
+    """Layers in an order in which those with rows come as early as they can.
+
+    Heads of a detector, say, then all come before the concatenation over scales that ends them, so
+    that a divided stage is a range of the order.
+
+    Args:
+        graph: The network.
+        keep_on: Tensors that must not leave a device; the layers that touch them are pinned there.
+        requester: Where the network's inputs are.
+
+    Raises:
+        PlanError: ``keep_on`` names no tensor of the network.
+        InfeasibleError: The tensors kept pin one layer to two devices.
+    """
+
+    def __init__(
+        self, graph: Graph, keep_on: Mapping[str, str] | None = None, requester: str = ""
+    ) -> None:
+        self.graph = graph
+        self.axes: RowAxes = row_axes(graph)
+        self.works: WorkBuilder = work_builder(graph)
+        self._splits = {layer.name: self.axes.splits(layer.name) for layer in graph.layers}
+        self.order: tuple[str, ...] = self._make_order()
+        self.kinds: tuple[LayerKind, ...] = tuple(self._kind(name) for name in self.order)
+        self.pins = self._find_pins(keep_on or {}, requester)
+        place = {name: position for position, name in enumerate(self.order)}
+        self._index = [graph.layer_index(name) for name in self.order]
+        self._outputs: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._last = self._find_last(place)
+        self._live = self._find_live()
+        self.live_bytes: tuple[int, ...] = tuple(
+            sum(self.size_bytes(tensor) for tensor in live) for live in self._live
+        )
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def layers(self, start: int, stop: int) -> tuple[str, ...]:
+        """Return the names of a range of layers."""
+        return self.order[start:stop]
+
+    def live(self, position: int) -> tuple[str, ...]:
+        """Return the tensors that cross the place before ``position``; at the end the outputs."""
+        return self._live[position]
+
+    def splits(self, position: int) -> tuple[str, ...]:
+        """Return how the layer at ``position`` can be divided."""
+        return self._splits[self.order[position]]
+
+    def outputs(self, start: int, stop: int) -> tuple[str, ...]:
+        """Return the tensors of a range that later layers, or the network's outputs, read."""
+        found = self._outputs.get((start, stop))
+        if found is None:
+            places = sorted(range(start, stop), key=self._index.__getitem__)
+            found = self._outputs[start, stop] = tuple(
+                tensor
+                for place in places
+                for tensor in self.graph.layer(self.order[place]).outputs
+                if self._last.get(tensor, -1) >= stop
+            )
+        return found
+
+    def rows(self, start: int, stop: int) -> int:
+        """Return into how many rows a range can be divided: those of its highest output."""
+        return max(self.axes.rows(tensor) for tensor in self.outputs(start, stop))
+
+    def columns(self, start: int, stop: int) -> int:
+        """Return into how many columns a range can be divided beside rows; 0 where it cannot."""
+        shapes = [self.graph.tensors[tensor].shape for tensor in self.outputs(start, stop)]
+        axes = [self.axes.axis(tensor) for tensor in self.outputs(start, stop)]
+        units = [self.axes.unit(tensor) for tensor in self.outputs(start, stop)]
+        if any(axis != 2 for axis in axes) or any(unit != 1 for unit in units):
+            return 0
+        if any(len(shape) != 4 for shape in shapes):
+            return 0
+        return max(shape[3] for shape in shapes)
+
+    def row_runs(self) -> list[tuple[int, int]]:
+        """Return the longest ranges of layers that can be divided in rows."""
+        runs: list[tuple[int, int]] = []
+        for position, kind in enumerate(self.kinds):
+            if kind != "rows" or position in self.pins:
+                continue
+            if runs and runs[-1][1] == position:
+                runs[-1] = (runs[-1][0], position + 1)
+            else:
+                runs.append((position, position + 1))
+        return runs
+
+    def size_bytes(self, tensor: str) -> int:
+        """Return the size of a whole tensor."""
+        return self.graph.size_bytes(tensor)
+
+    def row_bytes(self, tensor: str) -> float:
+        """Return the size of one row of a tensor; the whole size where it has no rows."""
+        return self.size_bytes(tensor) / self.axes.rows(tensor)
+
+    def _make_order(self) -> tuple[str, ...]:
+        index = {layer.name: place for place, layer in enumerate(self.graph.layers)}
+        waits: dict[str, int] = {}
+        after: dict[str, list[str]] = {}
+        for layer in self.graph.layers:
+            before = {one.name for one in map(self.graph.producer, layer.inputs) if one}
+            waits[layer.name] = len(before)
+            for name in before:
+                after.setdefault(name, []).append(layer.name)
+        ready = [self._rank(name, index) for name, count in waits.items() if not count]
+        heapify(ready)
+        order: list[str] = []
+        while ready:
+            name = heappop(ready)[2]
+            order.append(name)
+            for other in after.get(name, ()):
+                waits[other] -= 1
+                if not waits[other]:
+                    heappush(ready, self._rank(other, index))
+        return tuple(order)
+
+    def _rank(self, name: str, index: Mapping[str, int]) -> tuple[bool, int, str]:
+        return (self._kind(name) != "rows", index[name], name)
+
+    def _kind(self, name: str) -> LayerKind:
+        splits = self._splits[name]
+        if "rows" in splits:
+            return "rows"
+        return "reduce" if "reduce" in splits else "whole"
+
+    def _find_last(self, place: Mapping[str, int]) -> dict[str, int]:
+        """Return where each tensor is read last; the network's outputs after all layers."""
+        graph = self.graph
+        last = {
+            tensor: max((place[reader.name] for reader in graph.readers(tensor)), default=-1)
+            for tensor in (*graph.inputs, *(t for layer in graph.layers for t in layer.outputs))
+        }
+        return last | dict.fromkeys(graph.outputs, len(self.order))
+
+    def _find_live(self) -> tuple[tuple[str, ...], ...]:
+        live = [tensor for tensor in self.graph.inputs if self._last[tensor] >= 0]
+        result = [tuple(live)]
+        for position, name in enumerate(self.order):
+            live += self.graph.layer(name).outputs
+            live = [tensor for tensor in live if self._last[tensor] > position]
+            result.append(tuple(live))
+        return tuple(result)
+
+    def _find_pins(self, keep_on: Mapping[str, str], requester: str) -> dict[int, str]:
+        place = {name: position for position, name in enumerate(self.order)}
+        pins: dict[int, str] = {}
+        for tensor, device in keep_on.items():
+            if tensor not in self.graph.tensors:
+                known = ", ".join(self.graph.inputs)
+                raise PlanError(
+                    f"Tensor '{tensor}' is to be kept on '{device}', but the model has no such"
+                    f" tensor. Its inputs are {known}; 'inspect' lists the others.",
+                    subject=tensor,
+                )
+            if device != requester and tensor in (*self.graph.inputs, *self.graph.outputs):
+                raise InfeasibleError(
+                    f"Tensor '{tensor}' cannot be kept on '{device}': the model's inputs and"
+                    f" outputs are on the requester '{requester}'.",
+                    subject=tensor,
+                )
+            producer = self.graph.producer(tensor)
+            touching: list[Layer] = [*self.graph.readers(tensor), *([producer] if producer else [])]
+            for layer in touching:
+                position = place[layer.name]
+                if pins.setdefault(position, device) != device:
+                    raise InfeasibleError(
+                        f"Layer '{layer.name}' touches tensors kept on '{pins[position]}' and on"
+                        f" '{device}'. Keep them on one device.",
+                        subject=layer.name,
+                    )
+        return pins

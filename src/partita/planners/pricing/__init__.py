@@ -1,0 +1,1 @@
+"""What drafts and plans cost, exactly as the simulation would say."""

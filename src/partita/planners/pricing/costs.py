@@ -1,0 +1,71 @@
+"""What pricing asks of a cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+from partita.cluster import Cluster
+from partita.compile import FragmentWork, Layout
+from partita.cost import MemoryUse
+from partita.execution import Durations, LinkSpec
+from partita.graph import Graph
+from partita.regions import Region
+
+
+class Costs(Protocol):
+    """What planners ask of a cost model."""
+
+    @property
+    def graph(self) -> Graph:
+        """The network."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """Devices and links."""
+
+    def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
+        """Return the seconds for boxes of one layer's outputs, alone."""
+
+    def work_s(self, device: str, work: FragmentWork) -> float:
+        """Return the seconds for one fragment."""
+
+    def transfer_s(self, source: str, target: str, size_bytes: float) -> float:
+        """Return the seconds from the start of a message's sending to its arrival."""
+
+    def price(self, layout: Layout) -> Durations:
+        """Return the durations of all steps of a layout."""
+
+    def memory(self, layout: Layout) -> Mapping[str, MemoryUse]:
+        """Return the memory that each device needs."""
+
+    def bottleneck_s(self, layout: Layout) -> float:
+        """Return the largest busy time per request over devices and links."""
+
+    def energy_joules(self, layout: Layout) -> float:
+        """Return the energy of one request."""
+
+
+@runtime_checkable
+class StepCosts(Costs, Protocol):
+    """Costs that also tell the parts of a message, so that drafts need no layout to be priced."""
+
+    @property
+    def links(self) -> Mapping[tuple[str, str], LinkSpec]:
+        """Every link as the simulation takes it."""
+
+    @property
+    def admit_s(self) -> float:
+        """The leader's own seconds per request."""
+
+    def encode_s(self, device: str, wire: str, size_bytes: int) -> float:
+        """Return the seconds of sending a piece beyond the link's, by its bytes in memory."""
+
+    def decode_s(self, device: str, wire: str, size_bytes: int) -> float:
+        """Return the seconds of receiving a piece beyond the link's, by its bytes in memory."""
+
+    def watts_busy(self, device: str) -> float:
+        """Return a device's power while it computes."""
+
+    def busy_s(self, layout: Layout) -> Mapping[str, float]:
+        """Return the seconds that each device computes per request."""

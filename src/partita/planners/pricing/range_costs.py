@@ -1,0 +1,82 @@
+"""Seconds of whole ranges of layers and of moving what crosses a cut, for dynamic programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from partita.planners.pricing.evaluator import Evaluator
+from partita.regions import Region
+
+#: Dynamic programs look at no more places to cut than this.
+MOST_CUTS = 32
+
+
+class RangeCosts:
+    """Seconds of whole ranges and of cuts, remembered.
+
+    Args:
+        evaluator: Where costs come from.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._outline = evaluator.outline
+        self._works: dict[tuple[int, int, str], float] = {}
+        self._moves: dict[tuple[int, str, str], float] = {}
+
+    def work_s(self, start: int, stop: int, device: str) -> float:
+        """Return the seconds of layers ``start`` to ``stop`` as one fragment on a device."""
+        key = (start, stop, device)
+        found = self._works.get(key)
+        if found is None:
+            outline = self._outline
+            boxes = {tensor: self._whole(tensor) for tensor in outline.outputs(start, stop)}
+            work = outline.works.stage(outline.layers(start, stop), boxes)
+            found = self._works[key] = self._evaluator.cost.work_s(device, work)
+        return found
+
+    def _whole(self, tensor: str) -> Region:
+        return Region.full(self._outline.graph.tensors[tensor].shape)
+
+    def move_s(self, position: int, source: str, target: str) -> float:
+        """Return the seconds to move all tensors that cross a cut; infinite without a link.
+
+        Messages of one link are sent one after the other, and all but the first overlap its delay.
+        """
+        if source == target or not self._outline.live(position):
+            return 0.0
+        key = (position, source, target)
+        found = self._moves.get(key)
+        if found is None:
+            found = self._moves[key] = self._move_s(position, source, target)
+        return found
+
+    def _move_s(self, position: int, source: str, target: str) -> float:
+        evaluator = self._evaluator
+        link = evaluator.cluster.link(source, target)
+        live = self._outline.live(position)
+        if link is None or not set(live).isdisjoint(evaluator.options.keep_on):
+            return float("inf")
+        messages = [
+            evaluator.cost.transfer_s(source, target, evaluator.wire_bytes(tensor))
+            for tensor in live
+        ]
+        return sum(messages) - link.latency_s * (len(messages) - 1)
+
+
+def cut_positions(evaluator: Evaluator, most: int = MOST_CUTS) -> list[int]:
+    """Return places to cut: all where they are few, else those that fewest bytes cross.
+
+    Both ends belong to them, and the borders of pinned layers.
+    """
+    outline = evaluator.outline
+    ends = {0, len(outline)}
+    for position in outline.pins:
+        ends |= {position, position + 1}
+    inner = [position for position in range(1, len(outline)) if position not in ends]
+    if len(inner) + len(ends) > most:
+        by_bytes: Sequence[int] = sorted(
+            inner, key=lambda p: (len(outline.live(p)), outline.live_bytes[p], p)
+        )
+        inner = sorted(by_bytes[: max(1, most - len(ends))])
+    return sorted(ends | set(inner))

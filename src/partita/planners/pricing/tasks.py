@@ -1,0 +1,233 @@
+"""Stages of drafts as tasks with seconds: what the quick pricing of drafts is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+
+from partita.compile import FragmentWork
+from partita.planners.drafts.draft import Draft, DraftLowering, DraftStage
+from partita.planners.options import PlanOptions
+from partita.planners.pricing.costs import StepCosts
+from partita.planners.pricing.placement import TensorPlacement
+from partita.program import DTYPE_BYTES
+from partita.regions import Region
+
+#: A tensor, the box of it that a task reads, and a number that stands for both and the work.
+Read = tuple[str, Region, int]
+
+
+class ShardWork:
+    """What one device makes of a stage, whichever device it is.
+
+    Attributes:
+        owned: The box that the device owns of each stage output.
+        reads: What the work reads.
+    """
+
+    __slots__ = ("owned", "reads", "work")
+
+    def __init__(
+        self, work: FragmentWork, owned: Mapping[str, Region], numbers: count[int]
+    ) -> None:
+        self.work = work
+        self.owned = owned
+        self.reads: tuple[Read, ...] = tuple(
+            (tensor, box, next(numbers)) for tensor, box in work.inputs
+        )
+
+
+class Task:
+    """One part on one device.
+
+    Attributes:
+        device: Number of the device.
+        seconds: Of one run.
+        load_bytes: Twice the weights, and the bytes of the outputs times the requests in flight.
+    """
+
+    __slots__ = ("device", "load_bytes", "part", "reads", "seconds")
+
+    def __init__(self, device: int, seconds: float, part: ShardWork, load_bytes: int) -> None:
+        self.device = device
+        self.seconds = seconds
+        self.part = part
+        self.reads = part.reads
+        self.load_bytes = load_bytes
+
+
+class StageTasks:
+    """Tasks that follow each other in the program, and what they leave behind.
+
+    Attributes:
+        tasks: In program order.
+        made: Tensors that the tasks make, with the task and piece that make each part.
+        dead: Tensors that nothing reads after the block.
+        repeats: Whether a device has several tasks.
+    """
+
+    __slots__ = ("dead", "made", "repeats", "stop", "tasks")
+
+    def __init__(self, tasks: Sequence[Task], stop: int, dead: frozenset[str]) -> None:
+        self.tasks = tuple(tasks)
+        self.stop = stop
+        self.dead = dead
+        self.repeats = len({task.device for task in tasks}) < len(tasks)
+        self.made: tuple[tuple[str, TensorPlacement], ...] = ()
+
+
+class TaskBuilder:
+    """Makes the blocks of drafts and remembers them.
+
+    Args:
+        cost: Seconds of works.
+        drafter: Turns drafts into boxes.
+        options: Tensors kept, requests in flight.
+    """
+
+    def __init__(self, cost: StepCosts, drafter: DraftLowering, options: PlanOptions) -> None:
+        self._cost = cost
+        self._kept = set(options.keep_on)
+        self._drafter = drafter
+        self._outline = drafter.outline
+        self._works = drafter.outline.works
+        self._in_flight = options.in_flight
+        self.numbers = {name: number for number, name in enumerate(cost.cluster.names)}
+        self._keys = count()
+        self._parts: dict[tuple[object, ...], ShardWork | None] = {}
+        self._blocks: dict[object, tuple[StageTasks, ...]] = {}
+        self._layers: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._dead: dict[tuple[int, int], frozenset[str]] = {}
+        self._specs = cost.graph.tensors
+        self._partial_types: dict[str, str] = {}
+
+    def of(self, draft: Draft) -> Iterator[StageTasks]:
+        """Yield the blocks of a draft, in order."""
+        for index in range(len(draft)):
+            yield from self._at(draft, index)
+
+    def last(self, draft: Draft) -> tuple[StageTasks, ...]:
+        """Return the blocks of a draft's last stage."""
+        return self._at(draft, len(draft) - 1)
+
+    def _at(self, draft: Draft, index: int) -> tuple[StageTasks, ...]:
+        stage = draft[index]
+        owner = self._drafter.owner(draft[:index], stage) if stage.axis == "reduce" else None
+        key: object = stage if stage.axis != "reduce" else (stage, owner)
+        found = self._blocks.get(key)
+        if found is None:
+            found = self._blocks[key] = self._make(stage, owner)
+        return found
+
+    def dtype(self, tensor: str) -> str:
+        """Return the type of a tensor, partial results included."""
+        found = self._partial_types.get(tensor)
+        return self._specs[tensor].dtype if found is None else found
+
+    def is_kept(self, tensor: str) -> bool:
+        """Whether a tensor must not leave its device; sums of parts tell as much as the whole."""
+        return tensor in self._kept
+
+    def feeds(self) -> Iterator[tuple[str, TensorPlacement]]:
+        """Yield the network's inputs as the requester holds them."""
+        home = self.numbers[self._cost.cluster.requester]
+        for tensor in self._outline.graph.inputs:
+            whole = self._whole(tensor)
+            yield tensor, TensorPlacement(tensor, [(0, home, whole, whole)], len(self.numbers))
+
+    def answer(self) -> ShardWork:
+        """Return what the requester reads at the end."""
+        outputs = tuple((tensor, self._whole(tensor)) for tensor in self._outline.graph.outputs)
+        return ShardWork(FragmentWork("stage", (), outputs, (), 0), {}, self._keys)
+
+    def _whole(self, tensor: str) -> Region:
+        return Region.full(self._specs[tensor].shape)
+
+    def _make(self, stage: DraftStage, owner: DraftStage | None) -> tuple[StageTasks, ...]:
+        if owner is not None:
+            return self._sum(stage, owner)
+        tasks = []
+        for number, device in enumerate(stage.devices):
+            part = self._part(stage, number)
+            if part is not None:
+                tasks.append(self._task(device, part))
+        return (self._finish(tasks, stage),)
+
+    def _part(self, stage: DraftStage, number: int) -> ShardWork | None:
+        key = (stage.start, stage.stop, *self._drafter.span_key(stage, number))
+        if key in self._parts:
+            return self._parts[key]
+        layers = self._range(stage.start, stage.stop)
+        boxes = self._drafter.boxes_of(stage, number)
+        owned = {tensor: boxes[tensor] for tensor in self._works.stage_outputs(layers)}
+        part = None
+        if not all(box.is_empty for box in owned.values()):
+            part = ShardWork(self._works.stage(layers, owned), owned, self._keys)
+        self._parts[key] = part
+        return part
+
+    def _range(self, start: int, stop: int) -> tuple[str, ...]:
+        found = self._layers.get((start, stop))
+        if found is None:
+            found = self._layers[start, stop] = self._outline.layers(start, stop)
+        return found
+
+    def _task(self, device: str, part: ShardWork) -> Task:
+        work = part.work
+        made = sum(
+            box.size * DTYPE_BYTES.get(self.dtype(tensor), 4) for tensor, box in work.outputs
+        )
+        load = made * self._in_flight + 2 * work.weight_bytes
+        return Task(self.numbers[device], self._cost.work_s(device, work), part, load)
+
+    def _finish(
+        self, tasks: Sequence[Task], stage: DraftStage, dead: frozenset[str] | None = None
+    ) -> StageTasks:
+        block = StageTasks(tasks, stage.stop, self._dying(stage) if dead is None else dead)
+        pieces: dict[str, list[tuple[int, int, Region, Region]]] = {}
+        for place, task in enumerate(tasks):
+            for tensor, box in task.part.work.outputs:
+                owned = task.part.owned.get(tensor, box)
+                pieces.setdefault(tensor, []).append((place, task.device, box, owned))
+        block.made = tuple(
+            (tensor, TensorPlacement(tensor, made, len(self.numbers)))
+            for tensor, made in pieces.items()
+        )
+        return block
+
+    def _dying(self, stage: DraftStage) -> frozenset[str]:
+        """Return the tensors from before a stage that nothing after it reads."""
+        key = (stage.start, stage.stop)
+        found = self._dead.get(key)
+        if found is None:
+            after = self._outline.live(stage.stop)
+            found = frozenset(self._outline.live(stage.start)) - frozenset(after)
+            self._dead[key] = found
+        return found
+
+    def _sum(self, stage: DraftStage, owner: DraftStage) -> tuple[StageTasks, ...]:
+        """Return partial results where the rows are, and their merges."""
+        layer = self._outline.graph.layer(self._outline.order[stage.start])
+        core = self._works.core_output(layer)
+        dtype = self._works.sum_dtype(layer)
+        source = self._drafter.summed(stage)
+        tasks, names = [], []
+        for number, device in enumerate(owner.devices):
+            box = self._drafter.boxes(owner, number)[source]
+            if box.is_empty:
+                continue
+            name = f"{core}#.{number}"
+            self._partial_types[name] = dtype
+            if not self._kept.isdisjoint(layer.outputs):
+                self._kept.add(name)
+            work = self._works.partial(layer, box, name)
+            whole = {name: self._works.regions.whole(core)}
+            tasks.append(self._task(device, ShardWork(work, whole, self._keys)))
+            names.append(name)
+        outputs = self._works.stage_outputs((layer.name,))
+        owned = {tensor: self._whole(tensor) for tensor in outputs}
+        merged = ShardWork(self._works.merge(layer, owned, names), owned, self._keys)
+        merges = [self._task(device, merged) for device in stage.devices]
+        # The layer's input is also read by the merges where followers need it.
+        dead = self._dying(stage) | frozenset(names)
+        return self._finish(tasks, stage, frozenset()), self._finish(merges, stage, dead)

@@ -1,0 +1,84 @@
+"""The list of planners, and what each one is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from partita.errors import PlanError
+from partita.planners.drafts.draft import Draft
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.result import Status
+
+#: How planning time grows: ``cheap`` with the layers, ``search`` up to the budget, ``exponential``.
+#: ``published`` methods are quick too, but there to be compared with: no other planner asks them.
+#: ``training`` takes the steps that its method gives, minutes perhaps, whatever the budget.
+PlannerCost = Literal["cheap", "search", "exponential", "published", "training"]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A planner's answer before it is judged.
+
+    Attributes:
+        draft: The plan as ranges of layers.
+        status: How good it is among what the planner may choose.
+    """
+
+    draft: Draft
+    status: Status = "heuristic"
+
+
+ChoosePlan = Callable[[Evaluator], Chosen]
+
+
+@dataclass(frozen=True)
+class Planner:
+    """One registered method.
+
+    Attributes:
+        settings: A dataclass whose fields are what ``PlanOptions.method`` may change, with their
+            defaults; None for a method without settings.
+    """
+
+    name: str
+    cost: PlannerCost
+    summary: str
+    choose: ChoosePlan
+    settings: object = None
+
+
+_PLANNERS: dict[str, Planner] = {}
+
+
+def register(
+    name: str, *, cost: PlannerCost, settings: object = None
+) -> Callable[[ChoosePlan], ChoosePlan]:
+    """Add a planning function under a name; its first docstring line becomes its summary."""
+
+    def add(choose: ChoosePlan) -> ChoosePlan:
+        summary = (choose.__doc__ or "").partition("\n")[0]
+        _PLANNERS[name] = Planner(name, cost, summary, choose, settings)
+        return choose
+
+    return add
+
+
+def planner_names() -> tuple[str, ...]:
+    """Return the names of all planners, quick ones first."""
+    ranks: tuple[PlannerCost, ...] = ("cheap", "published", "exponential", "search", "training")
+    return tuple(sorted(_PLANNERS, key=lambda name: ranks.index(_PLANNERS[name].cost)))
+
+
+def get_planner(name: str) -> Planner:
+    """Return the planner called ``name``.
+
+    Raises:
+        PlanError: There is none; the message lists those that exist.
+    """
+    found = _PLANNERS.get(name)
+    if found is None:
+        known = ", ".join(planner_names())
+        raise PlanError(f"Planner '{name}' is unknown; allowed: {known}.", subject=name)
+    return found

@@ -1,0 +1,87 @@
+"""A plan with what it is predicted to cost, and how good it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from partita.plan import Plan
+
+Status = Literal["optimal", "feasible", "heuristic", "cut short"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a plan is predicted to cost.
+
+    Attributes:
+        latency_s: One request alone, from its feed to its answer.
+        bottleneck_s: Largest busy time per request over all lanes of devices and links.
+        memory_bytes: Per device: weights, the engine's copies, and the most bytes held at a time.
+        energy_joules: Of all devices' computing for one request.
+        messages: Pieces that are sent for one request.
+        in_flight: Requests under way at the same time.
+    """
+
+    latency_s: float
+    bottleneck_s: float
+    memory_bytes: Mapping[str, int]
+    energy_joules: float
+    messages: int
+    in_flight: int = 1
+
+    @property
+    def period_s(self) -> float:
+        """Seconds per request under steady load."""
+        return max(self.bottleneck_s, self.latency_s / self.in_flight)
+
+    @property
+    def images_per_second(self) -> float:
+        """Requests answered per second under steady load."""
+        return 1.0 / self.period_s if self.period_s > 0 else float("inf")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A plan, and how good it is.
+
+    Attributes:
+        estimate: The plan's predicted cost.
+        lower_bound_s: No plan has a smaller latency.
+        status: ``optimal`` where the latency is the lower bound, or none of the plans that
+            ``exhaustive`` tries is better (it tries no tiles and no replicas, takes devices in
+            their order, and divides channels in quarters); ``feasible`` when a constraint leaves a
+            plan but no measure of it; ``cut short`` when the budget ended a search.
+        search_s: Seconds that planning took.
+        worth_splitting: Whether the plan beats the best single device by more than a hundredth, in
+            what the objective measures.
+        best_single_s: Latency of the best single device; infinite where none can hold the network.
+        evaluations: Plans that were priced.
+        single: What the best single device costs by the objective; None where none can hold the
+            network.
+    """
+
+    plan: Plan
+    estimate: Estimate
+    lower_bound_s: float
+    status: Status
+    search_s: float
+    worth_splitting: bool
+    best_single_s: float
+    evaluations: int
+    single: Estimate | None = None
+
+    def __repr__(self) -> str:
+        stages = f"{len(self.plan.stages)} stages"
+        return f"Result({self.plan.planner!r}, {self.status}, {stages}, {self.latency_s:.4g} s)"
+
+    @property
+    def latency_s(self) -> float:
+        """Predicted latency of one request."""
+        return self.estimate.latency_s
+
+    @property
+    def bottleneck_s(self) -> float:
+        """Predicted largest busy time per request."""
+        return self.estimate.bottleneck_s

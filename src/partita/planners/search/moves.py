@@ -1,0 +1,393 @@
+"""Small changes of drafts, for local search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise, permutations
+
+from partita.planners.drafts.draft import (
+    Draft,
+    DraftAxis,
+    DraftStage,
+    channel_axis,
+    is_allowed,
+    scale_cut,
+    share_cuts,
+    whole_stages,
+)
+from partita.planners.drafts.layer_order import LayerOrder
+from partita.planners.search.device_moves import device_moves
+
+#: A change of a draft; None where it does not apply.
+Move = Callable[[Draft], Draft | None]
+#: Of so many devices each gives rows to each other; of more, neighbours only.
+MOST_PAIRED = 5
+#: Places to cut a stage that are tried.
+_MOST_SPLITS = 6
+
+
+def count_rows(step: float, height: int) -> int:
+    """Return the rows of a step: a part of the height, at least one row, or rows from 1 on.
+
+    >>> count_rows(0.1, 56), count_rows(2, 56)
+    (6, 2)
+    """
+    return int(step) if step >= 1 else max(1, round(step * height))
+
+
+def widths_of(stage: DraftStage) -> list[int]:
+    """Return how many rows or channels each device of a divided stage has."""
+    return [b - a for a, b in zip(stage.cuts, stage.cuts[1:], strict=False)]
+
+
+def with_widths(stage: DraftStage, widths: Sequence[int]) -> DraftStage:
+    """Return a divided stage with other widths."""
+    cuts = [0]
+    for width in widths:
+        cuts.append(cuts[-1] + width)
+    return replace(stage, cuts=tuple(cuts))
+
+
+def shift(stage: DraftStage, giver: str, taker: str, rows: int) -> DraftStage | None:
+    """Return the stage with ``rows`` moved between devices; None where the giver has none."""
+    if stage.axis == "tiles" or not stage.cuts:
+        return None
+    if giver not in stage.devices or taker not in stage.devices:
+        return None
+    widths = widths_of(stage)
+    rows = min(rows, widths[stage.devices.index(giver)])
+    if rows <= 0:
+        return None
+    widths[stage.devices.index(giver)] -= rows
+    widths[stage.devices.index(taker)] += rows
+    return with_widths(stage, widths)
+
+
+class Moves:
+    """Makes the moves of a draft.
+
+    Args:
+        outline: The network.
+        devices: Those that may compute.
+        speeds: Of each, in any unit.
+        axes: Axes along which stages may be divided; all when None.
+    """
+
+    def __init__(
+        self,
+        outline: LayerOrder,
+        devices: tuple[str, ...],
+        speeds: Sequence[float],
+        axes: Sequence[str] | None = None,
+    ) -> None:
+        self.outline = outline
+        self.axes = axes
+        self.devices = devices
+        self.speeds = dict(zip(devices, speeds, strict=True))
+
+    def numeric(self, draft: Draft, step: float) -> Iterator[Move]:
+        """Yield shifts of rows: in all stages together, then in each alone.
+
+        Args:
+            draft: The draft to be changed.
+            step: Part of a stage's height that moves, at least one row; rows from 1 on.
+        """
+        used = [d for d in self.devices if any(d in s.devices and s.cuts for s in draft)]
+        for giver, taker in _pairs(used):
+            yield partial(self._shift_all, giver=giver, taker=taker, step=step)
+        if len(used) > 2:
+            for device in used:
+                for sign in (-1, 1):
+                    yield partial(self._level_all, device=device, part=sign * step)
+        for index, stage in enumerate(draft):
+            if stage.axis == "tiles":
+                for sign in (-1, 1):
+                    for border in range(1, len(stage.cuts) - 1):
+                        yield partial(self._shift_band, at=(index, border), part=sign * step)
+                    for border in range(1, len(stage.columns) - 1):
+                        yield partial(self._shift_column, at=(index, border), part=sign * step)
+            elif stage.cuts:
+                for giver, taker in _pairs(stage.devices):
+                    yield partial(self._shift_one, index=index, pair=(giver, taker), step=step)
+
+    def _level_all(self, draft: Draft, device: str, part: float) -> Draft | None:
+        """Move rows between a device and all others, in proportion to what they have."""
+        changed = tuple(_level(stage, device, part) for stage in draft)
+        return None if changed == draft else changed
+
+    @staticmethod
+    def _shift_band(draft: Draft, at: tuple[int, int], part: float) -> Draft | None:
+        index, border = at
+        cuts = _move_cut(draft[index].cuts, border, part)
+        return None if cuts is None else _put(draft, index, replace(draft[index], cuts=cuts))
+
+    @staticmethod
+    def _shift_column(draft: Draft, at: tuple[int, int], part: float) -> Draft | None:
+        index, border = at
+        cuts = _move_cut(draft[index].columns, border, part)
+        return None if cuts is None else _put(draft, index, replace(draft[index], columns=cuts))
+
+    def _shift_all(self, draft: Draft, giver: str, taker: str, step: float) -> Draft | None:
+        changed = tuple(
+            shift(stage, giver, taker, _rows(stage, step)) or stage if stage.cuts else stage
+            for stage in draft
+        )
+        return None if changed == draft else changed
+
+    @staticmethod
+    def _shift_one(draft: Draft, index: int, pair: tuple[str, str], step: float) -> Draft | None:
+        stage = shift(draft[index], *pair, _rows(draft[index], step))
+        return None if stage is None else _put(draft, index, stage)
+
+    def structural(self, draft: Draft) -> Iterator[Draft]:
+        """Yield drafts with other stages: merged, cut, moved borders, other axes or devices."""
+        return (one for one in self._structures(draft) if is_allowed(one, self.axes))
+
+    def _structures(self, draft: Draft) -> Iterator[Draft]:
+        for index in range(len(draft) - 1):
+            yield from self._merged(draft, index)
+        for index in range(len(draft)):
+            yield from self._elsewhere(draft, index)
+        for index in range(len(draft) - 1):
+            yield from self._moved_border(draft, index)
+        yield from self._without_device(draft)
+        yield from device_moves(draft, self.devices)
+        for index in range(len(draft)):
+            yield from self._split(draft, index)
+
+    def _merged(self, draft: Draft, index: int) -> Iterator[Draft]:
+        first, second = draft[index], draft[index + 1]
+        joined = self._join(first, second)
+        if joined is not None:
+            yield (*draft[:index], joined, *draft[index + 2 :])
+
+    def _join(self, first: DraftStage, second: DraftStage) -> DraftStage | None:
+        if first.axis != second.axis or first.axis == "reduce":
+            return None
+        if first.axis == "rows":
+            return self._rows_stage(first.start, second.stop, second)
+        if first.axis == "tiles":
+            return next(iter(self._resized(second, first.start, second.stop)), None)
+        if first.devices != second.devices or first.axis == "output_channels":
+            return None
+        return DraftStage(first.start, second.stop, first.axis, first.devices)
+
+    def _rows_stage(self, start: int, stop: int, like: DraftStage) -> DraftStage:
+        """Return a divided range with the shares of another."""
+        height = self.outline.rows(start, stop)
+        cuts = tuple(scale_cut(cut, like.cuts[-1], height) for cut in like.cuts)
+        return DraftStage(start, stop, "rows", like.devices, cuts)
+
+    def _is_divisible(self, start: int, stop: int) -> bool:
+        outline = self.outline
+        return start < stop and all(
+            outline.kinds[p] == "rows" and p not in outline.pins for p in range(start, stop)
+        )
+
+    def _places(self, start: int, stop: int) -> list[int]:
+        outline = self.outline
+        inner = sorted(
+            range(start + 1, stop), key=lambda p: (len(outline.live(p)), outline.live_bytes[p], p)
+        )
+        return sorted(inner[:_MOST_SPLITS])
+
+    def _split(self, draft: Draft, index: int) -> Iterator[Draft]:
+        stage = draft[index]
+        if stage.axis == "rows":
+            for place in self._places(stage.start, stage.stop):
+                parts = [
+                    self._rows_stage(start, stop, stage)
+                    for start, stop in ((stage.start, place), (place, stage.stop))
+                ]
+                yield (*draft[:index], *parts, *draft[index + 1 :])
+        elif stage.axis == "none":
+            yield from self._divided_front(draft, index)
+            for place in self._places(stage.start, stage.stop):
+                for device in self.devices:
+                    if device != stage.devices[0]:
+                        here = whole_stages(self.outline, stage.start, place, stage.devices[0])
+                        there = whole_stages(self.outline, place, stage.stop, device)
+                        yield (*draft[:index], *here, *there, *draft[index + 1 :])
+
+    def _divided_front(self, draft: Draft, index: int) -> Iterator[Draft]:
+        """Yield drafts in which the first layers of a whole stage are divided in rows."""
+        stage = draft[index]
+        end = stage.start
+        while end < stage.stop and self._is_divisible(end, end + 1):
+            end += 1
+        places = [*self._places(stage.start, end), end] if end > stage.start else []
+        crews = [self.devices, *((d, stage.devices[0]) for d in self.devices)]
+        for place in reversed(places):
+            rest = whole_stages(self.outline, place, stage.stop, stage.devices[0])
+            for crew in (crew for crew in crews if len(set(crew)) > 1):
+                shares = [self.speeds.get(device, 1.0) for device in crew]
+                cuts = share_cuts(shares, self.outline.rows(stage.start, place))
+                front = DraftStage(stage.start, place, "rows", tuple(crew), cuts)
+                yield (*draft[:index], front, *rest, *draft[index + 1 :])
+
+    def _elsewhere(self, draft: Draft, index: int) -> Iterator[Draft]:
+        """Yield drafts in which one stage runs on other devices or along another axis."""
+        stage = draft[index]
+        pinned = any(p in self.outline.pins for p in range(stage.start, stage.stop))
+        if pinned:
+            return
+        for device in self.devices:
+            if stage.axis not in ("reduce", "everywhere") and stage.devices != (device,):
+                one = DraftStage(stage.start, stage.stop, "none", (device,))
+                yield (*draft[:index], one, *draft[index + 1 :])
+        if stage.axis == "none" and self.outline.kinds[stage.start] == "reduce":
+            summed = DraftStage(stage.start, stage.start + 1, "reduce", stage.devices)
+            rest = whole_stages(self.outline, stage.start + 1, stage.stop, stage.devices[0])
+            yield (*draft[:index], summed, *rest, *draft[index + 1 :])
+        for one in self._other_axes(stage):
+            if one != stage:
+                yield (*draft[:index], one, *draft[index + 1 :])
+
+    def _other_axes(self, stage: DraftStage) -> Iterator[DraftStage]:
+        start, stop = stage.start, stage.stop
+        shares = [self.speeds[device] for device in self.devices]
+        if stage.axis in ("everywhere", "reduce"):
+            for device in self.devices:
+                yield DraftStage(start, stop, "none", (device,))
+                if stage.axis == "reduce":
+                    yield DraftStage(start, stop, "reduce", (device,))
+            yield DraftStage(start, stop, stage.axis, self.devices)
+            return
+        if stage.axis in ("rows", "tiles") and self._may("tiles"):
+            yield from self._tilings(stage)
+        if stage.axis != "rows" and self._is_divisible(start, stop):
+            cuts = share_cuts(shares, self.outline.rows(start, stop))
+            yield DraftStage(start, stop, "rows", self.devices, cuts)
+        outputs = self.outline.outputs(start, stop)
+        channels = "output_channels" in self.outline.splits(stop - 1) and len(outputs) == 1
+        if stage.axis != "output_channels" and channels and self._may("output_channels"):
+            shape = self.outline.graph.tensors[outputs[0]].shape
+            cuts = share_cuts(shares, shape[channel_axis(shape)])
+            yield DraftStage(start, stop, "output_channels", self.devices, cuts)
+
+    def _tilings(self, stage: DraftStage) -> Iterator[DraftStage]:
+        """Yield grids of tiles for the stage's devices, or for the fastest of all."""
+        width = self.outline.columns(stage.start, stage.stop)
+        height = self.outline.rows(stage.start, stage.stop)
+        ranked = sorted(self.devices, key=lambda device: -self.speeds[device])
+        counts = dict.fromkeys((len(set(stage.devices)), len(ranked), 4))
+        for count in counts:
+            crew = stage.devices if count == len(stage.devices) else tuple(ranked[:count])
+            for columns in range(2, min(count, width) // 2 + 1):
+                if count % columns or len(crew) != count:
+                    continue
+                bands = [
+                    sum(self.speeds.get(d, 1.0) for d in crew[at : at + columns])
+                    for at in range(0, count, columns)
+                ]
+                cuts = share_cuts(bands, height)
+                ends = share_cuts([1.0] * columns, width)
+                yield DraftStage(stage.start, stage.stop, "tiles", crew, cuts, ends)
+
+    def _may(self, axis: DraftAxis) -> bool:
+        return self.axes is None or axis in self.axes
+
+    def _moved_border(self, draft: Draft, index: int) -> Iterator[Draft]:
+        """Yield drafts in which the border after a stage lies elsewhere."""
+        first, second = draft[index], draft[index + 1]
+        if not {first.axis, second.axis} <= {"rows", "tiles", "none"}:
+            return
+        places = {first.stop - 1, first.stop + 1, first.stop - 2, first.stop + 2}
+        places |= {p for p in self._places(first.start, second.stop) if p != first.stop}
+        for place in sorted(places):
+            if first.start < place < second.stop:
+                left = self._resized(first, first.start, place)
+                right = self._resized(second, place, second.stop)
+                if left and right:
+                    yield (*draft[:index], *left, *right, *draft[index + 2 :])
+
+    def _resized(self, stage: DraftStage, start: int, stop: int) -> Draft:
+        if stage.axis == "none":
+            return whole_stages(self.outline, start, stop, stage.devices[0])
+        if not self._is_divisible(start, stop):
+            return ()
+        if stage.axis == "tiles":
+            width = self.outline.columns(start, stop)
+            cuts = self._rows_stage(start, stop, stage).cuts
+            columns = tuple(scale_cut(cut, stage.columns[-1], width) for cut in stage.columns)
+            return (replace(stage, start=start, stop=stop, cuts=cuts, columns=columns),)
+        return (self._rows_stage(start, stop, stage),)
+
+    def _without_device(self, draft: Draft) -> Iterator[Draft]:
+        """Yield drafts in which one device has no part of what is divided, or joins again."""
+        for device in self.devices:
+            changed = tuple(_drop(stage, device) for stage in draft)
+            if changed != draft:
+                yield changed
+            for index, stage in enumerate(draft):
+                one = _drop(stage, device)
+                if one != stage:
+                    yield (*draft[:index], one, *draft[index + 1 :])
+
+
+def prune(draft: Draft) -> Draft:
+    """Return the draft without devices that have no part of a divided stage."""
+    stages = []
+    for stage in draft:
+        widths = widths_of(stage) if stage.cuts and stage.axis != "tiles" else []
+        kept = [at for at, width in enumerate(widths) if width]
+        if kept and len(kept) < len(widths):
+            devices = tuple(stage.devices[at] for at in kept)
+            stage = with_widths(replace(stage, devices=devices), [widths[at] for at in kept])
+        stages.append(stage)
+    return tuple(stages)
+
+
+def _pairs(devices: Sequence[str]) -> list[tuple[str, str]]:
+    """Return who may give rows to whom: all pairs of a few devices, neighbours of many."""
+    if len(devices) <= MOST_PAIRED:
+        return list(permutations(devices, 2))
+    return [pair for one in pairwise(devices) for pair in (one, one[::-1])]
+
+
+def _level(stage: DraftStage, device: str, part: float) -> DraftStage:
+    """Return the stage with rows taken from a device for all others, or for it from them."""
+    if device not in stage.devices or stage.axis == "tiles" or not stage.cuts:
+        return stage
+    widths = widths_of(stage)
+    at, total = stage.devices.index(device), stage.cuts[-1]
+    rows = count_rows(abs(part), total)
+    wanted = min(total, max(0, widths[at] + (rows if part > 0 else -rows)))
+    rest = total - widths[at]
+    if not rest:
+        return stage
+    shares = [width * (total - wanted) / rest for width in widths]
+    shares[at] = wanted
+    return replace(stage, cuts=share_cuts(shares, total))
+
+
+def _move_cut(cuts: tuple[int, ...], border: int, part: float) -> tuple[int, ...] | None:
+    rows = count_rows(abs(part), cuts[-1])
+    place = cuts[border] + (rows if part > 0 else -rows)
+    if not cuts[border - 1] < place < cuts[border + 1]:
+        return None
+    return (*cuts[:border], place, *cuts[border + 1 :])
+
+
+def _put(draft: Draft, index: int, *stages: DraftStage) -> Draft:
+    return (*draft[:index], *stages, *draft[index + 1 :])
+
+
+def _rows(stage: DraftStage, step: float) -> int:
+    return count_rows(step, stage.cuts[-1])
+
+
+def _drop(stage: DraftStage, device: str) -> DraftStage:
+    """Return the stage without a device; its rows go to its neighbours."""
+    if device not in stage.devices or len(stage.devices) < 2 or stage.axis == "tiles":
+        return stage
+    index = stage.devices.index(device)
+    devices = (*stage.devices[:index], *stage.devices[index + 1 :])
+    if not stage.cuts:
+        return replace(stage, devices=devices)
+    widths = widths_of(stage)
+    rest = [width for at, width in enumerate(widths) if at != index]
+    shares = [width + 1e-6 for width in rest]
+    return replace(stage, devices=devices, cuts=share_cuts(shares, stage.cuts[-1]))

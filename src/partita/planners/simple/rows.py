@@ -1,0 +1,94 @@
+"""Rows in equal or proportional shares: the twins that everything else is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from partita.errors import InfeasibleError
+from partita.planners.drafts.draft import Draft
+from partita.planners.drafts.row_division import PrefixDivision, divide, shrink_positions, thin
+from partita.planners.pricing.evaluator import IMPOSSIBLE, Evaluator
+from partita.planners.pricing.range_costs import RangeCosts
+from partita.planners.registry import Chosen, register
+from partita.planners.simple.single import single_drafts
+
+#: Ends of the division that are tried.
+MOST_ENDS = 8
+#: Where the network itself makes this many stages, they are not cut further.
+MANY_STAGES = 12
+
+
+@register("equal_rows", cost="cheap")
+def plan_equal_rows(evaluator: Evaluator) -> Chosen:
+    """Equal shares of rows for all devices, up to the best place; the rest on one device."""
+    return Chosen(divide_rows(evaluator, [1.0] * len(evaluator.devices)))
+
+
+@register("proportional_rows", cost="cheap")
+def plan_proportional_rows(evaluator: Evaluator) -> Chosen:
+    """Shares of rows in proportion to the devices' speeds, up to the best place."""
+    return Chosen(divide_rows(evaluator, device_speeds(evaluator)))
+
+
+def device_speeds(evaluator: Evaluator) -> list[float]:
+    """Return how many whole networks each device would compute per second."""
+    costs = RangeCosts(evaluator)
+    count = len(evaluator.outline)
+    return [1.0 / max(costs.work_s(0, count, d), 1e-12) for d in evaluator.devices]
+
+
+def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
+    """Return the best division with fixed shares: where rows end, how layers are fused, who ends.
+
+    Without a layer that can be divided, the best single device.
+
+    Raises:
+        InfeasibleError: No such division is possible.
+    """
+    drafts = list(dict.fromkeys(_row_drafts(evaluator, shares)))
+    if not drafts:
+        return evaluator.best(single_drafts(evaluator))
+    best, score = drafts[0], IMPOSSIBLE
+    latency_counts = evaluator.options.objective == "latency"
+    for draft in sorted(drafts, key=evaluator.floor_s):
+        if latency_counts and evaluator.floor_s(draft) > score[0]:
+            break
+        found = evaluator.score(draft)
+        if found < score:
+            best, score = draft, found
+    if score == IMPOSSIBLE:
+        evaluator.estimate(best)
+        raise InfeasibleError("No division into rows is possible.")
+    return best
+
+
+def _row_drafts(evaluator: Evaluator, shares: Sequence[float]) -> Iterator[Draft]:
+    outline = evaluator.outline
+    runs = outline.row_runs()
+    homes = [evaluator.requester] if evaluator.requester in evaluator.devices else []
+    fastest = evaluator.devices[max(range(len(shares)), key=lambda i: device_speeds(evaluator)[i])]
+    homes += [] if fastest in homes else [fastest]
+    for end in row_ends(evaluator):
+        inside = [
+            p for start, stop in runs for p in (*shrink_positions(outline, start, stop), stop)
+        ]
+        boundaries = tuple(p for p in inside if p < end)
+        for home in homes:
+            plain = divide(outline, PrefixDivision(evaluator.devices, tuple(shares), (end,), home))
+            yield plain
+            if len(plain) > MANY_STAGES:
+                continue
+            for kept in (boundaries, tuple(thin(boundaries, 3))):
+                division = PrefixDivision(evaluator.devices, tuple(shares), (*kept, end), home)
+                yield divide(outline, division)
+
+
+def row_ends(evaluator: Evaluator, most: int = MOST_ENDS) -> list[int]:
+    """Return places where division into rows may end, few bytes crossing."""
+    outline = evaluator.outline
+    ends: list[int] = []
+    for start, stop in outline.row_runs():
+        ends += [*shrink_positions(outline, start, stop), stop]
+        if stop < len(outline) and outline.kinds[stop] == "reduce":
+            ends.append(stop + 1)
+    return thin(ends, most)

@@ -1,0 +1,1 @@
+"""The rig of the loading experiments: variants of a model, and trials that load them."""

@@ -1,0 +1,199 @@
+"""One model on the test stand: shipped in the ways asked for, tried in turns."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy.typing as npt
+import onnx
+
+from partita.engine import make_inputs
+from partita.graph import Graph, load_graph
+from partita.loading.cut.blocks import BlockProfile
+from partita.loading.cut.branch_and_bound import balance_loads
+from partita.loading.cut.choose import Choice, choose_division
+from partita.loading.cut.makespan import Problem
+from partita.loading.cut.measure_blocks import measure_blocks
+from partita.loading.cut.page_cache import settle
+from partita.loading.cut.trial_loads import TrialLoads
+from partita.reproduce.loading.bench.trials import LoadTrial, answer, middle, run_trials
+from partita.reproduce.loading.bench.variants import (
+    WRITERS,
+    ModelVariant,
+    ship_bundle,
+    ship_children,
+    ship_torch,
+)
+
+Array = npt.NDArray[Any]
+PLAIN = "plain"
+#: Which writer makes a way, where its name does not say so.
+_WRITTEN_BY = {
+    "external_no_prepack": "external",
+    "optimised_prepack": "optimised",
+    "optimised_still": "optimised",
+    "optimised_brief": "optimised",
+    "bundle_no_ahead": "bundle",
+    "children_in_turn": "children",
+}
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How a model is tried.
+
+    Attributes:
+        threads: Within one operator.
+        trials: Processes per way.
+        cold: Whether files are dropped from the page cache before each.
+        repeats: Times that blocks are measured, for where to cut the bundle.
+    """
+
+    threads: int = 1
+    trials: int = 10
+    cold: bool = False
+    repeats: int = 5
+
+
+@dataclass
+class LoadBench:
+    """A model, its ways to be shipped, and what they take; use it in a ``with`` statement.
+
+    Files are written when a way is first asked for, and go when the stand is closed.
+
+    Attributes:
+        model: As ONNX; one input, one output, where PyTorch is asked for.
+        conditions: How it is tried.
+        starts: Layers with which child models begin, for the ways that load them as the paper
+            does.
+        advance: Called with what comes next.
+    """
+
+    model: onnx.ModelProto
+    conditions: Conditions
+    starts: Sequence[str] = ()
+    advance: Callable[[str], None] = lambda what: None
+    _shipped: dict[str, ModelVariant] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="partita-stand-")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._folder.cleanup()
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The model, to be cut."""
+        return load_graph(self.model)
+
+    @cached_property
+    def feeds(self) -> dict[str, Array]:
+        """One request."""
+        specs = self.graph.input_specs
+        return {spec.name: array for spec, array in zip(specs, make_inputs(specs, 1), strict=True)}
+
+    @cached_property
+    def expected(self) -> list[Array]:
+        """What the whole model answers."""
+        return answer(self.ship(PLAIN), self.feeds)
+
+    @cached_property
+    def profile(self) -> BlockProfile:
+        """The model's blocks as measured here."""
+        told = self.conditions
+        return measure_blocks(
+            self.graph,
+            threads=told.threads,
+            repeats=told.repeats,
+            progress=lambda done, total, name: self.advance(f"block {name}"),
+        )
+
+    @cached_property
+    def choice(self) -> Choice:
+        """Where the bundle is cut: as ``partita load split`` does."""
+        cold = self.conditions.cold
+        with TrialLoads(self.graph, self.profile, loaders=1, cold=cold) as tryout:
+            return choose_division(self.profile, loaders=1, cold=cold, tryout=tryout)
+
+    def balance(self, count: int) -> list[str]:
+        """Return the layers with which ``count`` children begin that load in about equal times.
+
+        Raises:
+            BundleError: The model cannot be divided into that many.
+        """
+        cold = self.conditions.cold
+        problem = Problem.of(self.profile, loaders=count, cold=cold, prepack=True, mapped=False)
+        ends = self.profile.layer_ends(balance_loads(problem, count))
+        return [self.graph.layers[start].name for start in (0, *ends[:-1])]
+
+    def ship(self, way: str) -> ModelVariant:
+        """Return the model in a way, written to disk the first time.
+
+        Raises:
+            KeyError: There is no such way.
+            BundleError: As the way's writer.
+        """
+        if way not in self._shipped:
+            for one in self._write("torch" if way.startswith("torch_") else way):
+                settle(one.files)
+                self._shipped[one.way] = one
+        return self._shipped[way]
+
+    def _write(self, way: str) -> list[ModelVariant]:
+        model, home, threads = self.model, Path(self._folder.name), self.conditions.threads
+        writer = _WRITTEN_BY.get(way, way)
+        self.advance(f"writing {writer}")
+        if writer == "bundle":
+            choice = self.choice
+            return ship_bundle(model, home, threads, choice.ends, prepack=choice.prepack)
+        if writer == "children":
+            return ship_children(model, home, threads, self.starts)
+        if writer == "torch":
+            return ship_torch(model, home, threads, self.starts)
+        return WRITERS[writer](model, home, threads)
+
+    def run(self, ways: Sequence[str], *, cold: bool | None = None) -> dict[str, list[LoadTrial]]:
+        """Return the trials of each way, which take turns.
+
+        Args:
+            ways: Names, as in :mod:`partita.reproduce.loading.bench.variants`.
+            cold: Other than the conditions say, where it is given.
+
+        Raises:
+            RunError: A trial failed, or answered otherwise than the whole model.
+        """
+        chosen: Mapping[str, ModelVariant] = {way: self.ship(way) for way in ways}
+        return run_trials(
+            chosen,
+            self.feeds,
+            self.expected,
+            trials=self.conditions.trials,
+            cold=self.conditions.cold if cold is None else cold,
+            advance=self.advance,
+        )
+
+    def measure(self, ways: Sequence[str], *, cold: bool | None = None) -> dict[str, LoadTrial]:
+        """Return the medians of :meth:`run`."""
+        return {way: middle(found) for way, found in self.run(ways, cold=cold).items()}
+
+
+def available(ways: Sequence[str]) -> tuple[str, ...]:
+    """Return the ways whose packages are installed."""
+    needs = {"torch_": "torch", "torch_safetensors": "safetensors"}
+    missing = [start for start, package in needs.items() if find_spec(package) is None]
+    return tuple(way for way in ways if not any(way.startswith(start) for start in missing))
