@@ -1,4 +1,8 @@
-"""Reading one table of a TOML file: every broken rule is collected, none stops the reading."""
+"""Reading one table of a TOML file: every broken rule is collected, none stops the reading.
+
+By hand, since msgspec ends at the first broken rule (it names 1 of 4 where this names all), and
+pydantic, which does not, takes 0.25 s and 5 MB to import and knows neither units nor addresses.
+"""
 
 from __future__ import annotations
 

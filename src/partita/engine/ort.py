@@ -11,7 +11,7 @@ from typing import Any
 import onnxruntime as ort
 
 from partita.engine.base import BUSY_US, CPU, Array, Blob
-from partita.engine.protobuf import GraphFacts, read_facts
+from partita.engine.onnx_facts import GraphFacts, read_facts
 from partita.errors import RunError, first_line
 from partita.program import DTYPE_BYTES, TensorSpec
 from partita.units import format_bytes

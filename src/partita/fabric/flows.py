@@ -2,6 +2,9 @@
 
 A **flow** is all that one endpoint sends to one other. The receiver takes messages in order only;
 after a gap it asks for the rest again, so nothing is reordered, doubled or kept out of order.
+
+By hand, since Zenoh's reliability ends with its connection: a put without a subscriber or while a
+link is down is lost without an error, and by default 14 of 200 messages reached a slow reader.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ A frame is a head, the piece's header and its payload; large payloads lie in an 
 both sides share, and the head says where. The system loses nothing on such a socket while both ends
 live, so nothing is acknowledged. It has no file: nothing is left behind when a process is killed,
 and only processes of the same user, in the same network namespace, get through.
+
+By hand, since Zenoh over TCP carries 4 MiB messages between two processes of a host at 165 MB/s and
+with its own shared memory at 4.3 GB/s; a Unix socket with the arena reaches 13 GB/s.
 """
 
 from __future__ import annotations

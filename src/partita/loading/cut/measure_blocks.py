@@ -18,7 +18,7 @@ import numpy as np
 
 from partita.compile import Compiled
 from partita.engine import make_inputs
-from partita.engine.protobuf import read_facts
+from partita.engine.onnx_facts import read_facts
 from partita.graph import Graph
 from partita.loading.bundle.manifest import check_count, engine_name, processor_signature
 from partita.loading.bundle.ort_session import open_child

@@ -3,7 +3,8 @@
 Seconds of computing are multiply-accumulates over the device's capability; seconds of a transfer
 are bytes over the link's bandwidth. The steps of a real device's curve, what each run and layer
 costs beyond its work, delays and the fixed part of each message are not in this view, and the cost
-model cannot be reached from it.
+model cannot be reached from it. By hand, since that is what is compared: with the whole cost model
+in reach a method would no longer be the published one.
 """
 
 from __future__ import annotations
