@@ -81,7 +81,7 @@ def _root(
 
 
 #: What only the planning part of the program needs.
-_PLAN_MODULES = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL")
+_PLAN_MODULES = ("onnx", "scipy", "matplotlib", "PIL")
 
 
 def run_process() -> int:

@@ -21,7 +21,7 @@ from partita.errors import RunError
 
 _SAID = ("name", "state")
 _LOST = "does not answer"
-_PLAN = ("onnx", "networkx", "scipy", "sklearn", "matplotlib", "PIL")
+_PLAN = ("onnx", "scipy", "matplotlib", "PIL")
 
 
 def register(app: typer.Typer) -> None:

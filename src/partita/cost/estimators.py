@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
+from scipy.spatial import KDTree
 
 from partita.cluster import CatalogueEntry
 from partita.cost.amount import Amount
@@ -230,19 +231,14 @@ class Neighbours:
     _GROUPS = ("dense", "winograd", "depthwise", "stream")
 
     def __init__(self, sources: Sources) -> None:
-        # Takes a second to import, and no other estimator needs it.
-        from sklearn.neighbors import KNeighborsRegressor
-
         points: list[Floats] = []
         rates: list[float] = []
         for amount, sample in sources.points():
             rows = np.array([float(sample.rows)])
             points.append(self._points(amount, rows)[0])
             rates.append(np.log(sample.seconds / self._work(amount, rows)[0]))
-        self._model = KNeighborsRegressor(min(self._COUNT, max(1, len(points))), weights="distance")
-        self._empty = not points
-        if points:
-            self._model.fit(np.array(points), np.array(rates))
+        self._tree = KDTree(points) if points else None
+        self._rates = np.array(rates)
 
     @staticmethod
     def _work(amount: Amount, rows: Floats) -> Floats:
@@ -257,11 +253,25 @@ class Neighbours:
 
     def curve(self, amount: Amount) -> Sequence[float]:
         """Return the layer's seconds; see :meth:`Estimator.curve`."""
-        if self._empty:
+        if self._tree is None:
             return [0.0] * (amount.rows + 1)
-        wanted = _rows(amount)
-        rates = self._model.predict(self._points(amount, wanted))
-        return rising(np.exp(rates) * self._work(amount, wanted))
+        rows = _rows(amount)
+        ranks = range(1, min(self._COUNT, len(self._rates)) + 1)
+        distances, places = self._tree.query(self._points(amount, rows), ranks)
+        return rising(
+            np.exp(_weighted_mean(self._rates[places], distances)) * self._work(amount, rows)
+        )
+
+
+def _weighted_mean(values: Floats, distances: Floats) -> Floats:
+    """The means of rows of ``values`` by the inverse of ``distances``; of those at 0 where any is.
+
+    Both have the shape (points, neighbours).
+    """
+    is_same = distances == 0
+    with np.errstate(divide="ignore"):
+        weights = np.where(is_same.any(axis=1, keepdims=True), is_same, 1 / distances)
+    return np.asarray(np.average(values, axis=1, weights=weights))
 
 
 class Roofline:
