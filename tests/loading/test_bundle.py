@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,33 +16,13 @@ from partita.graph import Graph, load_graph
 from partita.loading import Division, balanced_ends, load_bundle, write_bundle
 from partita.zoo import build_model
 from tests.cost.fakes import conv_graph, skip_graph
-from tests.loading.alter import Change, change_manifest
+from tests.loading.bundles import Change, ask, change_manifest, run_whole, split
 
 
 @pytest.fixture(scope="module")
 def network() -> Graph:
     """Return a network with skips, so that several tensors cross some cuts."""
     return load_graph(build_model("mobilenet_v2", size=32), name="mobilenet_v2")
-
-
-def ask(graph: Graph) -> dict[str, Any]:
-    """Return one request."""
-    rng = np.random.default_rng(1)
-    return {
-        name: rng.standard_normal(graph.tensors[name].shape, np.float32) for name in graph.inputs
-    }
-
-
-def run_whole(graph: Graph, feeds: dict[str, Any]) -> list[Any]:
-    """Return what ONNX Runtime answers."""
-    session = ort.InferenceSession(graph.to_model().SerializeToString())
-    return list(session.run(None, feeds))
-
-
-def split(graph: Graph, folder: Path, ends: Sequence[int], **more: Any) -> Path:
-    """Write a bundle of one scheme."""
-    write_bundle(graph, [Division("s", tuple(ends), **more)], folder)
-    return folder
 
 
 @pytest.mark.parametrize("tuned", [True, False])

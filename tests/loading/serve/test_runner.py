@@ -22,7 +22,7 @@ from partita.loading.serve.runner import Runner
 from partita.loading.serve.session import BundleSession
 from partita.zoo import build_model
 from tests.cost.fakes import conv_graph
-from tests.loading.test_bundle import ask, run_whole
+from tests.loading.bundles import ask, run_whole
 
 _MOST_S = 10
 

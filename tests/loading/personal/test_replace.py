@@ -19,7 +19,7 @@ from partita.loading import (
     verify_bundle,
 )
 from partita.loading.personal import replace
-from tests.loading.test_personal import content, draw, network, split
+from tests.loading.personal.test_personalise import content, draw, network, split
 
 
 def test_two_that_train_at_once(tmp_path: Path) -> None:

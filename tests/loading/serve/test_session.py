@@ -21,7 +21,7 @@ from partita.loading.serve.read_ahead import ReadAhead
 from partita.loading.serve.session import BundleSession
 from partita.zoo import build_model
 from tests.cost.fakes import conv_graph
-from tests.loading.test_bundle import ask, split
+from tests.loading.bundles import ask, split
 
 
 def test_a_bundle_that_is_replaced_while_in_use_is_told(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from partita.errors import BundleError
 from partita.loading import Division, load_bundle, write_bundle
 from partita.loading.bundle.manifest import Manifest, dump_manifest
 from tests.cost.fakes import conv_graph
-from tests.loading.test_bundle import split
+from tests.loading.bundles import split
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from partita.errors import BundleError
 from partita.loading import Problem, simulate_loading
 from partita.loading.cut.makespan import simulate_children
-from tests.loading.drawn import all_divisions, draw_problem, make_profile, simulate_slowly
+from tests.loading.cut.drawn import all_divisions, draw_problem, make_profile, simulate_slowly
 
 
 def test_case_1_all_load_at_once() -> None:

@@ -11,7 +11,7 @@ from partita.errors import BundleError
 from partita.loading import Problem, balance_loads, find_balanced, find_optimum
 from partita.loading.cut.branch_and_bound import bound_makespans
 from partita.loading.cut.qlearning import LearnOptions, learn_division
-from tests.loading.drawn import all_divisions, draw_problem
+from tests.loading.cut.drawn import all_divisions, draw_problem
 
 
 def slowest_s(problem: Problem, ends: tuple[int, ...]) -> float:

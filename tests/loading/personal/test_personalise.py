@@ -27,7 +27,7 @@ from partita.loading import (
     write_bundle,
 )
 from partita.zoo import build_model
-from tests.loading.alter import change_manifest
+from tests.loading.bundles import change_manifest
 from tests.models import make_model
 
 CLASSES, SIZE = 4, 8

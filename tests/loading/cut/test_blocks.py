@@ -21,7 +21,7 @@ from partita.loading import (
 from partita.loading.cut.blocks import choose_borders
 from partita.zoo import build_model
 from tests.cost.fakes import conv_graph, skip_graph
-from tests.loading.drawn import make_profile
+from tests.loading.cut.drawn import make_profile
 
 
 @pytest.fixture(scope="module")
