@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from partita.planners import Draft, DraftStage, Evaluator
-from partita.planners.drafts.draft import channel_axis, share_cuts
+from partita.planners.drafts.draft import share_cuts
 
 
 def draw_draft(evaluator: Evaluator, rng: random.Random, *, longest: int) -> Draft:
@@ -35,11 +35,9 @@ def _draw_stage(evaluator: Evaluator, rng: random.Random, start: int, stop: int)
         return DraftStage(start, start + 1, "reduce", crew)
     if draw < 0.7 and all(outline.kinds[p] == "rows" for p in range(start, stop)):
         return DraftStage(start, stop, "rows", crew, share_cuts(shares, outline.rows(start, stop)))
-    outputs = outline.outputs(start, stop)
-    if draw < 0.85 and len(outputs) == 1 and "output_channels" in outline.splits(stop - 1):
-        shape = outline.graph.tensors[outputs[0]].shape
-        cuts = share_cuts(shares, shape[channel_axis(shape)])
-        return DraftStage(start, stop, "output_channels", crew, cuts)
+    channels = outline.channels(start, stop)
+    if draw < 0.85 and channels:
+        return DraftStage(start, stop, "output_channels", crew, share_cuts(shares, channels))
     if draw < 0.9:
         return DraftStage(start, stop, "everywhere", names)
     return DraftStage(start, stop, "none", (rng.choice(names),))

@@ -16,8 +16,6 @@ from partita.regions import Region
 Piece = tuple[str, Region]
 WorkKind = Literal["stage", "partial", "merge"]
 
-_CHANNEL_AXIS = {"Conv": 1, "ConvTranspose": 1, "Gemm": -1, "MatMul": -1}
-
 
 @dataclass(frozen=True)
 class LayerBox:
@@ -135,7 +133,7 @@ class WorkBuilder:
             if not outs:
                 continue
             computed.append(LayerBox(layer.name, tuple(outs.items())))
-            weight_bytes += int(layer.weight_bytes * channel_share(self.graph, layer, outs))
+            weight_bytes += int(layer.weight_bytes * self.regions.weight_share(layer, outs))
             for tensor, box in self.regions.walk(layer, outs).needs.items():
                 wanted[tensor] = wanted[tensor].hull(box) if tensor in wanted else box
         made = {tensor for layer in self.ordered(layers) for tensor in layer.outputs}
@@ -234,16 +232,3 @@ def refuse_odd_outputs(graph: Graph) -> None:
                 " the shape, and do that on the answer.",
                 subject=tensor,
             )
-
-
-def channel_share(graph: Graph, layer: Layer, boxes: dict[str, Region]) -> float:
-    """Return the part of the layer's weights that the boxes' channels need, from 0 to 1."""
-    axis = _CHANNEL_AXIS.get(layer.kind)
-    if axis is None or not boxes:
-        return 1.0
-    tensor, box = next(iter(boxes.items()))
-    rank = len(box.bounds)
-    if rank < 2:
-        return 1.0
-    start, stop = box.bounds[axis]
-    return (stop - start) / max(1, graph.tensors[tensor].shape[axis])

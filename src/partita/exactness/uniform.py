@@ -14,6 +14,7 @@ from partita.cluster import Cluster
 from partita.compile import WorkBuilder, work_builder
 from partita.graph import Graph
 from partita.graph.layer import Layer
+from partita.graph.splits import row_axes
 from partita.plan import Identity, Plan, Shard, SplitAxis, Stage
 from partita.regions import Interval, Region
 
@@ -122,41 +123,47 @@ def _divide(
     if options.axis == "input_channels":
         return _partial(builder, named, devices, options)
     outputs = builder.stage_outputs(layers)
+    axes = [_split_axis(builder.graph, tensor, options) for tensor in outputs]
     specs = [builder.graph.tensors[tensor] for tensor in outputs]
-    if not specs or any(_extent(spec.shape, options) < 2 for spec in specs):
+    if not specs or any(
+        len(spec.shape) <= axis or spec.shape[axis] < 2
+        for spec, axis in zip(specs, axes, strict=True)
+    ):
         return None
     if any(builder.graph.layer(layer).barrier for layer in layers):
         return None
     shards: list[Shard] = []
-    boxes = {spec.name: _cells(spec.shape, options) for spec in specs}
+    boxes = {
+        spec.name: _cells(spec.shape, axis, options) for spec, axis in zip(specs, axes, strict=True)
+    }
     for cell in range(max(map(len, boxes.values()))):
         device = devices[cell % len(devices)]
         shards.append(Shard(device, {tensor: cells[cell] for tensor, cells in boxes.items()}))
     return Stage(name, layers, options.axis, tuple(shards))
 
 
-def _extent(shape: tuple[int, ...], options: UniformOptions) -> int:
-    """Return how many rows or channels a tensor has; 1 where it has no such axis."""
-    axis = 1 if options.axis == "output_channels" else _height_axis(shape)
-    return shape[axis] if len(shape) > axis else 1
+def _split_axis(graph: Graph, tensor: str, options: UniformOptions) -> int:
+    """Return the axis that is divided; it may lie beyond the tensor's last."""
+    if options.axis != "output_channels":
+        return _height_axis(graph.tensors[tensor].shape)
+    layer = graph.producer(tensor)
+    axis = None if layer is None else row_axes(graph).channel_axis(layer.name)
+    return 1 if axis is None else axis
 
 
-def _cells(shape: tuple[int, ...], options: UniformOptions) -> list[Region]:
+def _cells(shape: tuple[int, ...], axis: int, options: UniformOptions) -> list[Region]:
     """Return the boxes of one tensor, in the order of the shards."""
     whole = Region.full(shape)
-    if options.axis == "output_channels":
-        return [whole.with_axis(1, span) for span in split_extent(shape[1], options.shares)]
-    height = _height_axis(shape)
-    rows = split_extent(shape[height], options.shares)
-    if options.axis == "rows":
-        return [whole.with_axis(height, span) for span in rows]
+    spans = split_extent(shape[axis], options.shares)
+    if options.axis != "tiles":
+        return [whole.with_axis(axis, span) for span in spans]
     if len(shape) < 4:
         # Without columns the second tile of each row is empty.
-        return [whole.with_axis(2, part) for a, b in rows for part in ((a, b), (b, b))]
-    columns = split_extent(shape[height + 1], (2, 3))
+        return [whole.with_axis(2, part) for a, b in spans for part in ((a, b), (b, b))]
+    columns = split_extent(shape[axis + 1], (2, 3))
     return [
-        whole.with_axis(height, row).with_axis(height + 1, column)
-        for row, column in product(rows, columns)
+        whole.with_axis(axis, row).with_axis(axis + 1, column)
+        for row, column in product(spans, columns)
     ]
 
 

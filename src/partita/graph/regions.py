@@ -26,10 +26,12 @@ class LayerWalk:
     Attributes:
         outs: Per node of the layer, in order: the box of each output, None where not needed.
         needs: Tensors from outside the layer, with the hull of what its nodes read.
+        core_weight_bytes: Of the constants that the core reads for its box.
     """
 
     outs: tuple[tuple[Region | None, ...], ...]
     needs: dict[str, Region]
+    core_weight_bytes: int
 
 
 def captured_names(node: Node) -> list[str]:
@@ -94,12 +96,13 @@ class RegionMap:
         wanted = dict(boxes)
         nodes = [self._graph.nodes[index] for index in layer.nodes]
         outs: list[tuple[Region | None, ...]] = []
+        weight_bytes = 0
         for position in range(len(nodes) - 1, -1, -1):
             node = nodes[position]
             made = tuple(wanted.get(name) if name else None for name in node.outputs)
             outs.append(made)
             if any(box is not None for box in made) and not (stop_at_core and position == 0):
-                self._add_needs(node, made, wanted)
+                weight_bytes = self._add_needs(node, made, wanted)
         inside = {name for node in nodes for name in node.outputs}
         kept = {
             name: box
@@ -108,22 +111,65 @@ class RegionMap:
         }
         if layer.barrier and not kept:  # a fixed value: see make_layers
             kept = {name: self.whole(name) for name in layer.inputs}
-        return LayerWalk(tuple(reversed(outs)), kept)
+        return LayerWalk(tuple(reversed(outs)), kept, weight_bytes)
 
     def _add_needs(
         self, node: Node, made: tuple[Region | None, ...], wanted: dict[str, Region]
-    ) -> None:
+    ) -> int:
+        """Add what a node reads to ``wanted``; return the bytes that it reads of constants."""
+        constants, weight_bytes = self._graph.constants, 0
         needs = rule_of(node, self._graph.opset).needs(self.view(node), made)
         pairs: Iterable[tuple[str, Region | None]] = zip(node.inputs, needs, strict=True)
         outer = [(n, self.whole(n)) for n in captured_names(node) if n in self._graph.tensors]
         for name, box in (*pairs, *outer):
-            if box is not None and name not in self._graph.constants:
+            if box is None:
+                continue
+            if name in constants:
+                weight_bytes += box.size * constants[name].itemsize
+            else:
                 before = wanted.get(name)
                 wanted[name] = box if before is None else before.hull(box)
+        return weight_bytes
 
     def whole(self, tensor: str) -> Region:
         """Return the box of a whole tensor."""
         return Region.full(self._graph.tensors[tensor].shape)
+
+    def weight_share(self, layer: Layer, boxes: TensorBoxes) -> float:
+        """The part of the core's weights that ``boxes`` of the layer's outputs need, 0 to 1."""
+        if layer.barrier or not layer.weight_bytes:
+            return 1.0
+        whole = self.walk(layer, {name: self.whole(name) for name in boxes}).core_weight_bytes
+        return self.walk(layer, boxes).core_weight_bytes / whole if whole else 1.0
+
+    def channel_axis(self, layer: Layer) -> int | None:
+        """The axis of the layer's first output along which its weights are cut; None for no such.
+
+        Asked of the core's rule: half of the output along it needs about half of the weights. Of
+        several such axes the longest. A product of two activations (attention's) has no weights:
+        there it is an axis along which both are cut.
+        """
+        if layer.barrier:
+            return None
+        tensor = layer.outputs[0]
+        best, longest = None, 1
+        for axis, extent in enumerate(self.whole(tensor).shape):
+            if extent <= longest:
+                continue
+            half = {tensor: self.whole(tensor).with_axis(axis, (0, extent // 2))}
+            if self._cut_share(layer, half) < (1 + extent // 2 / extent) / 2:
+                best, longest = axis, extent
+        return best
+
+    def _cut_share(self, layer: Layer, boxes: TensorBoxes) -> float:
+        """The part of the core's weights, or else of the layer's inputs, that the boxes need."""
+        whole = self.walk(layer, {name: self.whole(name) for name in boxes})
+        if whole.core_weight_bytes:
+            return self.weight_share(layer, boxes)
+        sizes = [
+            sum(box.size for box in w.needs.values()) for w in (self.walk(layer, boxes), whole)
+        ]
+        return sizes[0] / max(1, sizes[1])
 
     def partial_form(self, layer: Layer) -> tuple[PartialForm, tuple[int, ...]] | None:
         """Return how the layer's core can be summed over parts of its first input, and which axes.

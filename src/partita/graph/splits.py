@@ -40,6 +40,7 @@ class RowAxes:
         self._regions = RegionMap(graph)
         self._axes: dict[str, int] = {}
         self._units: dict[str, int] = {}
+        self._channels: dict[str, int | None] = {}
         for tensor in graph.inputs:
             axis = self._choose_input_axis(tensor)
             if axis is not None:
@@ -71,6 +72,17 @@ class RowAxes:
             found = self._units[tensor] = self._find_unit(tensor)
         return found
 
+    def channel_axis(self, layer: str) -> int | None:
+        """Return the axis of the layer's one output along which its weights are cut.
+
+        None for what is no convolution or matrix product, and where channels cannot be divided.
+        """
+        if layer not in self._channels:
+            one = self._graph.layer(layer)
+            may = one.kind in _CHANNEL_KINDS and len(one.outputs) == 1
+            self._channels[layer] = self._regions.channel_axis(one) if may else None
+        return self._channels[layer]
+
     def is_divisible(self, layer: str) -> bool:
         """Whether every output of the layer has a row axis."""
         outputs = self._graph.layer(layer).outputs
@@ -83,7 +95,7 @@ class RowAxes:
         """
         one = self._graph.layer(layer)
         found = ["rows"] if self.is_divisible(layer) else []
-        if self._has_channels(one):
+        if self.channel_axis(layer) is not None:
             found.append("output_channels")
         partial = self._regions.partial_form(one)
         if partial is not None:
@@ -194,13 +206,6 @@ class RowAxes:
             for stop in (1, unit)
         ]
         return unit if needs[0] == needs[1] else 1
-
-    def _has_channels(self, layer: Layer) -> bool:
-        if layer.kind not in _CHANNEL_KINDS or layer.barrier or len(layer.outputs) != 1:
-            return False
-        shape = self._graph.tensors[layer.outputs[0]].shape
-        axis = 1 if layer.kind in ("Conv", "ConvTranspose") else len(shape) - 1
-        return len(shape) > axis and shape[axis] >= 2
 
 
 def _candidates(rank: int) -> tuple[int, ...]:

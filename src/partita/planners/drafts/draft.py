@@ -143,11 +143,12 @@ class DraftLowering:
     def _box(self, one: DraftStage, tensor: str, number: int) -> Region:
         """Return what shard ``number`` of a divided stage owns of one output."""
         shape = self.outline.graph.tensors[tensor].shape
-        if one.axis == "output_channels":
-            return Region.full(shape).with_axis(channel_axis(shape), self._span(one, number))
-        axis = self.outline.axes.axis(tensor)
+        is_rows = one.axis != "output_channels"
+        axis = (self.outline.axes.axis if is_rows else self.outline.channel_axis)(tensor)
         if axis is None:
-            raise ValueError(f"tensor {tensor!r} has no rows")
+            raise ValueError(f"tensor {tensor!r} has no {'rows' if is_rows else 'channels'}")
+        if not is_rows:
+            return Region.full(shape).with_axis(axis, self._span(one, number))
         rows, unit = self.outline.axes.rows(tensor), self.outline.axes.unit(tensor)
         band, column = divmod(number, len(one.columns) - 1) if one.columns else (number, 0)
         start, stop = (scale_cut(cut, one.cuts[-1], rows) for cut in self._span(one, band))
@@ -172,11 +173,6 @@ class DraftLowering:
         merge = tuple(Shard(device) for device in one.devices)
         layers = self.outline.layers(one.start, one.stop)
         return Stage(name, layers, "rows", shards, merge)
-
-
-def channel_axis(shape: Sequence[int]) -> int:
-    """Return the axis of channels: the last of a matrix, else the second."""
-    return 1 if len(shape) > 2 else len(shape) - 1
 
 
 def scale_cut(cut: int, height: int, rows: int) -> int:

@@ -92,6 +92,17 @@ class LayerOrder:
             return 0
         return max(shape[3] for shape in shapes)
 
+    def channel_axis(self, tensor: str) -> int | None:
+        """Return the axis of a tensor along which the weights of its layer are cut, if any."""
+        layer = self.graph.producer(tensor)
+        return None if layer is None else self.axes.channel_axis(layer.name)
+
+    def channels(self, start: int, stop: int) -> int:
+        """Return into how many channels a range can be divided: those of its only output, or 0."""
+        outputs = self.outputs(start, stop)
+        axis = self.channel_axis(outputs[0]) if len(outputs) == 1 else None
+        return 0 if axis is None else self.graph.tensors[outputs[0]].shape[axis]
+
     def row_runs(self) -> list[tuple[int, int]]:
         """Return the longest ranges of layers that can be divided in rows."""
         runs: list[tuple[int, int]] = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from partita.planners.drafts.draft import Draft, DraftStage, channel_axis, share_cuts, whole_stages
+from partita.planners.drafts.draft import Draft, DraftStage, share_cuts, whole_stages
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.pricing.incremental import IncrementalPricer, PricingState
 from partita.planners.pricing.range_costs import RangeCosts
@@ -184,10 +184,8 @@ class BeamSearch:
             yield from (DraftStage(start, stop, "reduce", (home,)) for home in self._homes)
         if "rows" not in kinds:
             yield DraftStage(start, stop, "everywhere", devices)
-        outputs = outline.outputs(start, stop)
-        if len(outputs) == 1 and "output_channels" in outline.splits(stop - 1):
-            shape = outline.graph.tensors[outputs[0]].shape
-            yield from self._divided(start, stop, "output_channels", shape[channel_axis(shape)])
+        if channels := outline.channels(start, stop):
+            yield from self._divided(start, stop, "output_channels", channels)
 
     def _divided(self, start: int, stop: int, axis: str, height: int) -> Iterator[DraftStage]:
         """Yield divisions among the most able devices, by speed alone and with the input's way."""

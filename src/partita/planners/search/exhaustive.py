@@ -8,7 +8,7 @@ from math import comb
 
 from partita.errors import InfeasibleError
 from partita.planners.bounds.minimum_costs import MinimumCosts
-from partita.planners.drafts.draft import Draft, DraftStage, channel_axis, whole_stages
+from partita.planners.drafts.draft import Draft, DraftStage, whole_stages
 from partita.planners.pricing.evaluator import IMPOSSIBLE, Evaluator, Score
 from partita.planners.registry import Chosen, register
 from partita.planners.simple.single import single_drafts
@@ -79,13 +79,8 @@ class Space:
         return outline.rows(start, stop) if divisible else 0
 
     def _channels(self, start: int, stop: int) -> int:
-        outline = self._outline
-        outputs = outline.outputs(start, stop)
-        pinned = any(p in outline.pins for p in range(start, stop))
-        if pinned or len(outputs) != 1 or "output_channels" not in outline.splits(stop - 1):
-            return 0
-        shape = outline.graph.tensors[outputs[0]].shape
-        return shape[channel_axis(shape)] if len(shape) > 1 else 0
+        pinned = any(p in self._outline.pins for p in range(start, stop))
+        return 0 if pinned else self._outline.channels(start, stop)
 
     def _channel_parts(self, start: int, stop: int) -> int:
         return min(_CHANNEL_PARTS, self._channels(start, stop))

@@ -11,7 +11,6 @@ from partita.planners.drafts.draft import (
     Draft,
     DraftAxis,
     DraftStage,
-    channel_axis,
     is_allowed,
     scale_cut,
     share_cuts,
@@ -260,11 +259,9 @@ class Moves:
         if stage.axis != "rows" and self._is_divisible(start, stop):
             cuts = share_cuts(shares, self.outline.rows(start, stop))
             yield DraftStage(start, stop, "rows", self.devices, cuts)
-        outputs = self.outline.outputs(start, stop)
-        channels = "output_channels" in self.outline.splits(stop - 1) and len(outputs) == 1
+        channels = self.outline.channels(start, stop)
         if stage.axis != "output_channels" and channels and self._may("output_channels"):
-            shape = self.outline.graph.tensors[outputs[0]].shape
-            cuts = share_cuts(shares, shape[channel_axis(shape)])
+            cuts = share_cuts(shares, channels)
             yield DraftStage(start, stop, "output_channels", self.devices, cuts)
 
     def _tilings(self, stage: DraftStage) -> Iterator[DraftStage]:
