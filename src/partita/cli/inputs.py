@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ import typer
 from partita.cli.flags import refuse_given
 from partita.engine import make_inputs
 from partita.errors import InputError
-from partita.program import DTYPE_BYTES, TensorSpec
+from partita.program import TensorSpec
 from partita.units import format_bytes
 
 Array = npt.NDArray[Any]
@@ -50,7 +49,7 @@ def draw_inputs(specs: Sequence[TensorSpec], count: int, seed: int) -> list[dict
     Raises:
         InputError: They take more than ``MOST_BYTES``.
     """
-    size = sum(math.prod(spec.shape) * DTYPE_BYTES.get(spec.dtype, 4) for spec in specs)
+    size = sum(spec.size_bytes for spec in specs)
     if count * size > MOST_BYTES:
         raise InputError(
             f"{count} inputs of {format_bytes(size)} each do not fit in memory: allowed are"

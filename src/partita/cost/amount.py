@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from partita.graph import Graph, Layer
 from partita.graph.splits import RowAxes, row_axes
-from partita.program import DTYPE_BYTES
+from partita.program import type_bytes
 from partita.regions import Region
 
 #: One number of rows, or an array of many.
@@ -70,7 +70,8 @@ class Amounts:
         shape = self.graph.tensors[output].shape if output else ()
         axis = self.axes.axis(output)
         moved = sum(self.graph.size_bytes(name) for name in layer.inputs) + layer.output_bytes
-        channels = shape[1] if len(shape) > 1 else 1
+        channel_axis = self.axes.channel_axis(layer.name)
+        channels = shape[1 if channel_axis is None else channel_axis] if len(shape) > 1 else 1
         return Amount(
             layer=layer.name,
             kind=layer.kind,
@@ -118,5 +119,5 @@ def pieces_bytes(graph: Graph, pieces: Sequence[tuple[str, Region]], dtype: str)
     total = 0
     for tensor, box in pieces:
         spec = graph.tensors.get(tensor)
-        total += box.size * DTYPE_BYTES.get(dtype if spec is None else spec.dtype, 4)
+        total += box.size * type_bytes(dtype if spec is None else spec.dtype)
     return total

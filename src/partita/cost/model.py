@@ -17,7 +17,7 @@ from partita.execution.durations import Durations, LinkSpec
 from partita.graph import Graph
 from partita.plan import Plan
 from partita.profile import Profile, RunCost, load_profile
-from partita.program import DTYPE_BYTES, Compute, Load, Program, Receive, Send
+from partita.program import Compute, Load, Program, Receive, Send, type_bytes
 from partita.regions import Region
 
 #: Stands for every device without a profile of its own.
@@ -107,7 +107,7 @@ class CostModel:
             self._check_model(device, profile)
         own = self._precision()
         precision = self.options.precision or own
-        byte_share = DTYPE_BYTES.get(precision, 4) / DTYPE_BYTES.get(own, 4)
+        byte_share = type_bytes(precision) / type_bytes(own)
         sources = Sources(device.name, self.amounts.layers, profile, entry, precision, byte_share)
         return DeviceCost(
             DeviceFacts(
@@ -217,12 +217,12 @@ class CostModel:
 
     def _decode_s(self, cost: DeviceCost, program: Program, step: Receive) -> float:
         stream = program.streams[step.stream]
-        size = stream.box.size * DTYPE_BYTES.get(stream.dtype, 4)
+        size = stream.box.size * type_bytes(stream.dtype)
         return self.decode_s(cost.facts.device.name, stream.wire, size)
 
     def _encode_s(self, cost: DeviceCost, program: Program, step: Send) -> float:
         stream = program.streams[step.stream]
-        size = stream.box.size * DTYPE_BYTES.get(stream.dtype, 4)
+        size = stream.box.size * type_bytes(stream.dtype)
         return self.encode_s(cost.facts.device.name, stream.wire, size)
 
     @property

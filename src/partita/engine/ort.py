@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import onnxruntime as ort
 from partita.engine.base import BUSY_US, CPU, Array, Blob
 from partita.engine.onnx_facts import GraphFacts, read_facts
 from partita.errors import RunError, first_line
-from partita.program import DTYPE_BYTES, TensorSpec
+from partita.program import TensorSpec
 from partita.units import format_bytes
 
 #: Operator domains that ONNX Runtime ships itself; all others would need foreign code.
@@ -155,7 +154,7 @@ def check_graph(
         if location not in blobs:
             raise RunError(f"Fragment cannot be loaded: weight blob {location} is missing here.")
     needed_bytes = len(graph) + sum(_size(blobs[name]) for name in facts.locations)
-    needed_bytes += sum(_spec_bytes(spec) for spec in (*facts.inputs, *facts.outputs))
+    needed_bytes += sum(spec.size_bytes for spec in (*facts.inputs, *facts.outputs))
     if memory_limit_bytes is not None and needed_bytes > memory_limit_bytes:
         raise RunError(
             f"Fragment refused: it needs {format_bytes(needed_bytes)}, "
@@ -174,10 +173,6 @@ def describe_fallback(missing: Sequence[str], used: Sequence[str], available: Se
         f"{', '.join(missing)} is not available here (available: {', '.join(available)}); "
         f"{used[0]} computes instead."
     )
-
-
-def _spec_bytes(spec: TensorSpec) -> int:
-    return math.prod(spec.shape) * DTYPE_BYTES[spec.dtype]
 
 
 def _size(blob: Blob) -> int:

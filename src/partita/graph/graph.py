@@ -15,7 +15,7 @@ from partita.graph.layer import Cut, Layer
 from partita.graph.mutable_graph import Array, make_opsets
 from partita.graph.node import Node
 from partita.graph.normalise import NORMALISER_VERSION
-from partita.program import DTYPE_BYTES, TensorSpec
+from partita.program import TensorSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,11 +149,7 @@ class Graph:
 
     def size_bytes(self, tensor: str) -> int:
         """Return the size of a whole activation; 0 where its shape depends on the data."""
-        spec = self.tensors[tensor]
-        size = 1
-        for extent in spec.shape:
-            size *= max(0, extent)
-        return size * DTYPE_BYTES.get(spec.dtype, np.dtype(spec.dtype).itemsize)
+        return self.tensors[tensor].size_bytes
 
     def cuts(self) -> tuple[Cut, ...]:
         """Return every place where layers can be divided in two, from all after to all before.

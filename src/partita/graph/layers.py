@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from math import prod
 
 from partita.graph.fuse import Wiring
 from partita.graph.layer import Layer
@@ -11,7 +10,7 @@ from partita.graph.mutable_graph import Array
 from partita.graph.node import Node
 from partita.graph.window import read_window
 from partita.graph.work import count_macs
-from partita.program import DTYPE_BYTES, TensorSpec
+from partita.program import TensorSpec
 
 
 def make_layers(
@@ -42,7 +41,7 @@ def make_layers(
                 outputs=outputs,
                 macs=sum(count_macs(n, wiring.shape_of) for n in nodes if _is_fixed(n, tensors)),
                 weight_bytes=sum(constants[n].nbytes for n in reads if n in constants),
-                output_bytes=sum(_size_bytes(tensors[name]) for name in outputs),
+                output_bytes=sum(tensors[name].size_bytes for name in outputs),
                 window=read_window(nodes[0]),
                 barrier=moves or is_fixed_value,
             )
@@ -74,7 +73,3 @@ def _unique_name(core: Node, used: set[str]) -> str:
         name = f"{first}#{count}"
     used.add(name)
     return name
-
-
-def _size_bytes(spec: TensorSpec) -> int:
-    return prod(max(0, extent) for extent in spec.shape) * DTYPE_BYTES.get(spec.dtype, 4)

@@ -13,7 +13,6 @@ from partita.leader.links import measure_link
 from partita.leader.start import deploy
 from partita.leader.worker_group import WorkerGroup
 from partita.program import (
-    DTYPE_BYTES,
     Buffer,
     Deliver,
     DeviceProgram,
@@ -96,10 +95,10 @@ class _Idle:
 def make_idle_program(program: Program) -> Program:
     """Return the program of a network with the same inputs that hands back part of the first."""
     first = program.inputs[0]
-    wanted = sum(_size_bytes(spec) for spec in program.outputs)
+    wanted = sum(spec.size_bytes for spec in program.outputs)
     box = Region.full(first.shape)
     for axis, extent in enumerate(first.shape):
-        share = min(1.0, wanted / max(1, _size_bytes(first)))
+        share = min(1.0, wanted / max(1, first.size_bytes))
         if extent > 1 and share < 1:
             box = box.with_axis(axis, (0, max(1, round(extent * share))))
             break
@@ -119,7 +118,3 @@ def make_idle_program(program: Program) -> Program:
         fragments=(),
         devices=(DeviceProgram(program.requester, (*feeds, deliver), buffers),),
     )
-
-
-def _size_bytes(spec: TensorSpec) -> int:
-    return int(np.prod(spec.shape, dtype=np.int64)) * DTYPE_BYTES.get(spec.dtype, 4)

@@ -21,6 +21,7 @@ from partita.program.steps import (
     buffers_read,
     buffers_written,
     is_active,
+    type_bytes,
 )
 
 __all__ = [
@@ -45,4 +46,5 @@ __all__ = [
     "check_program",
     "find_leaks",
     "is_active",
+    "type_bytes",
 ]

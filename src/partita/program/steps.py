@@ -8,8 +8,11 @@ last reader frees them. A **stream** carries one piece from one ``Send`` on one 
 
 from __future__ import annotations
 
+from math import prod
+
 import msgspec
 
+from partita.errors import ModelError
 from partita.regions import Region
 
 #: One chosen alternative of one replicated stage: (index of the stage's route group, alternative).
@@ -28,6 +31,11 @@ class TensorSpec(msgspec.Struct, frozen=True):
         """The type as ONNX Runtime's sessions name it, such as ``tensor(float)``."""
         names = {"float32": "float", "float64": "double", "object": "string"}
         return f"tensor({names.get(self.dtype, self.dtype)})"
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of the whole tensor; 0 where an extent depends on the data."""
+        return prod(max(0, extent) for extent in self.shape) * type_bytes(self.dtype)
 
 
 class Buffer(msgspec.Struct, frozen=True):
@@ -48,13 +56,27 @@ class Buffer(msgspec.Struct, frozen=True):
     @property
     def size_bytes(self) -> int:
         """Memory that the piece takes."""
-        return self.box.size * DTYPE_BYTES.get(self.dtype, 4)
+        return self.box.size * type_bytes(self.dtype)
 
 
 DTYPE_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
     "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
 }  # fmt: skip
+
+
+def type_bytes(dtype: str) -> int:
+    """The bytes of one element.
+
+    Raises:
+        ModelError: No tensor may be of this type.
+    """
+    try:
+        return DTYPE_BYTES[dtype]
+    except KeyError:
+        allowed = ", ".join(DTYPE_BYTES)
+        message = f"Element type '{dtype}' is unknown; allowed: {allowed}."
+        raise ModelError(message, subject=dtype) from None
 
 
 class Input(msgspec.Struct, frozen=True):

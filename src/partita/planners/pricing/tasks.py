@@ -10,7 +10,7 @@ from partita.planners.drafts.draft import Draft, DraftLowering, DraftStage
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.placement import TensorPlacement
-from partita.program import DTYPE_BYTES
+from partita.program import type_bytes
 from partita.regions import Region
 
 #: A tensor, the box of it that a task reads, and a number that stands for both and the work.
@@ -174,9 +174,7 @@ class TaskBuilder:
 
     def _task(self, device: str, part: ShardWork) -> Task:
         work = part.work
-        made = sum(
-            box.size * DTYPE_BYTES.get(self.dtype(tensor), 4) for tensor, box in work.outputs
-        )
+        made = sum(box.size * type_bytes(self.dtype(tensor)) for tensor, box in work.outputs)
         load = made * self._in_flight + 2 * work.weight_bytes
         return Task(self.numbers[device], self._cost.work_s(device, work), part, load)
 

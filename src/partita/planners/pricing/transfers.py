@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from partita.planners.pricing.costs import StepCosts
-from partita.program import DTYPE_BYTES
+from partita.program import type_bytes
 from partita.regions import Region, wire_bytes
 
 #: A device, the number of one of its pieces, and the box that it owns of it.
@@ -88,7 +88,7 @@ class TransferCosts:
         if link is None or self._tensors.is_kept(tensor):
             return None
         dtype, wire = self._tensors.dtype(tensor), self._formats.get(tensor, "raw")
-        size = count * DTYPE_BYTES.get(dtype, 4)
+        size = count * type_bytes(dtype)
         names = self._names
         return Transfer(
             source,
