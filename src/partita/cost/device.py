@@ -84,6 +84,12 @@ class DeviceCost:
         """Return what the run costs beyond its layers: itself, its length, and its borders."""
         runs = self.facts.runs
         seconds = runs.overhead_s + runs.layer_s * len(work.layers)
+        for pieces, rate in (
+            (work.inputs, runs.read_s_per_byte),
+            (work.outputs, runs.write_s_per_byte),
+        ):
+            if rate:
+                seconds += rate * pieces_bytes(self._amounts.graph, pieces, self.facts.precision)
         if self.facts.blocked and work.kind != "merge":
             seconds += self._borders_s(work)
         return seconds * self.facts.slow_down

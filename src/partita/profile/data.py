@@ -60,6 +60,8 @@ class RunCost(msgspec.Struct, frozen=True):
         enter_s_per_byte: Converting inputs that blocked layers read.
         leave_s_per_byte: Converting outputs that blocked layers make.
         factor: Measured fragments over the sum of all the above.
+        read_s_per_byte: What a fragment reads, as it comes from memory.
+        write_s_per_byte: What it makes.
         copy_s_per_byte: Reading and writing memory, such as adding partial results.
         load_s: Making one fragment ready.
         load_s_per_byte: The same, per byte of weights.
@@ -73,6 +75,8 @@ class RunCost(msgspec.Struct, frozen=True):
     copy_s_per_byte: Cost = 0.0
     load_s: Cost = 0.0
     load_s_per_byte: Cost = 0.0
+    read_s_per_byte: Cost = 0.0
+    write_s_per_byte: Cost = 0.0
 
 
 class WireCost(msgspec.Struct, frozen=True):

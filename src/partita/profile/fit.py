@@ -11,38 +11,33 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
-from partita.engine import OrtEngine, Reference, make_inputs
-from partita.engine.base import CPU
-from partita.engine.reference import reference_model
 from partita.profile.data import RunCost, WireCost
 from partita.profile.link import LinkCost, fit_link
-from partita.profile.options import Border, State
+from partita.profile.options import Alone, Border, State
 from partita.regions import WIRE_FORMATS, decode_array, encode_array
 
 #: Borders smaller than this say little about seconds per byte.
 _MIN_BORDER_BYTES = 32_768
-#: Fragments longer than this say little about the fixed cost of a run.
-_SHORT_S = 0.01
 _FACTORS = (0.9, 1.25)
 _WIRE_SIDES = (64, 256)
 #: More than the caches hold: what is added came from elsewhere.
 _COPY_ITEMS = 2**23
 _REPEATS = 3
-_EMPTY_RUNS = 20
 
 
-def fit_runs(state: State, reference: Reference) -> RunCost:
-    """Return the cost of runs from what was measured, and of runs of next to nothing."""
-    overhead_s, layer_s = _fit_overhead(state)
-    overhead_s = max(overhead_s, _measure_run(reference) * state.reference_s / reference.time_s())
+def fit_runs(state: State) -> RunCost:
+    """The cost of runs, from fragments that were timed from outside."""
+    enter, leave = _rate(state.enter), _rate(state.leave)
+    overhead_s, read, write = _fit_borders(state.alone, enter, leave)
     loads = [(load.weight_bytes, load.seconds) for load in state.loads]
     load = fit_link(loads) if len(dict(loads)) > 1 else LinkCost(0.0, float("inf"))
     return RunCost(
         overhead_s=overhead_s,
-        layer_s=layer_s,
-        enter_s_per_byte=_rate(state.enter),
-        leave_s_per_byte=_rate(state.leave),
-        factor=_fit_factor(state, overhead_s, layer_s),
+        enter_s_per_byte=enter,
+        leave_s_per_byte=leave,
+        read_s_per_byte=read,
+        write_s_per_byte=write,
+        factor=_fit_factor(state, overhead_s),
         copy_s_per_byte=_measure_copy(),
         load_s=load.per_message_s,
         load_s_per_byte=1 / load.bytes_per_s,
@@ -56,35 +51,26 @@ def _rate(borders: Sequence[Border]) -> float:
     return statistics.median(rates) if rates else 0.0
 
 
-def _fit_overhead(state: State) -> tuple[float, float]:
-    """Return seconds per run and per layer, from short fragments."""
-    walls = [wall for wall in state.walls if wall.seconds < _SHORT_S]
-    if not walls:
-        return 0.0, 0.0
-    weights = np.array([1 / wall.seconds for wall in walls])
-    matrix = np.array([[1.0, wall.layers] for wall in walls]) * weights[:, None]
-    beyond = np.array([max(0.0, wall.seconds - wall.nodes_s) for wall in walls]) * weights
-    found, _ = nnls(matrix, beyond)
-    return float(found[0]), float(found[1])
+def _fit_borders(alone: Sequence[Alone], enter: float, leave: float) -> tuple[float, float, float]:
+    """Return seconds per run, per byte read and per byte written, beyond layers and conversions.
+
+    Relative errors count, so that short fragments say what a run costs and long ones what bytes do.
+    """
+    if not alone:
+        return 0.0, 0.0, 0.0
+    matrix = np.array([[1.0, part.read_bytes, part.write_bytes] for part in alone])
+    converted = matrix[:, 1:] @ [enter, leave] * [part.blocked for part in alone]
+    layers_s = np.array([part.layer_s for part in alone])
+    seconds = np.array([part.seconds for part in alone])
+    beyond = np.maximum(0.0, seconds - layers_s - converted)
+    found, _ = nnls(matrix / seconds[:, None], beyond / seconds)
+    return float(found[0]), float(found[1]), float(found[2])
 
 
-def _measure_run(reference: Reference) -> float:
-    """Return the seconds of a run that computes nothing, after one that filled the caches."""
-    runner = OrtEngine(1, (CPU,)).load(reference_model(1, 1), {})
-    arrays = make_inputs(runner.inputs)
-    times = []
-    for _ in range(_EMPTY_RUNS):
-        reference.run()
-        start_s = time.perf_counter()
-        runner.run(arrays)
-        times.append(time.perf_counter() - start_s)
-    return min(times)
-
-
-def _fit_factor(state: State, overhead_s: float, layer_s: float) -> float:
+def _fit_factor(state: State, overhead_s: float) -> float:
     """Return measured over predicted, as the median over fragments weighed by their length."""
     ratios = sorted(
-        (wall.seconds / (wall.nodes_s + overhead_s + layer_s * wall.layers), wall.seconds)
+        (wall.seconds / (wall.nodes_s + overhead_s), wall.seconds)
         for wall in state.walls
         if wall.nodes_s > 0
     )

@@ -17,6 +17,7 @@ from partita.graph import Graph
 from partita.graph.fragment import BlobStore
 from partita.graph.regions import RegionMap
 from partita.graph.splits import row_axes
+from partita.profile.alone import measure_alone
 from partita.profile.data import LayerProfile, Profile, Sample
 from partita.profile.fit import fit_runs, measure_wires
 from partita.profile.options import (
@@ -78,6 +79,10 @@ def measure_profile(
                 measurement.measure(layers)
                 measurement.finish(layers)
                 save_state(state, options)
+    if not state.alone:
+        pace = (measurement.reference, state.reference_s)
+        state.alone = measure_alone(graph, measurement.axes, state.layers, options, pace)
+        save_state(state, options)
     profile = Profile(
         device=options.device,
         machine=f"{platform.machine()} {platform.processor() or platform.system()}".strip(),
@@ -88,7 +93,7 @@ def measure_profile(
         model=graph.name,
         model_hash=graph.hash,
         layers={layer.name: state.layers[layer.name] for layer in graph.layers},
-        runs=fit_runs(state, measurement.reference),
+        runs=fit_runs(state),
         wires=measure_wires(),
         reference_s=state.reference_s,
     )

@@ -62,6 +62,23 @@ class Wall(msgspec.Struct, array_like=True):
     layers: int
 
 
+class Alone(msgspec.Struct, array_like=True):
+    """A fragment of one layer, run in turn with others; the least of all runs.
+
+    Attributes:
+        layer_s: What the layer takes among others.
+        read_bytes: Of its input.
+        write_bytes: Of its output.
+        blocked: Whether the engine converts them into its own layout.
+    """
+
+    seconds: float
+    layer_s: float
+    read_bytes: int
+    write_bytes: int
+    blocked: bool
+
+
 class Loading(msgspec.Struct, array_like=True):
     """A fragment made ready."""
 
@@ -83,6 +100,7 @@ class State(msgspec.Struct):
     leave: list[Border] = []
     walls: list[Wall] = []
     loads: list[Loading] = []
+    alone: list[Alone] = []
     reference_s: float = 0.0
 
 

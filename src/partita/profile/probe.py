@@ -113,14 +113,28 @@ def open_probe(
     traced = _open(fragment, store, options, folder)
     load_s = time.perf_counter() - start_s
     plain = _open(fragment, store, options, None) if timed else None
-    rng = np.random.default_rng(_SEED)
-    feeds = {
-        f"i{place}": _draw(rng, box.shape, dtype)
-        for place, ((_, box), dtype) in enumerate(zip(piece.inputs, dtypes, strict=True))
-    }
+    feeds = draw_feeds(piece, dtypes)
     is_alone = options.threads == 1 and options.provider == CPU
     clock = time.thread_time if is_alone else time.perf_counter
     return Probe(piece, fragment.weight_bytes, load_s, traced, plain, feeds, clock)
+
+
+def draw_feeds(piece: Piece, dtypes: Sequence[str]) -> dict[str, Any]:
+    """Return a value for each input of a fragment: random numbers, zeros for integers."""
+    rng = np.random.default_rng(_SEED)
+    return {
+        f"i{place}": _draw(rng, box.shape, dtype)
+        for place, ((_, box), dtype) in enumerate(zip(piece.inputs, dtypes, strict=True))
+    }
+
+
+def open_plain(fragment: Fragment, store: BlobStore, options: MeasureOptions) -> Any:
+    """Return a session of a fragment that the engine does not profile.
+
+    Raises:
+        ClusterError: The execution provider is not available, or the engine refuses the fragment.
+    """
+    return _open(fragment, store, options, None)
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
