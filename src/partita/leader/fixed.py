@@ -10,6 +10,7 @@ from partita.cluster import Cluster, Link
 from partita.cost import CostModel, CostOptions
 from partita.fabric import Endpoint
 from partita.leader.links import measure_link
+from partita.leader.relay import WithoutFragments, can_relay, link_s, measure_message_s
 from partita.leader.start import deploy
 from partita.leader.worker_group import WorkerGroup
 from partita.program import (
@@ -24,6 +25,8 @@ from partita.program import (
 from partita.regions import Region
 
 _MESSAGE_BYTES = 65_536
+#: Devices that pass messages round at most: the ring of more would take seconds.
+_MOST_RELAYED = 8
 _REPEATS = 9
 _WAIT_S = 10.0
 
@@ -31,7 +34,8 @@ _WAIT_S = 10.0
 def measure_fixed_costs(endpoint: Endpoint, cluster: Cluster, program: Program) -> CostOptions:
     """Return what a message and a request cost beyond what the links and the profiles say.
 
-    Half of a message's cost falls to its sender, half to its receiver.
+    Where all devices have links to each other, messages go round among all of them; else a single
+    one goes over each link. Half of a message's cost falls to its sender, half to its receiver.
 
     Args:
         endpoint: A leader's, that reaches the workers.
@@ -41,12 +45,16 @@ def measure_fixed_costs(endpoint: Endpoint, cluster: Cluster, program: Program) 
     Raises:
         RunError: A worker is missing or does not answer.
     """
-    used = {part.device for part in program.devices}
-    WorkerGroup(endpoint, sorted(used)).wait(_WAIT_S)
-    links = [link for link in cluster.links if {link.source, link.target} <= used]
-    half_s = statistics.median([0.0] if not links else [_beyond_s(endpoint, one) for one in links])
+    names = list(dict.fromkeys((program.requester, *(part.device for part in program.devices))))
+    WorkerGroup(endpoint, sorted(names)).wait(_WAIT_S)
     admit_s = measure_admit_s(endpoint, program)
-    return CostOptions(admit_s=admit_s, receive_s=half_s / 2, send_s=half_s / 2)
+    everybody = [program.requester, *(n for n in cluster.providers if n != program.requester)]
+    if can_relay(cluster, everybody):
+        message_s = measure_message_s(endpoint, cluster, everybody[:_MOST_RELAYED], admit_s)
+    else:
+        links = [link for link in cluster.links if {link.source, link.target} <= set(names)]
+        message_s = statistics.median([_beyond_s(endpoint, link) for link in links] or [0.0])
+    return CostOptions(admit_s=admit_s, receive_s=message_s / 2, send_s=message_s / 2)
 
 
 def _beyond_s(endpoint: Endpoint, link: Link) -> float:
@@ -54,8 +62,7 @@ def _beyond_s(endpoint: Endpoint, link: Link) -> float:
     (sample,) = measure_link(
         endpoint, link.source, link.target, (_MESSAGE_BYTES,), repeats=_REPEATS
     )
-    ideal_s = link.per_message_s + sample.size_bytes / link.bandwidth_at(0.0) + link.latency_s
-    return max(0.0, sample.seconds - ideal_s)
+    return max(0.0, sample.seconds - link_s(link, sample.size_bytes))
 
 
 def measure_admit_s(endpoint: Endpoint, program: Program) -> float:
@@ -66,7 +73,7 @@ def measure_admit_s(endpoint: Endpoint, program: Program) -> float:
     """
     idle = make_idle_program(program)
     inputs = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in idle.inputs}
-    with deploy(_Idle(idle), endpoint) as session:
+    with deploy(WithoutFragments(idle), endpoint) as session:
         session.run([inputs] * 3, in_flight=1)
         session.run([inputs] * _REPEATS, in_flight=1)
         return session.report().quantile_s(0.5)
@@ -81,15 +88,6 @@ def refine_cost(endpoint: Endpoint, cost: CostModel, program: Program) -> CostMo
         profiles=cost.profiles,
         options=measure_fixed_costs(endpoint, cost.cluster, program),
     )
-
-
-class _Idle:
-    """A program without fragments, ready to deploy."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.graphs: dict[str, bytes] = {}
-        self.blobs: dict[str, bytes] = {}
 
 
 def make_idle_program(program: Program) -> Program:

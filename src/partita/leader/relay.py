@@ -1,0 +1,166 @@
+"""Messages that are passed on at once: what one costs among others, with nothing computed.
+
+Between two devices that are otherwise idle a message costs less than among those of a plan, where
+all devices send and receive at the same time. So several messages go round all devices together,
+each always on another link than the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from partita.cluster import Cluster, Link
+from partita.fabric import Endpoint
+from partita.leader.start import deploy
+from partita.program import (
+    Buffer,
+    Deliver,
+    DeviceProgram,
+    Feed,
+    Input,
+    Program,
+    Receive,
+    Send,
+    Step,
+    Stream,
+    TensorSpec,
+)
+from partita.regions import Region
+
+#: About the size of a few rows of a small network's tensor.
+MESSAGE_BYTES = 16_384
+#: Enough that the start and the end of a request count little.
+LEAST_HOPS = 24
+_WARM_UPS, _REPEATS = 2, 9
+_TENSOR = "token"
+_ITEMS = MESSAGE_BYTES // 4
+
+
+class WithoutFragments:
+    """A program that computes nothing, ready to deploy."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.graphs: dict[str, bytes] = {}
+        self.blobs: dict[str, bytes] = {}
+
+
+def can_relay(cluster: Cluster, names: Sequence[str]) -> bool:
+    """Whether every device has a link to every other one."""
+    return len(names) > 1 and all(cluster.link(a, b) for a in names for b in names if a != b)
+
+
+def measure_message_s(
+    endpoint: Endpoint, cluster: Cluster, names: Sequence[str], admit_s: float
+) -> float:
+    """Seconds that a message takes beyond its link's own time, among messages of all devices.
+
+    Args:
+        endpoint: A leader's, that reaches the workers.
+        cluster: Its links, all of them between ``names``.
+        names: Devices that take part, the requester first.
+        admit_s: What a request costs that sends nothing.
+
+    Raises:
+        RunError: A worker is missing or does not answer.
+    """
+    paths = relay_paths(names)
+    inputs = {_TENSOR: np.zeros((len(paths), _ITEMS), np.float32)}
+    with deploy(WithoutFragments(make_relay(paths)), endpoint) as session:
+        session.run([inputs] * _WARM_UPS, in_flight=1)
+        session.run([inputs] * _REPEATS, in_flight=1)
+        latency_s = session.report().quantile_s(0.5)
+    ideal_s, hops = max((_ideal_s(cluster, path), len(path) - 1) for path in paths)
+    return max(0.0, latency_s - admit_s - ideal_s) / hops
+
+
+def relay_paths(names: Sequence[str]) -> list[list[str]]:
+    """The devices that each message visits: from the first one round and round, and back to it.
+
+    >>> relay_paths(["a", "b"])[0][:4]
+    ['a', 'b', 'a', 'b']
+    """
+    count = len(names)
+    paths = []
+    for first in range(1, count):
+        path = [names[0]]
+        place = first
+        while len(path) <= LEAST_HOPS or path[-1] != names[0]:
+            path.append(names[place % count])
+            place += 1
+        paths.append(path)
+    return paths
+
+
+def make_relay(paths: Sequence[Sequence[str]]) -> Program:
+    """The program that sends one part of its input along each path, and gives all of it back."""
+    relay = _Relay()
+    requester = paths[0][0]
+    whole = Region.full((len(paths), _ITEMS))
+    start = relay.buffer(requester, whole, readers=len(paths))
+    relay.add(requester, Feed(relay.number(), _TENSOR, start))
+    ends = [relay.send_along(path, start, row) for row, path in enumerate(paths)]
+    relay.add(requester, Deliver(relay.number(), (Input(_TENSOR, whole, tuple(ends)),)))
+    spec = TensorSpec(_TENSOR, whole.shape, "float32")
+    return Program(
+        plan_hash="relay",
+        model_hash="relay",
+        requester=requester,
+        inputs=(spec,),
+        outputs=(spec,),
+        streams=tuple(relay.streams),
+        fragments=(),
+        devices=tuple(
+            DeviceProgram(name, tuple(steps), tuple(relay.buffers[name]))
+            for name, steps in relay.steps.items()
+        ),
+    )
+
+
+@dataclass
+class _Relay:
+    streams: list[Stream] = field(default_factory=list)
+    steps: dict[str, list[Step]] = field(default_factory=dict)
+    buffers: dict[str, list[Buffer]] = field(default_factory=dict)
+    numbers: int = 0
+
+    def number(self) -> int:
+        self.numbers += 1
+        return self.numbers
+
+    def add(self, device: str, step: Step) -> None:
+        self.steps.setdefault(device, []).append(step)
+
+    def buffer(self, device: str, box: Region, *, readers: int = 1) -> int:
+        buffer = Buffer(self.number(), _TENSOR, box, "float32", readers)
+        self.buffers.setdefault(device, []).append(buffer)
+        return buffer.id
+
+    def send_along(self, path: Sequence[str], start: int, row: int) -> int:
+        """Add the steps of one message; return the buffer that it ends in."""
+        box = Region(((row, row + 1), (0, _ITEMS)))
+        held = start
+        for source, target in pairwise(path):
+            stream = Stream(
+                len(self.streams), _TENSOR, box, "float32", source, target, "raw",
+                MESSAGE_BYTES, 1,
+            )  # fmt: skip
+            self.streams.append(stream)
+            self.add(source, Send(self.number(), stream.id, held))
+            held = self.buffer(target, box)
+            self.add(target, Receive(self.number(), stream.id, held))
+        return held
+
+
+def _ideal_s(cluster: Cluster, path: Sequence[str]) -> float:
+    links = [cluster.link(*pair) for pair in pairwise(path)]
+    return sum(link_s(link, MESSAGE_BYTES) for link in links if link is not None)
+
+
+def link_s(link: Link, size_bytes: int) -> float:
+    """Seconds of one message on a free link, by what the cluster says of it."""
+    return link.per_message_s + size_bytes / link.bandwidth_at(0.0) + link.latency_s
