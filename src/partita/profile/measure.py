@@ -79,10 +79,7 @@ def measure_profile(
                 measurement.measure(layers)
                 measurement.finish(layers)
                 save_state(state, options)
-    if not state.alone:
-        pace = (measurement.reference, state.reference_s)
-        state.alone = measure_alone(graph, measurement.axes, state.layers, options, pace)
-        save_state(state, options)
+    measurement.measure_alone()
     profile = Profile(
         device=options.device,
         machine=f"{platform.machine()} {platform.processor() or platform.system()}".strip(),
@@ -146,6 +143,14 @@ class _Measurement:
             self.pace = self.state.reference_s / min(paces)
             for probe in probes:
                 self.collect(probe, probe.finish())
+
+    def measure_alone(self) -> None:
+        """Measure layers as fragments of their own, if that is not done."""
+        state = self.state
+        if not state.alone:
+            pace = (self.reference, state.reference_s)
+            state.alone = measure_alone(self.graph, self.axes, state.layers, self.options, pace)
+            save_state(state, self.options)
 
     def pieces(self, layers: Sequence[str]) -> list[Piece]:
         """Return the segment at each extent, each set of boxes once."""
