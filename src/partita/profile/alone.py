@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from partita.engine import Reference
@@ -54,10 +55,10 @@ def measure_alone(
     """
     chosen = [layer for layer in graph.layers if _is_telling(graph, layer, layers)]
     step = max(1, -(-len(chosen) // MOST_LAYERS))
-    regions, store = RegionMap(graph), BlobStore(graph)
+    network, store = _Network(graph, axes, RegionMap(graph)), BlobStore(graph)
     measured: list[Alone] = []
     for share in SHARES:
-        parts = [_Part(graph, axes, regions, layer, layers[layer.name], share) for layer in chosen]
+        parts = [_Part(network, layer, layers[layer.name], share) for layer in chosen]
         parts = [part for part in parts[::step] if 0 < part.layer_s < MOST_S]
         runs = [part.open(store, options) for part in parts]
         seconds = _time_in_turn(runs, options, reference)
@@ -74,22 +75,28 @@ def _is_telling(graph: Graph, layer: Layer, layers: Mapping[str, LayerProfile]) 
     )
 
 
+@dataclass(frozen=True)
+class _Network:
+    graph: Graph
+    axes: RowAxes
+    regions: RegionMap
+
+
 class _Part:
     """One layer at the measured extent that is next to a share of its rows."""
 
     def __init__(
-        self, graph: Graph, axes: RowAxes, regions: RegionMap, layer: Layer, profile: LayerProfile,
-        share: float,
-    ) -> None:  # fmt: skip
-        self._graph, self._regions = graph, regions
+        self, network: _Network, layer: Layer, profile: LayerProfile, share: float
+    ) -> None:
+        self._graph, self._regions = network.graph, network.regions
         wanted = share * profile.rows
         sample = min(profile.samples, key=lambda sample: abs(sample.rows - wanted))
         tensor = layer.outputs[0]
-        box, axis = Region.full(graph.tensors[tensor].shape), axes.axis(tensor)
+        box, axis = self._regions.whole(tensor), network.axes.axis(tensor)
         if axis is not None:
             start = (profile.rows - sample.rows) // 2
             box = box.with_axis(axis, (start, start + sample.rows))
-        self.piece = make_piece(graph, regions, (layer.name,), {tensor: box})
+        self.piece = make_piece(self._graph, self._regions, (layer.name,), {tensor: box})
         self.layer_s = sample.seconds
         self.is_blocked = profile.blocked
 
