@@ -11,7 +11,6 @@ from partita.planners.published.fused_blocks import FusedBlocks
 from partita.planners.published.linear_view import LinearView, fit_view
 from partita.planners.published.mednn import deal_rows
 from partita.planners.search.best import ALWAYS
-from partita.planners.search.moves import widths_of
 from tests.planners.fakes import FakeCost, conv, make_chain, make_cost, make_graph
 
 
@@ -40,7 +39,7 @@ def test_modnn_divides_by_capability_and_not_by_network() -> None:
     """A quarter and three quarters, however slow the links."""
     for bandwidth in (1e2, 1e9):
         draft = modnn.choose_draft(_view(1e7, 3e7, bandwidth=bandwidth))
-        assert widths_of(draft[0]) == [1, 3]
+        assert draft[0].widths == [1, 3]
 
 
 @pytest.mark.parametrize("rows", [1, 5, 7, 13, 112])
@@ -62,7 +61,7 @@ def test_deepthings_has_one_equal_block_and_a_gateway() -> None:
     """One divided stage in equal parts whatever the capabilities; the requester does the rest."""
     draft = deepthings.choose_draft(_view(1e6, 9e6, bandwidth=1e6))
     assert [stage.axis for stage in draft] in (["rows"], ["rows", "none"])
-    assert widths_of(draft[0])[0] == widths_of(draft[0])[1]
+    assert draft[0].widths[0] == draft[0].widths[1]
     assert draft[-1].axis == "rows" or draft[-1].devices == ("d0",)
 
 
@@ -70,7 +69,7 @@ def test_deeperthings_divides_all_layers_equally() -> None:
     """Blocks in equal parts reach the last layer with rows."""
     draft = deeperthings.choose_draft(_view(1e6, 9e6))
     assert _rows(draft)[-1][1] == 5
-    assert all(len(set(widths_of(stage))) == 1 for stage in draft)
+    assert all(len(set(stage.widths)) == 1 for stage in draft)
 
 
 def test_equal_methods_do_not_see_which_device_is_fast() -> None:
@@ -86,7 +85,7 @@ def test_aofl_is_the_least_by_its_own_model() -> None:
     draft = aofl.choose_draft(view)
     seconds = [FusedBlocks(view, shares).best_ends("d2")[1] for shares in aofl._share_vectors(view)]
     assert len(seconds) == 2
-    chosen = widths_of(draft[0])
+    chosen = draft[0].widths
     assert chosen[0] <= chosen[1] <= chosen[2]
     assert len(_rows(draft)) >= 1
 
@@ -98,7 +97,7 @@ def test_aofl_gives_less_over_a_slow_link() -> None:
     cluster = Cluster.of(names, links=links)
     cost = FakeCost(make_chain(4, seed=2), cluster, dict.fromkeys(names, 2e7))
     view = fit_view(Evaluator(cost, PlanOptions()), cluster.names)
-    widths = widths_of(aofl.choose_draft(view)[0])
+    widths = aofl.choose_draft(view)[0].widths
     assert widths[2] < widths[1]
 
 

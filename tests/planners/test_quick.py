@@ -26,7 +26,7 @@ def _compare(cost: Costs, options: PlanOptions, *, seed: int, count: int, longes
     for _ in range(count):
         draft = draw_draft(evaluator, rng, longest=longest)
         try:
-            full = evaluator.evaluate(evaluator.plan(draft))
+            full = evaluator.evaluate(evaluator.problem.plan(draft))
         except PlanError:
             with pytest.raises(PlanError):
                 evaluator.estimate(draft)

@@ -95,7 +95,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
     method = get_planner(name)
     evaluator = Evaluator(cost, allow_lossy(cost.graph, options))
     found = method.choose(evaluator)
-    plan = evaluator.plan(found.draft, planner=name)
+    plan = evaluator.problem.plan(found.draft, planner=name)
     if options.compress is not None:
         plan = drop_needless(evaluator, plan, options)
     estimate = evaluator.evaluate(plan)
@@ -115,13 +115,13 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         worth_splitting=alone > (1 + WORTH_GAIN) * ours,
         best_single_s=min(evaluator.latency_of(draft) for draft in singles),
         single=single,
-        evaluations=evaluator.evaluations,
+        evaluations=evaluator.budget.evaluations,
     )
 
 
 def _estimate_single(evaluator: Evaluator, draft: Draft) -> Estimate | None:
     """Return what one device alone costs; None where it cannot hold the network."""
     try:
-        return evaluator.evaluate(evaluator.plan(draft))
+        return evaluator.evaluate(evaluator.problem.plan(draft))
     except PlanError:
         return None

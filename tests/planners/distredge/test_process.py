@@ -28,7 +28,7 @@ def _computed(process: SplitProcess, decisions: list[Cuts]) -> list[dict[str, fl
     """Return per volume when each device had computed its part, as simulated."""
     evaluator = process.evaluator
     layout = build_layout(
-        evaluator.graph, evaluator.plan(process.draft(decisions)), evaluator.cluster
+        evaluator.graph, evaluator.problem.plan(process.draft(decisions)), evaluator.cluster
     )
     report = simulate(layout.program, evaluator.cost.price(layout))
     found: dict[str, dict[str, float]] = {}
@@ -44,7 +44,7 @@ def test_latency_of_a_whole_plan_is_the_simulations(seed: int) -> None:
     process = small_process(small_cost(2 + seed % 3))
     decisions = _draw(process, random.Random(seed))
     evaluator = process.evaluator
-    plan = evaluator.plan(process.draft(decisions))
+    plan = evaluator.problem.plan(process.draft(decisions))
     check_plan(evaluator.graph, plan, evaluator.cluster)
     layout = build_layout(evaluator.graph, plan, evaluator.cluster)
     report = simulate(layout.program, evaluator.cost.price(layout))
@@ -76,7 +76,7 @@ def test_any_network_can_be_split(name: str) -> None:
     process = small_process(small_cost(3, OTHER_GRAPHS[name]()))
     decisions = _draw(process, random.Random(3))
     evaluator = process.evaluator
-    plan = evaluator.plan(process.draft(decisions))
+    plan = evaluator.problem.plan(process.draft(decisions))
     check_plan(evaluator.graph, plan, evaluator.cluster)
     layout = build_layout(evaluator.graph, plan, evaluator.cluster)
     report = simulate(layout.program, evaluator.cost.price(layout))

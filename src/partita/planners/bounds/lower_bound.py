@@ -204,7 +204,7 @@ class _Shares:
 
     def _bytes(self, tensor: str) -> int:
         """Return the size of a tensor, or of what its core makes where that is less."""
-        size = self.evaluator.wire_bytes(tensor)
+        size = self.evaluator.problem.wire_bytes(tensor)
         producer = self.graph.producer(tensor)
         if producer is None:
             return size

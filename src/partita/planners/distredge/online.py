@@ -90,14 +90,16 @@ class OnlineSplitter:
             if 0 < number <= len(measured_s):
                 before = measured_s[number - 1]
             decisions.append(self.decide(number, before))
-        return self.process.evaluator.plan(self.process.draft(decisions), planner="distredge")
+        return self.process.evaluator.problem.plan(
+            self.process.draft(decisions), planner="distredge"
+        )
 
     def best_plan(self) -> Plan | None:
         """Return the best plan of the last training; None when it found none."""
         if self.trained.decisions is None:
             return None
         draft = self.process.draft(self.trained.decisions)
-        return self.process.evaluator.plan(draft, planner="distredge")
+        return self.process.evaluator.problem.plan(draft, planner="distredge")
 
     def has_changed(self, cluster: Cluster, share: float = CHANGED_SHARE) -> bool:
         """Whether links carry more or less than before by more than ``share``."""

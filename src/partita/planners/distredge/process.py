@@ -115,7 +115,7 @@ class SplitProcess:
         measure = self.evaluator.options.measure
         if measure is None or predicted_s == float("inf"):
             return predicted_s
-        return measure(self.evaluator.plan(draft, planner="distredge"))
+        return measure(self.evaluator.problem.plan(draft, planner="distredge"))
 
     def explain(self, decisions: Sequence[Cuts]) -> PlanError | None:
         """Return why a whole plan is impossible; None when it is not."""
@@ -133,7 +133,7 @@ class SplitProcess:
         stage = self.draft(decisions, whole=False)[-1]
         start_s, found = max(before), list(before)
         for number, device in enumerate(self.devices):
-            boxes = self.evaluator.drafter.boxes(stage, number)
+            boxes = self.evaluator.problem.lowering.boxes(stage, number)
             if not all(box.is_empty for box in boxes.values()):
                 layers = self.evaluator.outline.layers(stage.start, stage.stop)
                 work = self.evaluator.outline.works.stage(layers, boxes)
@@ -180,9 +180,9 @@ def find_process(evaluator: Evaluator, settings: DistrEdgeSettings) -> SplitProc
 def _pricer(evaluator: Evaluator) -> IncrementalPricer | None:
     """Return what tells when devices are free; None where costs do not tell parts of messages."""
     cost = evaluator.cost
-    if evaluator.quick is None and isinstance(cost, StepCosts):
-        return IncrementalPricer(cost, evaluator.drafter, evaluator.options)
-    return evaluator.quick
+    if evaluator.pricer is None and isinstance(cost, StepCosts):
+        return IncrementalPricer(cost, evaluator.problem.lowering, evaluator.options)
+    return evaluator.pricer
 
 
 def _sizes(cuts: Cuts) -> list[int]:

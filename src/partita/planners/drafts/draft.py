@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Literal
 
 from partita.plan import Shard, SplitAxis, Stage
@@ -35,6 +36,15 @@ class DraftStage:
     devices: tuple[str, ...]
     cuts: tuple[int, ...] = ()
     columns: tuple[int, ...] = ()
+
+    @property
+    def widths(self) -> list[int]:
+        """How many rows or channels each device has; for ``tiles`` the heights of the bands."""
+        return [stop - start for start, stop in pairwise(self.cuts)]
+
+    def with_widths(self, widths: Iterable[int]) -> DraftStage:
+        """Return the stage with other widths."""
+        return replace(self, cuts=tuple(accumulate(widths, initial=0)))
 
     def __hash__(self) -> int:
         """Return the hash, found once: searches look the same stages up again and again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Literal
 
@@ -102,6 +102,16 @@ class LayerOrder:
         outputs = self.outputs(start, stop)
         axis = self.channel_axis(outputs[0]) if len(outputs) == 1 else None
         return 0 if axis is None else self.graph.tensors[outputs[0]].shape[axis]
+
+    def least_crossed(self, places: Iterable[int]) -> list[int]:
+        """Return places to cut, those first that the fewest tensors cross, then fewest bytes."""
+        return sorted(places, key=lambda p: (len(self._live[p]), self.live_bytes[p], p))
+
+    def is_divisible(self, start: int, stop: int) -> bool:
+        """Whether a range can be divided in rows: all of its layers can, and none is pinned."""
+        return start < stop and all(
+            self.kinds[p] == "rows" and p not in self.pins for p in range(start, stop)
+        )
 
     def row_runs(self) -> list[tuple[int, int]]:
         """Return the longest ranges of layers that can be divided in rows."""

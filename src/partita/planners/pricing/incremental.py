@@ -21,8 +21,8 @@ from partita.planners.pricing.transfers import Transfer, TransferCosts
 
 #: Remembered states; beyond, all are forgotten.
 _MOST_STATES = 6000
-#: Power of times in the strain: high, so that late steps count most.
-_STRAIN = 6
+#: Power of times in the lateness: high, so that late steps count most.
+_LATENESS_POWER = 6
 #: Per device: what it holds of a tensor, and when each of its pieces is there.
 Held = list[tuple[DevicePieces, tuple[float, ...]]]
 #: When a piece arrives, its order, seconds of decoding, and where the time goes.
@@ -40,6 +40,10 @@ class ImpossibleError(Exception):
     """A draft breaks a rule; the full way of pricing says which."""
 
 
+class TooSlowError(Exception):
+    """Some device computes longer than a limit."""
+
+
 class PricingState:
     """Where everything is after some blocks.
 
@@ -53,13 +57,13 @@ class PricingState:
         wires_s: Per pair of devices, seconds busy.
         busy_s: Per device, seconds of computing.
         last_s: When all computing is done.
-        strain: Sum of powers of the ends of all steps.
+        lateness: Sum of powers of the ends of all steps.
         ordered: Whether a step that might overtake another is refused.
     """
 
     __slots__ = (
-        "busy_s", "free_s", "held", "last_s", "load_bytes", "messages", "next", "ordered",
-        "receives", "sends", "strain", "used_s", "wires_s",
+        "busy_s", "free_s", "held", "last_s", "lateness", "load_bytes", "messages", "next",
+        "ordered", "receives", "sends", "used_s", "wires_s",
     )  # fmt: skip
 
     def __init__(self, devices: int) -> None:
@@ -72,7 +76,7 @@ class PricingState:
         self.wires_s: dict[int, float] = {}
         self.held: dict[str, Held] = {}
         self.messages = 0
-        self.strain = 0.0
+        self.lateness = 0.0
         self.last_s = 0.0
         self.ordered = True
         self.next: dict[StageTasks, PricingState | Exception] = {}
@@ -89,7 +93,7 @@ class PricingState:
         other.wires_s = self.wires_s.copy()
         other.held = self.held.copy()
         other.messages = self.messages
-        other.strain = self.strain
+        other.lateness = self.lateness
         other.last_s = self.last_s
         other.ordered = self.ordered
         other.next = {}
@@ -98,7 +102,7 @@ class PricingState:
 
 def _price(end: PricingState, latency_s: float) -> DraftPrice:
     wires_s = max(end.wires_s.values(), default=0.0)
-    return DraftPrice(latency_s, end.load_bytes, end.busy_s, wires_s, end.messages, end.strain)
+    return DraftPrice(latency_s, end.load_bytes, end.busy_s, wires_s, end.messages, end.lateness)
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ class DraftPrice:
         busy_s: Per device, seconds of computing.
         wires_s: The busiest link's seconds.
         messages: Pieces that are sent.
-        strain: How late everything is: grows with the times of all steps, the last ones most.
+        lateness: How late everything is: grows with the times of all steps, the last ones most.
     """
 
     latency_s: float
@@ -119,7 +123,7 @@ class DraftPrice:
     busy_s: Sequence[float]
     wires_s: float
     messages: int
-    strain: float
+    lateness: float
 
 
 class IncrementalPricer:
@@ -158,22 +162,12 @@ class IncrementalPricer:
         """Whether all requests take the same way through a draft."""
         return all(stage.axis != "replica" for stage in draft)
 
-    def price(self, draft: Draft) -> DraftPrice:
+    def price(self, draft: Draft, limit_s: float = inf) -> DraftPrice:
         """Return a draft's price.
 
         Raises:
             ImpossibleError: The draft breaks a rule.
-        """
-        found = self.price_within(draft, inf)
-        if found is None:
-            raise ImpossibleError
-        return found
-
-    def price_within(self, draft: Draft, limit_s: float) -> DraftPrice | None:
-        """Return a draft's price; None where some device computes longer than ``limit_s``.
-
-        Raises:
-            ImpossibleError: The draft breaks a rule.
+            TooSlowError: Some device computes longer than ``limit_s``.
         """
         if self._count > _MOST_STATES:
             self._root.next.clear()
@@ -213,12 +207,12 @@ class IncrementalPricer:
         """Return when a device's computing is done."""
         return state.free_s[self._blocks.numbers[device]]
 
-    def _pass(self, blocks: Sequence[StageTasks], limit_s: float) -> DraftPrice | None:
+    def _pass(self, blocks: Sequence[StageTasks], limit_s: float) -> DraftPrice:
         state = self._root
         for block in blocks:
             state = self._after(state, block)
             if state.last_s > limit_s:
-                return None
+                raise TooSlowError
         end = state.copy()
         latency_s = self._gather(end, self._requester, self._answer)
         return _price(end, latency_s)
@@ -263,7 +257,7 @@ class IncrementalPricer:
             if ready_s >= start_s:
                 start_s = used[device] = ready_s
             end_s = free[device] = start_s + task.seconds
-            state.strain += end_s**_STRAIN
+            state.lateness += end_s**_LATENESS_POWER
             state.busy_s[device] += task.seconds
             state.load_bytes[device] += task.load_bytes
             ends.append(end_s)
@@ -334,7 +328,7 @@ class IncrementalPricer:
         state.sends[move.lane] = (end_s, used_s)
         busy_s = state.wires_s.get(move.lane, 0.0)
         state.wires_s[move.lane] = busy_s + move.encode_s + move.per_message_s + move.wire_s
-        state.strain += end_s**_STRAIN
+        state.lateness += end_s**_LATENESS_POWER
         return end_s + move.latency_s
 
 

@@ -46,7 +46,7 @@ def drop_needless(evaluator: Evaluator, plan: Plan, given: PlanOptions) -> Plan:
         plan: With lossy formats for all tensors.
         given: Options before formats were added; the formats they name stay.
     """
-    travels = {stream.tensor for stream in evaluator.layout(plan).program.streams}
+    travels = {stream.tensor for stream in evaluator.problem.layout(plan).program.streams}
     wires = {t: w for t, w in plan.wires.items() if t in travels or t in given.wires}
     plan = _with_wires(plan, wires)
     score = evaluator.rate(evaluator.evaluate(plan))[0]

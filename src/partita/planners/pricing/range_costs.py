@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from partita.planners.pricing.evaluator import Evaluator
 from partita.regions import Region
 
@@ -58,7 +56,7 @@ class RangeCosts:
         if link is None or not set(live).isdisjoint(evaluator.options.keep_on):
             return float("inf")
         messages = [
-            evaluator.cost.transfer_s(source, target, evaluator.wire_bytes(tensor))
+            evaluator.cost.transfer_s(source, target, evaluator.problem.wire_bytes(tensor))
             for tensor in live
         ]
         return sum(messages) - link.latency_s * (len(messages) - 1)
@@ -75,8 +73,5 @@ def cut_positions(evaluator: Evaluator, most: int = MOST_CUTS) -> list[int]:
         ends |= {position, position + 1}
     inner = [position for position in range(1, len(outline)) if position not in ends]
     if len(inner) + len(ends) > most:
-        by_bytes: Sequence[int] = sorted(
-            inner, key=lambda p: (len(outline.live(p)), outline.live_bytes[p], p)
-        )
-        inner = sorted(by_bytes[: max(1, most - len(ends))])
+        inner = outline.least_crossed(inner)[: max(1, most - len(ends))]
     return sorted(ends | set(inner))

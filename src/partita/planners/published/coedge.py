@@ -327,7 +327,7 @@ def find_least_share(halos: Sequence[Halo]) -> float:
 def find_watts(evaluator: Evaluator, device: str) -> float:
     """Return a device's power when it computes; 0 where it cannot be reached."""
     whole = (DraftStage(0, len(evaluator.outline), "none", (device,)),)
-    plan = replace(evaluator.plan(whole), keep_on={})
+    plan = replace(evaluator.problem.plan(whole), keep_on={})
     try:
         layout = build_layout(evaluator.graph, plan, evaluator.cluster)
     except PlanError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from partita.planners.drafts.draft import share_cuts
+from partita.planners.drafts.least_chains import least_chains
 from partita.planners.published.linear_view import LinearView, last_rows, layer_work
 from partita.regions import Interval, Region
 
@@ -156,26 +157,14 @@ class FusedBlocks:
         Returns:
             The ends, in order; none where nothing can be divided.
         """
-        reached: dict[int, float] = {0: 0.0}
-        before: dict[int, int] = {}
-        for number, start in enumerate(self.places):
-            if start not in reached:
-                continue
-            for stop in self.places[number + 1 :]:
-                seconds = reached[start] + self.block_s(start, stop)
-                if seconds < reached.get(stop, _NEVER):
-                    reached[stop], before[stop] = seconds, start
-        ends = {p: time_s + self.rest_s(p, home) for p, time_s in reached.items() if p}
+        chains = least_chains(self.places, self.block_s)
+        ends = {p: one.cost + self.rest_s(p, home) for p, one in chains.items()}
         if until is not None:
             ends = {p: time_s for p, time_s in ends.items() if p == until}
         if not ends:
             return (), self.rest_s(0, home)
-        place = last = min(ends, key=lambda p: (ends[p], p))
-        chosen = []
-        while place:
-            chosen.append(place)
-            place = before[place]
-        return tuple(reversed(chosen)), ends[last]
+        last = min(ends, key=lambda p: (ends[p], p))
+        return chains[last].ends, ends[last]
 
 
 def find_places(view: LinearView) -> tuple[int, ...]:
@@ -187,5 +176,5 @@ def find_places(view: LinearView) -> tuple[int, ...]:
     outline = view.outline
     inner = {p for start, stop in outline.row_runs() for p in range(start + 1, stop)}
     borders = set(range(last_rows(outline) + 1)) - inner
-    ranked = sorted(inner, key=lambda p: (len(outline.live(p)), outline.live_bytes[p], p))
+    ranked = outline.least_crossed(inner)
     return tuple(sorted(borders | set(ranked[: max(1, MOST_PLACES - len(borders))])))

@@ -170,7 +170,7 @@ def fit_view(evaluator: Evaluator, devices: tuple[str, ...]) -> LinearView:
         devices,
         {device: _fit_capability(evaluator, device, points) for device in devices},
         {(a, b): link.bandwidth_at(0.0) for a, b, link in links if link is not None},
-        {tensor: evaluator.wire_bytes(tensor) for tensor in outline.graph.tensors
+        {tensor: evaluator.problem.wire_bytes(tensor) for tensor in outline.graph.tensors
          if min(outline.graph.tensors[tensor].shape, default=0) >= 0},
         evaluator.graph.macs > 0,
     )  # fmt: skip

@@ -44,7 +44,7 @@ class BeamSearch:
 
     Args:
         evaluator: Where prices come from.
-        pricer: Its quick way.
+        pricer: Its way of pricing without programs.
         axes: Axes along which stages may be divided; all when None.
     """
 
@@ -60,7 +60,7 @@ class BeamSearch:
         self._total = len(evaluator.outline)
         self._steps = 0
         self._counted = 0
-        self._few = min(FEW_STAGES, evaluator.most_evaluations // 20)
+        self._few = min(FEW_STAGES, evaluator.budget.most_evaluations // 20)
         whole = {d: self._costs.work_s(0, self._total, d) for d in evaluator.devices}
         self._ranked = sorted(evaluator.devices, key=lambda device: whole[device])
         self._homes = self._ranked[:_MOST_HOMES]
@@ -74,7 +74,7 @@ class BeamSearch:
         Args:
             share: Part of the evaluations that this may take.
         """
-        most = share * self._evaluator.most_evaluations * _STEPS_PER_EVALUATION
+        most = share * self._evaluator.budget.most_evaluations * _STEPS_PER_EVALUATION
         places = self._places()
         reached: dict[int, list[_Beginning]] = {place: [] for place in places}
         reached[0] = [_Beginning((), self._pricer.begin(), 0.0, 0.0)]
@@ -86,7 +86,7 @@ class BeamSearch:
             spent = self._steps
             for begun in kept:
                 self._settle()
-                if self._evaluator.is_over:
+                if self._evaluator.budget.is_over:
                     break
                 for stop in places[number + 1 :]:
                     if self._steps - spent > quota and begun is not kept[0]:
@@ -99,7 +99,7 @@ class BeamSearch:
     def _settle(self) -> None:
         """Count the steps since the last call as evaluations."""
         total = self._steps // _STEPS_PER_EVALUATION
-        self._evaluator.evaluations += total - self._counted
+        self._evaluator.budget.evaluations += total - self._counted
         self._counted = total
 
     def _places(self) -> list[int]:
@@ -111,7 +111,7 @@ class BeamSearch:
             if outline.kinds[position - 1] != outline.kinds[position]:
                 borders.add(position)
         inner = [place for place in range(1, self._total) if place not in borders]
-        inner.sort(key=lambda p: (len(outline.live(p)), outline.live_bytes[p], p))
+        inner = outline.least_crossed(inner)
         if len(borders) > MOST_PLACES:
             ranked = sorted(borders, key=lambda p: (outline.live_bytes[p], p))
             borders = {0, self._total, *ranked[:MOST_PLACES]}
@@ -210,10 +210,10 @@ class BeamSearch:
             return
         last, outline = begun.draft[-1], self._outline
         start = last.stop
-        if any(outline.kinds[p] != "rows" or p in outline.pins for p in range(start, stop)):
+        if not outline.is_divisible(start, stop):
             return
         height = outline.rows(start, stop)
-        shares = [b - a + 1e-9 for a, b in zip(last.cuts, last.cuts[1:], strict=False)]
+        shares = [width + 1e-9 for width in last.widths]
         yield DraftStage(start, stop, "rows", last.devices, share_cuts(shares, height))
         rates = next(self._rates(start, stop))
         free = [self._pricer.free_s(begun.state, device) for device in last.devices]

@@ -60,14 +60,14 @@ def plan_best(evaluator: Evaluator) -> Chosen:
     best = evaluator.best([*climbed, *starts])
     climber.wander([best, *(draft for draft in [*climbed, *raced[MOST_STARTS:]] if draft != best)])
     best = evaluator.best([prune(climber.draft), best])
-    status: Status = "cut short" if evaluator.was_cut else "heuristic"
+    status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"
     return Chosen(best, status)
 
 
 def _race(climber: LocalSearch, evaluator: Evaluator, racers: Sequence[Draft]) -> list[Draft]:
     """Return starts with rows moved, the best first; the better half goes on each time."""
     while True:
-        most = int(ROUND_SHARE * evaluator.most_evaluations / max(1, len(racers)))
+        most = int(ROUND_SHARE * evaluator.budget.most_evaluations / max(1, len(racers)))
         raced = []
         for draft in racers:
             climber.start(draft)
@@ -92,7 +92,7 @@ def _others(evaluator: Evaluator) -> Iterator[Draft]:
     """Yield what the registered planners of low cost choose; some may find nothing."""
     for name in planner_names():
         method = get_planner(name)
-        if method.cost in ALWAYS and not evaluator.is_late(STARTS_SHARE):
+        if method.cost in ALWAYS and not evaluator.budget.is_late(STARTS_SHARE):
             try:
                 yield method.choose(evaluator).draft
             except PlanError:
@@ -121,10 +121,10 @@ def _replicas(evaluator: Evaluator) -> Iterator[Draft]:
 
 def _swept(evaluator: Evaluator) -> list[Draft]:
     """Return the best drafts of a sweep over the layers, where drafts are priced quickly."""
-    if evaluator.quick is None or evaluator.options.objective != "latency":
+    if evaluator.pricer is None or evaluator.options.objective != "latency":
         return []
-    drafts = BeamSearch(evaluator, evaluator.quick, evaluator.options.axes).run(SWEEP_SHARE)
-    return _different(drafts)[: min(MOST_SWEPT, evaluator.most_evaluations // 20)]
+    drafts = BeamSearch(evaluator, evaluator.pricer, evaluator.options.axes).run(SWEEP_SHARE)
+    return _different(drafts)[: min(MOST_SWEPT, evaluator.budget.most_evaluations // 20)]
 
 
 def _volumes(evaluator: Evaluator) -> Iterator[Draft]:
@@ -133,12 +133,12 @@ def _volumes(evaluator: Evaluator) -> Iterator[Draft]:
     ranked = sorted(evaluator.devices, key=lambda device: -speeds[device])
     counts = sorted({len(ranked), 3, 2} & set(range(2, len(ranked) + 1)), reverse=True)
     for count in counts:
-        if count < counts[0] and evaluator.is_late(STARTS_SHARE):
+        if count < counts[0] and evaluator.budget.is_late(STARTS_SHARE):
             break
         devices = tuple(d for d in evaluator.devices if d in ranked[:count])
         volumes = StageEnds(evaluator, devices, [speeds[d] for d in devices])
         for home in dict.fromkeys((ranked[0], evaluator.requester)):
-            if home in evaluator.devices and not evaluator.is_late(STARTS_SHARE):
+            if home in evaluator.devices and not evaluator.budget.is_late(STARTS_SHARE):
                 draft = volumes.draft(home)
                 if draft:
                     yield draft

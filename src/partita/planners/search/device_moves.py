@@ -54,13 +54,10 @@ def _with_rows(stage: DraftStage, one: str, other: str) -> DraftStage:
     """Return the stage with two devices in each other's place, each with the rows it had."""
     if stage.axis == "tiles" or not {one, other} <= set(stage.devices) or not stage.cuts:
         return stage
-    widths = dict(zip(stage.devices, _widths(stage), strict=True))
+    widths = dict(zip(stage.devices, stage.widths, strict=True))
     names = {one: other, other: one}
     devices = tuple(names.get(device, device) for device in stage.devices)
-    cuts = [0]
-    for device in devices:
-        cuts.append(cuts[-1] + widths[device])
-    return replace(stage, devices=devices, cuts=tuple(cuts))
+    return replace(stage, devices=devices).with_widths(widths[device] for device in devices)
 
 
 def _joined(draft: Draft, new: str) -> Iterator[Draft]:
@@ -77,10 +74,6 @@ def _with(stage: DraftStage, new: str) -> DraftStage:
     """Return the stage with a fair share for one more device."""
     if new in stage.devices or stage.axis == "tiles" or not stage.cuts:
         return stage
-    widths = _widths(stage)
+    widths = stage.widths
     shares = [*widths, sum(widths) / len(widths) / 2]
     return replace(stage, devices=(*stage.devices, new), cuts=share_cuts(shares, stage.cuts[-1]))
-
-
-def _widths(stage: DraftStage) -> list[int]:
-    return [b - a for a, b in zip(stage.cuts, stage.cuts[1:], strict=False)]

@@ -9,7 +9,8 @@ from math import comb
 from partita.errors import InfeasibleError
 from partita.planners.bounds.minimum_costs import MinimumCosts
 from partita.planners.drafts.draft import Draft, DraftStage, whole_stages
-from partita.planners.pricing.evaluator import IMPOSSIBLE, Evaluator, Score
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.pricing.objective import IMPOSSIBLE, Score
 from partita.planners.registry import Chosen, register
 from partita.planners.simple.single import single_drafts
 
@@ -73,10 +74,7 @@ class Space:
 
     def _rows(self, start: int, stop: int) -> int:
         outline = self._outline
-        divisible = all(
-            outline.kinds[p] == "rows" and p not in outline.pins for p in range(start, stop)
-        )
-        return outline.rows(start, stop) if divisible else 0
+        return outline.rows(start, stop) if outline.is_divisible(start, stop) else 0
 
     def _channels(self, start: int, stop: int) -> int:
         pinned = any(p in self._outline.pins for p in range(start, stop))
@@ -190,7 +188,7 @@ class _Walk:
     def _add_load(self, busy: dict[str, float], draft: Draft) -> dict[str, float]:
         """Return busy seconds per device with the last stage; sums over rows count as nothing."""
         load = dict(busy)
-        for device, seconds in self._evaluator.loads(draft[-1]):
+        for device, seconds in self._evaluator.loads.of(draft[-1]):
             load[device] += seconds
         return load
 

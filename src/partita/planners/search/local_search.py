@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from math import inf
 
 from partita.planners.drafts.draft import Draft, DraftStage
-from partita.planners.pricing.evaluator import Evaluator, RankKey
-from partita.planners.search.moves import Moves, widths_of, with_widths
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.pricing.objective import RankKey
+from partita.planners.search.moves import Moves
 
 #: What moves, coarse to fine: parts of a stage's height, then rows.
 STEPS = (0.15, 0.05, 2, 1)
@@ -18,7 +19,7 @@ RACE_STEPS = (0.15, 0.05, 2, 1)
 FINE_STEPS = (0.04, 2, 1)
 #: A gain below this part is noise.
 _LEAST_GAIN = 1e-6
-#: Less strain by this part counts where latency is equal.
+#: Less lateness by this part counts where latency is equal.
 _LEAST_EASE = 1e-3
 #: Perturbed restarts without a gain after which the search ends.
 _PATIENCE = 150
@@ -36,9 +37,10 @@ class LocalSearch:
 
     def __init__(self, evaluator: Evaluator, moves: Moves) -> None:
         self._evaluator = evaluator
+        self._budget = evaluator.budget
         self._moves = moves
         self._random = random.Random(evaluator.options.seed)
-        self._most = evaluator.most_evaluations
+        self._most = self._budget.most_evaluations
         self.draft: Draft = ()
         self.trial: RankKey | None = None
 
@@ -53,7 +55,7 @@ class LocalSearch:
 
     def race(self, most: int) -> None:
         """Move rows alone, with so many evaluations at most."""
-        self._most = min(self._evaluator.evaluations + most, self._evaluator.most_evaluations)
+        self._most = min(self._budget.evaluations + most, self._budget.most_evaluations)
         self.shift(RACE_STEPS)
 
     def climb(self, share: float = 1.0) -> None:
@@ -62,8 +64,8 @@ class LocalSearch:
         Args:
             share: Part of the evaluations that are left which this may take.
         """
-        spent = self._evaluator.evaluations
-        self._most = spent + int((self._evaluator.most_evaluations - spent) * share)
+        spent = self._budget.evaluations
+        self._most = spent + int((self._budget.most_evaluations - spent) * share)
         before = None
         while before != self.trial and not self._is_over:
             before = self.trial
@@ -81,7 +83,7 @@ class LocalSearch:
         Args:
             elite: Drafts to perturb, the best first; each is replaced by what is better than it.
         """
-        self._most = self._evaluator.most_evaluations
+        self._most = self._budget.most_evaluations
         pool = [(draft, self._evaluator.trial(draft)) for draft in elite]
         failures = 0
         while failures < _PATIENCE and not self._is_over:
@@ -99,11 +101,11 @@ class LocalSearch:
 
     @property
     def _is_over(self) -> bool:
-        return self._evaluator.evaluations >= self._most or self._evaluator.is_over
+        return self._budget.evaluations >= self._most or self._budget.is_over
 
     @staticmethod
     def _is_better(trial: RankKey | None, than: RankKey | None) -> bool:
-        """Whether a trial is better, or as good with fewer messages or less strain."""
+        """Whether a trial is better, or as good with fewer messages or less lateness."""
         if trial is None or than is None:
             return trial is not None
         if trial.score[0] < than.score[0] * (1 - _LEAST_GAIN):
@@ -112,7 +114,9 @@ class LocalSearch:
             return False
         mine, theirs = ((one.score[0], one.messages, one.score[1]) for one in (trial, than))
         # One order, lest changes go round in a circle.
-        return mine < theirs or (mine == theirs and trial.strain < than.strain * (1 - _LEAST_EASE))
+        return mine < theirs or (
+            mine == theirs and trial.lateness < than.lateness * (1 - _LEAST_EASE)
+        )
 
     def _accept(self, draft: Draft | None) -> bool:
         if draft is None or self._is_over:
@@ -146,11 +150,11 @@ class LocalSearch:
         return tuple(self._jitter(stage) if stage.cuts else stage for stage in draft)
 
     def _jitter(self, stage: DraftStage) -> DraftStage:
-        widths = widths_of(stage)
+        widths = stage.widths
         total = sum(widths)
         for _ in range(2):
             giver, taker = self._random.sample(range(len(widths)), 2) if len(widths) > 1 else (0, 0)
             rows = min(widths[giver], self._random.randint(0, max(1, total // 10)))
             widths[giver] -= rows
             widths[taker] += rows
-        return with_widths(stage, widths)
+        return stage.with_widths(widths)

@@ -36,32 +36,19 @@ def count_rows(step: float, height: int) -> int:
     return int(step) if step >= 1 else max(1, round(step * height))
 
 
-def widths_of(stage: DraftStage) -> list[int]:
-    """Return how many rows or channels each device of a divided stage has."""
-    return [b - a for a, b in zip(stage.cuts, stage.cuts[1:], strict=False)]
-
-
-def with_widths(stage: DraftStage, widths: Sequence[int]) -> DraftStage:
-    """Return a divided stage with other widths."""
-    cuts = [0]
-    for width in widths:
-        cuts.append(cuts[-1] + width)
-    return replace(stage, cuts=tuple(cuts))
-
-
 def shift(stage: DraftStage, giver: str, taker: str, rows: int) -> DraftStage | None:
     """Return the stage with ``rows`` moved between devices; None where the giver has none."""
     if stage.axis == "tiles" or not stage.cuts:
         return None
     if giver not in stage.devices or taker not in stage.devices:
         return None
-    widths = widths_of(stage)
+    widths = stage.widths
     rows = min(rows, widths[stage.devices.index(giver)])
     if rows <= 0:
         return None
     widths[stage.devices.index(giver)] -= rows
     widths[stage.devices.index(taker)] += rows
-    return with_widths(stage, widths)
+    return stage.with_widths(widths)
 
 
 class Moves:
@@ -179,18 +166,8 @@ class Moves:
         cuts = tuple(scale_cut(cut, like.cuts[-1], height) for cut in like.cuts)
         return DraftStage(start, stop, "rows", like.devices, cuts)
 
-    def _is_divisible(self, start: int, stop: int) -> bool:
-        outline = self.outline
-        return start < stop and all(
-            outline.kinds[p] == "rows" and p not in outline.pins for p in range(start, stop)
-        )
-
     def _places(self, start: int, stop: int) -> list[int]:
-        outline = self.outline
-        inner = sorted(
-            range(start + 1, stop), key=lambda p: (len(outline.live(p)), outline.live_bytes[p], p)
-        )
-        return sorted(inner[:_MOST_SPLITS])
+        return sorted(self.outline.least_crossed(range(start + 1, stop))[:_MOST_SPLITS])
 
     def _split(self, draft: Draft, index: int) -> Iterator[Draft]:
         stage = draft[index]
@@ -214,7 +191,7 @@ class Moves:
         """Yield drafts in which the first layers of a whole stage are divided in rows."""
         stage = draft[index]
         end = stage.start
-        while end < stage.stop and self._is_divisible(end, end + 1):
+        while end < stage.stop and self.outline.is_divisible(end, end + 1):
             end += 1
         places = [*self._places(stage.start, end), end] if end > stage.start else []
         crews = [self.devices, *((d, stage.devices[0]) for d in self.devices)]
@@ -256,7 +233,7 @@ class Moves:
             return
         if stage.axis in ("rows", "tiles") and self._may("tiles"):
             yield from self._tilings(stage)
-        if stage.axis != "rows" and self._is_divisible(start, stop):
+        if stage.axis != "rows" and self.outline.is_divisible(start, stop):
             cuts = share_cuts(shares, self.outline.rows(start, stop))
             yield DraftStage(start, stop, "rows", self.devices, cuts)
         channels = self.outline.channels(start, stop)
@@ -303,7 +280,7 @@ class Moves:
     def _resized(self, stage: DraftStage, start: int, stop: int) -> Draft:
         if stage.axis == "none":
             return whole_stages(self.outline, start, stop, stage.devices[0])
-        if not self._is_divisible(start, stop):
+        if not self.outline.is_divisible(start, stop):
             return ()
         if stage.axis == "tiles":
             width = self.outline.columns(start, stop)
@@ -328,11 +305,11 @@ def prune(draft: Draft) -> Draft:
     """Return the draft without devices that have no part of a divided stage."""
     stages = []
     for stage in draft:
-        widths = widths_of(stage) if stage.cuts and stage.axis != "tiles" else []
+        widths = stage.widths if stage.cuts and stage.axis != "tiles" else []
         kept = [at for at, width in enumerate(widths) if width]
         if kept and len(kept) < len(widths):
             devices = tuple(stage.devices[at] for at in kept)
-            stage = with_widths(replace(stage, devices=devices), [widths[at] for at in kept])
+            stage = replace(stage, devices=devices).with_widths(widths[at] for at in kept)
         stages.append(stage)
     return tuple(stages)
 
@@ -348,7 +325,7 @@ def _level(stage: DraftStage, device: str, part: float) -> DraftStage:
     """Return the stage with rows taken from a device for all others, or for it from them."""
     if device not in stage.devices or stage.axis == "tiles" or not stage.cuts:
         return stage
-    widths = widths_of(stage)
+    widths = stage.widths
     at, total = stage.devices.index(device), stage.cuts[-1]
     rows = count_rows(abs(part), total)
     wanted = min(total, max(0, widths[at] + (rows if part > 0 else -rows)))
@@ -384,7 +361,7 @@ def _drop(stage: DraftStage, device: str) -> DraftStage:
     devices = (*stage.devices[:index], *stage.devices[index + 1 :])
     if not stage.cuts:
         return replace(stage, devices=devices)
-    widths = widths_of(stage)
+    widths = stage.widths
     rest = [width for at, width in enumerate(widths) if at != index]
     shares = [width + 1e-6 for width in rest]
     return replace(stage, devices=devices, cuts=share_cuts(shares, stage.cuts[-1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partita.planners.drafts.draft import Draft, DraftStage, share_cuts
+from partita.planners.drafts.least_chains import least_chains
 from partita.planners.drafts.row_division import PrefixDivision, divide
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.pricing.range_costs import RangeCosts
@@ -35,26 +36,12 @@ class StageEnds:
     def draft(self, home: str) -> Draft:
         """Return the best division that ends on device ``home``; empty when there is none."""
         places = self._places()
-        reached: dict[int, float] = {0: 0.0}
-        before: dict[int, int] = {}
-        for number, start in enumerate(places):
-            if start not in reached:
-                continue
-            for stop in places[number + 1 :]:
-                seconds = self._range_s(start, stop)
-                if seconds == float("inf"):
-                    break
-                if reached[start] + seconds < reached.get(stop, float("inf")):
-                    reached[stop], before[stop] = reached[start] + seconds, start
-        ends = {stop: time_s + self._rest_s(stop, home) for stop, time_s in reached.items() if stop}
+        chains = least_chains(places, self._range_s)
+        ends = {stop: one.cost + self._rest_s(stop, home) for stop, one in chains.items()}
         if not ends:
             return ()
         end = min(ends, key=lambda stop: (ends[stop], stop))
-        boundaries = []
-        while end:
-            boundaries.append(end)
-            end = before[end]
-        division = PrefixDivision(self.devices, self.shares, tuple(reversed(boundaries)), home)
+        division = PrefixDivision(self.devices, self.shares, chains[end].ends, home)
         return divide(self._outline, division)
 
     def _places(self) -> list[int]:
@@ -68,7 +55,7 @@ class StageEnds:
                 borders.add(stop + 1)
             inner += range(start + 1, stop)
         inner = [place for place in inner if place not in borders]
-        inner.sort(key=lambda p: (len(outline.live(p)), outline.live_bytes[p], p))
+        inner = outline.least_crossed(inner)
         return sorted(borders | set(inner[: max(0, MOST_PLACES - len(borders))]))
 
     def _range_s(self, start: int, stop: int) -> float:
@@ -99,7 +86,7 @@ class StageEnds:
 
     def _part_s(self, stage: DraftStage, number: int) -> float:
         evaluator, device = self._evaluator, self.devices[number]
-        boxes = evaluator.drafter.boxes(stage, number)
+        boxes = evaluator.problem.lowering.boxes(stage, number)
         if all(box.is_empty for box in boxes.values()):
             return 0.0
         work = self._outline.works.stage(self._outline.layers(stage.start, stage.stop), boxes)
@@ -126,7 +113,7 @@ class StageEnds:
         if source == device or not missing:
             return 0.0
         share = missing / max(1, outline.works.regions.whole(tensor).size)
-        size = int(share * evaluator.wire_bytes(tensor))
+        size = int(share * evaluator.problem.wire_bytes(tensor))
         return evaluator.cost.transfer_s(source, device, size)
 
     def _rest_s(self, position: int, home: str) -> float:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from partita.errors import InfeasibleError
 from partita.planners.drafts.draft import Draft
 from partita.planners.drafts.row_division import PrefixDivision, divide, shrink_positions, thin
-from partita.planners.pricing.evaluator import IMPOSSIBLE, Evaluator
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.pricing.objective import IMPOSSIBLE
 from partita.planners.pricing.range_costs import RangeCosts
 from partita.planners.registry import Chosen, register
 from partita.planners.simple.single import single_drafts
@@ -50,8 +51,8 @@ def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
         return evaluator.best(single_drafts(evaluator))
     best, score = drafts[0], IMPOSSIBLE
     latency_counts = evaluator.options.objective == "latency"
-    for draft in sorted(drafts, key=evaluator.floor_s):
-        if latency_counts and evaluator.floor_s(draft) > score[0]:
+    for draft in sorted(drafts, key=evaluator.loads.busiest_s):
+        if latency_counts and evaluator.loads.busiest_s(draft) > score[0]:
             break
         found = evaluator.score(draft)
         if found < score:

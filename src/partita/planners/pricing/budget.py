@@ -1,0 +1,51 @@
+"""What a search may spend: evaluations and time."""
+
+from __future__ import annotations
+
+import time
+
+from partita.planners.options import PlanOptions
+
+#: Drafts that a search prices for up to four devices, and more for each further one.
+EVALUATIONS = 6000
+EVALUATIONS_PER_DEVICE = 350
+#: Evaluations between looks at the clock.
+_LOOK_EVERY = 20
+
+
+class Budget:
+    """Evaluations and seconds of this thread's computing, from now on.
+
+    Args:
+        options: Limits on both.
+        devices: How many may compute; they decide where the options leave evaluations open.
+
+    Attributes:
+        most_evaluations: How many drafts a search may price.
+        evaluations: How many were priced.
+        was_cut: Whether time has ended or shortened a search.
+    """
+
+    def __init__(self, options: PlanOptions, devices: int) -> None:
+        self.most_evaluations = (
+            options.max_evaluations or EVALUATIONS + EVALUATIONS_PER_DEVICE * max(0, devices - 4)
+        )
+        self.evaluations = 0
+        self.was_cut = False
+        self._budget_s = max(options.budget_s, 1e-9)
+        self._began_s = time.thread_time()
+        self._next_look = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is spent; the clock is asked once in a few evaluations."""
+        if not self.was_cut and self.evaluations >= self._next_look:
+            self._next_look = self.evaluations + _LOOK_EVERY
+            self.is_late(1.0)
+        return self.was_cut
+
+    def is_late(self, share: float) -> bool:
+        """Whether more than a part of the time is spent; a search that leaves out is cut."""
+        late = time.thread_time() - self._began_s > share * self._budget_s
+        self.was_cut |= late
+        return late

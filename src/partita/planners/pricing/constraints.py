@@ -1,0 +1,90 @@
+"""What a plan must keep to: each device's memory, and limits on its energy."""
+
+from __future__ import annotations
+
+from operator import le
+
+from partita.compile import Layout
+from partita.errors import InfeasibleError
+from partita.planners.pricing.costs import StepCosts
+from partita.planners.pricing.incremental import DraftPrice
+from partita.planners.pricing.problem import Problem
+from partita.program import Load
+from partita.units import format_bytes
+
+
+class Constraints:
+    """Checks prices of drafts, which is quick and safe, and layouts, which is exact.
+
+    Args:
+        problem: The devices and the limits.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        outputs = sorted(layer.output_bytes for layer in problem.graph.layers)
+        # The engine's arena holds what a layer reads and what it makes.
+        self._arena_bytes = 2 * sum(outputs[-2:])
+        devices, names = problem.cluster.devices, problem.cluster.names
+        self._room_bytes = [device.memory_bytes - self._arena_bytes for device in devices]
+        limits = problem.options.energy_limits
+        self._limits = [(names.index(name), joules) for name, joules in limits.items()]
+
+    def surely_allow(self, price: DraftPrice) -> bool:
+        """Whether a draft keeps to all; where this says no, only its layout tells."""
+        watts = self._problem.watts
+        return all(map(le, price.load_bytes, self._room_bytes)) and all(
+            price.busy_s[number] * watts[number] <= joules for number, joules in self._limits
+        )
+
+    def check_energy(self, layout: Layout) -> None:
+        """Raise where a device spends more energy than it may.
+
+        Raises:
+            InfeasibleError: Names the device.
+        """
+        cost, limits = self._problem.cost, self._problem.options.energy_limits
+        if not limits or not isinstance(cost, StepCosts):
+            return
+        for name, seconds in cost.busy_s(layout).items():
+            used, most = seconds * cost.watts_busy(name), limits.get(name)
+            if most is not None and used > most:
+                raise InfeasibleError(
+                    f"Plan asks too much energy of device '{name}': {used:.3g} J per request,"
+                    f" allowed are {most:.3g} J. Raise its limit, or give work to other devices.",
+                    subject=name,
+                )
+
+    def check_memory(self, layout: Layout, *, needed: bool) -> dict[str, int]:
+        """Return the memory that devices use; nothing where it surely suffices and none asks.
+
+        Raises:
+            InfeasibleError: A device has too little.
+        """
+        if not needed and self._surely_fits(layout):
+            return {}
+        used = {name: use.total for name, use in self._problem.cost.memory(layout).items()}
+        for name, total in used.items():
+            allowed = self._problem.cluster.device(name).memory_bytes
+            if total > allowed:
+                raise InfeasibleError(
+                    f"Plan does not fit on device '{name}': needs {format_bytes(total)}, device"
+                    f" has {format_bytes(allowed)}. Move layers to other devices, or raise memory"
+                    " in the cluster file.",
+                    subject=name,
+                )
+        return used
+
+    def _surely_fits(self, layout: Layout) -> bool:
+        program = layout.program
+        for part in program.devices:
+            pieces = sum(buffer.size_bytes for buffer in part.buffers) * program.in_flight
+            weights = sum(
+                layout.works[step.fragment].weight_bytes
+                for step in part.steps
+                if isinstance(step, Load)
+            )
+            most = pieces + 2 * weights + self._arena_bytes
+            if most > self._problem.cluster.device(part.device).memory_bytes:
+                return False
+        return True

@@ -1,0 +1,74 @@
+"""What is to be planned: the network, the devices that may compute, and what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from partita.compile import Layout, build_layout
+from partita.plan import Identity, Plan
+from partita.planners.drafts.draft import Draft, DraftLowering
+from partita.planners.drafts.layer_order import LayerOrder
+from partita.planners.options import PlanOptions
+from partita.planners.pricing.costs import Costs, StepCosts
+from partita.regions import wire_bytes
+
+
+class Problem:
+    """A planning problem, and drafts as plans of it.
+
+    Args:
+        cost: Seconds of layers and transfers, with the network and the cluster.
+        options: What is wanted.
+
+    Attributes:
+        devices: Names of those that may compute.
+        outline: The layers in planning order.
+        lowering: Turns drafts into stages.
+        watts: Of each device of the cluster while it computes; empty where costs do not tell.
+
+    Raises:
+        PlanError: An option names an unknown device or tensor.
+        InfeasibleError: No device may compute.
+    """
+
+    def __init__(self, cost: Costs, options: PlanOptions) -> None:
+        self.cost = cost
+        self.options = options
+        self.graph = cost.graph
+        self.cluster = cost.cluster
+        self.requester = cost.cluster.requester
+        named = (*options.keep_on.values(), *(options.devices or ()), *options.energy_limits)
+        for name in named:
+            self.cluster.device(name)
+        self.devices = tuple(options.devices or self.cluster.providers)
+        self.outline = LayerOrder(self.graph, options.keep_on, self.requester)
+        self.lowering = DraftLowering(self.outline)
+        self.watts: Sequence[float] = ()
+        if isinstance(cost, StepCosts):
+            self.watts = [cost.watts_busy(name) for name in self.cluster.names]
+        self._model = Identity(self.graph.name, self.graph.hash)
+        self._where = Identity(self.cluster.name, self.cluster.hash)
+
+    def plan(self, draft: Draft, *, planner: str = "") -> Plan:
+        """Return a draft as a plan."""
+        options = self.options
+        return Plan(
+            model=self._model,
+            cluster=self._where,
+            stages=self.lowering.stages(draft),
+            planner=planner,
+            objective=options.objective,
+            seed=options.seed,
+            wires=dict(options.wires),
+            in_flight=options.in_flight,
+            keep_on=dict(options.keep_on),
+        )
+
+    def layout(self, plan: Plan) -> Layout:
+        """Return a plan's layout."""
+        return build_layout(self.graph, plan, self.cluster)
+
+    def wire_bytes(self, tensor: str) -> int:
+        """Return the payload size of a whole tensor in the wire format that it is given."""
+        spec = self.graph.tensors[tensor]
+        return wire_bytes(spec.shape, spec.dtype, self.options.wires.get(tensor, "raw"))

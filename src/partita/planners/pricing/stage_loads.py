@@ -1,0 +1,46 @@
+"""Seconds that devices compute for single stages: what no draft with them can be faster than."""
+
+from __future__ import annotations
+
+from partita.planners.drafts.draft import Draft, DraftStage
+from partita.planners.pricing.problem import Problem
+
+
+class StageLoads:
+    """Loads of stages, remembered; sums over rows count as nothing.
+
+    Args:
+        problem: The network and the seconds of works.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._known: dict[DraftStage, tuple[tuple[str, float], ...]] = {}
+
+    def of(self, stage: DraftStage) -> tuple[tuple[str, float], ...]:
+        """Return the seconds that each device computes for a stage."""
+        known = self._known.get(stage)
+        if known is None:
+            known = self._known[stage] = self._find(stage)
+        return known
+
+    def busiest_s(self, draft: Draft) -> float:
+        """Return the busiest device's seconds of computing: a draft's latency is not below."""
+        busy = dict.fromkeys(self._problem.devices, 0.0)
+        for stage in draft:
+            for device, seconds in self.of(stage):
+                busy[device] = busy.get(device, 0.0) + seconds
+        return max(busy.values())
+
+    def _find(self, stage: DraftStage) -> tuple[tuple[str, float], ...]:
+        if stage.axis == "reduce":
+            return ()
+        outline = self._problem.outline
+        layers = outline.layers(stage.start, stage.stop)
+        loads = []
+        for number, device in enumerate(stage.devices):
+            boxes = self._problem.lowering.boxes_of(stage, number)
+            if not all(box.is_empty for box in boxes.values()):
+                work = outline.works.stage(layers, boxes)
+                loads.append((device, self._problem.cost.work_s(device, work)))
+        return tuple(loads)
