@@ -277,7 +277,7 @@ def test_types_are_named_as_by_the_engine(tmp_path: Path) -> None:
             assert [spec.type for spec in specs] == [one.type for one in engine]
 
 
-def test_threads_wait_busily_only_briefly(tmp_path: Path) -> None:
+def test_threads_spin_only_briefly(tmp_path: Path) -> None:
     """As long as from one operator to the next; else they would hold up what loads and verifies."""
     graph = conv_graph()
     with load_bundle(split(graph, tmp_path / "b", (1, 3))) as session:
@@ -285,8 +285,8 @@ def test_threads_wait_busily_only_briefly(tmp_path: Path) -> None:
         for child in session._runner.sessions.values():
             options = child.get_session_options()
             assert options.get_session_config_entry("session.intra_op.allow_spinning") == "1"
-            busy_us = options.get_session_config_entry("session.intra_op.spin_duration_us")
-            assert 0 < int(busy_us) <= 1000
+            spin_us = options.get_session_config_entry("session.intra_op.spin_duration_us")
+            assert 0 < int(spin_us) <= 1000
 
 
 def test_altered_weights_are_found_after_the_first_answer(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy.typing as npt
 import onnx
-import onnxruntime as ort
 
+from partita.engine.session import open_session
 from partita.graph import Graph
 
 Array = npt.NDArray[Any]
@@ -30,10 +30,8 @@ class WholeModel:
         wanted = set(tensors) - set(graph.outputs) - set(graph.inputs)
         for tensor in sorted(wanted):
             model.graph.output.append(onnx.helper.make_empty_tensor_value_info(tensor))
-        options = ort.SessionOptions()
-        options.log_severity_level = 3
         self._inputs = set(graph.inputs)
-        self._session = open_model(model, options)
+        self._session = open_model(model)
         self.names = [value.name for value in self._session.get_outputs()]
 
     def run(self, inputs: Arrays) -> dict[str, Array]:
@@ -42,13 +40,11 @@ class WholeModel:
         return dict(zip(self.names, self._session.run(None, feeds), strict=True))
 
 
-def open_model(model: onnx.ModelProto, options: ort.SessionOptions) -> ort.InferenceSession:
+def open_model(model: onnx.ModelProto) -> Any:
     """Return a session of a model in memory, also of one too large to serialise in one piece."""
-    # As the engine of fragments: folded weights are not to be quantised anew.
-    options.add_session_config_entry("session.disable_quant_qdq", "1")
     if model.ByteSize() < 2**31 - 2**20:
-        return ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+        return open_session(model.SerializeToString())
     with tempfile.TemporaryDirectory(prefix="partita-whole-") as folder:
-        path = str(Path(folder) / "model.onnx")
+        path = Path(folder) / "model.onnx"
         onnx.save_model(model, path, save_as_external_data=True)
-        return ort.InferenceSession(path, options, ["CPUExecutionProvider"])
+        return open_session(path)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 from PIL import Image
 
 from partita.demo.detector import OUTPUTS, Detection, Pixels, decode_detections
 from partita.demo.package import ALPHABET, READER, load_resource
 from partita.demo.perspective import Point, Quad, rectangle, warp_image
+from partita.engine.session import SessionConfig, open_session
 
 #: The reader takes strips 32 pixels tall; wide strips keep narrow
 #: characters apart.
@@ -95,14 +95,8 @@ def _widen(corners: Quad) -> Quad:
 
 
 @lru_cache(maxsize=1)
-def _open_session() -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    # The published file carries initializers that the runtime warns about and removes.
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(
-        load_resource(READER), options, providers=["CPUExecutionProvider"]
-    )
+def _open_session() -> Any:
+    return open_session(load_resource(READER), SessionConfig(threads=1, integer_kernels=True))
 
 
 @lru_cache(maxsize=1)

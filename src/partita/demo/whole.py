@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 from onnx import ModelProto
 
+from partita.engine.session import SessionConfig, open_session
 from partita.errors import RunError
 from partita.exactness.compare import Difference, difference_of
 
@@ -17,13 +17,8 @@ Array = npt.NDArray[np.generic]
 
 def run_whole(model: ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Return the outputs of the undivided model by plain ONNX Runtime with one thread."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    # The published file carries initializers that the runtime warns about and removes.
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    config = SessionConfig(threads=1, integer_kernels=True)
+    session = open_session(model.SerializeToString(), config)
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, dict(inputs)), strict=True))
 

@@ -15,10 +15,11 @@ Blob = npt.NDArray[np.uint8] | bytes | memoryview
 
 #: What every machine has, as ONNX Runtime calls it.
 CPU = "CPUExecutionProvider"
-#: How long ONNX Runtime's threads wait busily, in microseconds: from one operator to the next, but
-#: not for as long as it takes to load, to read from disk, or to hand over. By default they wait for
-#: milliseconds, and hold all of that up.
-BUSY_US = 100
+
+
+def size_of(blob: Blob) -> int:
+    """The bytes of a blob."""
+    return len(blob) if isinstance(blob, bytes) else int(blob.nbytes)
 
 
 class Runner(Protocol):

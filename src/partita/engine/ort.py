@@ -9,8 +9,9 @@ from typing import Any
 
 import onnxruntime as ort
 
-from partita.engine.base import BUSY_US, CPU, Array, Blob
+from partita.engine.base import CPU, Array, Blob, size_of
 from partita.engine.onnx_facts import GraphFacts, read_facts
+from partita.engine.session import SPIN_US, SessionConfig, open_session
 from partita.errors import RunError, first_line
 from partita.program import TensorSpec
 from partita.units import format_bytes
@@ -18,7 +19,6 @@ from partita.units import format_bytes
 #: Operator domains that ONNX Runtime ships itself; all others would need foreign code.
 DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"})
 _BLOB_NAME = re.compile(r"^[0-9a-f]{64}$")
-_SILENT = 4
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class OrtOptions:
     """How sessions are made.
 
     Attributes:
-        prepack: Whether weights are rearranged at load: 4 times slower to load, double memory,
-            faster in batches.
+        prepack: Whether weights are prepacked: 4 times slower to load, double memory, faster in
+            batches.
         arena: Whether memory is kept between runs.
         memory_limit_bytes: Most bytes of weights, inputs and outputs of one fragment, or None.
     """
@@ -68,39 +68,25 @@ class OrtEngine:
     def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> OrtRunner:
         """Return a session for the fragment; see :meth:`partita.engine.Engine.load`."""
         facts = check_graph(graph, blobs, self.options.memory_limit_bytes)
-        options = self._session_options()
-        names = sorted(facts.locations)
-        if names:
-            buffers = [blobs[name] for name in names]
-            options.add_external_initializers_from_files_in_memory(
-                names, buffers, [_size(buffer) for buffer in buffers]
-            )
         try:
-            session = ort.InferenceSession(graph, options, providers=list(self.providers))
+            session = open_session(
+                graph, self.config, {name: blobs[name] for name in sorted(facts.locations)}
+            )
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
             raise RunError(f"Fragment cannot be loaded: {first_line(error)}.") from None
         return OrtRunner(session, facts)
 
-    def _session_options(self) -> Any:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = self.threads
-        options.inter_op_num_threads = 1
-        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-        options.enable_cpu_mem_arena = self.options.arena
-        options.log_severity_level = _SILENT
-        entries = {
-            "session.intra_op.allow_spinning": "1",
-            "session.intra_op.spin_duration_us": str(BUSY_US),
-            "session.force_spinning_stop": "1",
-            "session.disable_prepacking": "0" if self.options.prepack else "1",
-            "session.load_model_format": "ONNX",
-            # Weights are folded to floats: the engine would quantise them anew.
-            "session.disable_quant_qdq": "1",
-        }
-        for key, value in entries.items():
-            options.add_session_config_entry(key, value)
-        return options
+    @property
+    def config(self) -> SessionConfig:
+        """How the session of a fragment is made; idle threads stop to spin when a run ends."""
+        return SessionConfig(
+            threads=self.threads,
+            providers=self.providers,
+            prepack=self.options.prepack,
+            arena=self.options.arena,
+            spin_us=SPIN_US,
+            entries={"force_spinning_stop": "1"},
+        )
 
 
 class OrtRunner:
@@ -153,7 +139,7 @@ def check_graph(
             )
         if location not in blobs:
             raise RunError(f"Fragment cannot be loaded: weight blob {location} is missing here.")
-    needed_bytes = len(graph) + sum(_size(blobs[name]) for name in facts.locations)
+    needed_bytes = len(graph) + sum(size_of(blobs[name]) for name in facts.locations)
     needed_bytes += sum(spec.size_bytes for spec in (*facts.inputs, *facts.outputs))
     if memory_limit_bytes is not None and needed_bytes > memory_limit_bytes:
         raise RunError(
@@ -173,7 +159,3 @@ def describe_fallback(missing: Sequence[str], used: Sequence[str], available: Se
         f"{', '.join(missing)} is not available here (available: {', '.join(available)}); "
         f"{used[0]} computes instead."
     )
-
-
-def _size(blob: Blob) -> int:
-    return len(blob) if isinstance(blob, bytes) else int(blob.nbytes)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnxruntime as ort
 
 from partita.compile import Compiled, WholeModel
+from partita.engine.session import SessionConfig, open_session
 from partita.errors import ModelError
 from partita.exactness.interpret import Array, Arrays, run_program
 from partita.graph import Graph
@@ -161,10 +161,8 @@ def compare_with_file(graph: Graph, path: Path, feeds: Sequence[Arrays]) -> Diff
     Raises:
         ModelError: The engine cannot run the file.
     """
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
     try:
-        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = open_session(path, SessionConfig(integer_kernels=True))
     except Exception as error:  # ONNX Runtime's errors share no narrower class.
         reason = str(error).splitlines()[0].rstrip(".")
         raise ModelError(

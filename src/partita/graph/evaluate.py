@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx import helper
 
+from partita.engine.session import SessionConfig, open_session
 from partita.graph.mutable_graph import Array, MutableGraph, array_info, make_opsets
 
 
-def make_session(model: onnx.ModelProto) -> ort.InferenceSession:
+def make_session(model: onnx.ModelProto) -> Any:
     """Return a session of one thread that runs ``model`` as written."""
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    return ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    return open_session(model.SerializeToString(), SessionConfig(threads=1, optimise="none"))
 
 
 def evaluate_nodes(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 
 from partita.engine import OrtEngine
 from partita.engine.base import CPU
+from partita.engine.session import open_session
 from partita.errors import ClusterError
 from partita.graph.fragment import BlobStore, Fragment
 from partita.profile.options import MeasureOptions
@@ -149,19 +149,13 @@ def _open(
     engine = OrtEngine(options.threads, (options.provider,))
     if engine.fallback:
         raise ClusterError(f"Profile of {options.provider!r}: {engine.fallback}")
-    settings = engine._session_options()
+    config = engine.config
     if folder is not None:
-        settings.enable_profiling = True
         # The engine adds the time in milliseconds, which two sessions may share.
-        settings.profile_file_prefix = str(folder / f"run-{next(_NUMBERS)}")
-    names = sorted(fragment.blobs)
-    if names:
-        blobs = [store.blobs[name] for name in names]
-        settings.add_external_initializers_from_files_in_memory(
-            names, blobs, [blob.nbytes for blob in blobs]
-        )
+        config = replace(config, profile_prefix=folder / f"run-{next(_NUMBERS)}")
+    blobs = {name: store.blobs[name] for name in sorted(fragment.blobs)}
     try:
-        return ort.InferenceSession(fragment.graph, settings, providers=list(engine.providers))
+        return open_session(fragment.graph, config, blobs)
     except Exception as error:  # ONNX Runtime raises a dozen types of its own
         first = str(error).strip().splitlines()[0]
         raise ClusterError(f"Layers cannot be measured: ONNX Runtime says {first}.") from None

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime as ort
 from onnx import external_data_helper
 
 from partita.cluster import Cluster
 from partita.compile import Compiled, compile_plan
-from partita.engine.base import CPU
+from partita.engine.session import SessionConfig, open_session
 from partita.errors import BundleError
 from partita.graph import Graph
 from partita.loading.write.trainable_layers import first_trainable
@@ -31,7 +30,7 @@ Array = npt.NDArray[Any]
 HERE = "here"
 #: Weights of at least this size lie in the file of weights, and begin at multiples of a page.
 EXTERNAL_BYTES, PAGE_BYTES = 1024, 4096
-_OPTIMISED = "session.optimized_model_external_initializers"
+_OUTSIDE = "optimized_model_external_initializers"
 
 
 @dataclass(frozen=True)
@@ -108,33 +107,20 @@ def optimise_graph(
     graph: bytes, blobs: Mapping[str, Array], *, tuned: bool, threads: int
 ) -> onnx.ModelProto:
     """Return a serialised graph as :func:`optimise` does; ``blobs`` are what it names outside."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
-    levels = ort.GraphOptimizationLevel
-    options.graph_optimization_level = (
-        levels.ORT_ENABLE_ALL if tuned else levels.ORT_ENABLE_EXTENDED
-    )
-    if blobs:
-        arrays = list(blobs.values())
-        options.add_external_initializers_from_files_in_memory(
-            list(blobs), arrays, [array.nbytes for array in arrays]
-        )
     with tempfile.TemporaryDirectory(prefix="partita-child-") as folder:
         path = Path(folder) / "child.onnx"
-        options.optimized_model_filepath = str(path)
-        for key, value in (
-            ("session.optimized_model_external_initializers_file_name", "child.bin"),
-            (
-                "session.optimized_model_external_initializers_min_size_in_bytes",
-                str(EXTERNAL_BYTES),
-            ),
-            ("session.disable_prepacking", "1"),
-            ("session.disable_quant_qdq", "1"),
-        ):
-            options.add_session_config_entry(key, value)
+        config = SessionConfig(
+            threads=threads,
+            optimise="all" if tuned else "extended",
+            prepack=False,
+            optimised_path=path,
+            entries={
+                f"{_OUTSIDE}_file_name": "child.bin",
+                f"{_OUTSIDE}_min_size_in_bytes": str(EXTERNAL_BYTES),
+            },
+        )
         try:
-            ort.InferenceSession(graph, options, providers=[CPU])
+            open_session(graph, config, blobs)
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
             _check_space(Path(folder), len(graph) + sum(a.nbytes for a in blobs.values()), error)
             raise

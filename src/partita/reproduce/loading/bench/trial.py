@@ -38,7 +38,7 @@ def prepare_children(order: Order) -> Callable[[], Any]:
 
 
 def _opener(order: Order) -> Callable[[Path], Any]:
-    """Return what makes a session of a file."""
+    """Return what makes a session of a file, as its users do: no rival imports Partita's own."""
     import onnxruntime as ort
 
     settings = order["settings"]
@@ -50,12 +50,12 @@ def _opener(order: Order) -> Callable[[Path], Any]:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     if not settings.get("prepack", True):
         options.add_session_config_entry("session.disable_prepacking", "1")
-    # Sessions that wait busily hold up the others.
-    busy_us = 0 if settings.get("children", 1) > 1 else settings.get("busy_us")
-    if busy_us == 0:
+    # Sessions that spin hold up the others.
+    spin_us = 0 if settings.get("children", 1) > 1 else settings.get("spin_us")
+    if spin_us == 0:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    elif busy_us is not None:
-        options.add_session_config_entry("session.intra_op.spin_duration_us", str(busy_us))
+    elif spin_us is not None:
+        options.add_session_config_entry("session.intra_op.spin_duration_us", str(spin_us))
     providers = ["CPUExecutionProvider"]
     return lambda path: ort.InferenceSession(str(path), options, providers=providers)
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import onnxruntime as ort
 
-from partita.engine.base import BUSY_US, CPU
+from partita.engine.session import SPIN_US, SessionConfig, open_session
 from partita.errors import BundleError
 from partita.graph import load_graph
 from partita.loading.bundle.manifest import WEIGHTS
@@ -57,12 +56,13 @@ def ship_plain(model: onnx.ModelProto, folder: Path, threads: int) -> list[Model
 def ship_ort_format(model: onnx.ModelProto, folder: Path, threads: int) -> list[ModelVariant]:
     """Write ONNX Runtime's own format, fully optimised; way ``ort_format``."""
     path = folder / "model.ort"
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
-    options.optimized_model_filepath = str(path)
-    options.add_session_config_entry("session.save_model_format", "ORT")
-    ort.InferenceSession(model.SerializeToString(), options, providers=[CPU])
+    config = SessionConfig(
+        threads=threads,
+        integer_kernels=True,
+        optimised_path=path,
+        entries={"save_model_format": "ORT"},
+    )
+    open_session(model.SerializeToString(), config)
     return [ModelVariant("ort_format", "ort", path, (path,), threads)]
 
 
@@ -99,8 +99,8 @@ def ship_optimised(model: onnx.ModelProto, folder: Path, threads: int) -> list[M
     bare = settings | {"prepack": False}
     waits = {
         "optimised": {},
-        "optimised_still": {"busy_us": 0},
-        "optimised_brief": {"busy_us": BUSY_US},
+        "optimised_still": {"spin_us": 0},
+        "optimised_brief": {"spin_us": SPIN_US},
     }
     return [first, *(replace(first, way=way, settings=bare | one) for way, one in waits.items())]
 
