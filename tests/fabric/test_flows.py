@@ -30,7 +30,7 @@ def frames_of(flow: Outflow, sequences: list[int] | None = None) -> list[Frame]:
     return frames
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     sizes=st.lists(st.integers(0, 45), min_size=1, max_size=12),
     fates=st.lists(st.sampled_from("kkkkkld"), max_size=200),

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partita.cli.inputs import draw_inputs
@@ -20,13 +20,8 @@ from partita.program.check import check_program
 from tests.laws.graphs import draw_model
 from tests.laws.random_plans import draw_cluster, draw_plan
 
-LAW = settings(
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-RANDOM = st.integers(0, 2**32 - 1).map(Random)
+#: A source of choices that can be shrunk.
+RANDOM = st.randoms(use_true_random=False)
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ def find_worst(case: Case, *, positive: bool = False) -> Difference:
 
 
 @pytest.mark.slow
-@settings(LAW, max_examples=120)
+@settings(max_examples=120)
 @given(RANDOM)
 def test_split_equals_whole(rng: Random) -> None:
     """Every piece at a stage boundary, and every output, is the whole network's."""
@@ -68,7 +63,7 @@ def test_split_equals_whole(rng: Random) -> None:
 
 
 @pytest.mark.slow
-@settings(LAW, max_examples=25)
+@settings(max_examples=25)
 @given(RANDOM)
 def test_split_equals_whole_in_half_precision(rng: Random) -> None:
     """The same holds for float16 networks, to their rounding."""
@@ -78,7 +73,7 @@ def test_split_equals_whole_in_half_precision(rng: Random) -> None:
 
 
 @pytest.mark.slow
-@settings(LAW, max_examples=40)
+@settings(max_examples=40)
 @given(RANDOM)
 def test_a_plan_is_the_same_after_its_file(rng: Random) -> None:
     """A plan written and read again is equal, and compiles to the same program."""

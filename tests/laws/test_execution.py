@@ -176,7 +176,7 @@ def steps_on_route(program: Program, route: tuple[int, ...]) -> set[int]:
     }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(programs(), st.integers(0, 2**32))
 def test_any_order_of_events_answers_each_request_once(program: Program, seed: int) -> None:
     """Every step of every request runs exactly once, whatever ends first."""
@@ -191,7 +191,7 @@ def test_any_order_of_events_answers_each_request_once(program: Program, seed: i
     assert Counter(world.started) == Counter(wanted)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(programs(), st.integers(0, 2**32))
 def test_nothing_is_held_when_all_is_answered(program: Program, seed: int) -> None:
     """Every buffer is freed once, every credit is back, and no request is remembered."""
@@ -204,7 +204,7 @@ def test_nothing_is_held_when_all_is_answered(program: Program, seed: int) -> No
     assert all(machine.state() == () for machine in world.machines.values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs(replicas=False), st.integers(0, 2**32))
 def test_without_replicas_each_step_serves_requests_in_order(program: Program, seed: int) -> None:
     """No step takes a request before an earlier one, and answers come in order."""
@@ -216,7 +216,7 @@ def test_without_replicas_each_step_serves_requests_in_order(program: Program, s
     assert world.answers == list(range(REQUESTS))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs(), st.integers(0, 2**32))
 def test_the_same_events_give_the_same_actions(program: Program, seed: int) -> None:
     """A machine is a function of its events alone."""
@@ -226,7 +226,7 @@ def test_the_same_events_give_the_same_actions(program: Program, seed: int) -> N
     assert first.started == second.started
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs(), st.integers(0, 2**32))
 def test_every_event_twice_is_refused(program: Program, seed: int) -> None:
     """A doubled event raises and changes nothing: the run still ends right."""
@@ -250,7 +250,7 @@ def _streams_of(program: Program, device: str) -> list[Stream]:
     return [stream for stream in program.streams if device in (stream.source, stream.target)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs(), st.integers(0, 2**32))
 def test_live_pieces_are_bounded_by_credits(program: Program, seed: int) -> None:
     """A received piece is held at most as often as its stream has credits."""

@@ -15,9 +15,9 @@ from partita.exactness.compare import check_exactness, tolerance_of
 from partita.graph import Graph, load_graph
 from partita.planners import PlanOptions, find_plan
 from tests.laws.graphs import draw_model
-from tests.laws.test_exactness import LAW, RANDOM
+from tests.laws.test_exactness import RANDOM
 from tests.planners.fakes import FakeCost
-from tests.planners.test_linear import PUBLISHED
+from tests.planners.published.test_linear_view import PUBLISHED
 
 
 def _draw_cost(rng: Random, graph: Graph) -> FakeCost:
@@ -44,7 +44,7 @@ def _draw_cost(rng: Random, graph: Graph) -> FakeCost:
 
 
 @pytest.mark.slow
-@settings(LAW, max_examples=30)
+@settings(max_examples=30)
 @given(RANDOM)
 def test_plans_of_published_methods_are_exact(rng: Random) -> None:
     """Every method's plan keeps the rules and its bound; the divided network answers as whole."""

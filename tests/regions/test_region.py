@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from partita.regions import Region, find_tiling_fault, hull_of, subtract_all
 
-LAW = settings(derandomize=True, deadline=None, database=None, max_examples=150)
+LAW = settings(max_examples=150)
 
 
 def intervals() -> st.SearchStrategy[tuple[int, int]]:

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hn
 
 from partita.regions import WIRE_FORMATS, decode_array, encode_array, wire_bytes
 
-LAW = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+LAW = settings(max_examples=100)
 SHAPES = hn.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 FLOATS = hn.arrays(
     np.float32, SHAPES, elements=st.floats(-1000, 1000, width=32, allow_subnormal=False)
