@@ -8,7 +8,7 @@ import time
 import pytest
 
 from partita.errors import ClusterError, RunError
-from partita.fabric import PieceGate, PieceHeader, digest_stream, encode_piece
+from partita.fabric import PieceGate, PieceHeader, digest_stream, encode_header
 from partita.program import Stream
 from partita.regions import Region
 from tests.conformance.fabrics import FILLINGS, fabric
@@ -194,13 +194,13 @@ def test_failing_callback_is_reported_and_survived(filling: str) -> None:
 STREAM = Stream(3, "x", Region(((0, 2), (0, 4))), "float32", "a", "b", "raw", 32, 1)
 GOOD = PieceHeader(7, 0, (), 3, digest_stream(STREAM), 32)
 FRAMES = {
-    "cut short": (encode_piece(GOOD)[:-3], bytes(32), "header of"),
+    "cut short": (encode_header(GOOD)[:-3], bytes(32), "header of"),
     "no header": (b"", bytes(32), "header of 0 bytes"),
-    "lying length": (encode_piece(GOOD), bytes(31), "31 payload bytes"),
-    "wrong digest": (encode_piece(PieceHeader(7, 0, (), 3, b"12345678", 32)), bytes(32), "shape"),
-    "wrong epoch": (encode_piece(PieceHeader(6, 0, (), 3, GOOD.digest, 32)), bytes(32), "epoch 6"),
+    "lying length": (encode_header(GOOD), bytes(31), "31 payload bytes"),
+    "wrong digest": (encode_header(PieceHeader(7, 0, (), 3, b"12345678", 32)), bytes(32), "shape"),
+    "wrong epoch": (encode_header(PieceHeader(6, 0, (), 3, GOOD.digest, 32)), bytes(32), "epoch 6"),
     "unknown stream": (
-        encode_piece(PieceHeader(7, 0, (), 9, GOOD.digest, 32)),
+        encode_header(PieceHeader(7, 0, (), 9, GOOD.digest, 32)),
         bytes(32),
         "stream 9",
     ),
@@ -221,7 +221,7 @@ def test_bad_frames_are_rejected_with_a_reason(filling: str) -> None:
         )
         for header, payload, _ in FRAMES.values():
             a.send("b", header, payload)
-            a.send("b", encode_piece(GOOD), bytes(32))
+            a.send("b", encode_header(GOOD), bytes(32))
         inbox.wait(lambda: len(inbox.pieces) == len(FRAMES))
         assert inbox.pieces == [GOOD] * len(FRAMES)
         reasons = [reason for _, _, reason in FRAMES.values()]

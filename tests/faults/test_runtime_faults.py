@@ -19,7 +19,7 @@ from tests.worker.tiny import Tiny, expected_chain, random_inputs, tiny_chain
 from partita.cluster import Device
 from partita.engine import Engine, OrtEngine
 from partita.errors import PartitaError, RunError
-from partita.fabric import MemoryFabric, PieceHeader, digest_stream, encode_piece
+from partita.fabric import MemoryFabric, PieceHeader, digest_stream, encode_header
 from partita.lab import MemoryLab, memory_lab
 from partita.leader import DeployOptions, Session, deploy
 from partita.worker import Store, Worker, WorkerParts
@@ -97,7 +97,7 @@ def test_a_short_or_lying_frame_ends_the_run(stack: ExitStack) -> None:
         stream = feed_streams(tiny.program, "leader")[0]
         epoch = session.deployment.epoch
         piece = PieceHeader(epoch, 0, (), stream.id, digest_stream(stream), said_bytes)
-        session._crew.endpoint.send("d0", encode_piece(piece), b"12345678")
+        session._crew.endpoint.send("d0", encode_header(piece), b"12345678")
         with pytest.raises(RunError, match="8 payload bytes"):
             _wait_for_error(session, tiny)
 
@@ -108,7 +108,7 @@ def test_a_lying_frame_between_workers_ends_the_run(stack: ExitStack) -> None:
     lab, session = start(stack, tiny)
     stream = tiny.program.streams[0]
     piece = PieceHeader(session.deployment.epoch, 0, (), stream.id, digest_stream(stream), 8)
-    lab.workers["d0"].endpoint.send("d1", encode_piece(piece), b"12345678")
+    lab.workers["d0"].endpoint.send("d1", encode_header(piece), b"12345678")
     with pytest.raises(RunError, match=r"'d1' failed.*8 payload bytes") as caught:
         _wait_for_error(session, tiny)
     assert caught.value.device == "d1"
@@ -129,7 +129,7 @@ def test_a_strangers_garbage_changes_nothing(stack: ExitStack) -> None:
     stranger.send("leader", b"\xff\xfe garbage", b"payload")
     stream = tiny.program.streams[0]
     piece = PieceHeader(session.deployment.epoch, 0, (), stream.id, digest_stream(stream), 16)
-    stranger.send("d1", encode_piece(piece), bytes(16))
+    stranger.send("d1", encode_header(piece), bytes(16))
     given = random_inputs(tiny.program)[0]
     got = session.run([given])[0]["t2"]
     np.testing.assert_array_equal(got, expected_chain(tiny.program, given["input"]))
@@ -146,7 +146,7 @@ def test_frames_of_an_old_epoch_and_doubles_are_dropped(stack: ExitStack) -> Non
     d0 = lab.workers["d0"].endpoint
     for epoch in (session.deployment.epoch - 1, session.deployment.epoch):
         piece = PieceHeader(epoch, 0, (), stream.id, digest_stream(stream), 16)
-        d0.send("d1", encode_piece(piece), bytes(16))
+        d0.send("d1", encode_header(piece), bytes(16))
     for one, got in zip(given[1:], session.run(given[1:]), strict=True):
         np.testing.assert_array_equal(got["t2"], expected_chain(tiny.program, one["input"]))
     assert session.deployment.stats("d1").dropped == 1

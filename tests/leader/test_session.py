@@ -147,7 +147,7 @@ def test_an_emulated_device_takes_its_time(stack: ExitStack) -> None:
     tiny = tiny_chain(stages=1, devices=1)
     lab = stack.enter_context(memory_lab([Device("d0", slow_down=2000.0)]))
     session = stack.enter_context(deploy(tiny, lab.endpoint))
-    runner = next(iter(lab.workers["d0"]._epochs.values())).site.runners[0]
+    runner = next(iter(lab.workers["d0"]._epochs.values())).context.runners[0]
     session.run(random_inputs(tiny.program))
     compute = next(span for span in session.report().spans if span.lane == "compute")
     assert session.stats()["d0"].overruns == 0

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import io
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from tests.worker.tiny import random_inputs, tiny_chain
 
+from partita.engine import OrtEngine, SlowedEngine
 from partita.errors import ClusterError, RunError
-from partita.fabric import Endpoint, ZenohEndpoint, ZenohOptions
+from partita.fabric import (
+    Endpoint,
+    LinkShape,
+    MemoryFabric,
+    ShapedEndpoint,
+    ZenohEndpoint,
+    ZenohOptions,
+)
 from partita.lab.ports import free_addresses
 from partita.leader import DeployOptions, deploy
-from partita.worker import WorkerOptions
-from partita.worker.serve import make_parts, read_options
+from partita.worker import Worker, WorkerOptions, run_worker, serve
+from partita.worker.messages import OfEpoch, encode_message
+from partita.worker.serve import main, make_parts, read_options
 
 WAIT_S = 15.0
 
@@ -99,3 +111,127 @@ def test_options_survive_the_pipe() -> None:
     """What the lab writes is what the worker reads."""
     options = WorkerOptions(ZenohOptions("d0", listen=("tcp/127.0.0.1:7447",)), slow_down=3.0)
     assert read_options(msgspec.json.encode(options)) == options
+
+
+@pytest.fixture
+def fabric(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryFabric]:
+    """Workers of this process join a fabric in memory; its signals are as before afterwards."""
+    fabric = MemoryFabric()
+    monkeypatch.setattr(serve, "ZenohEndpoint", lambda network: fabric.endpoint(network.name))
+    monkeypatch.setattr(serve, "tune_memory", lambda: None)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield fabric
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def call_stop(worker: Worker) -> None:
+    """End a worker as a leader does."""
+    worker._answer("stop", encode_message(OfEpoch(0)))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        call_stop,
+        lambda worker: os.kill(os.getpid(), signal.SIGTERM),
+        lambda worker: os.kill(os.getpid(), signal.SIGINT),
+    ],
+    ids=["leader", "SIGTERM", "SIGINT"],
+)
+def test_a_worker_ends_when_told(
+    fabric: MemoryFabric, tmp_path: Path, end: Callable[[Worker], None]
+) -> None:
+    """It is visible when it says so, and has left the network when it returns."""
+    seen: list[set[str]] = []
+
+    def on_ready(worker: Worker) -> None:
+        seen.append(set(fabric.members))
+        end(worker)
+
+    run_worker(WorkerOptions(ZenohOptions("d0"), store=str(tmp_path)), on_ready=on_ready)
+    assert seen == [{"d0"}]
+    assert fabric.members == {}
+
+
+def test_a_worker_ends_with_its_parent(fabric: MemoryFabric, tmp_path: Path) -> None:
+    """What the parent still writes is read over; the pipe's end is what counts."""
+    reader, writer = os.pipe()
+
+    def on_ready(worker: Worker) -> None:
+        os.write(writer, b"words")
+        os.close(writer)
+
+    options = WorkerOptions(ZenohOptions("d0"), store=str(tmp_path))
+    run_worker(options, parent=reader, on_ready=on_ready)
+    assert fabric.members == {}
+    os.close(reader)
+
+
+def test_a_worker_that_fails_to_start_leaves_the_network(
+    fabric: MemoryFabric, tmp_path: Path
+) -> None:
+    """An error on the way to readiness comes out, and the name is free again."""
+
+    def on_ready(worker: Worker) -> None:
+        raise RuntimeError("no display")
+
+    with pytest.raises(RuntimeError, match="no display"):
+        run_worker(WorkerOptions(ZenohOptions("d0"), store=str(tmp_path)), on_ready=on_ready)
+    assert fabric.members == {}
+
+
+def test_links_of_the_options_shape_what_the_worker_sends(
+    fabric: MemoryFabric, tmp_path: Path
+) -> None:
+    """Without links the endpoint is the network's own; with them it is wrapped."""
+    kinds: list[bool] = []
+
+    def on_ready(worker: Worker) -> None:
+        kinds.append(isinstance(worker.endpoint, ShapedEndpoint))
+        call_stop(worker)
+
+    for links in (None, {"d1": LinkShape(1e6)}):
+        options = WorkerOptions(ZenohOptions("d0"), store=str(tmp_path), links=links)
+        run_worker(options, on_ready=on_ready)
+    assert kinds == [False, True]
+
+
+def test_a_slow_down_is_shared_by_engine_and_codecs(tmp_path: Path) -> None:
+    """One object counts all overruns; a real device has no wrapper at all."""
+    options = WorkerOptions(ZenohOptions("d0"), store=str(tmp_path), slow_down=3.0)
+    parts = make_parts(options)
+    assert isinstance(parts.engine, SlowedEngine)
+    assert parts.engine.slow_down is parts.slow_down
+    real = make_parts(WorkerOptions(ZenohOptions("d0"), store=str(tmp_path), threads=3))
+    assert isinstance(real.engine, OrtEngine)
+    assert real.threads == 3
+
+
+def test_without_a_limit_most_of_the_memory_may_be_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four fifths by default; a number of the user's own counts as it is."""
+    memory = SimpleNamespace(total=1000)
+    monkeypatch.setattr(serve.psutil, "virtual_memory", lambda: memory)
+    options = WorkerOptions(ZenohOptions("d0"), store=str(tmp_path))
+    assert make_parts(options).memory_limit_bytes == 800
+    limited = WorkerOptions(ZenohOptions("d0"), store=str(tmp_path), memory_limit_bytes=999)
+    assert make_parts(limited).memory_limit_bytes == 999
+
+
+def test_a_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """A file where the folder should be is found before the worker joins anything."""
+    (tmp_path / "file").write_bytes(b"")
+    options = WorkerOptions(ZenohOptions("d0"), store=str(tmp_path / "file"))
+    with pytest.raises(ClusterError, match=r"--store '.*file' cannot be used: File exists"):
+        make_parts(options)
+
+
+def test_a_lab_s_worker_reads_its_options_and_fails_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Malformed options end the process with the code of a cluster error, without a traceback."""
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"{}\n")))
+    assert main() == ClusterError("").exit_code
+    assert capsys.readouterr().err.startswith("Worker options are malformed: ")

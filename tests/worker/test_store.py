@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,11 +94,12 @@ def test_what_an_epoch_uses_is_not_dropped(tmp_path: Path) -> None:
     assert store.missing([name_of(first)]) == (name_of(first),)
 
 
-def test_damage_on_disk_is_found_when_opened(tmp_path: Path) -> None:
-    """A file that was changed is an error and is deleted, so that it can come again."""
+@pytest.mark.parametrize("damage", [b"Weights", b"weight", b""])
+def test_damage_on_disk_is_found_when_opened(tmp_path: Path, damage: bytes) -> None:
+    """A file that was changed, cut or emptied is an error and is deleted, to come again."""
     store, data = Store(tmp_path), b"weights"
     store.put(name_of(data), data)
-    (tmp_path / name_of(data)).write_bytes(b"Weights")
+    (tmp_path / name_of(data)).write_bytes(damage)
     with pytest.raises(RunError, match="damaged on disk"):
         store.open(name_of(data))
     assert store.missing([name_of(data)]) == (name_of(data),)
@@ -130,3 +132,81 @@ def test_the_default_directory_follows_the_users_cache(monkeypatch: pytest.Monke
     """The store lies in the user's cache directory."""
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert default_store_dir() == Path("/somewhere/partita/store")
+
+
+def test_an_upload_may_begin_anew(tmp_path: Path) -> None:
+    """A leader that lost its connection starts at byte 0 again; the half before is dropped."""
+    store, data = Store(tmp_path), b"0123456789"
+    store.put_chunk(name_of(data), 0, 10, b"01234")
+    assert not store.put_chunk(name_of(data), 0, 10, data[:4])
+    assert store.put_chunk(name_of(data), 4, 10, data[4:])
+    assert store.open(name_of(data)).tobytes() == data
+    assert [path.name for path in tmp_path.iterdir()] == [name_of(data)]
+
+
+def test_a_chunk_of_another_size_ends_the_upload(tmp_path: Path) -> None:
+    """The whole size is said with each chunk; who changes it in between is refused."""
+    store, data = Store(tmp_path), b"0123456789"
+    store.put_chunk(name_of(data), 0, 10, data[:4])
+    with pytest.raises(RunError, match="begin the upload again"):
+        store.put_chunk(name_of(data), 4, 11, data[4:])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_bytes_than_were_said_are_refused(tmp_path: Path) -> None:
+    """Content whose end overshoots is no content, even if a prefix has the right hash."""
+    store = Store(tmp_path)
+    with pytest.raises(RunError, match="damaged on the way"):
+        store.put_chunk(name_of(b"0123"), 0, 4, b"01234")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_uploads_under_way_count_for_the_quota(tmp_path: Path) -> None:
+    """Two uploads that fit each alone, but not together, are not both begun."""
+    store = Store(tmp_path, 15, owner="nano")
+    store.put_chunk(name_of(b"0" * 10), 0, 10, b"0")
+    with pytest.raises(RunError, match=r"no room for 10 B: quota 15 B, 10 B in use"):
+        store.put_chunk(name_of(b"1" * 10), 0, 10, b"1")
+    assert store.put_chunk(name_of(b"0" * 10), 1, 10, b"0" * 9)
+
+
+def test_two_processes_share_one_directory(tmp_path: Path) -> None:
+    """What one store has put the other has, too; what one evicts the other misses."""
+    first, second = Store(tmp_path, 10), Store(tmp_path, 10)
+    first.put(name_of(b"a" * 10), b"a" * 10)
+    assert second.missing([name_of(b"a" * 10)]) == ()
+    second.put(name_of(b"b" * 10), b"b" * 10)
+    with pytest.raises(RunError, match="is not there; deploy the plan again"):
+        first.open(name_of(b"a" * 10))
+
+
+def test_what_was_verified_is_not_hashed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large model is hashed once per process; a file that changed since is hashed again."""
+    store, data = Store(tmp_path), b"weights"
+    store.put(name_of(data), data)
+    store.open(name_of(data))
+    hashed: list[str] = []
+    verify = store._verify
+
+    def spy(content_hash: str, content: Any, path: Path) -> None:
+        hashed.append(content_hash)
+        verify(content_hash, content, path)
+
+    monkeypatch.setattr(store, "_verify", spy)
+    store.open(name_of(data))
+    assert hashed == []
+    (tmp_path / name_of(data)).write_bytes(b"Weights")
+    assert store.missing([name_of(data)]) == (name_of(data),)
+    assert hashed == [name_of(data)]
+
+
+def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
+    """Only files with a hash for a name are the store's: others are not counted or evicted."""
+    (tmp_path / "README").write_bytes(b"x" * 100)
+    store = Store(tmp_path, 10)
+    store.put(name_of(b"a" * 10), b"a" * 10)
+    store.put(name_of(b"b" * 10), b"b" * 10)
+    assert store.used_bytes() == 10
+    assert (tmp_path / "README").exists()

@@ -10,8 +10,8 @@ from partita.fabric.frames import (
     PieceHeader,
     decode_note,
     digest_stream,
+    encode_header,
     encode_note,
-    encode_piece,
 )
 from partita.fabric.memory import MemoryEndpoint, MemoryFabric
 from partita.fabric.shaped import LinkShape, ShapedEndpoint
@@ -48,6 +48,6 @@ __all__ = [
     "control_address",
     "decode_note",
     "digest_stream",
+    "encode_header",
     "encode_note",
-    "encode_piece",
 ]

@@ -73,24 +73,24 @@ _note_decoder: msgspec.msgpack.Decoder[Note] = msgspec.msgpack.Decoder(Note)
 
 
 def digest_stream(stream: Stream) -> bytes:
-    """Return 8 bytes that change with the stream's tensor, box, type, wire format or ends."""
+    """8 bytes that change with the stream's tensor, box, type, wire format or ends."""
     facts = (stream.tensor, stream.box, stream.dtype, stream.wire, stream.wire_bytes)
     ends = (stream.source, stream.target)
     return hashlib.blake2b(_encoder.encode((facts, ends)), digest_size=_DIGEST_BYTES).digest()
 
 
-def encode_piece(piece: PieceHeader) -> bytes:
-    """Return the header bytes that carry ``piece``."""
+def encode_header(piece: PieceHeader) -> bytes:
+    """The header bytes that carry ``piece``."""
     return _encoder.encode(piece)
 
 
 def encode_note(note: Note) -> bytes:
-    """Return the bytes of a control note."""
+    """The bytes of a control note."""
     return _encoder.encode(note)
 
 
 def decode_note(source: str, body: bytes) -> Note:
-    """Return the control note in ``body``.
+    """The control note in ``body``.
 
     Raises:
         RunError: The bytes are no note of a known kind.
@@ -101,8 +101,8 @@ def decode_note(source: str, body: bytes) -> Note:
         raise _rejected(source, f"note of {len(body)} bytes: {error}") from None
 
 
-def decode_piece(source: str, header: bytes) -> PieceHeader:
-    """Return the header in ``header``.
+def decode_header(source: str, header: bytes) -> PieceHeader:
+    """The header in ``header``.
 
     Raises:
         RunError: The bytes are too many, or no header of a piece.
@@ -133,17 +133,17 @@ class PieceGate:
         self._expected = {s.id: (s, digest_stream(s)) for s in streams if s.target == device}
 
     def check(self, source: str, header: bytes, payload: memoryview) -> PieceHeader:
-        """Return the piece that the frame carries.
+        """The piece that the frame carries.
 
         Raises:
             RunError: The frame is cut short, lies about its length, belongs to another deployment
                 or stream, or is of an unknown kind; the message says which.
         """
-        piece = decode_piece(source, header)
-        self.check_piece(source, piece, payload)
+        piece = decode_header(source, header)
+        self.check_decoded(source, piece, payload)
         return piece
 
-    def check_piece(self, source: str, piece: PieceHeader, payload: memoryview) -> None:
+    def check_decoded(self, source: str, piece: PieceHeader, payload: memoryview) -> None:
         """Check a frame whose header is decoded already; see :meth:`check`."""
         if piece.epoch != self._epoch:
             raise _rejected(source, f"epoch {piece.epoch}, this deployment is {self._epoch}")
@@ -167,7 +167,7 @@ class PieceGate:
     def guard(
         self, on_piece: Callable[[PieceHeader, memoryview], None], on_error: ErrorCallback
     ) -> DataCallback:
-        """Return a callback for ``Endpoint.on_data`` that passes good pieces, reports bad ones."""
+        """A callback for ``Endpoint.on_data`` that passes good pieces, reports bad ones."""
 
         def receive(source: str, header: bytes, payload: memoryview) -> None:
             try:

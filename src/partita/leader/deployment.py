@@ -19,8 +19,6 @@ from partita.worker.messages import (
     Calibrate,
     Have,
     Info,
-    Mark,
-    Marks,
     Missing,
     OfEpoch,
     Prepare,
@@ -28,6 +26,8 @@ from partita.worker.messages import (
     Put,
     SpansFrom,
     Stats,
+    WorkerSpan,
+    WorkerSpans,
     encode_message,
 )
 
@@ -143,18 +143,18 @@ class Deployment:
         answer = self._crew.endpoint.call(device, "stats", body, timeout_s)
         return msgspec.msgpack.decode(answer, type=Stats)
 
-    def marks(self, device: str) -> list[Mark]:
-        """Return all spans that a device kept, on its own clock."""
-        found: list[Mark] = []
+    def marks(self, device: str) -> list[WorkerSpan]:
+        """All spans that a device kept, on its own clock."""
+        found: list[WorkerSpan] = []
         while True:
             order = SpansFrom(self.epoch, len(found), _MARKS_PER_CALL)
-            more = self._crew.ask(device, "spans", order, Marks).marks
+            more = self._crew.ask(device, "spans", order, WorkerSpans).marks
             found += more
             if len(more) < _MARKS_PER_CALL:
                 return found
 
     def _contents(self, device: str) -> dict[str, Any]:
-        """Return all content that a device needs, graphs before weights."""
+        """All content that a device needs, graphs before weights."""
         infos = fragments_of(self.program, device)
         graphs = {info.hash: self._compiled.graphs[info.hash] for info in infos}
         blobs = {name: self._compiled.blobs[name] for info in infos for name in info.blobs}
@@ -215,7 +215,7 @@ def fragments_of(program: Program, device: str) -> tuple[Any, ...]:
 
 
 def as_bytes(content: Any) -> memoryview:
-    """Return a flat view of bytes or of an array's bytes."""
+    """A flat view of bytes or of an array's bytes."""
     if isinstance(content, np.ndarray):
         flat: npt.NDArray[np.uint8] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
         return flat.data
@@ -223,7 +223,7 @@ def as_bytes(content: Any) -> memoryview:
 
 
 def _new_epoch() -> int:
-    """Return a number that no other epoch has: microseconds, so that leaders do not collide."""
+    """A number that no other epoch has: microseconds, so that leaders do not collide."""
     global _last_epoch
     _last_epoch = max(_last_epoch + 1, time.time_ns() // 1000)
     return _last_epoch

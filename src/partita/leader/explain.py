@@ -14,7 +14,7 @@ _STATS_TIMEOUT_S = 0.4
 
 
 def explain_failure(failure: Failure, asked: Asked | None) -> RunError:
-    """Return the error for a step that failed on a worker."""
+    """The error for a step that failed on a worker."""
     number = asked.index if asked is not None else None
     of_request = f" of request {number}" if number is not None else ""
     cause = failure.message.rstrip(".")
@@ -29,7 +29,7 @@ def explain_failure(failure: Failure, asked: Asked | None) -> RunError:
 def explain_lost(
     crew: WorkerGroup, deployment: Deployment, asked: Asked | None, loss: tuple[str, str]
 ) -> RunError:
-    """Return the error for a lost device.
+    """The error for a lost device.
 
     Args:
         crew: Those that are left; they are asked what they wait for.
@@ -55,7 +55,7 @@ def explain_lost(
 def explain_slow(
     crew: WorkerGroup, deployment: Deployment, asked: Asked, waited_s: float
 ) -> RunError:
-    """Return the error for a request that makes no progress."""
+    """The error for a request that makes no progress."""
     waits = _waits(crew, deployment, asked)
     device, wait = next(
         ((name, w) for name, w in waits if "running" in w.reason), waits[0] if waits else ("", None)
@@ -86,7 +86,7 @@ def _waits(crew: WorkerGroup, deployment: Deployment, asked: Asked) -> list[tupl
 
 
 def _missing_step(crew: WorkerGroup, deployment: Deployment, asked: Asked, device: str) -> str:
-    """Return the label of the lost device's step that others wait for, or of its first one."""
+    """The label of the lost device's step that others wait for, or of its first one."""
     program = deployment.program
     expected = _steps_by_stream(program, device)
     steps = {step.id: step for part in program.devices for step in part.steps}

@@ -143,7 +143,7 @@ class FailureMonitor:
         deployment.retire()
 
     def _busy_devices(self) -> set[str]:
-        """Return the devices of epochs that are not taken down."""
+        """The devices of epochs that are not taken down."""
         running = [d for d in (*self.retiring, self.deployment) if not self._is_retired(d)]
         return {name for one in running for name in one.devices}
 

@@ -80,7 +80,7 @@ def measure_admit_s(endpoint: Endpoint, program: Program) -> float:
 
 
 def refine_cost(endpoint: Endpoint, cost: CostModel, program: Program) -> CostModel:
-    """Return the cost model with the fixed costs of these workers, as measured."""
+    """The cost model with the fixed costs of these workers, as measured."""
     return CostModel(
         cost.graph,
         cost.cluster,
@@ -91,7 +91,7 @@ def refine_cost(endpoint: Endpoint, cost: CostModel, program: Program) -> CostMo
 
 
 def make_idle_program(program: Program) -> Program:
-    """Return the program of a network with the same inputs that hands back part of the first."""
+    """The program of a network with the same inputs that hands back part of the first."""
     first = program.inputs[0]
     wanted = sum(spec.size_bytes for spec in program.outputs)
     box = Region.full(first.shape)

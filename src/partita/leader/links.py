@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from partita.fabric import Endpoint
 from partita.fabric.base import unreachable
-from partita.worker.messages import Probe, Probed, decode_message, encode_message
+from partita.worker.messages import MessageTimes, TimeMessages, decode_message, encode_message
 
 _TIMEOUT_S = 120.0
 
@@ -46,30 +46,30 @@ def measure_link(
     Raises:
         RunError: A worker is not there, or a message did not arrive.
     """
-    back_s = min(_probe(endpoint, source, Probe(target, 0, 2 * repeats))) / 2
+    back_s = min(_probe(endpoint, source, TimeMessages(target, 0, 2 * repeats))) / 2
     samples = []
     for size in sizes:
-        times = [t - back_s for t in _probe(endpoint, source, Probe(target, size, repeats))]
+        times = [t - back_s for t in _probe(endpoint, source, TimeMessages(target, size, repeats))]
         low, middle, high = statistics.quantiles(times, n=4)
         samples.append(LinkSample(size, middle, high - low, len(times)))
     return tuple(samples)
 
 
 def measure_rate(endpoint: Endpoint, source: str, target: str, size_bytes: int) -> float:
-    """Return the bytes per second of a link, by one message beside two empty ones.
+    """The bytes per second of a link, by one message beside two empty ones.
 
     Raises:
         RunError: A worker is not there, or a message did not arrive.
     """
-    empty_s = min(_probe(endpoint, source, Probe(target, 0, 2)))
-    (full_s,) = _probe(endpoint, source, Probe(target, size_bytes, 1))
+    empty_s = min(_probe(endpoint, source, TimeMessages(target, 0, 2)))
+    (full_s,) = _probe(endpoint, source, TimeMessages(target, size_bytes, 1))
     return size_bytes / max(full_s - empty_s, 1e-6)
 
 
-def _probe(endpoint: Endpoint, source: str, order: Probe) -> tuple[float, ...]:
+def _probe(endpoint: Endpoint, source: str, order: TimeMessages) -> tuple[float, ...]:
     there = endpoint.peers()
     for name in (source, order.target):
         if name not in there:  # a call would wait for it to come
             raise unreachable(name, there)
     answer = endpoint.call(source, "probe", encode_message(order), _TIMEOUT_S)
-    return decode_message(answer, Probed).seconds
+    return decode_message(answer, MessageTimes).seconds

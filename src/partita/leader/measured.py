@@ -12,7 +12,7 @@ from partita.leader.deployment import Deployment
 from partita.leader.requests import Asked
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
-from partita.worker.messages import Mark, Stats
+from partita.worker.messages import Stats, WorkerSpan
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Marked:
 
     epoch: int
     program: Program
-    marks: dict[str, list[Mark]] | None
+    marks: dict[str, list[WorkerSpan]] | None
     stats: dict[str, Stats]
 
     @classmethod
     def fetch(cls, crew: WorkerGroup, deployment: Deployment, trace: bool) -> Marked:
         """Ask every worker that answers; one that is lost leaves a gap."""
-        marks: dict[str, list[Mark]] = {}
+        marks: dict[str, list[WorkerSpan]] = {}
         stats: dict[str, Stats] = {}
         used = {part.device for part in deployment.program.devices}
         for name in crew.names:
@@ -49,14 +49,14 @@ class Marked:
         return cls(deployment.epoch, deployment.program, marks if trace else None, stats)
 
 
-def _shift(mark: Mark, by_s: float) -> Mark:
-    return Mark(mark.lane, mark.step, mark.request, mark.start_s + by_s, mark.end_s + by_s)
+def _shift(mark: WorkerSpan, by_s: float) -> WorkerSpan:
+    return WorkerSpan(mark.lane, mark.step, mark.request, mark.start_s + by_s, mark.end_s + by_s)
 
 
 def build_report(
     marked: Sequence[Marked], asked: Sequence[Asked], made_by: tuple[str, int]
 ) -> Report:
-    """Return the report of some answered requests.
+    """The report of some answered requests.
 
     Args:
         marked: Per epoch, what was written down.
@@ -97,7 +97,7 @@ def _report_epoch(
 
 
 def _report_sums(marked: Marked, made_by: tuple[str, int]) -> Report:
-    """Return sums since the deployment, for workers that keep no spans."""
+    """Sums since the deployment, for workers that keep no spans."""
     devices = tuple(
         DeviceUse(name, s.busy_s, s.weight_bytes + s.peak_piece_bytes)
         for name, s in marked.stats.items()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from partita.execution.adapt import Measured
 from partita.execution.durations import Pair
-from partita.worker.messages import Sent, Stats
+from partita.worker.messages import SendTotals, Stats
 
 #: Shorter messages say more about threads than about their link.
 _LEAST_MESSAGE_S = 0.002
@@ -42,7 +42,7 @@ class RateMonitor:
     def __init__(self, expected: Expected, paced: frozenset[str]) -> None:
         self._expected = expected
         self._paced = paced
-        self._sent: dict[Pair, Sent] = {}
+        self._sent: dict[Pair, SendTotals] = {}
         self._worked: dict[int, tuple[int, float]] = {}
 
     def look(self, stats: Mapping[str, Stats]) -> Measured:
@@ -63,9 +63,9 @@ class RateMonitor:
                     rates[device, sent.target] = rate
         return Measured(rates, slowness)
 
-    def _rate(self, pair: Pair, now: Sent) -> float | None:
-        """Return bytes per second on the wire; None where too little was sent to tell."""
-        before = self._sent.get(pair) or Sent(pair[1], 0, 0.0)
+    def _rate(self, pair: Pair, now: SendTotals) -> float | None:
+        """Bytes per second on the wire; None where too little was sent to tell."""
+        before = self._sent.get(pair) or SendTotals(pair[1], 0, 0.0)
         self._sent[pair] = now
         messages = now.messages - before.messages
         wire_s = (now.wire_s - before.wire_s) / self._expected.stretch.get(pair, 1.0)
@@ -75,7 +75,7 @@ class RateMonitor:
         return (now.bytes - before.bytes) / moved_s
 
     def _slowness(self, now: Stats) -> float | None:
-        """Return measured over priced seconds of computing; None where there was too little."""
+        """Measured over priced seconds of computing; None where there was too little."""
         measured_s = priced_s = 0.0
         for worked in now.worked:
             count, busy_s = self._worked.get(worked.step, (0, 0.0))

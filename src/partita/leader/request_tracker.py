@@ -10,8 +10,8 @@ from concurrent.futures import Future
 
 from partita.errors import PartitaError, RunError
 from partita.execution import Admission, Route
-from partita.fabric import Endpoint, PieceGate, PieceHeader, digest_stream, encode_piece
-from partita.fabric.frames import decode_piece
+from partita.fabric import Endpoint, PieceGate, PieceHeader, digest_stream, encode_header
+from partita.fabric.frames import decode_header
 from partita.leader.deployment import Deployment
 from partita.leader.requests import Array, Arrays, Asked
 from partita.program import Stream
@@ -90,18 +90,18 @@ class RequestTracker:
                     self._change.wait(1.0)
 
     def wait_below(self, limit: int, futures: Iterable[Future[Arrays]]) -> None:
-        """Return when fewer than ``limit`` of ``futures`` are without a result."""
+        """Wait until fewer than ``limit`` of ``futures`` are without a result."""
         with self._change:
             while sum(not future.done() for future in futures) >= limit:
                 self._change.wait(1.0)
 
     def oldest(self) -> Asked | None:
-        """Return the oldest request without an answer that was fed."""
+        """The oldest request without an answer that was fed."""
         with self._change:
             return min(self._all_open(), key=lambda asked: asked.index, default=None)
 
     def find(self, epoch: int, number: int) -> Asked | None:
-        """Return the request that has ``number`` under ``epoch`` and no answer yet."""
+        """The request that has ``number`` under ``epoch`` and no answer yet."""
         with self._change:
             found = self._epochs.get(epoch)
             return found.open.get(number) if found is not None else None
@@ -113,13 +113,13 @@ class RequestTracker:
             return found is None or not found.open
 
     def latest(self, since: int) -> list[Asked]:
-        """Return the answered requests from the answer numbered ``since`` on, as far as known."""
+        """The answered requests from the answer numbered ``since`` on, as far as known."""
         with self._change:
             count = min(self.answers - since, len(self.past))
             return [self.past[k] for k in range(len(self.past) - count, len(self.past))]
 
     def answered(self, first: int) -> list[Asked]:
-        """Return the answered requests from index ``first`` on."""
+        """The answered requests from index ``first`` on."""
         with self._change:
             return [asked for asked in self.past if asked.index >= first]
 
@@ -193,16 +193,16 @@ class RequestTracker:
     def _send(self, asked: Asked, feeds: list[tuple[Stream, bytes]], route: Route) -> None:
         for (stream, digest), array in zip(feeds, asked.inputs, strict=True):
             piece = PieceHeader(asked.epoch, asked.number, route, stream.id, digest, array.nbytes)
-            self._endpoint.send(stream.target, encode_piece(piece), encode_array(array, "raw"))
+            self._endpoint.send(stream.target, encode_header(piece), encode_array(array, "raw"))
 
     def _take_answer(self, source: str, header: bytes, payload: memoryview) -> None:
         now_s = time.monotonic()
-        piece = decode_piece(source, header)
+        piece = decode_header(source, header)
         epoch = self._epochs.get(piece.epoch)
         if epoch is None:
             # A late frame of an epoch that is over.
             return
-        epoch.gate.check_piece(source, piece, payload)
+        epoch.gate.check_decoded(source, piece, payload)
         index = piece.stream - FIRST_ANSWER
         stream = epoch.answers[index]
         array: Array = decode_array(payload, stream.box.shape, stream.dtype, "raw").copy()

@@ -40,7 +40,7 @@ class Asked:
 
 
 def check_inputs(specs: Sequence[TensorSpec], given: Mapping[str, Any]) -> tuple[Array, ...]:
-    """Return the arrays in the model's order, contiguous.
+    """The arrays in the model's order, contiguous.
 
     Args:
         specs: The model's inputs.

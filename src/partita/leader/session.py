@@ -72,7 +72,7 @@ class Session:
     def run(
         self, inputs: Sequence[Mapping[str, Any]], *, in_flight: int | None = None
     ) -> list[Arrays]:
-        """Return the outputs of each of ``inputs``, in their order.
+        """The outputs of each of ``inputs``, in their order.
 
         Args:
             inputs: Per request, an array per model input, of its exact shape and type.
@@ -91,7 +91,7 @@ class Session:
     def iterate(
         self, inputs: Iterable[Mapping[str, Any]], *, in_flight: int | None = None
     ) -> Iterator[Arrays]:
-        """Return an iterator over the outputs of each of ``inputs``, in order; see :meth:`run`.
+        """An iterator over the outputs of each of ``inputs``, in order; see :meth:`run`.
 
         Inputs are drawn from the iterable only when they can be fed.
         """

@@ -21,7 +21,7 @@ def deploy(
     replan: Replan | None = None,
     adapting: tuple[Planning, AdaptOptions] | None = None,
 ) -> Session:
-    """Return a session that runs ``compiled`` on the workers that ``endpoint`` reaches.
+    """A session that runs ``compiled`` on the workers that ``endpoint`` reaches.
 
     Waits for the workers, checks their versions, pushes the content that they lack, has it loaded
     and timed (emulated devices one after another), and activates it.

@@ -68,7 +68,7 @@ class WorkerGroup:
         endpoint.announce(b"")
 
     def wait(self, timeout_s: float) -> None:
-        """Return when all workers are there.
+        """Wait until all workers are there.
 
         Raises:
             RunError: Some are not after ``timeout_s``; the message names them.
@@ -82,7 +82,7 @@ class WorkerGroup:
                 self._change.wait(min(left_s, 0.1))
 
     def greet(self) -> dict[str, Info]:
-        """Return what each worker is.
+        """Facts about each worker, once its version is checked.
 
         Raises:
             RunError: One runs another version; the message names both.
@@ -103,7 +103,7 @@ class WorkerGroup:
         *,
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> T:
-        """Return a worker's answer to ``message``.
+        """A worker's answer to ``message``.
 
         Raises:
             RunError: It does not answer, or refuses.
@@ -117,7 +117,7 @@ class WorkerGroup:
         self._call(device, method, message, timeout_s)
 
     def _call(self, device: str, method: str, message: msgspec.Struct, timeout_s: float) -> bytes:
-        """Return the answer of a worker; one that has left is not waited for."""
+        """The answer of a worker; one that has left is not waited for."""
         if device not in self._gone:
             try:
                 return self.endpoint.call(device, method, encode_message(message), timeout_s)
@@ -131,7 +131,7 @@ class WorkerGroup:
         )
 
     def each(self, work: Callable[[str], R], names: Sequence[str] | None = None) -> dict[str, R]:
-        """Return ``work(name)`` of each worker, all at the same time; the first error counts."""
+        """``call(name)`` of each worker, all at the same time; the first error counts."""
         names = self.names if names is None else names
         if not names:
             return {}
@@ -147,7 +147,7 @@ class WorkerGroup:
         self._beats = {n: s for n, s in self._beats.items() if n not in set(names)}
 
     def silent(self, longer_than_s: float) -> Mapping[str, float]:
-        """Return the workers that were not heard of for so long, with the seconds."""
+        """The workers that were not heard of for so long, with the seconds."""
         now_s = time.monotonic()
         ages = {name: now_s - at_s for name, at_s in self._beats.items()}
         return {name: age for name, age in ages.items() if age > longer_than_s}

@@ -1,4 +1,4 @@
-"""A worker: epochs, and what a leader may ask for."""
+"""A worker: its epochs, and the calls that leaders may make."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from partita.fabric import (
     Beat,
     Credit,
     Endpoint,
-    PieceHeader,
     ShapedEndpoint,
     decode_note,
     encode_note,
 )
-from partita.fabric.frames import decode_piece
+from partita.fabric.frames import decode_header
 from partita.program import Program
 from partita.units import format_bytes
 from partita.version import VERSION
@@ -37,15 +36,15 @@ from partita.worker.messages import (
     Have,
     Hello,
     Info,
-    Marks,
+    MessageTimes,
     Missing,
     OfEpoch,
     Prepare,
-    Probe,
-    Probed,
     Progress,
     Put,
     SpansFrom,
+    TimeMessages,
+    WorkerSpans,
     check_version,
     decode_message,
     encode_message,
@@ -54,21 +53,21 @@ from partita.worker.probe import PROBE_EPOCH, Prober
 from partita.worker.runtime import Runtime, WorkerResources
 from partita.worker.store import Store
 
-#: How often a worker tells its leaders that its own threads still turn.
+#: Interval of a worker's heartbeat: seven fit into the 1.75 s of silence after which it is lost.
 BEAT_S = 0.25
 
 
 @dataclass(frozen=True)
 class WorkerParts:
-    """What a worker is made of.
+    """The parts of a worker.
 
     Attributes:
         slow_down: Emulated slowness; the same object as the engine's.
         memory_limit_bytes: Most bytes of weights; 0 for no limit.
-        fallback: What the engine says when a wished provider is missing; else empty.
-        loaders: How many fragments may load at the same time.
-        version: Package version that the worker says it has.
-        protocol: Protocol version that the worker says it speaks.
+        fallback: The engine's message where a chosen provider is missing; else empty.
+        loaders: Most fragments that load at the same time.
+        version: Package version that the worker announces.
+        protocol: Protocol version that the worker announces.
     """
 
     engine: Engine
@@ -87,8 +86,8 @@ class Worker:
     """Takes content and programs from leaders and runs them.
 
     Args:
-        endpoint: The worker's way to the others; not yet announced. The caller closes it.
-        parts: What it computes with.
+        endpoint: The worker's own, not yet announced. The caller closes it.
+        parts: Engine, store and limits.
         on_stop: Called when a leader asks the worker to end.
     """
 
@@ -100,14 +99,13 @@ class Worker:
         self._parts = parts
         self._on_stop = on_stop
         self._lanes = Lanes(self.name)
-        self._host = WorkerResources(
+        self._resources = WorkerResources(
             endpoint, self._lanes, parts.store, parts.engine, parts.slow_down, parts.loaders
         )
         self._epochs: dict[int, Runtime] = {}
         self._jobs: dict[int, Progress] = {}
         self._prober = Prober(endpoint)
         self._closed = threading.Event()
-        self._dropped = 0
         self._methods: Mapping[str, Callable[[bytes], object]] = {
             "hello": self._hello,
             "have": self._have,
@@ -119,19 +117,19 @@ class Worker:
             "retire": self._retire,
             "spans": self._spans,
             "stats": self._stats,
-            "clock": self._clock,
+            "clock": lambda body: Clock(time.monotonic()),
             "probe": self._probe,
             "begin_traces": self._begin_traces,
-            "stop": self._stop,
+            "stop": lambda body: self._on_stop(),
         }
 
     def start(self) -> None:
-        """Take calls and frames from now on, and be visible."""
-        self.endpoint.on_data(self._take_frame)
-        self.endpoint.on_notify(self._take_note)
-        self.endpoint.on_error(self._take_fault)
+        """Announce the worker; calls and frames are taken from now on."""
+        self.endpoint.on_data(self._on_frame)
+        self.endpoint.on_notify(self._on_note)
+        self.endpoint.on_error(self._on_fault)
         self.endpoint.serve(self._answer)
-        self.endpoint.watch(self._watch)
+        self.endpoint.watch(self._on_presence)
         self.endpoint.announce(encode_message(self._info()))
         threading.Thread(target=self._beat, name=f"{self.name}/beat", daemon=True).start()
 
@@ -186,7 +184,7 @@ class Worker:
         if prepare.epoch in self._epochs:
             raise RunError(f"Epoch {prepare.epoch} is prepared already on {self.name!r}.")
         self._check_memory(prepare.program)
-        runtime = Runtime(prepare, self._host)
+        runtime = Runtime(prepare, self._resources)
         self._epochs[prepare.epoch] = runtime
         runtime.begin()
 
@@ -215,27 +213,25 @@ class Worker:
     def _calibrate(self, body: bytes) -> None:
         order = decode_message(body, Calibrate)
         runtime = self._runtime(order.epoch)
-        total = len(runtime.site.runners)
-        self._jobs[order.epoch] = Progress(True, 0, total)
-        name = f"{self.name}/calibrate"
-        thread = threading.Thread(
-            target=self._run_calibration, args=(runtime, order), name=name, daemon=True
-        )
-        thread.start()
+        self._jobs[order.epoch] = Progress(True, 0, len(runtime.context.runners))
+        threading.Thread(
+            target=self._run_calibration,
+            args=(runtime, order),
+            name=f"{self.name}/calibrate",
+            daemon=True,
+        ).start()
 
     def _run_calibration(self, runtime: Runtime, order: Calibrate) -> None:
-        total = len(runtime.site.runners)
-        done = 0
+        total, done, error = len(runtime.context.runners), 0, ""
 
         def tick() -> None:
             nonlocal done
             done += 1
             self._jobs[order.epoch] = Progress(True, done, total)
 
-        error = ""
         try:
             calibrate_runtime(runtime, order.repeats, tick, order.reference_s)
-        except Exception as fault:  # travels to the leader as a message
+        except Exception as fault:  # whatever the engine raised: the leader reads it
             error = first_line(fault)
         self._jobs[order.epoch] = Progress(False, done, total, error)
 
@@ -243,7 +239,7 @@ class Worker:
         runtime = self._runtime(decode_message(body, OfEpoch).epoch)
         if runtime.error or not runtime.is_loaded:
             raise RunError(f"Epoch {runtime.epoch} is not ready on {self.name!r}.")
-        # What is loaded lives as long as the epoch: no garbage collection needs to look at it.
+        # Loaded objects live as long as the epoch: the collector need not traverse them.
         gc.collect()
         gc.freeze()
 
@@ -258,27 +254,21 @@ class Worker:
         self._parts.store.unpin(epoch)
         gc.unfreeze()
 
-    def _spans(self, body: bytes) -> Marks:
+    def _spans(self, body: bytes) -> WorkerSpans:
         order = decode_message(body, SpansFrom)
-        return Marks(self._runtime(order.epoch).book.marks(order.first, order.count))
+        return WorkerSpans(self._runtime(order.epoch).log.spans(order.first, order.count))
 
     def _stats(self, body: bytes) -> object:
         return self._runtime(decode_message(body, OfEpoch).epoch).stats()
 
-    def _clock(self, body: bytes) -> Clock:
-        return Clock(time.monotonic())
-
-    def _probe(self, body: bytes) -> Probed:
-        order = decode_message(body, Probe)
-        return Probed(self._prober.measure(order.target, order.size_bytes, order.repeats))
+    def _probe(self, body: bytes) -> MessageTimes:
+        order = decode_message(body, TimeMessages)
+        return MessageTimes(self._prober.measure(order.target, order.size_bytes, order.repeats))
 
     def _begin_traces(self, body: bytes) -> None:
         at_s = decode_message(body, BeginTraces).at_s
         if isinstance(self.endpoint, ShapedEndpoint):
             self.endpoint.begin_traces(at_s)
-
-    def _stop(self, body: bytes) -> None:
-        self._on_stop()
 
     def _runtime(self, epoch: int) -> Runtime:
         runtime = self._epochs.get(epoch)
@@ -286,43 +276,40 @@ class Worker:
             raise RunError(f"Epoch {epoch} is not prepared on {self.name!r}.", device=self.name)
         return runtime
 
-    def _take_frame(self, source: str, header: bytes, payload: memoryview) -> None:
+    def _on_frame(self, source: str, header_bytes: bytes, payload: memoryview) -> None:
         try:
-            piece: PieceHeader = decode_piece(source, header)
-            if piece.epoch == PROBE_EPOCH:
-                self._prober.answer(source, piece)
+            header = decode_header(source, header_bytes)
+            if header.epoch == PROBE_EPOCH:
+                self._prober.acknowledge(source, header)
                 return
-            runtime = self._epochs.get(piece.epoch)
-            if runtime is None:
-                self._dropped += 1
-                return
-            runtime.take_piece(source, piece, payload)
+            runtime = self._epochs.get(header.epoch)
+            if runtime is not None:  # else a late frame of an epoch that is over
+                runtime.take_piece(source, header, payload)
         except RunError as error:
-            self._take_fault(error)
+            self._on_fault(error)
         except Exception as error:  # reported, so that the run ends instead of waiting
-            self._take_fault(RunError(f"{type(error).__name__}: {error}", device=self.name))
+            self._on_fault(RunError(f"{type(error).__name__}: {error}", device=self.name))
 
-    def _take_fault(self, error: RunError) -> None:
-        """End what a bad frame or a lost one belongs to: it could never be answered."""
+    def _on_fault(self, error: RunError) -> None:
+        """Fail the epochs that a rejected or lost frame may belong to: no answer could come."""
         for runtime in list(self._epochs.values()):
             if error.device in runtime.members:
                 runtime.fail("network", error)
-        self._dropped += 1
 
-    def _take_note(self, source: str, body: bytes) -> None:
+    def _on_note(self, source: str, body: bytes) -> None:
         note = decode_note(source, body)
         if isinstance(note, Credit):
             if note.epoch == PROBE_EPOCH:
-                self._prober.take_echo(note.stream)
+                self._prober.on_acknowledged(note.stream)
             runtime = self._epochs.get(note.epoch)
             if runtime is not None:
                 runtime.credit(note.stream)
 
-    def _watch(self, name: str, alive: bool) -> None:
+    def _on_presence(self, name: str, alive: bool) -> None:
         if alive:
-            self._prober.find(name)
+            self._prober.on_found(name)
         else:
-            self._prober.lose(name)
+            self._prober.on_lost(name)
             for epoch, runtime in list(self._epochs.items()):
                 if runtime.leader == name:
                     self._end_epoch(epoch)
@@ -332,7 +319,7 @@ class Worker:
             for epoch, runtime in list(self._epochs.items()):
                 try:
                     self.endpoint.notify(
-                        runtime.leader, encode_note(Beat(epoch, runtime.book.finished))
+                        runtime.leader, encode_note(Beat(epoch, runtime.log.finished))
                     )
                 except PartitaError:
                     continue

@@ -1,4 +1,4 @@
-"""Threads that each do one thing at a time, in the order asked."""
+"""The threads of a device: each runs its jobs one at a time, in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Lane:
     """One named thread with a queue of jobs; jobs must not raise.
 
     Args:
-        name: What the thread is called.
+        name: Name of the thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -33,11 +33,15 @@ class Lane:
         get = self._jobs.get
         while (job := get()) is not None:
             job()
-            del job
+            del job  # the queue may stay empty for long; what the job holds is freed meanwhile
 
 
 class Lanes:
-    """The lanes of one device, made when first used."""
+    """The lanes of one device, created on first use.
+
+    Args:
+        owner: The device, for the threads' names.
+    """
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -45,13 +49,12 @@ class Lanes:
         self._lock = threading.Lock()
 
     def lane(self, name: str) -> Lane:
-        """Return the lane ``name``: ``compute``, ``receive``, ``load:<n>`` or ``send:<target>``."""
-        found = self._lanes.get(name)
-        if found is None:
-            with self._lock:
-                found = self._lanes.get(name) or Lane(f"{self._owner}/{name}")
-                self._lanes[name] = found
-        return found
+        """The lane ``compute``, ``receive``, ``deliver``, ``credits`` or ``send:<target>``."""
+        with self._lock:
+            lane = self._lanes.get(name)
+            if lane is None:
+                lane = self._lanes[name] = Lane(f"{self._owner}/{name}")
+            return lane
 
     def close(self) -> None:
         """End all lanes."""

@@ -1,4 +1,4 @@
-"""What leader and workers say to each other, apart from the pieces themselves. Never pickle."""
+"""The control messages of leader and workers: typed MessagePack, never pickle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from partita.regions import Region, wire_bytes
 #: Raised whenever a message below, a step or the wire changes its meaning.
 PROTOCOL_VERSION = 2
 
-#: Content travels in chunks of this size, so that control stays responsive.
+#: Content travels in chunks of this size: 80 ms of a 100 Mbit/s link, so that other calls get
+#: through between two.
 CHUNK_BYTES = 2**20
 
 #: Stream ids of inputs and outputs between leader and requester: beyond those of any program.
@@ -28,11 +29,11 @@ class Hello(msgspec.Struct, frozen=True):
 
 
 class Info(msgspec.Struct, frozen=True):
-    """Answer to :class:`Hello`: what a worker is and can do.
+    """Answer to :class:`Hello`: the worker's machine, versions and limits.
 
     Attributes:
-        memory_limit_bytes: Most that weights may take; 0 for no limit.
-        fallback: Which provider computes instead of a wished one; empty when all are there.
+        memory_limit_bytes: Most bytes of weights; 0 for no limit.
+        fallback: Which provider computes instead of a missing one; empty when none is missing.
         slow_down: Factor by which the worker pretends to be slower; 1 on a real device.
         paced: Whether sending takes as long as the link does; else a send only fills a buffer.
     """
@@ -120,7 +121,7 @@ class Progress(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Mark(msgspec.Struct, frozen=True, array_like=True):
+class WorkerSpan(msgspec.Struct, frozen=True, array_like=True):
     """A span on the worker's own monotonic clock."""
 
     lane: str
@@ -138,14 +139,14 @@ class SpansFrom(msgspec.Struct, frozen=True):
     count: int
 
 
-class Marks(msgspec.Struct, frozen=True):
+class WorkerSpans(msgspec.Struct, frozen=True):
     """Answer to :class:`SpansFrom`; empty when there are no more."""
 
-    marks: tuple[Mark, ...]
+    marks: tuple[WorkerSpan, ...]
 
 
-class Sent(msgspec.Struct, frozen=True):
-    """What one sending lane did.
+class SendTotals(msgspec.Struct, frozen=True):
+    """The totals of one sending lane since the epoch began.
 
     Attributes:
         bytes: Payload.
@@ -160,8 +161,8 @@ class Sent(msgspec.Struct, frozen=True):
     wire_s: float = 0.0
 
 
-class Worked(msgspec.Struct, frozen=True, array_like=True):
-    """How often a ``Compute`` step ran, and its seconds in all."""
+class ComputeTotals(msgspec.Struct, frozen=True, array_like=True):
+    """The number of runs of a ``Compute`` step, and their seconds in all."""
 
     step: int
     count: int
@@ -178,7 +179,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """What an epoch has done on a device so far.
+    """The totals of an epoch on a device so far.
 
     Attributes:
         busy_s: Busy seconds of the compute lane.
@@ -192,14 +193,14 @@ class Stats(msgspec.Struct, frozen=True):
     weight_bytes: int
     piece_bytes: int
     peak_piece_bytes: int
-    sent: tuple[Sent, ...]
+    sent: tuple[SendTotals, ...]
     dropped: int
     overruns: int
     waiting: tuple[Waiting, ...]
-    worked: tuple[Worked, ...] = ()
+    worked: tuple[ComputeTotals, ...] = ()
 
 
-class Probe(msgspec.Struct, frozen=True):
+class TimeMessages(msgspec.Struct, frozen=True):
     """Send ``repeats`` messages of a size to another worker and time them."""
 
     target: str
@@ -207,8 +208,8 @@ class Probe(msgspec.Struct, frozen=True):
     repeats: int
 
 
-class Probed(msgspec.Struct, frozen=True):
-    """Answer to :class:`Probe`: seconds until the news of each arrival."""
+class MessageTimes(msgspec.Struct, frozen=True):
+    """Answer to :class:`TimeMessages`: seconds until the news of each arrival."""
 
     seconds: tuple[float, ...]
 
@@ -230,15 +231,15 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def encode_message(message: msgspec.Struct) -> bytes:
-    """Return ``message`` as MessagePack."""
+    """The MessagePack bytes of ``message``."""
     return _encode(message)
 
 
 def decode_message(body: bytes, kind: type[T]) -> T:
-    """Return the message of type ``kind`` in ``body``.
+    """The message of type ``kind`` in ``body``.
 
     Raises:
-        RunError: It is none.
+        RunError: The bytes are no such message.
     """
     try:
         return msgspec.msgpack.decode(body, type=kind)
@@ -250,7 +251,7 @@ def decode_message(body: bytes, kind: type[T]) -> T:
 
 
 def feed_streams(program: Program, leader: str) -> tuple[Stream, ...]:
-    """Return the streams on which ``leader`` hands the model's inputs to the requester."""
+    """The streams on which ``leader`` hands the model's inputs to the requester."""
     return tuple(
         _edge_stream(FIRST_FEED + index, tensor, leader, program.requester)
         for index, tensor in enumerate(program.inputs)
@@ -258,7 +259,7 @@ def feed_streams(program: Program, leader: str) -> tuple[Stream, ...]:
 
 
 def answer_streams(program: Program, leader: str) -> tuple[Stream, ...]:
-    """Return the streams on which the requester hands the model's outputs to ``leader``."""
+    """The streams on which the requester hands the model's outputs to ``leader``."""
     return tuple(
         _edge_stream(FIRST_ANSWER + index, tensor, program.requester, leader)
         for index, tensor in enumerate(program.outputs)

@@ -1,4 +1,4 @@
-"""Timing messages between two workers: one sends, the other says that it is there."""
+"""Round trips between two workers: one sends a probe, the other acknowledges its arrival."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import threading
 import time
 
 from partita.errors import RunError
-from partita.fabric import Credit, Endpoint, PieceHeader, encode_note, encode_piece
+from partita.fabric import Credit, Endpoint, PieceHeader, encode_header, encode_note
 
-#: Frames of this epoch belong to no program: they are answered and forgotten.
+#: Frames of this epoch belong to no program: they are acknowledged and dropped.
 PROBE_EPOCH = 0
-_ECHO_S = 60.0
+#: Time for the largest probe of a profile (8 MB) on a link of about 1 Mbit/s.
+_ACK_TIMEOUT_S = 60.0
 _NO_DIGEST = b""
 
 
@@ -23,66 +24,65 @@ class Prober:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._one_at_a_time = threading.Lock()
-        self._echo = threading.Event()
+        self._measuring = threading.Lock()
+        self._acknowledged = threading.Event()
         self._number = 0
         self._target = ""
         self._is_lost = False
         self._gone: set[str] = set()
 
     def measure(self, target: str, size_bytes: int, repeats: int) -> tuple[float, ...]:
-        """Return, per repeat, the seconds from a message's sending to the news of its arrival.
+        """Per repeat, the seconds from a message's sending to its acknowledgement.
 
         Raises:
             RunError: ``target`` is not there, or does not answer.
         """
-        with self._one_at_a_time:
+        with self._measuring:
             payload = bytes(size_bytes)
-            self._target, self._is_lost = target, False
-            if target in self._gone:  # sending would wait for it to come again
-                self._is_lost = True
+            # Sending to a worker that is gone would wait for it to come back.
+            self._target, self._is_lost = target, target in self._gone
             try:
-                return tuple(self._time_one(target, payload) for _ in range(repeats))
+                return tuple(self._round_trip_s(target, payload) for _ in range(repeats))
             finally:
                 self._target = ""
 
-    def answer(self, source: str, piece: PieceHeader) -> None:
-        """Tell the sender of a probe that it is there."""
-        self._endpoint.notify(source, encode_note(Credit(PROBE_EPOCH, piece.stream)))
+    def acknowledge(self, source: str, header: PieceHeader) -> None:
+        """Tell the sender of a probe that it has arrived."""
+        self._endpoint.notify(source, encode_note(Credit(PROBE_EPOCH, header.stream)))
 
-    def take_echo(self, number: int) -> None:
-        """Take the news that a probe has arrived."""
+    def on_acknowledged(self, number: int) -> None:
+        """End the wait for probe ``number``; late acknowledgements of earlier ones are ignored."""
         if number == self._number:
-            self._echo.set()
+            self._acknowledged.set()
 
-    def lose(self, device: str) -> None:
-        """Stop to wait for a worker that is no more there."""
+    def on_lost(self, device: str) -> None:
+        """End the wait for a worker that has left."""
         self._gone.add(device)
         if device == self._target:
             self._is_lost = True
-            self._echo.set()
+            self._acknowledged.set()
 
-    def find(self, device: str) -> None:
-        """Take the news that a worker is there."""
+    def on_found(self, device: str) -> None:
+        """Allow probes to a worker that has come (back)."""
         self._gone.discard(device)
 
-    def _time_one(self, target: str, payload: bytes) -> float:
+    def _round_trip_s(self, target: str, payload: bytes) -> float:
         if self._is_lost:
             raise self._lost(target)
         self._number += 1
-        self._echo.clear()
-        if self._is_lost:  # between two messages
-            self._echo.set()
-        piece = PieceHeader(PROBE_EPOCH, 0, (), self._number, _NO_DIGEST, len(payload))
+        self._acknowledged.clear()
+        if self._is_lost:  # between the check above and the clearing
+            self._acknowledged.set()
+        header = PieceHeader(PROBE_EPOCH, 0, (), self._number, _NO_DIGEST, len(payload))
         start_s = time.monotonic()
-        self._endpoint.send(target, encode_piece(piece), payload)
-        was_told = self._echo.wait(_ECHO_S)
+        self._endpoint.send(target, encode_header(header), payload)
+        has_arrived = self._acknowledged.wait(_ACK_TIMEOUT_S)
         if self._is_lost:
             raise self._lost(target)
-        if not was_told:
+        if not has_arrived:
             raise RunError(
                 f"Device {target!r} did not receive a message of {len(payload)} bytes within "
-                f"{_ECHO_S:g} s.",
+                f"{_ACK_TIMEOUT_S:g} s.",
                 device=target,
             )
         return time.monotonic() - start_s

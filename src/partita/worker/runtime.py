@@ -1,12 +1,13 @@
 """One epoch of a program on one device: the state machine driven by real events.
 
-There is no loop that everything queues for: whoever has an event (a lane that finished a step, the
-fabric that has a frame) takes the lock, asks the machine, and puts what is to be started on the
-lanes. That saves two changes of thread per step.
+There is no event loop: whichever thread has an event (a lane that finished a step, the fabric with
+a frame) takes the lock, steps the machine, and enqueues what it starts. That saves two context
+switches per step.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -28,6 +29,7 @@ from partita.execution import (
     GiveCredit,
     Loaded,
     Machine,
+    Route,
     Start,
     StartLoad,
     weight_bytes,
@@ -45,13 +47,22 @@ from partita.worker.messages import (
     answer_streams,
     feed_streams,
 )
-from partita.worker.step_runners import DeliverWork, StepContext, StepPacing, StepRunner, make_work
+from partita.worker.step_runners import (
+    DeliverRunner,
+    StepContext,
+    StepPacing,
+    StepRunner,
+    make_step_runner,
+)
 from partita.worker.store import Store
+
+#: Waits and characters per answer: enough for people, and a note stays far below a frame's limit.
+_MAX_WAITS, _MAX_MESSAGE_CHARS = 64, 400
 
 
 @dataclass(frozen=True)
 class WorkerResources:
-    """What all epochs of one worker share.
+    """The resources that all epochs of one worker share.
 
     Attributes:
         loaders: How many fragments may load at the same time.
@@ -71,61 +82,58 @@ class Runtime:
 
     Args:
         prepare: The program and who leads.
-        host: What it runs on.
+        resources: Endpoint, lanes, store and engine.
+
+    Attributes:
+        context: The state that the steps share.
+        step_runners: By id, the runners of all steps but loads and feeds, in program order.
     """
 
-    def __init__(self, prepare: Prepare, host: WorkerResources) -> None:
+    def __init__(self, prepare: Prepare, resources: WorkerResources) -> None:
         self.epoch = prepare.epoch
         self.leader = prepare.leader
         self.program = prepare.program
         self.error = ""
-        self.book = StepLog(prepare.trace)
-        self.pieces = BufferTable()
-        self.stretch = StepPacing(host.slow_down)
-        self._host = host
-        self._device: DeviceProgram = prepare.program.device(host.endpoint.name)
+        self.log = StepLog(prepare.trace)
+        self.arrays = BufferTable()
+        self.pacing = StepPacing(resources.slow_down)
+        self._resources = resources
+        self._device: DeviceProgram = prepare.program.device(resources.endpoint.name)
         self._lock = threading.Lock()
         self._machine = Machine(
-            self._device,
-            prepare.program.streams,
-            prepare.program.in_flight,
-            loaders=host.loaders,
+            self._device, self.program.streams, self.program.in_flight, loaders=resources.loaders
         )
-        self._site = self._make_site()
-        self._works: dict[int, StepRunner] = {}
-        for step in self._device.steps:
-            work = make_work(step, self._site)
-            if work is not None:
-                self._works[step.id] = work
-        self._puts = {n: host.lanes.lane(w.lane).put for n, w in self._works.items()}
-        self._courier = host.lanes.lane("credits").put
+        self.context = self._make_context()
+        runners = (make_step_runner(step, self.context) for step in self._device.steps)
+        self.step_runners = {runner.step: runner for runner in runners if runner is not None}
+        lane = resources.lanes.lane
+        self._put_on_lane = {n: lane(r.lane).put for n, r in self.step_runners.items()}
+        self._put_note = lane("credits").put
         self._loads = {s.id: s.fragment for s in self._device.steps if isinstance(s, Load)}
         self._feeds = [s for s in self._device.steps if isinstance(s, Feed)]
-        self._fed: dict[int, dict[str, memoryview]] = {}
-        self._ready: deque[tuple[Fed, tuple[Written, ...]]] = deque()
-        self._room = prepare.program.in_flight
-        self._is_lane = False
-        self._last: Callable[[], None] | None = None
+        self._partly_fed: dict[int, dict[str, memoryview]] = {}
+        self._admissible: deque[tuple[Fed, tuple[Written, ...]]] = deque()
+        self._free_slots = prepare.program.in_flight
+        self._is_on_lane = False
+        self._inline_job: Callable[[], None] | None = None
         self._dropped = 0
         self._is_closed = False
 
-    def _make_site(self) -> StepContext:
-        program, host = self.program, self._host
-        feeds = feed_streams(program, self.leader)
-        answers = answer_streams(program, self.leader)
-        is_requester = host.endpoint.name == program.requester
-        streams = program.streams + (feeds if is_requester else ())
-        self._gate = PieceGate(self.epoch, host.endpoint.name, streams)
+    def _make_context(self) -> StepContext:
+        program, endpoint = self.program, self._resources.endpoint
+        is_requester = endpoint.name == program.requester
+        streams = program.streams + (feed_streams(program, self.leader) if is_requester else ())
+        self._gate = PieceGate(self.epoch, endpoint.name, streams)
         return StepContext(
-            self.epoch,
-            host.endpoint,
-            self.pieces,
-            self.book,
-            self.stretch,
-            index_buffers(self._device),
-            {stream.id: stream for stream in streams},
-            answers,
-            {},
+            epoch=self.epoch,
+            endpoint=endpoint,
+            arrays=self.arrays,
+            log=self.log,
+            pacing=self.pacing,
+            buffers=index_buffers(self._device),
+            streams={stream.id: stream for stream in streams},
+            answers=answer_streams(program, self.leader),
+            runners={},
         )
 
     @property
@@ -140,68 +148,58 @@ class Runtime:
         return frozenset(ends | {self._device.device, self.leader})
 
     @property
-    def works(self) -> tuple[StepRunner, ...]:
-        """All steps but loads and feeds, in program order."""
-        return tuple(self._works.values())
-
-    @property
-    def site(self) -> StepContext:
-        """What the steps work with."""
-        return self._site
-
-    @property
     def load_counts(self) -> tuple[int, int]:
-        """How many fragments are loaded, and how many there are."""
-        return len(self._site.runners), len(set(self._loads.values()))
+        """The number of loaded fragments, and of all."""
+        return len(self.context.runners), len(set(self._loads.values()))
 
     def begin(self) -> None:
         """Start to load the fragments."""
         with self._lock:
             self._act(self._machine.begin())
 
-    def take_piece(self, source: str, piece: PieceHeader, payload: memoryview) -> None:
+    def take_piece(self, source: str, header: PieceHeader, payload: memoryview) -> None:
         """Take one frame of this epoch from the fabric.
 
         Raises:
             RunError: The frame does not fit what the program says.
         """
-        self._gate.check_piece(source, piece, payload)
-        if piece.stream >= FIRST_FEED:
-            self._take_feed(piece, payload)
+        self._gate.check_decoded(source, header, payload)
+        if header.stream >= FIRST_FEED:
+            self._take_feed(header, payload)
             return
-        stream, request, route = piece.stream, piece.request, piece.route
+        stream, request, route = header.stream, header.request, header.route
         with self._lock:
-            if self.pieces.is_unread(stream, request):
+            if self._is_closed or self.arrays.is_unread(stream, request):
                 self._dropped += 1
                 return
-            self.pieces.arrive(stream, request, payload)
+            self.arrays.arrive(stream, request, payload)
             try:
                 actions = self._machine.handle(Arrived(stream, request, route))
-            except ValueError:
-                self.pieces.take(stream, request)
+            except ValueError:  # a duplicate, or a piece of a request that is finished here
+                self.arrays.take(stream, request)
                 self._dropped += 1
                 return
             self._act(actions)
 
-    def _take_feed(self, piece: PieceHeader, payload: memoryview) -> None:
-        tensor = self.program.inputs[piece.stream - FIRST_FEED]
+    def _take_feed(self, header: PieceHeader, payload: memoryview) -> None:
+        tensor = self.program.inputs[header.stream - FIRST_FEED]
         with self._lock:
-            fed = self._fed.setdefault(piece.request, {})
+            fed = self._partly_fed.setdefault(header.request, {})
             fed[tensor.name] = payload
             if len(fed) < len(self.program.inputs):
                 return
-            del self._fed[piece.request]
+            del self._partly_fed[header.request]
             arrays = {spec.name: decode_feed(fed[spec.name], spec) for spec in self.program.inputs}
-            buffers = self._site.buffers
+            buffers = self.context.buffers
             written = [(s.write, arrays[buffers[s.write].tensor]) for s in self._feeds]
-            self._ready.append((Fed(piece.request, piece.route), tuple(written)))
-            self._feed()
+            self._admissible.append((Fed(header.request, header.route), tuple(written)))
+            self._admit()
 
-    def _feed(self) -> None:
-        """Begin requests; an answer can reach the leader before its step is over here."""
-        while self._ready and self._room > 0:
-            self._room -= 1
-            event, written = self._ready.popleft()
+    def _admit(self) -> None:
+        """Begin waiting requests; the leader may feed the next before ``Deliver`` is over here."""
+        while self._admissible and self._free_slots > 0:
+            self._free_slots -= 1
+            event, written = self._admissible.popleft()
             self._handle(event, event.request, written)
 
     def credit(self, stream: int) -> None:
@@ -210,39 +208,35 @@ class Runtime:
             self._handle(Credited(stream))
 
     def stats(self) -> Stats:
-        """Return what the epoch has done, and what it waits for."""
+        """The sums of the epoch so far, and the steps that wait."""
         with self._lock:
-            weights = weight_bytes(self.program, self._device.device)
             return Stats(
-                busy_s=self.book.busy_s["compute"],
-                peak_piece_bytes=self.pieces.peak_bytes,
-                piece_bytes=self.pieces.bytes,
-                weight_bytes=weights,
-                sent=self.book.sent(),
+                busy_s=self.log.busy_s["compute"],
+                peak_piece_bytes=self.arrays.peak_bytes,
+                piece_bytes=self.arrays.bytes,
+                weight_bytes=weight_bytes(self.program, self._device.device),
+                sent=self.log.sent(),
                 dropped=self._dropped,
-                overruns=self.stretch.slow_down.overruns,
-                waiting=tuple(
-                    Waiting(w.step, w.request, w.label, w.reason)
-                    for w in self._machine.state()[:64]
-                ),
-                worked=self.book.worked(),
+                overruns=self.pacing.slow_down.overruns,
+                waiting=tuple(Waiting(*wait) for wait in self._machine.state()[:_MAX_WAITS]),
+                worked=self.log.computed(),
             )
 
     def close(self) -> None:
-        """Stop starting steps and let go of pieces and fragments."""
+        """Stop starting steps and release arrays and fragments."""
         with self._lock:
             self._is_closed = True
-            self.pieces.clear()
-            self._site.runners.clear()
-            self._fed.clear()
-            self._ready.clear()
+            self.arrays.clear()
+            self.context.runners.clear()
+            self._partly_fed.clear()
+            self._admissible.clear()
 
     def _handle(self, event: Event, request: int = 0, written: tuple[Written, ...] = ()) -> None:
         """Pass an event to the machine and do what it says; the caller holds the lock."""
         if self._is_closed or self.error:
             return
         if written:
-            self.pieces.keep(request, written)
+            self.arrays.keep(request, written)
         try:
             self._act(self._machine.handle(event))
         except Exception as error:  # a thread that ended here would leave the run hanging
@@ -251,83 +245,88 @@ class Runtime:
     def _act(self, actions: list[Action]) -> None:
         for action in actions:
             if isinstance(action, Start):
-                self._start(self._works[action.step], action.request)
+                self._start(self.step_runners[action.step], action.request)
             elif isinstance(action, Free):
-                self.pieces.drop(action.request, action.buffer)
+                self.arrays.drop(action.request, action.buffer)
             elif isinstance(action, GiveCredit):
-                self._courier(partial(self._give_credit, action.stream))
+                self._put_note(partial(self._give_credit, action.stream))
             elif isinstance(action, StartLoad):
                 self._start_load(action.step)
             elif isinstance(action, Delivered):
-                self._room += 1
-                self._feed()
+                self._free_slots += 1
+                self._admit()
 
-    def _start(self, work: StepRunner, request: int) -> None:
+    def _start(self, runner: StepRunner, request: int) -> None:
         route = self._machine.route_of(request)
-        if not work.is_instant:
-            job = partial(self._do, work, request, route)
-            if isinstance(work, DeliverWork) and self._is_lane and self._is_alone:
-                self._last = job
-            else:
-                self._puts[work.step](job)
+        if runner.is_instant:
+            written = self._run_timed(runner, request, route)
+            if written is not None:
+                self._handle(Finished(runner.step, request), request, written)
             return
-        start_s = time.monotonic()
-        try:
-            written = work.do(request, route)
-        except Exception as error:  # as for steps on lanes
-            self._fail(work.label, request, error)
-            return
-        self.book.add(work.lane, work.step, request, start_s, time.monotonic())
-        self._handle(Finished(work.step, request), request, written)
+        job = partial(self._run, runner, request, route)
+        if isinstance(runner, DeliverRunner) and self._is_on_lane and self._is_alone:
+            self._inline_job = job
+        else:
+            self._put_on_lane[runner.step](job)
 
-    def _do(self, work: StepRunner, request: int, route: tuple[int, ...]) -> None:
+    def _run(self, runner: StepRunner, request: int, route: Route) -> None:
+        """Do a step on its lane, and tell the machine."""
         if self._is_closed or self.error:
             return
+        written = self._run_timed(runner, request, route)
+        if written is None:
+            return
+        with self._lock:
+            self._is_on_lane = True
+            self._handle(Finished(runner.step, request), request, written)
+            self._is_on_lane = False
+            job, self._inline_job = self._inline_job, None
+        if job is not None:
+            # With one request under way this thread has nothing else to do: no context switch.
+            job()
+
+    def _run_timed(
+        self, runner: StepRunner, request: int, route: Route
+    ) -> tuple[Written, ...] | None:
+        """What a step wrote, its span in the log; None where it failed, which the leader hears."""
         start_s = time.monotonic()
         try:
-            written = work.do(request, route)
-        except Exception as error:  # the leader hears of it, whatever the engine raised
-            self._fail(work.label, request, error)
-            return
-        self.book.add(work.lane, work.step, request, start_s, time.monotonic())
-        with self._lock:
-            self._is_lane = True
-            self._handle(Finished(work.step, request), request, written)
-            self._is_lane = False
-            last, self._last = self._last, None
-        if last is not None:
-            # With one request under way this thread has nothing else to do: no need to change.
-            last()
+            written = runner.run(request, route)
+        except Exception as error:  # whatever the engine raised
+            self._fail(runner.label, request, error)
+            return None
+        self.log.add(runner.lane, runner.step, request, start_s, time.monotonic())
+        return written
 
     @property
     def _is_alone(self) -> bool:
         """Whether at most one request is under way; known on the requester only."""
-        return self._room >= self.program.in_flight - 1
+        return self._free_slots >= self.program.in_flight - 1
 
     def _start_load(self, step: int) -> None:
-        name = f"{self._host.endpoint.name}/load"
+        name = f"{self._resources.endpoint.name}/load"
         threading.Thread(target=self._load, args=(step,), name=name, daemon=True).start()
 
     def _load(self, step: int) -> None:
         info = self.program.fragments[self._loads[step]]
         start_s = time.monotonic()
         try:
-            store = self._host.store
+            store = self._resources.store
             graph = store.open(info.hash).tobytes()
             blobs = {name: store.open(name) for name in info.blobs}
-            self._site.runners[self._loads[step]] = self._host.engine.load(graph, blobs)
+            self.context.runners[self._loads[step]] = self._resources.engine.load(graph, blobs)
         except Exception as error:  # any fault of graph or engine ends the deployment
             self._fail(f"load of fragment {info.hash[:12]}", -1, error)
             return
-        self.book.add("load", step, -1, start_s, time.monotonic())
+        self.log.add("load", step, -1, start_s, time.monotonic())
         with self._lock:
             self._handle(Loaded(step))
 
     def _give_credit(self, stream: int) -> None:
-        source = self._site.streams[stream].source
+        source = self.context.streams[stream].source
         note = encode_note(Credit(self.epoch, stream))
         try:
-            self._host.endpoint.notify(source, note)
+            self._resources.endpoint.notify(source, note)
         except PartitaError as error:
             self._fail(f"credit to {source}", -1, error)
 
@@ -335,18 +334,14 @@ class Runtime:
         """Remember the first failure and tell the leader."""
         if self._is_closed or self.error:
             return
-        told = first_line(error)[:400]
-        self.error = f"{step}: {told}"
-        device = self._host.endpoint.name
-        failure = Failure(self.epoch, device, step, request, told)
-        self._courier(partial(self._tell_failure, encode_note(failure)))
+        message = first_line(error)[:_MAX_MESSAGE_CHARS]
+        self.error = f"{step}: {message}"
+        failure = Failure(self.epoch, self._resources.endpoint.name, step, request, message)
+        self._put_note(partial(self._tell_failure, encode_note(failure)))
 
     def _tell_failure(self, note: bytes) -> None:
-        try:
-            self._host.endpoint.notify(self.leader, note)
-        except PartitaError:
-            # Without its leader nobody is left to tell.
-            return
+        with contextlib.suppress(PartitaError):  # a lost leader has no use for it
+            self._resources.endpoint.notify(self.leader, note)
 
     def fail(self, step: str, error: Exception) -> None:
         """Report a fault that was found outside a step, such as a rejected frame."""

@@ -1,4 +1,4 @@
-"""The worker as a process: from options to a clean end."""
+"""The worker as a process, from its options to its end."""
 
 from __future__ import annotations
 
@@ -31,24 +31,27 @@ from partita.worker.control import Worker, WorkerParts
 from partita.worker.messages import PROTOCOL_VERSION
 from partita.worker.store import DEFAULT_QUOTA_BYTES, Store, default_store_dir
 
+#: A step of 1 ms then takes 10 s, about what a deadline of 30 s still allows.
 MAX_SLOW_DOWN = 10_000
+#: Of the machine's memory for weights; the rest is for pieces, the engine and the system.
 _MEMORY_SHARE = 0.8
-#: glibc's mallopt: give memory back late, so that large messages do not pay page faults each time.
+#: glibc's M_TRIM_THRESHOLD, M_TOP_PAD and M_MMAP_THRESHOLD (the largest it takes): freed memory
+#: stays in the process, so that large messages do not pay page faults each time.
 _MALLOPT = {-1: 2**30, -2: 2**26, -3: 2**25}
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """What a worker process is told.
+    """The options of a worker process.
 
     Attributes:
         network: Name, addresses and credentials.
-        store: Directory of content; the user's cache by default.
+        store: Directory of the content store; in the user's cache by default.
         quota_bytes: Most bytes that the store may hold.
         memory_limit_bytes: Most bytes of weights; 0 means four fifths of the machine's memory.
-        threads: Of one fragment; 0 means one per core.
+        threads: Intra-op threads of a fragment; 0 means one per core.
         providers: ONNX Runtime's execution providers, the preferred first.
-        loaders: Fragments that load at the same time.
+        loaders: Most fragments that load at the same time.
         slow_down: Emulated slowness, at least 1.
         links: Emulated links by target; None for real ones.
         version: Package version to announce.
@@ -78,7 +81,7 @@ def run_worker(
 
     Args:
         options: Who the worker is and what it may use.
-        parent: Descriptor of a pipe whose end means that the process that started this one is gone.
+        parent: Descriptor of a pipe from the parent process; when it closes, the worker ends.
         on_ready: Called once the worker is visible.
 
     Raises:
@@ -92,7 +95,7 @@ def run_worker(
     if parent is not None:
         _watch_parent(parent, ended)
     check_network(options.network)
-    parts = make_parts(options)  # before the network: what is wrong here can be seen at once
+    parts = make_parts(options)  # before the network, so that errors in them come at once
     endpoint = _open_endpoint(options)
     try:
         worker = Worker(endpoint, parts, on_stop=ended.set)
@@ -107,7 +110,7 @@ def run_worker(
 
 
 def make_parts(options: WorkerOptions) -> WorkerParts:
-    """Return what a worker with these options is made of.
+    """The engine, store and limits of a worker with these options.
 
     Raises:
         ClusterError: The slow-down is out of range, or the store cannot be used.
@@ -137,7 +140,7 @@ def make_parts(options: WorkerOptions) -> WorkerParts:
 
 
 def _open_store(options: WorkerOptions) -> Store:
-    """Return the store, once a file could be written there."""
+    """The store; a file was written there to be sure."""
     try:
         root = Path(options.store) if options.store else default_store_dir()
         store = Store(root, options.quota_bytes, owner=options.network.name)
@@ -163,7 +166,7 @@ def tune_memory() -> None:
 
 
 def read_options(line: bytes) -> WorkerOptions:
-    """Return the options in one line of JSON, as the lab writes them.
+    """The options in one line of JSON, as the lab writes them.
 
     Raises:
         ClusterError: The line is malformed.
@@ -182,12 +185,12 @@ def _open_endpoint(options: WorkerOptions) -> Endpoint:
 
 
 def _watch_parent(parent: int, ended: threading.Event) -> None:
-    def wait() -> None:
+    def await_end() -> None:
         while os.read(parent, 4096):
             continue
         ended.set()
 
-    threading.Thread(target=wait, name="parent", daemon=True).start()
+    threading.Thread(target=await_end, name="parent", daemon=True).start()
 
 
 def main() -> int:

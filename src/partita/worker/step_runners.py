@@ -1,4 +1,4 @@
-"""What each kind of step does with the pieces in memory. Decides nothing: the machine does."""
+"""How each kind of step is run; when it is run, the state machine decides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from partita.engine import Array, Runner, Slowdown
 from partita.execution.pieces import Codec, Gather, plan_codec, plan_gather
-from partita.fabric import Endpoint, PieceHeader, digest_stream, encode_piece
+from partita.fabric import Endpoint, PieceHeader, digest_stream, encode_header
 from partita.program import Buffer, Compute, Deliver, Receive, Send, Step, Stream
 from partita.worker.buffers import BufferTable, StepLog, Written
 
@@ -17,13 +17,13 @@ Route = tuple[int, ...]
 
 
 class StepRunner(Protocol):
-    """One step of a program, ready to be done for any request.
+    """One step of a program, ready to run for any request.
 
     Attributes:
         step: The step's id.
-        lane: Where it runs.
-        label: For people.
-        is_instant: Whether it takes so little that a change of thread would take longer.
+        lane: Name of the lane that it occupies.
+        label: Name in messages.
+        is_instant: Whether it is shorter than a context switch: then it runs where it is started.
     """
 
     step: int
@@ -31,17 +31,17 @@ class StepRunner(Protocol):
     label: str
     is_instant: bool
 
-    def do(self, request: int, route: Route) -> tuple[Written, ...]:
-        """Do the step for a request and return what it wrote."""
+    def run(self, request: int, route: Route) -> tuple[Written, ...]:
+        """The arrays that the step writes for a request; called once per request."""
 
 
 @dataclass
 class StepPacing:
-    """Makes encoding and decoding take as long as on the emulated device.
+    """The pace of encoding and decoding on an emulated device.
 
     Attributes:
         slow_down: The device's slow-down, shared with its engine.
-        alone_s: Seconds per step, as timed alone; steps that are absent are not stretched.
+        alone_s: Seconds per step, as calibrated alone; steps that are absent are not slowed.
     """
 
     slow_down: Slowdown = field(default_factory=Slowdown)
@@ -56,48 +56,51 @@ class StepPacing:
 
 @dataclass(frozen=True)
 class StepContext:
-    """What the steps of one epoch work with.
+    """The state that all steps of one epoch share.
 
     Attributes:
+        arrays: The arrays of requests under way.
+        buffers: Boxes and types of the device's buffers, by id.
         streams: All streams of the device, by id.
         answers: Streams of the model's outputs to the leader, in order.
+        runners: Loaded fragments, by index in the program.
     """
 
     epoch: int
     endpoint: Endpoint
-    pieces: BufferTable
-    book: StepLog
-    stretch: StepPacing
+    arrays: BufferTable
+    log: StepLog
+    pacing: StepPacing
     buffers: Mapping[int, Buffer]
     streams: Mapping[int, Stream]
     answers: tuple[Stream, ...]
     runners: dict[int, Runner]
 
 
-class ComputeWork:
+class ComputeRunner:
     """Assembles the arguments, runs the fragment, checks what came out."""
 
     lane = "compute"
     is_instant = False
 
-    def __init__(self, step: Compute, site: StepContext) -> None:
+    def __init__(self, step: Compute, context: StepContext) -> None:
         self.step = step.id
         self.label = step.label
-        self.fragment = step.fragment
-        self.gathers = tuple(plan_gather(read, site.buffers) for read in step.reads)
-        buffers = [site.buffers[number] for number in step.writes]
-        self.writes = tuple((buffer, buffer.box.shape) for buffer in buffers)
-        self._site = site
+        self._fragment = step.fragment
+        self._gathers = tuple(plan_gather(read, context.buffers) for read in step.reads)
+        buffers = [context.buffers[number] for number in step.writes]
+        self._writes = tuple((buffer, buffer.box.shape) for buffer in buffers)
+        self._context = context
 
-    def do(self, request: int, route: Route) -> tuple[Written, ...]:
+    def run(self, request: int, route: Route) -> tuple[Written, ...]:
         """Run the fragment for a request."""
-        held = self._site.pieces.of(request) if self.gathers else {}
-        arguments = [gather.collect(held) for gather in self.gathers]
-        outputs = self._site.runners[self.fragment].run(arguments)
-        return tuple(_checked(*b, o) for b, o in zip(self.writes, outputs, strict=True))
+        held = self._context.arrays.of(request) if self._gathers else {}
+        arguments = [gather.collect(held) for gather in self._gathers]
+        outputs = self._context.runners[self._fragment].run(arguments)
+        return tuple(_check(*write, out) for write, out in zip(self._writes, outputs, strict=True))
 
 
-def _checked(buffer: Buffer, shape: tuple[int, ...], array: Array) -> Written:
+def _check(buffer: Buffer, shape: tuple[int, ...], array: Array) -> Written:
     if array.shape != shape or array.dtype != buffer.dtype:
         raise ValueError(
             f"{buffer.tensor} came out as {array.dtype.name}{list(array.shape)}, "
@@ -106,102 +109,102 @@ def _checked(buffer: Buffer, shape: tuple[int, ...], array: Array) -> Written:
     return buffer.id, array
 
 
-class ReceiveWork:
+class ReceiveRunner:
     """Decodes a payload that has arrived."""
 
     lane = "receive"
 
-    def __init__(self, step: Receive, site: StepContext) -> None:
-        stream = site.streams[step.stream]
+    def __init__(self, step: Receive, context: StepContext) -> None:
+        stream = context.streams[step.stream]
         self.step = step.id
         self.label = f"receive {stream.tensor} from {stream.source}"
         self.codec = plan_codec(stream)
-        # Raw payloads are viewed where they lie.
+        # Raw payloads are viewed in place: no copy, no work.
         self.is_instant = stream.wire == "raw"
         self._write = step.write
         self._stream = step.stream
-        self._site = site
+        self._context = context
 
-    def do(self, request: int, route: Route) -> tuple[Written, ...]:
-        """Decode the request's piece."""
+    def run(self, request: int, route: Route) -> tuple[Written, ...]:
+        """Decode the payload of a request."""
         start_s = time.monotonic()
-        array = self.codec.decode(self._site.pieces.take(self._stream, request))
-        self._site.stretch.finish(self.step, start_s)
+        array = self.codec.decode(self._context.arrays.take(self._stream, request))
+        self._context.pacing.finish(self.step, start_s)
         return ((self._write, array),)
 
 
-class SendWork:
+class SendRunner:
     """Encodes a piece and hands it to the link."""
 
     is_instant = False
 
-    def __init__(self, step: Send, site: StepContext) -> None:
-        stream = site.streams[step.stream]
+    def __init__(self, step: Send, context: StepContext) -> None:
+        stream = context.streams[step.stream]
         self.step = step.id
         self.lane = f"send:{stream.target}"
         self.label = f"send {stream.tensor} to {stream.target}"
-        self.codec = plan_codec(stream, site.buffers[step.read].box)
+        self.codec = plan_codec(stream, context.buffers[step.read].box)
         self.read = step.read
-        self._out = StreamSender(stream, site)
-        self._site = site
+        self._sender = StreamSender(stream, context)
+        self._context = context
 
-    def do(self, request: int, route: Route) -> tuple[Written, ...]:
+    def run(self, request: int, route: Route) -> tuple[Written, ...]:
         """Send the request's piece."""
         start_s = time.monotonic()
-        payload = self.codec.encode(self._site.pieces.of(request)[self.read])
-        self._site.stretch.finish(self.step, start_s)
-        self._out.send(request, route, payload)
+        payload = self.codec.encode(self._context.arrays.of(request)[self.read])
+        self._context.pacing.finish(self.step, start_s)
+        self._sender.send(request, route, payload)
         return ()
 
 
-class DeliverWork:
-    """Assembles the model's outputs and hands them to the leader."""
+class DeliverRunner:
+    """Assembles the model's outputs and sends them to the leader."""
 
     lane = "deliver"
     label = "deliver the outputs"
     is_instant = False
 
-    def __init__(self, step: Deliver, site: StepContext) -> None:
+    def __init__(self, step: Deliver, context: StepContext) -> None:
         self.step = step.id
         self._gathers: tuple[Gather, ...] = tuple(
-            plan_gather(read, site.buffers) for read in step.reads
+            plan_gather(read, context.buffers) for read in step.reads
         )
-        self._codecs: tuple[Codec, ...] = tuple(plan_codec(stream) for stream in site.answers)
-        self._outs = tuple(StreamSender(stream, site) for stream in site.answers)
-        self._site = site
+        self._codecs: tuple[Codec, ...] = tuple(plan_codec(stream) for stream in context.answers)
+        self._senders = tuple(StreamSender(stream, context) for stream in context.answers)
+        self._context = context
 
-    def do(self, request: int, route: Route) -> tuple[Written, ...]:
-        """Answer the request."""
-        held = self._site.pieces.of(request)
-        for gather, codec, out in zip(self._gathers, self._codecs, self._outs, strict=True):
-            out.send(request, route, codec.encode(gather.collect(held)))
+    def run(self, request: int, route: Route) -> tuple[Written, ...]:
+        """Send the request's outputs to the leader."""
+        held = self._context.arrays.of(request)
+        for gather, codec, sender in zip(self._gathers, self._codecs, self._senders, strict=True):
+            sender.send(request, route, codec.encode(gather.collect(held)))
         return ()
 
 
 class StreamSender:
     """Puts headers on the payloads of one stream."""
 
-    def __init__(self, stream: Stream, site: StepContext) -> None:
+    def __init__(self, stream: Stream, context: StepContext) -> None:
         self._stream = stream
         self._digest = digest_stream(stream)
-        self._site = site
+        self._context = context
 
     def send(self, request: int, route: Route, payload: bytes | memoryview) -> None:
-        """Send one request's piece, in fragments of the fabric's size."""
-        stream, site = self._stream, self._site
+        """Send one request's piece; blocks while the link is full."""
+        stream, context = self._stream, self._context
         nbytes = len(payload)
-        piece = PieceHeader(site.epoch, request, route, stream.id, self._digest, nbytes)
+        header = PieceHeader(context.epoch, request, route, stream.id, self._digest, nbytes)
         start_s = time.monotonic()
-        site.endpoint.send(stream.target, encode_piece(piece), payload)
-        site.book.add_sent(stream.target, nbytes, time.monotonic() - start_s)
+        context.endpoint.send(stream.target, encode_header(header), payload)
+        context.log.add_sent(stream.target, nbytes, time.monotonic() - start_s)
 
 
-def make_work(step: Step, site: StepContext) -> StepRunner | None:
-    """Return how ``step`` is done, or None for steps that are events only (loads and feeds)."""
+def make_step_runner(step: Step, context: StepContext) -> StepRunner | None:
+    """The runner of ``step``; None for loads and feeds, which are only events here."""
     if isinstance(step, Compute):
-        return ComputeWork(step, site)
+        return ComputeRunner(step, context)
     if isinstance(step, Receive):
-        return ReceiveWork(step, site)
+        return ReceiveRunner(step, context)
     if isinstance(step, Send):
-        return SendWork(step, site)
-    return DeliverWork(step, site) if isinstance(step, Deliver) else None
+        return SendRunner(step, context)
+    return DeliverRunner(step, context) if isinstance(step, Deliver) else None

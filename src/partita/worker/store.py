@@ -22,14 +22,15 @@ from partita.units import format_bytes
 DEFAULT_QUOTA_BYTES = 8 * 2**30
 
 _HASH = re.compile(r"^[0-9a-f]{64}$")
-_CHUNK_BYTES = 2**22
-_PART_SUFFIX = ".part"
+#: Hashed at a time: larger than caches, so that the loop costs nothing beside SHA-256.
+_HASH_BYTES = 2**22
+_UPLOAD_SUFFIX = ".part"
 
 Bytes = npt.NDArray[np.uint8]
 
 
 def default_store_dir() -> Path:
-    """Return the user's cache directory for Partita's store."""
+    """The store's directory in the user's cache (XDG)."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "partita" / "store"
 
@@ -43,13 +44,13 @@ class _Upload:
 
 
 class Store:
-    """A directory of files named by their SHA-256, kept under a quota.
+    """A content-addressed directory: files named by their SHA-256, kept under a quota.
 
-    What an epoch uses is pinned and never evicted; the rest goes least recently used first. Several
-    processes may share one directory: files appear whole or not at all.
+    Content of an epoch is pinned and never evicted; the rest is evicted least recently used first.
+    Several processes may share one directory: files appear by a rename, whole or not at all.
 
     Args:
-        root: The directory; made when missing.
+        root: The directory; created when missing.
         quota_bytes: Most bytes that the directory may hold.
         owner: Worker named in errors.
     """
@@ -68,9 +69,9 @@ class Store:
         self._sweep()
 
     def missing(self, hashes: Iterable[str]) -> tuple[str, ...]:
-        """Return those of ``hashes`` that the store lacks, without duplicates, in order.
+        """Those of ``hashes`` that the store lacks, without duplicates, in order.
 
-        What is damaged on disk is deleted and counts as missing.
+        Damaged files are deleted and count as missing.
         """
         return tuple(h for h in dict.fromkeys(hashes) if not self._is_sound(h))
 
@@ -80,7 +81,7 @@ class Store:
             self._pins[epoch] = frozenset(hashes)
 
     def unpin(self, epoch: int) -> None:
-        """Let go of what ``epoch`` pinned."""
+        """Allow eviction of the content that ``epoch`` pinned."""
         with self._lock:
             self._pins.pop(epoch, None)
 
@@ -124,31 +125,30 @@ class Store:
             return True
 
     def open(self, content_hash: str) -> Bytes:
-        """Return the content memory-mapped, read-only.
+        """The content, memory-mapped read-only, as bytes of shape ``(size,)``.
 
         Raises:
             RunError: The content is missing, or damaged; a damaged file is deleted.
         """
         path = self._path(content_hash)
         try:
-            facts = path.stat()
-            if facts.st_size == 0:
-                return np.empty(0, np.uint8)
-            mapped: Bytes = np.memmap(path, np.uint8, "r")
+            stat = path.stat()
+            # Nothing cannot be mapped.
+            mapped: Bytes = np.memmap(path, np.uint8, "r") if stat.st_size else np.empty(0, "u1")
         except OSError:
             raise self._error(
                 f"{content_hash[:12]}… is not there; deploy the plan again."
             ) from None
-        key = (content_hash, facts.st_size, facts.st_mtime_ns)
+        key = (content_hash, stat.st_size, stat.st_mtime_ns)
         if key not in self._verified:
             self._verify(content_hash, mapped, path)
         with contextlib.suppress(OSError):
             os.utime(path)
-            self._verified.add((content_hash, facts.st_size, path.stat().st_mtime_ns))
+            self._verified.add((content_hash, stat.st_size, path.stat().st_mtime_ns))
         return mapped
 
     def used_bytes(self) -> int:
-        """Return the bytes on disk, unfinished uploads of this process included."""
+        """Bytes on disk, unfinished uploads of this process included."""
         return sum(size for _, size, _ in self._files()) + sum(
             upload.done_bytes for upload in self._uploads.values()
         )
@@ -163,8 +163,7 @@ class Store:
         try:
             self.open(content_hash)
         except RunError:
-            # Absent or damaged: either way it has to come again.
-            return False
+            return False  # absent or damaged: either way it is pushed again
         return True
 
     def _path(self, content_hash: str) -> Path:
@@ -173,8 +172,8 @@ class Store:
         return self.root / content_hash
 
     def _sweep(self) -> None:
-        """Delete what processes that no longer live left half-written."""
-        for path in self.root.glob(f".*{_PART_SUFFIX}"):
+        """Delete unfinished uploads of processes that no longer live."""
+        for path in self.root.glob(f".*{_UPLOAD_SUFFIX}"):
             fields = path.name.split("-")
             pid = int(fields[1]) if len(fields) == 3 and fields[1].isdigit() else 0
             if pid and not psutil.pid_exists(pid):
@@ -184,18 +183,19 @@ class Store:
         return RunError(f"Store of worker {self._owner!r}: {what}", device=self._owner)
 
     def _files(self) -> list[tuple[float, int, Path]]:
-        found = []
+        """Time of last use (s), size (bytes) and path per file, least recently used first."""
+        files = []
         for path in self.root.iterdir():
             if _HASH.match(path.name):
-                with contextlib.suppress(OSError):
-                    facts = path.stat()
-                    found.append((facts.st_mtime, facts.st_size, path))
-        return sorted(found)
+                with contextlib.suppress(OSError):  # evicted by another process meanwhile
+                    stat = path.stat()
+                    files.append((stat.st_mtime, stat.st_size, path))
+        return sorted(files)
 
     def _begin(self, content_hash: str, size_bytes: int) -> None:
         self._drop(content_hash)
         self._make_room(size_bytes)
-        name = f".{content_hash[:16]}-{os.getpid()}-{uuid.uuid4().hex[:8]}{_PART_SUFFIX}"
+        name = f".{content_hash[:16]}-{os.getpid()}-{uuid.uuid4().hex[:8]}{_UPLOAD_SUFFIX}"
         self._uploads[content_hash] = _Upload(self.root / name, size_bytes)
 
     def _make_room(self, size_bytes: int) -> None:
@@ -234,8 +234,8 @@ class Store:
 
     def _verify(self, content_hash: str, content: Bytes, path: Path) -> None:
         digest = hashlib.sha256()
-        for start in range(0, content.size, _CHUNK_BYTES):
-            digest.update(content[start : start + _CHUNK_BYTES].data)
+        for start in range(0, content.size, _HASH_BYTES):
+            digest.update(content[start : start + _HASH_BYTES].data)
         if digest.hexdigest() != content_hash:
             path.unlink(missing_ok=True)
             raise self._error(
