@@ -59,7 +59,7 @@ class Replanner:
         return self._belief
 
     def propose(self, belief: Conditions) -> Proposed:
-        """Return the plan found for what was measured, beside the running one.
+        """The plan found for what was measured, beside the running one.
 
         Raises:
             PlanError: There is none.
@@ -122,7 +122,7 @@ class Replanner:
         return key
 
     def _stretch(self, plan: Plan) -> Mapping[Pair, float]:
-        """Return how much longer messages on shared media take than alone, as predicted."""
+        """How much longer messages on shared media take than alone, as predicted."""
         links = self._cost.links
         if all(spec.medium is None for spec in links.values()):
             return {}
@@ -145,7 +145,7 @@ class Replanner:
 
 
 def predict_s(cost: CostModel, plan: Plan) -> float:
-    """Return the median latency of some requests, as many at a time as the plan allows."""
+    """The median latency of some requests, as many at a time as the plan allows."""
     layout = cost.layout(plan)
     count = 1 if plan.in_flight == 1 else _SIMULATED * plan.in_flight
     report = simulate(layout.program, cost.price(layout), requests=count, keep_spans=False)
@@ -165,7 +165,7 @@ def make_finder(plan: Plan, planner: str = "best", budget_s: float = 3.0) -> Fin
 
 
 def make_options(plan: Plan, budget_s: float = 3.0) -> PlanOptions:
-    """Return the wishes that a plan was made with, and a budget."""
+    """The wishes that a plan was made with, and a budget."""
     return PlanOptions(
         objective=plan.objective,  # type: ignore[arg-type]
         budget_s=budget_s,
@@ -184,7 +184,7 @@ def make_method(
     search_s: float | None = None,
     name: str = "",
 ) -> Method:
-    """Return a method for :func:`partita.simulation.simulate_adaptive`.
+    """A method for :func:`partita.simulation.simulate_adaptive`.
 
     Args:
         planner: One of :func:`partita.planners.planner_names`.
@@ -203,5 +203,5 @@ def make_method(
 
 
 def take_every_plan(adapt: AdaptOptions | None = None) -> AdaptOptions:
-    """Return options of a method that never compares: it takes what its search gives."""
+    """Options of a method that never compares: it takes what its search gives."""
     return replace(adapt or AdaptOptions(), least_gain=float("-inf"), trial=0)

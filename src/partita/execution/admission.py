@@ -30,7 +30,7 @@ class Admission:
         return len(self._open) < self._in_flight
 
     def admit(self) -> tuple[int, Route]:
-        """Return the number and the route of the next request.
+        """The number and the route of the next request.
 
         Raises:
             ValueError: As many requests as allowed are in flight.

@@ -78,7 +78,7 @@ class LinkClock:
         self._times = [time_s for time_s, _ in self.trace]
 
     def reserve(self, now_s: float, nbytes: int) -> Transfer:
-        """Return when a message given to the link at ``now_s`` goes, and occupy the link for it.
+        """Occupy the link with a message that is given to it at ``now_s``; the message's times.
 
         Messages are served in the order of the calls.
 
@@ -100,7 +100,7 @@ class LinkClock:
         return Transfer(start_s, end_s, end_s + self.latency_s)
 
     def _end_of(self, start_s: float, nbytes: float) -> float:
-        """Return when ``nbytes`` begun at ``start_s`` have left, across changes of the rate."""
+        """The time when ``nbytes`` begun at ``start_s`` have left, across changes of the rate."""
         now_s, left = start_s, float(nbytes)
         first = bisect_right(self._times, start_s)
         rate = self.trace[first - 1][1] if first else self.bandwidth_bytes_per_s

@@ -62,7 +62,7 @@ class LinkClocks:
         self._mediums: dict[str, SharedMedium] = {}
 
     def between(self, source: str, target: str) -> LinkClock:
-        """Return the clock of the link from ``source`` to ``target``.
+        """The clock of the link from ``source`` to ``target``.
 
         Raises:
             PlanError: There is no such link.

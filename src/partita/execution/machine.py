@@ -87,7 +87,7 @@ class Machine:
         return tuple(sorted(self._requests))
 
     def route_of(self, request: int) -> Route:
-        """Return the route of a request under way.
+        """The route of a request under way.
 
         Raises:
             KeyError: The device does not know the request, or has finished it.
@@ -95,7 +95,7 @@ class Machine:
         return self._requests[request].route
 
     def begin(self) -> list[Action]:
-        """Return the first ``Load`` steps to start; call it once, before any event."""
+        """The first ``Load`` steps to start; call it once, before any event."""
         actions: list[Action] = []
         self._start_loads(actions)
         return actions
@@ -213,7 +213,7 @@ class Machine:
         self._close_if_done(number, request)
 
     def _open(self, number: int, route: Route) -> OpenRequest:
-        """Return a request's state; make it when the device hears of the request first."""
+        """A request's state; make it when the device hears of the request first."""
         request = self._requests.get(number)
         if request is None:
             request = OpenRequest(route, self._table.for_route(route))

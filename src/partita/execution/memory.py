@@ -6,7 +6,7 @@ from partita.program import Load, Program
 
 
 def weight_bytes(program: Program, device: str) -> int:
-    """Return the bytes of all weights that ``device`` loads.
+    """The bytes of all weights that ``device`` loads.
 
     A blob that several fragments share counts once where the program knows the blobs' sizes, and
     fragments with the same blobs count once where it knows only their names.

@@ -32,7 +32,7 @@ class Gather(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...]
 
     def collect(self, held: Mapping[int, Array]) -> Array:
-        """Return the argument, contiguous; a buffer that is exactly the argument is not copied.
+        """The argument, contiguous; a buffer that is exactly the argument is not copied.
 
         Args:
             held: The request's arrays by buffer id. Buffers that the request's route leaves out
@@ -59,7 +59,7 @@ def as_argument(array: Array) -> Array:
 
 
 def plan_gather(argument: Input, buffers: Mapping[int, Buffer]) -> Gather:
-    """Return how ``argument`` is assembled from the device's ``buffers``."""
+    """How ``argument`` is assembled from the device's ``buffers``."""
     parts = []
     # Reversed, because of overlapping buffers the first one counts.
     for number in reversed(argument.buffers):
@@ -77,7 +77,7 @@ def plan_gather(argument: Input, buffers: Mapping[int, Buffer]) -> Gather:
 
 
 def index_buffers(program: DeviceProgram) -> dict[int, Buffer]:
-    """Return the device's buffers by id."""
+    """The device's buffers by id."""
     return {buffer.id: buffer for buffer in program.buffers}
 
 
@@ -90,12 +90,12 @@ class Codec(msgspec.Struct, frozen=True):
     source: Slices | None
 
     def encode(self, array: Array) -> bytes | memoryview:
-        """Return the payload for the piece that lies in ``array``, the buffer read."""
+        """The payload for the piece that lies in ``array``, the buffer read."""
         piece = array if self.source is None else array[self.source]
         return encode_array(piece, self.wire)
 
     def decode(self, payload: bytes | bytearray | memoryview) -> Array:
-        """Return the piece in ``payload``, viewed where the format allows.
+        """The piece in ``payload``, viewed where the format allows.
 
         Raises:
             ValueError: The length does not fit.
@@ -104,7 +104,7 @@ class Codec(msgspec.Struct, frozen=True):
 
 
 def plan_codec(stream: Stream, held: Region | None = None) -> Codec:
-    """Return how pieces of ``stream`` travel.
+    """How pieces of ``stream`` travel.
 
     Args:
         stream: The stream.
@@ -117,5 +117,5 @@ def plan_codec(stream: Stream, held: Region | None = None) -> Codec:
 
 
 def decode_feed(payload: memoryview, tensor: TensorSpec) -> Array:
-    """Return a model input as the leader sent it."""
+    """A model input as the leader sent it."""
     return decode_array(payload, tensor.shape, tensor.dtype, "raw")

@@ -140,7 +140,7 @@ class Policy:
         return [Replan(self.belief, why)]
 
     def _begin_of_drift(self) -> float | None:
-        """Return since when anything has been off; None where nothing is."""
+        """Since when anything has been off; None where nothing is."""
         begins = [track.since_s for track in self._tracks() if track.since_s is not None]
         return min(begins, default=None)
 
@@ -153,7 +153,7 @@ class Policy:
         return is_unseen and now_s - begin_s < _PATIENCE * self.options.hold_s
 
     def _find_drifts(self, now_s: float) -> list[str]:
-        """Return the drifts that last, in words, the largest first."""
+        """The drifts that last, in words, the largest first."""
         hold_s = self.options.hold_s
         found: list[tuple[float, str]] = []
         for (source, target), track in self._links.items():
@@ -169,7 +169,7 @@ class Policy:
         return [words for _, words in sorted(found)]
 
     def _probes(self, now_s: float) -> list[Probe]:
-        """Return the link that was silent for longest, if that is too long."""
+        """The link that was silent for longest, if that is too long."""
         patience_s = self.options.probe_s
         if math.isinf(patience_s):
             return []
@@ -280,6 +280,6 @@ class Policy:
 
 
 def _name_drifts(drifts: list[str]) -> str:
-    """Return the largest drifts, and how many more there are."""
+    """The largest drifts, and how many more there are."""
     more = len(drifts) - _NAMED
     return "; ".join(drifts[:_NAMED]) + (f"; and {more} more" if more > 0 else "")

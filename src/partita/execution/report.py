@@ -74,7 +74,7 @@ class Report(msgspec.Struct, frozen=True):
         return len(self.latencies_s) / self.makespan_s if self.makespan_s > 0 else 0.0
 
     def quantile_s(self, fraction: float) -> float:
-        """Return the latency that ``fraction`` of the requests do not exceed (nearest rank)."""
+        """The latency that ``fraction`` of the requests do not exceed (nearest rank)."""
         ordered = sorted(self.latencies_s)
         rank = math.ceil(fraction * len(ordered))
         return ordered[max(rank, 1) - 1]
@@ -157,7 +157,7 @@ class ReportBuilder:
         makespan_s: float,
         peak_buffer_bytes: Mapping[str, int],
     ) -> Report:
-        """Return the report of all that was recorded.
+        """The report of all that was recorded.
 
         Args:
             latencies_s: Seconds per request, in order.

@@ -42,7 +42,7 @@ class Wait(NamedTuple):
 
 
 def list_waits(table: StepTable, number: int, request: OpenRequest) -> list[Wait]:
-    """Return the unfinished steps of a request in program order."""
+    """The unfinished steps of a request in program order."""
     return [
         Wait(step.id, number, table.label_of(index), _reason(table, request, index))
         for index, step in enumerate(table.steps)

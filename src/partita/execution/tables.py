@@ -81,7 +81,7 @@ class StepTable:
         return FIRST_SEND_LANE + len(self.targets)
 
     def label_of(self, index: int) -> str:
-        """Return a step's name for people."""
+        """A step's name for people."""
         step = self.steps[index]
         if isinstance(step, Compute):
             return step.label
@@ -92,7 +92,7 @@ class StepTable:
         return type(step).__name__.lower()
 
     def for_route(self, route: Route) -> RouteTable:
-        """Return the table of the requests that take ``route``.
+        """The table of the requests that take ``route``.
 
         Raises:
             ValueError: The route has fewer choices than the steps ask for.

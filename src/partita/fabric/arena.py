@@ -73,7 +73,7 @@ class Arena:
         return place
 
     def _find(self, size: int) -> int | None:
-        """Return the lowest free place for ``size`` bytes and note it as lent."""
+        """The lowest free place for ``size`` bytes and note it as lent."""
         flag_at, shared = _FLAG.unpack_from, self._map
         for place in [place for place in self._lent if flag_at(shared, place)[0] == _FREE]:
             del self._lent[place]
@@ -117,7 +117,7 @@ class ArenaView:
         _FLAG.pack_into(self._map, 0, self._taken)
 
     def read(self, place: int, length: int) -> memoryview:
-        """Return the block at ``place``; its room is free again when the last view of it is gone.
+        """The block at ``place``; its room is free again when the last view of it is gone.
 
         Raises:
             ValueError: There is no such block.

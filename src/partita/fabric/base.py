@@ -58,7 +58,7 @@ class Endpoint(Protocol):
         """
 
     def call(self, target: str, method: str, body: bytes, timeout_s: float) -> bytes:
-        """Return the answer of ``target``'s handler to one request on the control plane.
+        """The answer of ``target``'s handler to one request on the control plane.
 
         Args:
             body: At most a few MiB; larger things travel in several calls.
@@ -98,7 +98,7 @@ class Endpoint(Protocol):
         """
 
     def peers(self) -> set[str]:
-        """Return the names of the other endpoints that are alive now."""
+        """The names of the other endpoints that are alive now."""
 
     def on_error(self, callback: ErrorCallback) -> None:
         """Call ``callback(error)`` for each rejected frame, lost link and failing callback."""
@@ -126,7 +126,7 @@ def check_name(name: str, what: str = "Device") -> str:
 
 
 def unreachable(target: str, peers: set[str]) -> RunError:
-    """Return the error for a target that is not there, with the names of those that are."""
+    """The error for a target that is not there, with the names of those that are."""
     there = ", ".join(sorted(peers)) or "none"
     return RunError(
         f"Device {target!r} cannot be reached: no worker of that name is alive, alive are: "
@@ -136,7 +136,7 @@ def unreachable(target: str, peers: set[str]) -> RunError:
 
 
 def no_answer(target: str, method: str, timeout_s: float) -> RunError:
-    """Return the error for a call that took too long."""
+    """The error for a call that took too long."""
     return RunError(
         f"Device {target!r} did not answer {method!r} within {timeout_s:g} s. "
         "Look at its worker's log, or raise the timeout.",
@@ -145,7 +145,7 @@ def no_answer(target: str, method: str, timeout_s: float) -> RunError:
 
 
 def closed(name: str) -> RunError:
-    """Return the error for the use of an endpoint after ``close``."""
+    """The error for the use of an endpoint after ``close``."""
     return RunError(f"Endpoint {name!r} is closed: nothing can be sent any more.", device=name)
 
 
@@ -160,5 +160,5 @@ def answer_call(handler: CallHandler, method: str, body: bytes) -> tuple[bool, b
 
 
 def refusal(target: str, message: bytes) -> RunError:
-    """Return the error for a call that ``target`` answered with an error message."""
+    """The error for a call that ``target`` answered with an error message."""
     return RunError(f"Device {target!r}: {message.decode(errors='replace')}", device=target)

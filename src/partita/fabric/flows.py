@@ -88,7 +88,7 @@ class Outflow:
     resends: int = 0
 
     def stage(self, header: bytes, payload: Payload, now_s: float) -> Sent:
-        """Return the next message, kept until it is acknowledged."""
+        """The next message, kept until it is acknowledged."""
         if not self.unacked:
             self.progress_s = now_s
         sent = Sent(self.next_sequence, header, payload)
@@ -109,7 +109,7 @@ class Outflow:
         return ack.has_gap and bool(self.unacked)
 
     def stalled_s(self, now_s: float) -> float:
-        """Return for how long something has been unacknowledged without any progress."""
+        """For how long something has been unacknowledged without any progress."""
         return now_s - self.progress_s if self.unacked else 0.0
 
 
@@ -126,7 +126,7 @@ def cut_chunks(
 
 
 def write_envelope(envelope: Envelope) -> bytes:
-    """Return an envelope's bytes."""
+    """An envelope's bytes."""
     return _encoder.encode(envelope)
 
 
@@ -135,7 +135,7 @@ _decoder = msgspec.msgpack.Decoder(Envelope)
 
 
 def read_envelope(attachment: bytes) -> Envelope:
-    """Return the envelope in ``attachment``.
+    """The envelope in ``attachment``.
 
     Raises:
         ValueError: The bytes are no envelope.
@@ -156,7 +156,7 @@ class Inflow:
     header: bytes = b""
 
     def take(self, envelope: Envelope, data: bytes | memoryview) -> tuple[bytes, memoryview] | None:
-        """Return header and payload when ``envelope`` completes the message that is due.
+        """Header and payload when ``envelope`` completes the message that is due.
 
         Raises:
             ValueError: The chunk contradicts its message; it is dropped.

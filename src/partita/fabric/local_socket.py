@@ -187,7 +187,7 @@ class _Frames:
         self.count = self._arena.count
 
     def next(self) -> tuple[bytes, memoryview]:
-        """Return the next header and payload.
+        """The next header and payload.
 
         Raises:
             OSError: The sender has closed the connection.

@@ -43,7 +43,7 @@ class MemoryFabric:
         self.cut: set[tuple[str, str]] = set()
 
     def endpoint(self, name: str) -> MemoryEndpoint:
-        """Return a new endpoint called ``name``.
+        """A new endpoint called ``name``.
 
         Raises:
             RunError: The name is taken or not allowed.
@@ -120,7 +120,7 @@ class MemoryEndpoint:
             self._data(source, header, payload)
 
     def call(self, target: str, method: str, body: bytes, timeout_s: float) -> bytes:
-        """Return ``target``'s answer; see :meth:`partita.fabric.Endpoint.call`."""
+        """``target``'s answer; see :meth:`partita.fabric.Endpoint.call`."""
         peer = self._peer(target)
         handler = peer._handler
         if handler is None or (self.name, target) in self._fabric.cut:
@@ -176,7 +176,7 @@ class MemoryEndpoint:
             self._run(1, lambda: watch(name, alive))
 
     def peers(self) -> set[str]:
-        """Return the names of the others that announced themselves."""
+        """The names of the others that announced themselves."""
         with self._fabric.lock:
             members = list(self._fabric.members.values())
         return {m.name for m in members if m is not self and m._info is not None}

@@ -43,7 +43,7 @@ class Presence:
             self._heard_s = dict.fromkeys(self._heard_s, now_s)
 
     def alive(self) -> set[str]:
-        """Return the names of those that are there and answer."""
+        """The names of those that are there and answer."""
         with self._lock:
             return self._alive()
 
@@ -51,7 +51,7 @@ class Presence:
         return set(self._heard_s) - self._hung
 
     def to_ask(self) -> list[str]:
-        """Return the names of all that have a token, hung or not."""
+        """The names of all that have a token, hung or not."""
         with self._lock:
             return list(self._heard_s)
 

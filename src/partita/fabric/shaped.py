@@ -73,7 +73,7 @@ class _Link:
             self.clock.set_trace([(at_s + time_s, rate) for time_s, rate in self._trace])
 
     def reserve(self, now_s: float, size_bytes: int) -> tuple[float, float]:
-        """Return when the message will have left and when it is there."""
+        """When the message will have left and when it is there."""
         with self.lock, self.medium.hold() if self.medium is not None else nullcontext():
             transfer = self.clock.reserve(now_s, size_bytes)
         return transfer.end_s, transfer.arrive_s
@@ -157,7 +157,7 @@ class ShapedEndpoint:
         self._inner.on_data(receive)
 
     def call(self, target: str, method: str, body: bytes, timeout_s: float) -> bytes:
-        """Return ``target``'s answer, as fast as the inner endpoint has it."""
+        """``target``'s answer, as fast as the inner endpoint has it."""
         return self._inner.call(target, method, body, timeout_s)
 
     def serve(self, handler: CallHandler) -> None:
@@ -194,7 +194,7 @@ class ShapedEndpoint:
         self._inner.watch(callback)
 
     def peers(self) -> set[str]:
-        """Return the names of the other endpoints that are alive now."""
+        """The names of the other endpoints that are alive now."""
         return self._inner.peers()
 
     def on_error(self, callback: ErrorCallback) -> None:

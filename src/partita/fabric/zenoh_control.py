@@ -101,7 +101,7 @@ class ControlPlane:
             self._handlers[method] = handler
 
     def call(self, target: str, method: str, body: bytes, timeout_s: float) -> bytes:
-        """Return ``target``'s answer; see :meth:`partita.fabric.Endpoint.call`."""
+        """``target``'s answer; see :meth:`partita.fabric.Endpoint.call`."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             left_s = deadline_s - time.monotonic()
@@ -145,7 +145,7 @@ class ControlPlane:
             cancel.cancel()
 
     def names(self) -> set[str]:
-        """Return the names whose tokens are there."""
+        """The names whose tokens are there."""
         return {name for name, there in list(self._tokens.items()) if there}
 
     @staticmethod

@@ -168,7 +168,7 @@ class DataPlane:
         lane.is_ready = True
 
     def _open_path(self, target: str) -> LocalPath | None:
-        """Return the way to a target on this host; None where there is none."""
+        """The way to a target on this host; None where there is none."""
         address = self._hooks.local_address(target) if self._local is not None else None
         try:
             return None if address is None else LocalPath(self._options.name, address)

@@ -107,7 +107,7 @@ class ZenohEndpoint:
         self._plane.listen()
 
     def call(self, target: str, method: str, body: bytes, timeout_s: float) -> bytes:
-        """Return ``target``'s answer; see :meth:`partita.fabric.Endpoint.call`."""
+        """``target``'s answer; see :meth:`partita.fabric.Endpoint.call`."""
         self._check_open()
         return self._control.call(target, method, body, timeout_s)
 
@@ -134,7 +134,7 @@ class ZenohEndpoint:
         self._wake.set()
 
     def peers(self) -> set[str]:
-        """Return the names of the other endpoints that are alive now."""
+        """The names of the other endpoints that are alive now."""
         return self._presence.alive()
 
     def on_error(self, callback: ErrorCallback) -> None:
@@ -177,7 +177,7 @@ class ZenohEndpoint:
                 self._reject(f"signal to {target!r} not sent: {error}")
 
     def _local_address(self, target: str) -> bytes | None:
-        """Return where ``target`` listens on this host; None where it is on another."""
+        """Where ``target`` listens on this host; None where it is on another."""
         own = host_identity()
         try:
             found = self.call(target, _HOST, b"", _HOST_TIMEOUT_S)

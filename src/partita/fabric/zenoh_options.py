@@ -119,7 +119,7 @@ def check_exposure(options: ZenohOptions) -> None:
 
 
 def split_address(address: str) -> tuple[str, str, int]:
-    """Return protocol, host and port of an address.
+    """Protocol, host and port of an address.
 
     >>> split_address("tcp/192.0.2.7:7447")
     ('tcp', '192.0.2.7', 7447)
@@ -143,7 +143,7 @@ def is_loopback(host: str) -> bool:
 
 
 def control_address(address: str) -> str:
-    """Return the control session's address beside a data address: the port above.
+    """The control session's address beside a data address: the port above.
 
     >>> control_address("tcp/[::1]:7447#iface=lo")
     'tcp/[::1]:7448#iface=lo'
@@ -155,7 +155,7 @@ def control_address(address: str) -> str:
 
 
 def session_config(options: ZenohOptions, *, control: bool) -> Any:
-    """Return the Zenoh configuration of an endpoint's data or control session."""
+    """The Zenoh configuration of an endpoint's data or control session."""
     listen, connect = list(options.listen), list(options.connect)
     if options.multicast and not listen:
         listen = ["tls/[::]:0" if options.tls else "tcp/[::]:0"]

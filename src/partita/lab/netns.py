@@ -99,7 +99,7 @@ class _Net:
             _run("tc", "-netns", space, *line.split())
 
     def _rates(self, name: str) -> list[str]:
-        """Return the ``tc`` commands that limit what leaves a device, per target."""
+        """The ``tc`` commands that limit what leaves a device, per target."""
         lines = [
             f"qdisc add dev eth0 root handle 1: htb default {_FREE_CLASS}",
             f"class add dev eth0 parent 1: classid 1:{_FREE_CLASS:x} htb rate {_FREE_RATE}",

@@ -11,7 +11,7 @@ _ATTEMPTS = 200
 
 
 def free_addresses(count: int) -> list[str]:
-    """Return ``count`` loopback addresses whose port and the port above (for control) are free.
+    """``count`` loopback addresses whose port and the port above (for control) are free.
 
     Raises:
         RunError: There are not that many.

@@ -149,7 +149,7 @@ class LabPlan:
         self.is_private = any(place.is_private for place in places.values())
 
     def worker(self, device: Device) -> WorkerOptions:
-        """Return the options of one worker."""
+        """The options of one worker."""
         before = self.cluster.names[: self.cluster.names.index(device.name)]
         return WorkerOptions(
             network=ZenohOptions(
@@ -169,7 +169,7 @@ class LabPlan:
         )
 
     def shapes(self, source: str) -> dict[str, LinkShape]:
-        """Return the emulated links that begin on a device."""
+        """The emulated links that begin on a device."""
         return {
             link.target: LinkShape(
                 link.bandwidth_bytes_per_s,
@@ -183,7 +183,7 @@ class LabPlan:
         }
 
     def open_leader(self) -> Endpoint:
-        """Return the leader's endpoint; shaped ones stamp their messages, so it must, too."""
+        """The leader's endpoint; shaped ones stamp their messages, so it must, too."""
         network = ZenohOptions(
             "leader",
             self.id,
@@ -224,7 +224,7 @@ def spawn(
 
 
 def wait_for_workers(lab: Lab, directory: Path, timeout_s: float = _START_S) -> None:
-    """Return when all workers are there.
+    """When all workers are there.
 
     Raises:
         RunError: One has ended, or is not there in time.
@@ -241,12 +241,12 @@ def wait_for_workers(lab: Lab, directory: Path, timeout_s: float = _START_S) -> 
 
 
 def log_path(directory: Path, name: str) -> Path:
-    """Return where a worker writes what it has to say."""
+    """Where a worker writes what it has to say."""
     return directory / f"{name}.log"
 
 
 def last_words(directory: Path, name: str) -> str:
-    """Return the last line that a worker wrote."""
+    """The last line that a worker wrote."""
     lines = log_path(directory, name).read_text(errors="replace").strip().splitlines()
     return lines[-1] if lines else "it said nothing."
 

@@ -33,7 +33,7 @@ When = tuple[Choice, ...]
 
 
 def check_program(program: Program) -> list[str]:
-    """Return every fault of ``program``, one sentence each; none when it can run.
+    """Every fault of ``program``, one sentence each; none when it can run.
 
     A program without faults feeds every input, delivers every output whole, reads only what is
     there on every route, and cannot deadlock.
@@ -49,7 +49,7 @@ def check_program(program: Program) -> list[str]:
 
 
 def find_leaks(program: Program, tensor: str, device: str) -> list[str]:
-    """Return how ``tensor`` leaves ``device``, one sentence per stream; none when it stays there.
+    """How ``tensor`` leaves ``device``, one sentence per stream; none when it stays there.
 
     Partial sums of the tensor count as the tensor.
     """

@@ -18,7 +18,7 @@ from partita.program.steps import (
 
 
 def drop_needless_credits(program: Program) -> Program:
-    """Return the program with credit 0, which means unlimited, where no credit ever runs out.
+    """The program with credit 0, which means unlimited, where no credit ever runs out.
 
     A stream may have as many pieces unread as requests are in flight, and all are read before
     their request is answered: then there are never more, and a message per piece is saved.
@@ -34,7 +34,7 @@ def drop_needless_credits(program: Program) -> Program:
 
 
 def streams_read_before_answer(program: Program) -> frozenset[int]:
-    """Return the ids of streams of which all uses, and uses of what is made of them, end before
+    """The ids of streams of which all uses, and uses of what is made of them, end before
     the outputs are delivered.
     """
     return _Uses(program).find()
@@ -65,7 +65,7 @@ class _Uses:
                     self._send[step.stream] = step.id
 
     def find(self) -> frozenset[int]:
-        """Return the streams of settled steps."""
+        """The streams of settled steps."""
         todo = [n for n, (_, step) in self._steps.items() if isinstance(step, Deliver)]
         found: set[int] = set()
         while todo:

@@ -221,7 +221,7 @@ class Program(msgspec.Struct, frozen=True):
     in_flight: int = 1
 
     def device(self, name: str) -> DeviceProgram:
-        """Return the steps of device ``name``.
+        """The steps of device ``name``.
 
         Raises:
             KeyError: The program does not use that device.
@@ -242,7 +242,7 @@ def is_active(when: tuple[Choice, ...], route: tuple[int, ...]) -> bool:
 
 
 def buffers_read(step: Step) -> tuple[int, ...]:
-    """Return the ids of the buffers that a step reads, each once, in order."""
+    """The ids of the buffers that a step reads, each once, in order."""
     if isinstance(step, Send):
         return (step.read,)
     if isinstance(step, Compute | Deliver):
@@ -251,7 +251,7 @@ def buffers_read(step: Step) -> tuple[int, ...]:
 
 
 def buffers_written(step: Step) -> tuple[int, ...]:
-    """Return the ids of the buffers that a step writes, in order."""
+    """The ids of the buffers that a step writes, in order."""
     if isinstance(step, Compute):
         return step.writes
     return (step.write,) if isinstance(step, Feed | Receive) else ()

@@ -20,7 +20,7 @@ class Region(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def full(cls, shape: Sequence[int]) -> Region:
-        """Return the box that covers a whole tensor of ``shape``."""
+        """The box that covers a whole tensor of ``shape``."""
         return cls(tuple((0, int(extent)) for extent in shape))
 
     @property
@@ -47,7 +47,7 @@ class Region(msgspec.Struct, frozen=True, array_like=True):
         return False
 
     def with_axis(self, axis: int, interval: Interval) -> Region:
-        """Return the same box with another interval along ``axis``."""
+        """The same box with another interval along ``axis``."""
         return Region((*self.bounds[:axis], interval, *self.bounds[axis + 1 :]))
 
     def contains(self, other: Region) -> bool:
@@ -57,7 +57,7 @@ class Region(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def intersect(self, other: Region) -> Region:
-        """Return the common box; empty boxes may have stop below start set equal to start."""
+        """The common box; empty boxes may have stop below start set equal to start."""
         bounds = []
         for mine, theirs in zip(self.bounds, other.bounds, strict=True):
             if mine == theirs and mine[0] <= mine[1]:
@@ -76,7 +76,7 @@ class Region(msgspec.Struct, frozen=True, array_like=True):
         return True
 
     def hull(self, other: Region) -> Region:
-        """Return the smallest box that holds both; an empty box adds nothing."""
+        """The smallest box that holds both; an empty box adds nothing."""
         if self.is_empty:
             return other
         if other.is_empty:
@@ -85,7 +85,7 @@ class Region(msgspec.Struct, frozen=True, array_like=True):
         return Region(tuple((min(a, c), max(b, d)) for (a, b), (c, d) in pairs))
 
     def subtract(self, other: Region) -> list[Region]:
-        """Return disjoint boxes that cover this box without ``other``."""
+        """Disjoint boxes that cover this box without ``other``."""
         if not self.overlaps(other):
             return [] if self.is_empty else [self]
         common = self.intersect(other)
@@ -101,12 +101,12 @@ class Region(msgspec.Struct, frozen=True, array_like=True):
         return left
 
     def relative_to(self, origin: Region) -> Region:
-        """Return this box in the coordinates of ``origin``'s own array."""
+        """This box in the coordinates of ``origin``'s own array."""
         pairs = zip(self.bounds, origin.bounds, strict=True)
         return Region(tuple((a - c, b - c) for (a, b), (c, _) in pairs))
 
     def slices(self) -> tuple[slice, ...]:
-        """Return index slices for a NumPy array."""
+        """Index slices for a NumPy array."""
         return tuple(slice(start, stop) for start, stop in self.bounds)
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ class Region(msgspec.Struct, frozen=True, array_like=True):
 
 
 def hull_of(boxes: Iterable[Region]) -> Region | None:
-    """Return the smallest box that holds all ``boxes``, or None when there are none."""
+    """The smallest box that holds all ``boxes``, or None when there are none."""
     result: Region | None = None
     for box in boxes:
         result = box if result is None else result.hull(box)
@@ -122,7 +122,7 @@ def hull_of(boxes: Iterable[Region]) -> Region | None:
 
 
 def subtract_all(box: Region, covers: Iterable[Region]) -> list[Region]:
-    """Return disjoint boxes of ``box`` that no box of ``covers`` holds."""
+    """Disjoint boxes of ``box`` that no box of ``covers`` holds."""
     left = [] if box.is_empty else [box]
     for cover in covers:
         left = [piece for part in left for piece in part.subtract(cover)]

@@ -30,7 +30,7 @@ def _bits(wire: str) -> int:
 
 
 def wire_bytes(shape: Sequence[int], dtype: str, wire: str) -> int:
-    """Return the payload size in bytes of a piece.
+    """The payload size in bytes of a piece.
 
     Args:
         shape: Extents of the piece, in elements.
@@ -62,7 +62,7 @@ def _unpack(payload: npt.NDArray[np.uint8], bits: int, count: int) -> npt.NDArra
 
 
 def encode_array(array: npt.NDArray[np.generic], wire: str) -> Payload:
-    """Return the payload that carries ``array`` in format ``wire``.
+    """The payload that carries ``array`` in format ``wire``.
 
     A contiguous array in format ``raw`` is not copied: the payload is a view of it.
     """
@@ -82,7 +82,7 @@ def encode_array(array: npt.NDArray[np.generic], wire: str) -> Payload:
 def decode_array(
     payload: bytes | bytearray | memoryview, shape: Sequence[int], dtype: str, wire: str
 ) -> npt.NDArray[np.generic]:
-    """Return the array that ``payload`` carries; ``raw`` payloads are viewed, not copied.
+    """The array that ``payload`` carries; ``raw`` payloads are viewed, not copied.
 
     Raises:
         ValueError: The payload's length does not fit shape, type and format.
