@@ -53,7 +53,7 @@ def test_the_hash_sees_every_key() -> None:
     data = json.loads(dump_plan(PLAN))
     changes: list[tuple[str, object]] = [
         ("seed", 8), ("in_flight", 2), ("wires", {}), ("keep_on", {}), ("planner", "x"),
-        ("objective", "memory"), ("stages", data["stages"][:1]),
+        ("objective", "memory"), ("stages", data["stages"][:1]), ("options", {"axes": ["rows"]}),
     ]  # fmt: skip
     hashes = {
         hash_plan(load_plan(json.dumps(data | {key: value}).encode())) for key, value in changes

@@ -59,17 +59,17 @@ def test_features_are_divided_and_weights_shrink(layer: str) -> None:
     graph = _dense_layers()
     cost = make_cost(graph, 1e8, 1e8)
     evaluator = Evaluator(cost, PlanOptions())
-    place = evaluator.outline.order.index(layer)
-    features = evaluator.outline.channels(place, place + 1)
+    place = evaluator.problem.outline.order.index(layer)
+    features = evaluator.problem.outline.channels(place, place + 1)
     shape = graph.tensors[graph.layer(layer).outputs[0]].shape
     assert features == shape[-1] > _TOKENS
 
     cuts = (0, features // 4, features)
     stage = DraftStage(place, place + 1, "output_channels", ("d0", "d1"), cuts)
     before = DraftStage(0, place, "none", ("d0",))
-    after = DraftStage(place + 1, len(evaluator.outline), "none", ("d0",))
+    after = DraftStage(place + 1, len(evaluator.problem.outline), "none", ("d0",))
     draft = tuple(one for one in (before, stage, after) if one.start < one.stop)
-    plan = evaluator.plan(draft)
+    plan = evaluator.problem.plan(draft)
     divided = plan.stages[draft.index(stage)]
     spans = [box.bounds[-1] for shard in divided.shards for box in shard.boxes.values()]
     assert spans == [(0, cuts[1]), (cuts[1], features)]
@@ -78,7 +78,7 @@ def test_features_are_divided_and_weights_shrink(layer: str) -> None:
     priced = [works.stage(divided.layers, shard.boxes).weight_bytes for shard in divided.shards]
     whole = graph.layer(layer).weight_bytes
     assert priced == [whole // 4, whole - whole // 4]
-    layout = evaluator.layout(plan)
+    layout = evaluator.problem.layout(plan)
     written = compile_plan(graph, plan, cost.cluster).program.fragments
     sizes = [
         (work.weight_bytes, info.weight_bytes)

@@ -15,7 +15,7 @@ from partita.execution.durations import Pair
 from partita.leader import Expected
 from partita.plan import Plan
 from partita.planners.find import find_plan
-from partita.planners.options import PlanOptions
+from partita.planners.options import PlanOptions, options_of, restrict_devices
 from partita.simulation import Method, Searched, plan_key, simulate
 
 Find = Callable[[CostModel], Plan]
@@ -153,27 +153,20 @@ def predict_s(cost: CostModel, plan: Plan) -> float:
 
 
 def make_finder(plan: Plan, planner: str = "best", budget_s: float = 3.0) -> Find:
-    """Return what plans anew with the wishes that ``plan`` was made with.
+    """What plans anew with the options that ``plan`` was made with, less lost devices.
 
     Args:
-        plan: Its objective, seed, wire formats and the like.
+        plan: Its objective, seed, and all that :class:`partita.plan.Asked` keeps.
         planner: One of :func:`partita.planners.planner_names`.
         budget_s: Most seconds of a search.
     """
-    options = make_options(plan, budget_s)
-    return lambda cost: find_plan(cost, planner=planner, options=options).plan
+    asked = options_of(plan, budget_s=budget_s)
 
+    def find(cost: CostModel) -> Plan:
+        options = restrict_devices(asked, cost.cluster.names)
+        return find_plan(cost, planner=planner, options=options).plan
 
-def make_options(plan: Plan, budget_s: float = 3.0) -> PlanOptions:
-    """The wishes that a plan was made with, and a budget."""
-    return PlanOptions(
-        objective=plan.objective,  # type: ignore[arg-type]
-        budget_s=budget_s,
-        seed=plan.seed,
-        in_flight=plan.in_flight,
-        keep_on=plan.keep_on,
-        wires=plan.wires,
-    )
+    return find
 
 
 def make_method(

@@ -146,10 +146,11 @@ def predict_adaptive(cost: Any, plan: Any, method: tuple[str, Any], times: Times
     Raises:
         InputError: The plan is for several requests at a time.
     """
-    from partita.adapting.replanner import make_method, make_options
+    from partita.adapting.replanner import make_method
     from partita.cli.adapting import describe_changes, list_notes, show_changes
     from partita.cli.output import Reply, progress_bar
     from partita.errors import InputError
+    from partita.planners.options import options_of
     from partita.simulation import simulate_adaptive
 
     _check_times(times)
@@ -160,7 +161,7 @@ def predict_adaptive(cost: Any, plan: Any, method: tuple[str, Any], times: Times
             subject="--adapt",
         )
     planner, adapt = method
-    wishes = make_options(plan, times.budget_s)
+    wishes = options_of(plan, budget_s=times.budget_s)
     found = make_method(planner, options=wishes, adapt=adapt, search_s=times.search_s)
     with progress_bar("simulating") as advance:
         run = simulate_adaptive(

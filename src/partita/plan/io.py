@@ -11,7 +11,7 @@ import msgspec
 
 from partita.errors import PlanError
 from partita.files import read_regular
-from partita.plan.model import SCHEMA_VERSION, Identity, Plan, Shard, SplitAxis, Stage
+from partita.plan.model import SCHEMA_VERSION, Asked, Identity, Plan, Shard, SplitAxis, Stage
 
 MAX_IN_FLIGHT = 1000
 _MAX_PATH = 4096
@@ -21,6 +21,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "": Plan,
     "model": Identity,
     "cluster": Identity,
+    "options": Asked,
     "stages": Stage,
     "shards": Shard,
     "merge": Shard,

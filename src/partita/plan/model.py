@@ -60,6 +60,30 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     path: str = ""
 
 
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What was asked of a planner beside the plan's own objective, seed, pins and requests.
+
+    How long the search might take is not kept: whoever plans anew has time of their own.
+
+    Attributes:
+        wires: Wire formats that were given; the plan's own are those that came of it.
+        devices: Those that may compute; all that do when None.
+        max_evaluations: Most plans that might be priced; None for the usual number.
+        axes: Along which stages may be divided; all when None.
+        compress: Wire format that tensors may travel in where it is faster; None keeps them raw.
+        energy_limits: Most joules of one request, by device.
+        method: Settings of single methods: values by ``planner.setting``, as text.
+    """
+
+    wires: dict[str, str] = {}
+    devices: tuple[str, ...] | None = None
+    max_evaluations: int | None = None
+    axes: tuple[str, ...] | None = None
+    compress: str | None = None
+    energy_limits: dict[str, float] = {}
+    method: dict[str, str] = {}
+
+
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The complete decision.
 
@@ -69,6 +93,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         wires: Wire format of each tensor that does not travel ``raw``.
         in_flight: Most requests under way at the same time.
         keep_on: Tensors that must not leave a device: tensor name to device name.
+        options: What else was asked, for planning anew; None for a plan that no planner made, or
+            that is from before this was kept: ``wires`` then are what was asked.
         schema: Version of this format.
     """
 
@@ -81,4 +107,5 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     wires: dict[str, str] = {}
     in_flight: int = 1
     keep_on: dict[str, str] = {}
+    options: Asked | None = None
     schema: int = msgspec.field(default=SCHEMA_VERSION)

@@ -9,14 +9,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 
+import msgspec
+
+from partita.compile import check_plan
 from partita.errors import PlanError
+from partita.plan import Plan
 from partita.planners.bounds.lower_bound import lower_bound_s
 from partita.planners.drafts.draft import DIVIDED, Draft
-from partita.planners.options import OBJECTIVES, Objective, PlanOptions
+from partita.planners.options import OBJECTIVES, Objective, PlanOptions, asked_of
 from partita.planners.pricing.costs import Costs
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.pricing.lossy import allow_lossy, drop_needless
-from partita.planners.registry import get_planner
+from partita.planners.registry import Chosen, get_planner
 from partita.planners.result import Estimate, Result, Status
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
@@ -94,15 +98,15 @@ def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
 def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Result:
     method = get_planner(name)
     evaluator = Evaluator(cost, allow_lossy(cost.graph, options))
-    found = method.choose(evaluator)
-    plan = evaluator.problem.plan(found.draft, planner=name)
+    chosen = method.choose(evaluator)
+    plan = _plan(evaluator, chosen, name, options)
     if options.compress is not None:
         plan = drop_needless(evaluator, plan, options)
     estimate = evaluator.evaluate(plan)
     bound_s = lower_bound_s(evaluator)
     singles = list(single_drafts(evaluator))
     single = _estimate_single(evaluator, min(singles, key=evaluator.score))
-    status: Status = found.status
+    status: Status = chosen.status
     if options.objective == "latency" and estimate.latency_s <= bound_s * (1 + 1e-9):
         status = "optimal"
     ours, alone = evaluator.rate(estimate)[0], evaluator.rate(single)[0] if single else inf
@@ -117,6 +121,25 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         single=single,
         evaluations=evaluator.budget.evaluations,
     )
+
+
+def _plan(evaluator: Evaluator, chosen: Chosen, name: str, asked: PlanOptions) -> Plan:
+    """Return what a planner chose as a plan that knows what was asked.
+
+    Raises:
+        PlanError: The planner's own stages break a rule.
+    """
+    problem = evaluator.problem
+    plan = problem.plan(chosen.draft, planner=name)
+    plan = msgspec.structs.replace(
+        plan,
+        stages=chosen.stages or plan.stages,
+        wires={**plan.wires, **chosen.wires},
+        options=asked_of(asked),
+    )
+    if chosen.stages:
+        check_plan(problem.graph, plan, problem.cluster)
+    return plan
 
 
 def _estimate_single(evaluator: Evaluator, draft: Draft) -> Estimate | None:

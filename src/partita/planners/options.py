@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Literal
 
-from partita.plan import Plan
+from partita.errors import InfeasibleError
+from partita.plan import Asked, Plan
 
 Objective = Literal["latency", "throughput", "memory", "energy"]
 
@@ -50,3 +52,53 @@ class PlanOptions:
     energy_limits: Mapping[str, float] = field(default_factory=dict)
     method: Mapping[str, str] = field(default_factory=dict)
     measure: Callable[[Plan], float] | None = None
+
+
+def asked_of(options: PlanOptions) -> Asked:
+    """What a plan keeps of the options that it was made with, beside its own fields."""
+    return Asked(
+        wires=dict(options.wires),
+        devices=options.devices,
+        max_evaluations=options.max_evaluations,
+        axes=options.axes,
+        compress=options.compress,
+        energy_limits={name: most for name, most in options.energy_limits.items() if most < inf},
+        method=dict(options.method),
+    )
+
+
+def options_of(plan: Plan, *, budget_s: float = PlanOptions.budget_s) -> PlanOptions:
+    """The options that a plan was made with, but the time, and what measured its runs."""
+    asked = plan.options or Asked(wires=plan.wires)
+    return PlanOptions(
+        objective=plan.objective,  # type: ignore[arg-type]
+        budget_s=budget_s,
+        seed=plan.seed,
+        in_flight=plan.in_flight,
+        keep_on=plan.keep_on,
+        **{name: getattr(asked, name) for name in Asked.__struct_fields__},
+    )
+
+
+def restrict_devices(options: PlanOptions, present: Collection[str]) -> PlanOptions:
+    """The options without what they say of devices that are not there any more.
+
+    Raises:
+        InfeasibleError: A tensor must not leave such a device, or none is left that may compute.
+    """
+    for tensor, device in options.keep_on.items():
+        if device not in present:
+            raise InfeasibleError(
+                f"Tensor '{tensor}' must not leave device '{device}', which is lost: there is no"
+                " plan without it.",
+                subject=tensor,
+            )
+    devices = options.devices
+    if devices is not None:
+        devices = tuple(name for name in devices if name in present)
+        if not devices:
+            raise InfeasibleError(
+                f"None of the devices that may compute is left: {', '.join(options.devices or ())}."
+            )
+    limits = {name: most for name, most in options.energy_limits.items() if name in present}
+    return replace(options, devices=devices, energy_limits=limits)

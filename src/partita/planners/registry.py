@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from partita.errors import PlanError
+from partita.plan import Stage
 from partita.planners.drafts.draft import Draft
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.result import Status
@@ -19,15 +20,27 @@ PlannerCost = Literal["cheap", "search", "exponential", "published", "training"]
 
 @dataclass(frozen=True)
 class Chosen:
-    """A planner's answer before it is judged.
+    """A planner's answer before it is judged: a draft, or stages where no draft can say them.
+
+    What else a planner decides becomes a further field with a default: ``find_plan`` alone reads
+    them, and the plan carries them.
 
     Attributes:
-        draft: The plan as ranges of layers.
+        draft: The plan as ranges of layers; empty where there are stages.
         status: How good it is among what the planner may choose.
+        stages: The plan's stages; empty where there is a draft.
+        wires: Formats of tensors that the planner does not leave as asked for.
     """
 
-    draft: Draft
+    draft: Draft = ()
     status: Status = "heuristic"
+    stages: tuple[Stage, ...] = ()
+    wires: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse an answer that says its stages twice."""
+        if self.draft and self.stages:
+            raise ValueError("a planner's answer is a draft or stages, not both")
 
 
 ChoosePlan = Callable[[Evaluator], Chosen]
