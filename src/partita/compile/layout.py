@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 from partita.cluster import Cluster
 from partita.compile.work import FragmentWork, WorkBuilder, WorkKey
@@ -32,15 +31,10 @@ from partita.regions import Region, wire_bytes
 
 When = tuple[Choice, ...]
 
-_BUILDERS: WeakKeyDictionary[Graph, WorkBuilder] = WeakKeyDictionary()
-
 
 def work_builder(graph: Graph) -> WorkBuilder:
-    """Return the graph's own builder of works, with what it remembers."""
-    found = _BUILDERS.get(graph)
-    if found is None:
-        found = _BUILDERS[graph] = WorkBuilder(graph)
-    return found
+    """The graph's own builder of works, with what it remembers."""
+    return graph.remember(WorkBuilder)
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class WorkBuilder:
     def __init__(self, graph: Graph) -> None:
         refuse_odd_outputs(graph)
         self.graph = graph
-        self.regions = RegionMap(graph)
+        self.regions = graph.remember(RegionMap)
         self._stages: dict[tuple[object, ...], FragmentWork] = {}
         self._ordered: dict[tuple[str, ...], list[Layer]] = {}
         self._partials: dict[tuple[object, ...], FragmentWork] = {}

@@ -13,8 +13,7 @@ from onnx import helper, numpy_helper
 
 from partita.graph.graph import Graph
 from partita.graph.node import Node
-from partita.graph.regions import RegionMap, TensorBoxes, captured_names
-from partita.graph.rules import rule_of
+from partita.graph.regions import RegionMap, TensorBoxes
 from partita.regions import Region
 
 #: Constants of at least this size travel apart from the graph, by content hash.
@@ -180,10 +179,10 @@ class FragmentWriter:
                 self._emit(self._graph.nodes[index], outs, held)
 
     def _emit(self, node: Node, outs: tuple[Region | None, ...], held: Held) -> None:
-        rule, view = rule_of(node, self._graph.opset), self._regions.view(node)
+        rule, view = self._regions.rule(node), self._regions.view(node)
         needs = rule.needs(view, outs)
         args = self.arguments(node, needs, held)
-        for name in captured_names(node):
+        for name in node.captured:
             self._bind(name, held)
         made = rule.emit(view, outs, args, self)
         for name, box, local in zip(node.outputs, outs, made, strict=True):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -16,6 +18,9 @@ from partita.graph.mutable_graph import Array, make_opsets
 from partita.graph.node import Node
 from partita.graph.normalise import NORMALISER_VERSION
 from partita.program import TensorSpec
+
+#: What is remembered with a graph.
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +105,17 @@ class Graph:
             data = repr(array.tolist()).encode() if is_text else _as_bytes(array)
             self._constant_hashes[name] = hashlib.sha256(data).hexdigest()
         return self._constant_hashes[name]
+
+    def remember(self, make: Callable[[Graph], T]) -> T:
+        """What ``make`` makes of the graph: made once, kept as long as the graph."""
+        if make not in self._remembered:
+            self._remembered[make] = make(self)
+        kept: T = self._remembered[make]
+        return kept
+
+    @cached_property
+    def _remembered(self) -> dict[Callable[[Graph], Any], Any]:
+        return {}
 
     @cached_property
     def _constant_hashes(self) -> dict[str, str]:

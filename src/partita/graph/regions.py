@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import onnx
-
 from partita.graph.layer import Layer
 from partita.graph.node import Node
-from partita.graph.rules import PARTIAL_FORMS, NodeView, PartialForm, rule_of
+from partita.graph.rules import PARTIAL_FORMS, NodeView, PartialForm, Rule, rule_of
 from partita.regions import Region
 
 if TYPE_CHECKING:
@@ -34,25 +32,8 @@ class LayerWalk:
     core_weight_bytes: int
 
 
-def captured_names(node: Node) -> list[str]:
-    """Return the outer tensors that the node's subgraphs (``If``, ``Loop``, ``Scan``) read."""
-    graphs = [a.g for a in node.proto.attribute if a.type == onnx.AttributeProto.GRAPH]
-    return list(dict.fromkeys(name for graph in graphs for name in _free_names(graph)))
-
-
-def _free_names(graph: onnx.GraphProto) -> list[str]:
-    known = {value.name for value in graph.input} | {init.name for init in graph.initializer}
-    free: list[str] = []
-    for node in graph.node:
-        inner = [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
-        names = [*node.input, *(name for one in inner for name in _free_names(one))]
-        free += [name for name in names if name and name not in known]
-        known.update(node.output)
-    return free + [value.name for value in graph.output if value.name not in known]
-
-
 class RegionMap:
-    """Region queries on one graph, remembered.
+    """Region queries on one graph, remembered: one for all, see :meth:`Graph.remember`.
 
     Args:
         graph: The graph whose layers are asked for.
@@ -61,14 +42,24 @@ class RegionMap:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._views: dict[int, NodeView] = {}
+        self._rules: dict[int, Rule] = {}
         self._walks: dict[tuple[str, tuple[tuple[str, Region], ...]], LayerWalk] = {}
 
     def view(self, node: Node) -> NodeView:
         """Return a node with shapes and constants, for its rule."""
-        found = self._views.get(node.index)
-        if found is None:
-            found = self._views[node.index] = self._make_view(node)
-        return found
+        view = self._views.get(node.index)
+        if view is None:
+            view = self._views[node.index] = self._make_view(node)
+        return view
+
+    def rule(self, node: Node) -> Rule:
+        """Return what says which boxes of its inputs a node needs."""
+        rule = self._rules.get(node.index)
+        if rule is None:
+            view = self.view(node)
+            shapes = (*filter(None, view.input_shapes), *view.output_shapes)
+            rule = self._rules[node.index] = rule_of(node, self._graph.opset, shapes)
+        return rule
 
     def _make_view(self, node: Node) -> NodeView:
         graph = self._graph
@@ -118,9 +109,9 @@ class RegionMap:
     ) -> int:
         """Add what a node reads to ``wanted``; return the bytes that it reads of constants."""
         constants, weight_bytes = self._graph.constants, 0
-        needs = rule_of(node, self._graph.opset).needs(self.view(node), made)
+        needs = self.rule(node).needs(self.view(node), made)
         pairs: Iterable[tuple[str, Region | None]] = zip(node.inputs, needs, strict=True)
-        outer = [(n, self.whole(n)) for n in captured_names(node) if n in self._graph.tensors]
+        outer = [(n, self.whole(n)) for n in node.captured if n in self._graph.tensors]
         for name, box in (*pairs, *outer):
             if box is None:
                 continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from weakref import WeakKeyDictionary
 
 from partita.graph.graph import Graph
 from partita.graph.layer import Layer
@@ -14,15 +13,10 @@ from partita.regions import Region
 _TOLERANCE = 0.15
 _CHANNEL_KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
-_KNOWN: WeakKeyDictionary[Graph, RowAxes] = WeakKeyDictionary()
-
 
 def row_axes(graph: Graph) -> RowAxes:
-    """Return the graph's row axes, found once."""
-    found = _KNOWN.get(graph)
-    if found is None:
-        found = _KNOWN[graph] = RowAxes(graph)
-    return found
+    """The graph's row axes, found once."""
+    return graph.remember(RowAxes)
 
 
 class RowAxes:
@@ -37,7 +31,7 @@ class RowAxes:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._regions = RegionMap(graph)
+        self._regions = graph.remember(RegionMap)
         self._axes: dict[str, int] = {}
         self._units: dict[str, int] = {}
         self._channels: dict[str, int | None] = {}

@@ -55,7 +55,7 @@ def measure_alone(
     """
     chosen = [layer for layer in graph.layers if _is_telling(graph, layer, layers)]
     step = max(1, -(-len(chosen) // MOST_LAYERS))
-    network, store = _Network(graph, axes, RegionMap(graph)), BlobStore(graph)
+    network, store = _Network(graph, axes, graph.remember(RegionMap)), BlobStore(graph)
     measured: list[Alone] = []
     for share in SHARES:
         parts = [_Part(network, layer, layers[layer.name], share) for layer in chosen]

@@ -114,7 +114,7 @@ class _Measurement:
         self.state = state
         self.folder = folder
         self.axes = row_axes(graph)
-        self.regions = RegionMap(graph)
+        self.regions = graph.remember(RegionMap)
         self.samples: dict[str, dict[int, Sample]] = {}
         self.blocked: set[str] = set()
         self.reference = Reference()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from partita.graph.node import Node
 from partita.graph.pointwise import POINTWISE
-from partita.graph.rules.base import Barrier, Boxes, Emitter, NodeView, Rule
+from partita.graph.rules.base import Barrier, Boxes, Emitter, NodeView, Rule, Shape
 from partita.graph.rules.matrix import Gemm, MatMul
 from partita.graph.rules.partial import PARTIAL_FORMS, PartialForm
 from partita.graph.rules.pieces import Concat, Gather, Pad, Slice, Split
@@ -108,13 +108,16 @@ _OLD_FORMS = {"Slice": "starts", "Pad": "pads", "Upsample": "scales"}
 _OLD_SOFTMAX = AlongAxes(_coerced)
 
 
-def rule_of(node: Node, opset: int) -> Rule:
-    """Return the region rule of a node; the barrier where none is known.
+def rule_of(node: Node, opset: int, shapes: Iterable[Shape] = ()) -> Rule:
+    """The region rule of a node; the barrier where none is known or a shape depends on the data.
 
     Args:
         node: The operator.
         opset: Version of the standard operators; before 13 softmax runs over all axes from its own.
+        shapes: Of what it reads and makes.
     """
+    if any(min(shape, default=0) < 0 for shape in shapes):
+        return _BARRIER
     if node.domain or _OLD_FORMS.get(node.op) in node.attrs:
         return _BARRIER
     if node.op == "MaxPool" and any(node.outputs[1:]):
