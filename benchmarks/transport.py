@@ -22,7 +22,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from partita.fabric import WORKER_ENV, LinkShape, ShapedEndpoint, ZenohEndpoint, ZenohOptions
+from partita.execution import Link
+from partita.fabric import WORKER_ENV, ShapedEndpoint, ZenohEndpoint, ZenohOptions
 
 HEAD = struct.Struct("<cQ")
 PORT = int(os.environ.get("PARTITA_BENCH_PORT", "0"))  # set for all processes by the first
@@ -305,8 +306,8 @@ def emulated_rows() -> list[Row]:
     return rows
 
 
-def shape(mbit: float) -> LinkShape:
-    return LinkShape(mbit * 1e6 / 8, latency_s=0.002)
+def shape(mbit: float) -> Link:
+    return Link("a", "b", mbit * 1e6 / 8, latency_s=0.002)
 
 
 def serve_shaped() -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from partita.errors import RunError
+from partita.execution import Link
 from partita.fabric import (
     Endpoint,
-    LinkShape,
     MemoryFabric,
     ShapedEndpoint,
     ZenohEndpoint,
@@ -19,7 +19,7 @@ from partita.fabric import (
 )
 
 FILLINGS = ("memory", "memory-inline", "zenoh", "zenoh-local", "shaped-memory", "shaped-zenoh")
-_SHAPE = LinkShape(1e9, latency_s=0.001)
+_SHAPE = Link("a", "b", 1e9, latency_s=0.001)
 _TIMEOUT_S = 10.0
 
 

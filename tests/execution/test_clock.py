@@ -7,7 +7,7 @@ import math
 import pytest
 
 from partita.errors import PlanError
-from partita.execution import LinkClock, LinkClocks, LinkSpec, SharedMedium, Transfer
+from partita.execution import Link, LinkClock, LinkClocks, SharedMedium, Transfer
 
 
 def test_message_takes_cost_then_bytes_then_latency() -> None:
@@ -82,7 +82,7 @@ def test_impossible_links_are_refused(
 
 def test_missing_link_is_a_plan_error() -> None:
     """A program that sends where no link is names both devices."""
-    clocks = LinkClocks({("a", "b"): LinkSpec(1.0)})
+    clocks = LinkClocks({("a", "b"): Link("a", "b", 1.0)})
     assert clocks.between("a", "b") is clocks.between("a", "b")
     with pytest.raises(PlanError, match=r"from 'b' to 'a'.*no such link"):
         clocks.between("b", "a")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from partita.errors import RunError
-from partita.execution import LinkClock
-from partita.fabric import LinkShape, MemoryFabric, ShapedEndpoint
+from partita.execution import Link, LinkClock
+from partita.fabric import MemoryFabric, ShapedEndpoint
 from partita.fabric.medium import FileMedium
 from partita.fabric.shaped import _read_stamp
 from tests.engine.test_slowed import VirtualClock
@@ -22,7 +22,7 @@ def test_send_returns_when_the_last_byte_has_left() -> None:
     """A sender is held for message cost and serialisation, not for the latency."""
     fabric, clock = MemoryFabric(inline=True), VirtualClock()
     fabric.endpoint("b")
-    shape = LinkShape(1000.0, latency_s=5.0, per_message_s=0.25)
+    shape = Link("a", "b", 1000.0, latency_s=5.0, per_message_s=0.25)
     a = ShapedEndpoint(fabric.endpoint("a"), {"b": shape}, clock=clock)
     a.send("b", b"h", bytes(500))
     assert clock.now_s() == pytest.approx(100.75)
@@ -47,7 +47,7 @@ def test_pieces_are_stamped_with_the_link_clocks_arrival() -> None:
     stamps: list[float] = []
     fabric.endpoint("b").on_data(lambda s, header, p: stamps.append(_read_stamp(s, header)))
     trace = ((0.5, 100.0), (3.0, 2000.0))
-    shape = LinkShape(1000.0, 0.125, 0.01, trace=trace)
+    shape = Link("a", "b", 1000.0, 0.125, 0.01, trace=trace)
     a = ShapedEndpoint(fabric.endpoint("a"), {"b": shape}, origin_s=100.0, clock=clock)
     link, now_s, expected = LinkClock(1000.0, 0.125, 0.01, trace=trace), 0.0, []
     for size in (100, 700, 5000, 0):
@@ -107,7 +107,7 @@ def test_two_links_of_one_medium_take_turns(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code, path], check=True, timeout=60)
     fabric, clock = MemoryFabric(inline=True), VirtualClock()
     fabric.endpoint("b")
-    shape = LinkShape(1000.0, medium=path)
+    shape = Link("a", "b", 1000.0, medium=path)
     a = ShapedEndpoint(fabric.endpoint("a"), {"b": shape}, clock=clock)
     a.send("b", b"", bytes(500))
     assert clock.now_s() == pytest.approx(103.5)
@@ -121,7 +121,7 @@ def test_real_clock_is_close_to_the_ideal() -> None:
     """On the real clock pieces arrive after their time, in order, and not much later."""
     fabric = MemoryFabric()
     b = ShapedEndpoint(fabric.endpoint("b"), {})
-    a = ShapedEndpoint(fabric.endpoint("a"), {"b": LinkShape(10e6, latency_s=0.01)})
+    a = ShapedEndpoint(fabric.endpoint("a"), {"b": Link("a", "b", 10e6, latency_s=0.01)})
     arrivals: list[tuple[bytes, float]] = []
     done = threading.Event()
 
@@ -146,7 +146,7 @@ def test_traces_begin_when_told_and_may_begin_again() -> None:
     """Until they begin the rate of second 0 holds; then seconds count from the given time."""
     fabric, clock = MemoryFabric(inline=True), VirtualClock()
     fabric.endpoint("b")
-    shape = LinkShape(1000.0, trace=((0.0, 500.0), (2.0, 100.0)))
+    shape = Link("a", "b", 1000.0, trace=((0.0, 500.0), (2.0, 100.0)))
     a = ShapedEndpoint(fabric.endpoint("a"), {"b": shape}, clock=clock)
     a.send("b", b"", bytes(5000))
     assert clock.now_s() == pytest.approx(110.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from partita.execution import Durations, LinkSpec
+from partita.execution import Durations, Link
 from partita.program import Compute, Load, Program, Receive, Send
 from partita.program.credits import drop_needless_credits
 from tests.program_builder import Piece, ProgramBuilder, When
@@ -95,7 +95,9 @@ def make_durations(program: Program, dice: random.Random, *, medium: bool = Fals
         return {s.id: scale * dice.randint(0, 4) for s in steps if isinstance(s, kind)}
 
     links = {
-        (source, target): LinkSpec(
+        (source, target): Link(
+            source,
+            target,
             dice.choice((4.0, 16.0, 1e9)),
             dice.choice((0.0, 0.5, 1.3)),
             dice.choice((0.0, 0.1)),

@@ -3,7 +3,7 @@
 import pytest
 
 from partita.cluster import Cluster
-from partita.execution import Durations, LinkSpec
+from partita.execution import Durations
 from partita.leader.relay import LEAST_HOPS, MESSAGE_BYTES, make_relay, relay_paths
 from partita.program.check import check_program
 from partita.simulation import simulate
@@ -21,7 +21,7 @@ def test_a_relay_is_a_sound_program(count: int) -> None:
 def test_messages_do_not_wait_for_each_other(count: int) -> None:
     """On equal links the longest path alone says how long it takes: what is beyond is messages'."""
     cluster = Cluster.of(NAMES[:count], bandwidth_bytes_per_s=1e6, latency_s=0.002)
-    links = {(one.source, one.target): LinkSpec(1e6, 0.002) for one in cluster.links}
+    links = cluster.link_map
     paths = relay_paths(NAMES[:count])
     program = make_relay(paths)
     predicted_s = simulate(program, Durations({}, links=links)).latencies_s[0]

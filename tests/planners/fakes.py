@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from partita.cluster import Cluster, Device, Link
 from partita.compile import FragmentWork, Layout
 from partita.cost import MemoryUse
-from partita.execution import Durations, LinkSpec
+from partita.execution import Durations
 from partita.graph import Graph, load_graph
 from partita.program import DTYPE_BYTES, Compute, Load, Receive, Send, Stream
 from partita.regions import Region
@@ -132,14 +132,9 @@ class FakeCost:
         return max(*self.busy_s(layout).values(), 0.0, *wires.values())
 
     @property
-    def links(self) -> dict[tuple[str, str], LinkSpec]:
+    def links(self) -> dict[tuple[str, str], Link]:
         """Return every link as the simulation takes it."""
-        return {
-            (link.source, link.target): LinkSpec(
-                link.bandwidth_bytes_per_s, link.latency_s, link.per_message_s, link.medium
-            )
-            for link in self.cluster.links
-        }
+        return self.cluster.link_map
 
     @property
     def admit_s(self) -> float:

@@ -6,12 +6,12 @@ import pytest
 from tests.program_builder import ProgramBuilder, chain
 
 from partita.errors import PlanError, RunError
-from partita.execution import Durations, LinkSpec
+from partita.execution import Durations, Link
 from partita.program import Compute, Load, Program, Receive, Send
 from partita.simulation import latency_s, simulate
 
 
-def all_links(program: Program, spec: LinkSpec) -> dict[tuple[str, str], LinkSpec]:
+def all_links(program: Program, spec: Link) -> dict[tuple[str, str], Link]:
     """Return the same link between all devices."""
     names = [part.device for part in program.devices]
     return {(a, b): spec for a in names for b in names if a != b}
@@ -22,9 +22,9 @@ def times(program: Program, kind: type, seconds: float) -> dict[int, float]:
     return {s.id: seconds for part in program.devices for s in part.steps if isinstance(s, kind)}
 
 
-def unit_durations(program: Program, spec: LinkSpec | None = None) -> Durations:
+def unit_durations(program: Program, spec: Link | None = None) -> Durations:
     """Return one second for each compute, and links that cost nothing unless given."""
-    links = all_links(program, spec or LinkSpec(float("inf")))
+    links = all_links(program, spec or Link("a", "b", float("inf")))
     return Durations(times(program, Compute, 1.0), links=links)
 
 
@@ -49,7 +49,7 @@ def test_latency_is_the_sum_along_a_chain() -> None:
         deliver_s=0.4,
         feed_s=0.1,
         admit_s=0.2,
-        links=all_links(program, LinkSpec(64.0, 0.5, 0.2)),
+        links=all_links(program, Link("a", "b", 64.0, 0.5, 0.2)),
     )
     expected = 0.3 + 2 * 1 + 2 * (0.1 + 0.2 + 0.25 + 0.5 + 0.05) + 0.4
     report = simulate(program, durations)
@@ -79,7 +79,7 @@ def test_credit_one_halves_throughput_on_a_skip(credit: int, expected_s: float) 
     """With one credit, 0.5 s of sending, 0.25 s there, 1 s of the reader and 0.25 s for the credit
     follow each other; with two, they overlap and the 1 s stages are the bottleneck."""
     program = skip_program(credit)
-    durations = unit_durations(program, LinkSpec(32.0, 0.25))
+    durations = unit_durations(program, Link("a", "b", 32.0, 0.25))
     few = simulate(program, durations, requests=20, keep_spans=False).makespan_s
     many = simulate(program, durations, requests=60, keep_spans=False).makespan_s
     assert (many - few) / 40 == pytest.approx(expected_s)
@@ -95,8 +95,8 @@ def test_links_of_one_medium_wait_for_each_other() -> None:
     ]
     build.deliver([[build.send(part, "d0") for part in parts]])
     program = build.build()
-    apart = LinkSpec(16.0)
-    shared = LinkSpec(16.0, medium="radio")
+    apart = Link("a", "b", 16.0)
+    shared = Link("a", "b", 16.0, medium="radio")
     # Input 16 B each way: 1 s; results 8 B: 0.5 s each.
     assert latency_s(program, unit_durations(program, apart)) == 1 + 1 + 0.5
     # d1 has its input at 1 s, d2 at 2 s; d1's result goes at 2 s, d2's at 3 s.
@@ -115,7 +115,7 @@ def test_slow_encoder_does_not_hold_the_medium() -> None:
     durations = Durations(
         times(program, Compute, 1.0),
         encode_s={slow: 0.5},
-        links=all_links(program, LinkSpec(16.0, medium="radio")),
+        links=all_links(program, Link("a", "b", 16.0, medium="radio")),
     )
     spans = [s for s in simulate(program, durations).spans if s.lane.startswith("send:d")]
     ends = {s.lane: s.end_s for s in spans if s.device == "d0"}

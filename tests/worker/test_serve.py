@@ -17,9 +17,9 @@ from tests.worker.tiny import random_inputs, tiny_chain
 
 from partita.engine import OrtEngine, SlowedEngine
 from partita.errors import ClusterError, RunError
+from partita.execution import Link
 from partita.fabric import (
     Endpoint,
-    LinkShape,
     MemoryFabric,
     ShapedEndpoint,
     ZenohEndpoint,
@@ -191,7 +191,7 @@ def test_links_of_the_options_shape_what_the_worker_sends(
         kinds.append(isinstance(worker.endpoint, ShapedEndpoint))
         call_stop(worker)
 
-    for links in (None, {"d1": LinkShape(1e6)}):
+    for links in (None, {"d1": Link("leader", "d1", 1e6)}):
         options = WorkerOptions(ZenohOptions("d0"), store=str(tmp_path), links=links)
         run_worker(options, on_ready=on_ready)
     assert kinds == [False, True]

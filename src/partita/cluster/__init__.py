@@ -10,8 +10,9 @@ from partita.cluster.catalogue import (
 )
 from partita.cluster.dump import dump_cluster
 from partita.cluster.file import load_cluster
-from partita.cluster.model import Cluster, Device, LabSettings, Link
+from partita.cluster.model import Cluster, Device, LabSettings
 from partita.cluster.trace import read_trace
+from partita.execution import Link
 
 __all__ = [
     "THIS_MACHINE",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from partita.cluster.model import Cluster, Device, Link
+from partita.cluster.model import Cluster, Device
+from partita.execution import Link
 
 
 def dump_cluster(cluster: Cluster) -> str:

@@ -26,12 +26,12 @@ from partita.cluster.model import (
     Cluster,
     Device,
     LabSettings,
-    Link,
     find_faults,
     raise_faults,
 )
 from partita.cluster.trace import BANDWIDTHS, read_trace
 from partita.errors import ClusterError
+from partita.execution import Link
 from partita.files import read_regular
 from partita.naming import parse_address
 from partita.scenarios import find_scenario, is_scenario

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
 
 from partita.errors import ClusterError
-
-TracePoint = tuple[float, float]
+from partita.execution import Link
 
 
 @dataclass(frozen=True)
@@ -40,30 +38,6 @@ class Device:
     precisions: tuple[str, ...] = ("float32",)
     slow_down: float = 1.0
     computes: bool = True
-
-
-@dataclass(frozen=True)
-class Link:
-    """One direction between two devices.
-
-    Attributes:
-        per_message_s: Fixed cost of one message beyond latency (input, output and protocol).
-        medium: Links that name the same medium share its airtime; None shares nothing.
-        trace: Bandwidth in time: ``(time_s, bytes_per_s)``, increasing in time; empty for constant.
-    """
-
-    source: str
-    target: str
-    bandwidth_bytes_per_s: float
-    latency_s: float = 0.0
-    per_message_s: float = 0.0
-    medium: str | None = None
-    trace: tuple[TracePoint, ...] = ()
-
-    def bandwidth_at(self, time_s: float) -> float:
-        """Return the bandwidth in bytes/s at ``time_s``: the last trace point not after it."""
-        index = bisect_right(self.trace, (time_s, float("inf")))
-        return self.trace[index - 1][1] if index else self.bandwidth_bytes_per_s
 
 
 @dataclass(frozen=True)
@@ -132,8 +106,9 @@ class Cluster:
         return {device.name: device for device in self.devices}
 
     @cached_property
-    def _links(self) -> dict[tuple[str, str], Link]:
-        return {(link.source, link.target): link for link in self.links}
+    def link_map(self) -> dict[tuple[str, str], Link]:
+        """The links by their ends."""
+        return {link.pair: link for link in self.links}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -160,7 +135,7 @@ class Cluster:
 
     def link(self, source: str, target: str) -> Link | None:
         """Return the link from ``source`` to ``target``; None for one device or no link."""
-        return self._links.get((source, target))
+        return self.link_map.get((source, target))
 
     @cached_property
     def hash(self) -> str:
@@ -193,9 +168,7 @@ class Cluster:
     def with_bandwidth(self, bytes_per_s: Mapping[tuple[str, str], float]) -> Cluster:
         """Return the cluster with other constant bandwidths for the given ordered pairs."""
         links = [
-            replace(link, bandwidth_bytes_per_s=bytes_per_s[pair], trace=())
-            if (pair := (link.source, link.target)) in bytes_per_s
-            else link
+            link.at_rate(bytes_per_s[link.pair]) if link.pair in bytes_per_s else link
             for link in self.links
         ]
         return replace(self, links=tuple(links))

@@ -13,7 +13,7 @@ from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs
 from partita.cost.estimators import Sources, check_estimator, make_estimator
 from partita.cost.memory import MemoryUse, device_memory
 from partita.errors import ClusterError
-from partita.execution.durations import Durations, LinkSpec
+from partita.execution.durations import Durations
 from partita.graph import Graph
 from partita.plan import Plan
 from partita.profile import Profile, RunCost, load_profile
@@ -81,16 +81,7 @@ class CostModel:
         self.amounts = Amounts(graph)
         self.profiles = profiles
         self.devices = {device.name: self._price(device) for device in cluster.devices}
-        self.links = {
-            (link.source, link.target): LinkSpec(
-                link.bandwidth_bytes_per_s,
-                link.latency_s,
-                link.per_message_s,
-                medium=link.medium,
-                trace=link.trace,
-            )
-            for link in cluster.links
-        }
+        self.links = cluster.link_map
 
     def _price(self, device: Device) -> DeviceCost:
         profile, slow_down = self._find_profile(device)

@@ -23,12 +23,7 @@ def update_cost(cost: CostModel, belief: Conditions) -> CostModel:
     """
     found = copy.copy(cost)
     found.cluster = cost.cluster.with_bandwidth(belief.rates)
-    found.links = {
-        pair: replace(spec, bandwidth_bytes_per_s=belief.rates[pair], trace=())
-        if pair in belief.rates
-        else spec
-        for pair, spec in cost.links.items()
-    }
+    found.links = found.cluster.link_map
     found.devices = {
         name: _slow(device, cost.amounts, belief.slowness.get(name, 1.0))
         for name, device in cost.devices.items()
@@ -45,4 +40,4 @@ def _slow(device: DeviceCost, amounts: Amounts, factor: float) -> DeviceCost:
 
 def rates_at(cost: CostModel, time_s: float) -> Mapping[Pair, float]:
     """Return the rate of each link in bytes per second, ``time_s`` after the traces began."""
-    return {(link.source, link.target): link.bandwidth_at(time_s) for link in cost.cluster.links}
+    return {link.pair: link.bandwidth_at(time_s) for link in cost.cluster.links}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from partita.execution.adapt import AdaptOptions, Change, Conditions
     from partita.execution.admission import Admission
     from partita.execution.clock import LinkClock, SharedMedium, Transfer
-    from partita.execution.durations import Durations, LinkClocks, LinkSpec
+    from partita.execution.durations import Durations, Link, LinkClocks
     from partita.execution.events import (
         Action,
         Arrived,
@@ -49,9 +49,9 @@ _HOMES = {
     "Finished": "events",
     "Free": "events",
     "GiveCredit": "events",
+    "Link": "durations",
     "LinkClock": "clock",
     "LinkClocks": "durations",
-    "LinkSpec": "durations",
     "LinkUse": "report",
     "Loaded": "events",
     "Machine": "machine",
@@ -84,9 +84,9 @@ __all__ = [
     "Finished",
     "Free",
     "GiveCredit",
+    "Link",
     "LinkClock",
     "LinkClocks",
-    "LinkSpec",
     "LinkUse",
     "Loaded",
     "Machine",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from partita.errors import PlanError
 from partita.execution.clock import Change, LinkClock, SharedMedium
@@ -13,19 +14,39 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class LinkSpec:
-    """One directed link, as :class:`~partita.execution.clock.LinkClock` takes it.
+class Link:
+    """One direction between two devices, predicted, emulated or real.
 
     Attributes:
-        medium: Name of what the link shares with other links; None when it shares nothing.
-        trace: Changes of the rate as (seconds, bytes per second).
+        bandwidth_bytes_per_s: Rate before the first change of ``trace``.
+        latency_s: From the last byte's leaving to its arrival.
+        per_message_s: Fixed cost of one message beyond latency (input, output and protocol).
+        medium: Links that name the same medium share its airtime; None shares nothing.
+        trace: Changes of the rate as ``(time_s, bytes_per_s)``, increasing in time; empty for
+            constant.
     """
 
+    source: str
+    target: str
     bandwidth_bytes_per_s: float
     latency_s: float = 0.0
     per_message_s: float = 0.0
     medium: str | None = None
     trace: tuple[Change, ...] = ()
+
+    @property
+    def pair(self) -> Pair:
+        """The link's two ends."""
+        return self.source, self.target
+
+    def bandwidth_at(self, time_s: float) -> float:
+        """The bandwidth in bytes/s at ``time_s``: that of the last trace point not after it."""
+        index = bisect_right(self.trace, (time_s, float("inf")))
+        return self.trace[index - 1][1] if index else self.bandwidth_bytes_per_s
+
+    def at_rate(self, bytes_per_s: float) -> Link:
+        """The link with another, constant bandwidth."""
+        return replace(self, bandwidth_bytes_per_s=bytes_per_s, trace=())
 
 
 @dataclass(frozen=True)
@@ -50,13 +71,13 @@ class Durations:
     deliver_s: float = 0.0
     feed_s: float = 0.0
     admit_s: float = 0.0
-    links: Mapping[Pair, LinkSpec] = field(default_factory=dict)
+    links: Mapping[Pair, Link] = field(default_factory=dict)
 
 
 class LinkClocks:
     """The clocks of all links of a run, made when first asked for."""
 
-    def __init__(self, links: Mapping[Pair, LinkSpec]) -> None:
+    def __init__(self, links: Mapping[Pair, Link]) -> None:
         self._links = links
         self._clocks: dict[Pair, LinkClock] = {}
         self._mediums: dict[str, SharedMedium] = {}
@@ -77,7 +98,7 @@ class LinkClocks:
         """Whether the link takes turns with others on a medium."""
         return self._spec((source, target)).medium is not None
 
-    def _spec(self, pair: Pair) -> LinkSpec:
+    def _spec(self, pair: Pair) -> Link:
         try:
             return self._links[pair]
         except KeyError:

@@ -14,7 +14,7 @@ from partita.fabric.frames import (
     encode_note,
 )
 from partita.fabric.memory import MemoryEndpoint, MemoryFabric
-from partita.fabric.shaped import LinkShape, ShapedEndpoint
+from partita.fabric.shaped import ShapedEndpoint
 from partita.fabric.zenoh_endpoint import ZenohEndpoint
 from partita.fabric.zenoh_options import (
     WORKER_ENV,
@@ -31,7 +31,6 @@ __all__ = [
     "Credit",
     "Endpoint",
     "Failure",
-    "LinkShape",
     "MemoryEndpoint",
     "MemoryFabric",
     "Note",

@@ -8,10 +8,9 @@ import struct
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 from partita.errors import RunError
-from partita.execution import LinkClock
+from partita.execution import Link, LinkClock
 from partita.fabric.base import (
     CallHandler,
     DataCallback,
@@ -33,35 +32,16 @@ _MARK = 1
 _EARLY_S = 400e-6
 
 
-@dataclass(frozen=True)
-class LinkShape:
-    """One emulated link, from this endpoint to one other.
-
-    Attributes:
-        medium: Path of a file that stands for what several links share, such as one radio channel;
-            all processes that name the same file take turns. None for a link of its own.
-        trace: Changes of the rate as ``(seconds since the traces began, bytes/s)``; until then the
-            rate at second 0 holds.
-    """
-
-    bandwidth_bytes_per_s: float
-    latency_s: float = 0.0
-    per_message_s: float = 0.0
-    medium: str | None = None
-    trace: tuple[tuple[float, float], ...] = ()
-
-
-class _Link:
+class _PacedLink:
     """A link's clock with what guards it."""
 
-    def __init__(self, shape: LinkShape) -> None:
+    def __init__(self, shape: Link) -> None:
         self.medium = FileMedium(shape.medium) if shape.medium is not None else None
         self.lock = threading.Lock()
         self.latency_s = shape.latency_s
         self._trace = shape.trace
-        is_set = bool(shape.trace) and shape.trace[0][0] <= 0
         self.clock = LinkClock(
-            shape.trace[0][1] if is_set else shape.bandwidth_bytes_per_s,
+            shape.bandwidth_at(0.0),
             shape.latency_s,
             shape.per_message_s,
             medium=self.medium,
@@ -101,7 +81,7 @@ class ShapedEndpoint:
     def __init__(
         self,
         inner: Endpoint,
-        links: Mapping[str, LinkShape],
+        links: Mapping[str, Link],
         *,
         origin_s: float | None = None,
         clock: Clock | None = None,
@@ -109,7 +89,7 @@ class ShapedEndpoint:
         self.name = inner.name
         self.late = 0
         self._inner = inner
-        self._links = {target: _Link(shape) for target, shape in links.items()}
+        self._links = {target: _PacedLink(shape) for target, shape in links.items()}
         if origin_s is not None:
             self.begin_traces(origin_s)
         self._clock: Clock = clock if clock is not None else MonotonicClock()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from partita.cluster import Device, Link
 from partita.engine import Engine, OrtEngine, Slowdown, SlowedEngine
-from partita.fabric import Endpoint, LinkShape, MemoryFabric, ShapedEndpoint
+from partita.fabric import Endpoint, MemoryFabric, ShapedEndpoint
 from partita.worker import Store, Worker, WorkerParts
 
 
@@ -61,14 +61,8 @@ def memory_lab(
         yield lab
 
 
-def _shapes(source: str, links: Iterable[Link]) -> dict[str, LinkShape]:
-    return {
-        link.target: LinkShape(
-            link.bandwidth_bytes_per_s, link.latency_s, link.per_message_s, trace=link.trace
-        )
-        for link in links
-        if link.source == source
-    }
+def _shapes(source: str, links: Iterable[Link]) -> dict[str, Link]:
+    return {link.target: replace(link, medium=None) for link in links if link.source == source}
 
 
 def _parts(device: Device, root: Path, engine: Engine | None) -> WorkerParts:

@@ -17,12 +17,11 @@ from types import FrameType
 
 import msgspec
 
-from partita.cluster import Cluster, Device
+from partita.cluster import Cluster, Device, Link
 from partita.errors import RunError
 from partita.fabric import (
     WORKER_ENV,
     Endpoint,
-    LinkShape,
     ShapedEndpoint,
     ZenohEndpoint,
     ZenohOptions,
@@ -168,15 +167,11 @@ class LabPlan:
             links=self.shapes(device.name) if self.options.shaped else None,
         )
 
-    def shapes(self, source: str) -> dict[str, LinkShape]:
+    def shapes(self, source: str) -> dict[str, Link]:
         """The emulated links that begin on a device."""
         return {
-            link.target: LinkShape(
-                link.bandwidth_bytes_per_s,
-                link.latency_s,
-                link.per_message_s,
-                str(self.directory / f"medium-{link.medium}") if link.medium else None,
-                link.trace,
+            link.target: replace(
+                link, medium=str(self.directory / f"medium-{link.medium}") if link.medium else None
             )
             for link in self.cluster.links
             if link.source == source

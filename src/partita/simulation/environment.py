@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from partita.cost import CostModel, update_cost
-from partita.execution import Conditions, Durations, LinkSpec
+from partita.execution import Conditions, Durations, Link
 from partita.execution.clock import Change
 from partita.execution.durations import Pair
 from partita.plan import Plan
@@ -147,9 +147,8 @@ class Environment:
         key = (*factors, *(rates[pair] for pair in priced.used))
         found = priced.known.get(key)
         if found is None:
-            links: dict[Pair, LinkSpec] = {
-                pair: replace(self._specs[pair], bandwidth_bytes_per_s=rates[pair], trace=())
-                for pair in priced.used
+            links: dict[Pair, Link] = {
+                pair: self._specs[pair].at_rate(rates[pair]) for pair in priced.used
             }
             durations = replace(self._durations(priced, factors), links=links)
             found = priced.known[key] = latency_s(priced.program, durations)

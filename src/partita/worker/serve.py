@@ -18,9 +18,9 @@ import psutil
 from partita.engine import OrtEngine, Slowdown, SlowedEngine
 from partita.engine.base import CPU
 from partita.errors import ClusterError, PartitaError
+from partita.execution import Link
 from partita.fabric import (
     Endpoint,
-    LinkShape,
     ShapedEndpoint,
     ZenohEndpoint,
     ZenohOptions,
@@ -66,7 +66,7 @@ class WorkerOptions:
     providers: tuple[str, ...] = (CPU,)
     loaders: int = 1
     slow_down: float = 1.0
-    links: dict[str, LinkShape] | None = None
+    links: dict[str, Link] | None = None
     version: str = field(default=VERSION)
     protocol: int = PROTOCOL_VERSION
 

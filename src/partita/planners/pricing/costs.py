@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from partita.cluster import Cluster
 from partita.compile import FragmentWork, Layout
 from partita.cost import MemoryUse
-from partita.execution import Durations, LinkSpec
+from partita.execution import Durations, Link
 from partita.graph import Graph
 from partita.regions import Region
 
@@ -51,7 +51,7 @@ class StepCosts(Costs, Protocol):
     """Costs that also tell the parts of a message, so that drafts need no layout to be priced."""
 
     @property
-    def links(self) -> Mapping[tuple[str, str], LinkSpec]:
+    def links(self) -> Mapping[tuple[str, str], Link]:
         """Every link as the simulation takes it."""
 
     @property
