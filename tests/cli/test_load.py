@@ -37,7 +37,7 @@ def test_where_to_cut_is_measured_unless_told(ask: Ask) -> None:
     """Without ends or a number of children, the blocks are measured and two methods asked."""
     reply = ask("load", "split", "m.onnx", "-o", "b", "--no-portable", "--json").reply
     choice = reply["choice"]
-    assert {one["method"] for one in choice["found"]} == {"optimum", "qlearning", "one child"}
+    assert {one["method"] for one in choice["found"]} == {"optimum", "balanced", "one child"}
     assert choice["found"][0]["makespan_s"] <= choice["whole_s"]
     assert len(reply["schemes"][0]["children"]) == len(choice["ends"])
 
@@ -96,7 +96,7 @@ def test_inputs_that_are_not_understood(ask: Ask, folder: Path) -> None:
     [
         ("split m.onnx -o b --children 99", "99 children: the model has"),
         ("split m.onnx -o b --children 0", "got 0, allowed: 1 to 4096"),
-        ("split m.onnx -o b --method magic", "allowed: best, qlearning"),
+        ("split m.onnx -o b --method magic", "allowed: best, optimum"),
         ("split m.onnx -o b --ends 1,x", "--ends '1,x' is not understood"),
         ("split m.onnx -o b --ends 1", "allowed are increasing numbers from 1 to"),
         ("split m.onnx -o b --trainable moon", "Trainable layer 'moon' is unknown; allowed are"),

@@ -21,7 +21,7 @@ def register(load: typer.Typer) -> None:
         output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the bundle.")],
         method: Annotated[
             str,
-            typer.Option("--method", help="best, qlearning, sarsa, optimum or balanced."),
+            typer.Option("--method", help="best, optimum, balanced, qlearning or sarsa."),
         ] = "best",
         cold: Annotated[
             bool, typer.Option("--cold", help="Choose for weights that are not in memory.")
@@ -71,7 +71,7 @@ def register(load: typer.Typer) -> None:
         from partita.loading import Division, balanced_ends, write_bundle
 
         refuse_mixed(context, ends=ends is not None, children=children is not None, blocks=blocks)
-        if measure and method in ("optimum", "balanced"):
+        if measure and method not in ("qlearning", "sarsa"):
             raise typer.BadParameter(
                 f"--measure does not go with --method {method}: that learns nothing"
             )
@@ -197,9 +197,9 @@ def choose_ends(graph: Any, wishes: dict[str, Any], threads: int, trainable: Any
     told = {"loaders": wishes["loaders"], "cold": wishes["cold"]}
     with (
         progress_bar("trying children") as advance,
-        TrialLoads(graph, profile, **told, progress=advance) as tryout,
+        TrialLoads(graph, profile, **told, progress=advance) as trial_loads,
     ):
-        return choose_division(profile, **wishes, tryout=tryout)
+        return choose_division(profile, **wishes, trial_loads=trial_loads)
 
 
 def add_choice(reply: Any, choice: Any) -> None:
@@ -216,7 +216,7 @@ def add_choice(reply: Any, choice: Any) -> None:
             f"{one.gap:+.1%}",
             format_seconds(one.time_s),
         )
-        for one in choice.found
+        for one in choice.results
     ]
     columns = ("method", "children", "first answer: predicted", "above optimum", "measured")
     table = draw_table(TableData("Where to cut", columns, tuple(rows)))
@@ -229,7 +229,7 @@ def add_choice(reply: Any, choice: Any) -> None:
         "found": [
             {"method": one.method, "children": one.children}
             | {"makespan_s": one.makespan_s, "gap": one.gap, "measured_s": one.measured_s}
-            for one in choice.found
+            for one in choice.results
         ],
     }
 

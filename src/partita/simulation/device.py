@@ -33,12 +33,18 @@ class SimulatedDevice:
     """
 
     def __init__(
-        self, part: DeviceProgram, program: Program, durations: Durations, in_flight: int
+        self,
+        part: DeviceProgram,
+        program: Program,
+        durations: Durations,
+        in_flight: int,
+        *,
+        loaders: int = 1,
     ) -> None:
         streams = [s for s in program.streams if part.device in (s.source, s.target)]
         by_id = {stream.id: stream for stream in streams}
         self.name = part.device
-        self.machine = Machine(part, streams, in_flight)
+        self.machine = Machine(part, streams, in_flight, loaders=loaders)
         self.seconds_of = {step.id: _seconds(step, durations) for step in part.steps}
         self.stream_sent: dict[int, Stream] = {
             step.id: by_id[step.stream] for step in part.steps if isinstance(step, Send)

@@ -47,6 +47,7 @@ def simulate(
     keep_spans: bool = True,
     arrivals: Sequence[float] | None = None,
     cold: bool = False,
+    loaders: int = 1,
 ) -> Report:
     """Return what running ``program`` would give if every step took its predicted time.
 
@@ -62,6 +63,7 @@ def simulate(
         arrivals: Seconds at which each input comes, not decreasing; the wait for admission then
             counts as latency. None when all are there at the start; latency counts from admission.
         cold: Whether loading begins at time 0, together with the first input; else it is done then.
+        loaders: Fragments that a device loads at the same time, none slower for it.
 
     Raises:
         PlanError: The program sends over a link that ``durations`` lacks.
@@ -72,7 +74,7 @@ def simulate(
         given = "" if arrivals is None else f" and {len(arrivals)} arrivals"
         raise ValueError(f"{requests} requests{given}; at least 1 is needed, with one arrival each")
     builder = ReportBuilder(program, planner=planner, seed=seed, keep_spans=keep_spans)
-    run = _Run(program, durations, in_flight or program.in_flight, builder)
+    run = _Run(program, durations, in_flight or program.in_flight, builder, loaders=loaders)
     run.load_all(cold=cold)
     run.feed_all(requests, arrivals)
     latencies_s, makespan_s = run.finish()
@@ -83,14 +85,21 @@ class _Run:
     """The virtual clock, its devices, and the leader."""
 
     def __init__(
-        self, program: Program, durations: Durations, in_flight: int, builder: ReportBuilder
+        self,
+        program: Program,
+        durations: Durations,
+        in_flight: int,
+        builder: ReportBuilder,
+        *,
+        loaders: int,
     ) -> None:
         self._durations = durations
         self._record = builder.record
         self._clocks = LinkClocks(durations.links)
         self._streams = {stream.id: stream for stream in program.streams}
         self._devices = [
-            SimulatedDevice(part, program, durations, in_flight) for part in program.devices
+            SimulatedDevice(part, program, durations, in_flight, loaders=loaders)
+            for part in program.devices
         ]
         self._place = {device.name: place for place, device in enumerate(self._devices)}
         self._requester = self._place[program.requester]

@@ -6,6 +6,8 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 
+from hypothesis import strategies as st
+
 from partita.loading.cut.blocks import Block, BlockProfile
 from partita.loading.cut.makespan import Problem
 
@@ -25,6 +27,27 @@ def draw_problem(seed: int, size: int | None = None) -> Problem:
         loaders=rng.randint(1, 6),
         last_start=rng.choice([-1, -1, rng.randrange(size)]),
         arrivals=rng.choice([(), arrivals]),
+    )
+
+
+@st.composite
+def problems(draw: st.DrawFn, most_blocks: int = 6) -> Problem:
+    """Problems of every kind: ties and idle blocks, contention, late weights, trainable layers."""
+    seconds = st.integers(0, 40).map(lambda number: number / 8)
+    size = draw(st.integers(1, most_blocks))
+    each = st.lists(seconds, min_size=size, max_size=size).map(tuple)
+    work = draw(st.sampled_from([0.0, 0.125, 1.0]))  # what loads count for depends on it
+    last_start = draw(st.sampled_from([-1, *range(size)]))
+    return Problem(
+        loads=draw(each),
+        computes=tuple(work * run_s for run_s in draw(each)),
+        child_load_s=draw(seconds),
+        child_run_s=work * draw(seconds),
+        contention=draw(st.integers(8, 24)) / 8,
+        loaders=draw(st.integers(1, size + 1)),
+        last_start=last_start,
+        arrivals=tuple(itertools.accumulate(draw(each))) if draw(st.booleans()) else (),
+        apart=last_start > 0 and draw(st.booleans()),
     )
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from partita.errors import BundleError
 from partita.loading import Problem, balance_loads, find_balanced, find_optimum
-from partita.loading.cut.branch_and_bound import bound_makespans
 from partita.loading.cut.qlearning import LearnOptions, learn_division
 from tests.loading.cut.drawn import all_divisions, draw_problem
 
@@ -48,18 +46,6 @@ def test_balance_equals_a_look_at_all(seed: int) -> None:
         assert slowest_s(problem, ends) == pytest.approx(
             min(slowest_s(problem, one) for one in others)
         )
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_bounds_hold_for_every_way_to_go_on(seed: int) -> None:
-    """No division is better than the bound of any of its beginnings; its own is its makespan."""
-    problem = draw_problem(seed)
-    for ends in all_divisions(problem, problem.most_children):
-        makespan_s = problem.simulate(ends).makespan_s
-        for known in range(1, len(ends) + 1):
-            (bound,) = bound_makespans(problem, np.array([ends[:known]]), len(ends))
-            assert bound <= makespan_s * (1 + 1e-12)
-        assert bound == pytest.approx(makespan_s)
 
 
 def test_trainable_blocks_cost() -> None:

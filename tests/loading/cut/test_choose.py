@@ -36,8 +36,8 @@ def test_best_says_by_how_much() -> None:
     problem = draw_problem(4, size=16)
     profile = make_profile(problem.loads, problem.computes)
     choice = choose_division(profile, loaders=4, most_children=6)
-    assert {found.method for found in choice.found} == {"optimum", "qlearning"}
-    first, second = choice.found
+    assert {result.method for result in choice.results} == {"optimum", "balanced"}
+    first, second = choice.results
     assert choice.chosen == first
     assert choice.gain == pytest.approx(second.makespan_s / first.makespan_s - 1)
     assert choice.gain >= 0
@@ -47,14 +47,14 @@ def test_best_says_by_how_much() -> None:
 def test_what_cannot_be_chosen() -> None:
     """A method that does not exist, and more children than can be, are refused."""
     profile = make_profile([1] * 4, [1] * 4, trainable=2)
-    with pytest.raises(BundleError, match="Method 'guess' is unknown; allowed: best, qlearning"):
+    with pytest.raises(BundleError, match="Method 'guess' is unknown; allowed: best, optimum"):
         choose_division(profile, method="guess", loaders=1)  # type: ignore[arg-type]
     for method in ("best", "qlearning", "balanced"):
         with pytest.raises(BundleError, match=r"4 children: the model has 4 blocks.*2 to 3"):
             choose_division(profile, method=method, loaders=1, most_children=4)  # type: ignore[arg-type]
 
 
-class FakeTryout:
+class FakeTrialLoads:
     """Says how long divisions take, and remembers which were asked for."""
 
     def __init__(self, times: dict[int, float], prepack_s: float = 1.0) -> None:
@@ -86,23 +86,25 @@ def test_what_is_really_loaded_decides() -> None:
         ({1: 2.0, many: 1.0}, many),
         ({1: 1.08, many: 1.0}, 1),
     ):
-        tryout: Any = FakeTryout(times)
-        choice = choose_division(profile, loaders=4, tryout=tryout)
+        trial_loads: Any = FakeTrialLoads(times)
+        choice = choose_division(profile, loaders=4, trial_loads=trial_loads)
         assert choice.chosen.children == wanted
         assert choice.chosen.measured_s == times[wanted]
-        assert not tryout.loaded
+        assert not trial_loads.loaded
         assert not choice.prepack
     for prepack_s, prepack in ((-0.05, False), (-0.4, True)):
-        tryout = FakeTryout({1: 1.0}, prepack_s=prepack_s)
-        choice = choose_division(profile, loaders=4, tryout=tryout)
+        trial_loads = FakeTrialLoads({1: 1.0}, prepack_s=prepack_s)
+        choice = choose_division(profile, loaders=4, trial_loads=trial_loads)
         assert choice.prepack == prepack
     personal = make_profile([1, 1, 1, 1], [0.1] * 4, trainable=1)
-    tryout = FakeTryout({1: 0.5})
-    choice = choose_division(personal, loaders=4, tryout=tryout)
+    trial_loads = FakeTrialLoads({1: 0.5})
+    choice = choose_division(personal, loaders=4, trial_loads=trial_loads)
     assert choice.chosen.ends[-2:] == (3, 4)
-    tryout = FakeTryout({})
-    choose_division(profile, method="qlearning", loaders=4, tryout=tryout, real_rewards=True)
-    assert len(tryout.loaded) == len(set(tryout.loaded)) > 4
+    trial_loads = FakeTrialLoads({})
+    choose_division(
+        profile, method="qlearning", loaders=4, trial_loads=trial_loads, real_rewards=True
+    )
+    assert len(trial_loads.loaded) == len(set(trial_loads.loaded)) > 4
 
 
 def test_trying_loads_real_children() -> None:
@@ -112,11 +114,11 @@ def test_trying_loads_real_children() -> None:
     told: list[str] = []
     with TrialLoads(
         graph, profile, loaders=1, repeats=1, progress=lambda done, total, name: told.append(name)
-    ) as tryout:
-        assert 0 < tryout.load_s(0, 1) < 5
-        assert 0 < tryout.load_s(1, 3) < 5
-        times = tryout.answer_s([(4,), (1, 4)])
-        home = Path(tryout._folder.name)
+    ) as trial_loads:
+        assert 0 < trial_loads.load_s(0, 1) < 5
+        assert 0 < trial_loads.load_s(1, 3) < 5
+        times = trial_loads.answer_s([(4,), (1, 4)])
+        home = Path(trial_loads._folder.name)
         assert home.is_dir()
     assert not home.exists()
     assert all(0 < one < 5 for one in times)
@@ -129,16 +131,16 @@ def test_gaps_are_those_to_the_optimum(method: Any, trainable: int) -> None:
     """Of every row, also of what is not asked for; trainable layers are a child of their own."""
     profile = make_profile([3, 1, 2, 1, 2], [0.4, 0.1, 0.3, 0.2, 0.1], trainable=trainable)
     optimum = choose_division(profile, method="optimum", loaders=3).chosen
-    tryout: Any = FakeTryout({})
-    choice = choose_division(profile, method=method, loaders=3, tryout=tryout)
-    for one in choice.found:
+    trial_loads: Any = FakeTrialLoads({})
+    choice = choose_division(profile, method=method, loaders=3, trial_loads=trial_loads)
+    for one in choice.results:
         assert one.gap == pytest.approx(one.makespan_s / optimum.makespan_s - 1, abs=1e-8)
         assert not trainable or one.ends[-2:] == (4, 5)
-    names = {one.method for one in choice.found}
+    names = {one.method for one in choice.results}
     assert ("trainable apart" if trainable else "one child") in names
 
 
-def test_a_tryout_of_something_else() -> None:
+def test_trial_loads_of_something_else() -> None:
     """It is refused before anything is loaded, and so is one that is not open."""
     graph = load_graph(build_model("squeezenet", size=64))
     other = load_graph(build_model("mobilenet_v1", size=32))
@@ -148,14 +150,16 @@ def test_a_tryout_of_something_else() -> None:
     for wrong in ({"loaders": 0}, {"loaders": 1, "repeats": 0}):
         with pytest.raises(BundleError, match="got 0; allowed: 1 to"):
             TrialLoads(graph, profile, **wrong)
-    with TrialLoads(graph, profile, loaders=1) as tryout:
+    with TrialLoads(graph, profile, loaders=1) as trial_loads:
         for wrong in ({"loaders": 2}, {"loaders": 1, "cold": True}):
             with pytest.raises(BundleError, match="both must be the same"):
-                choose_division(profile, tryout=tryout, **wrong)
+                choose_division(profile, trial_loads=trial_loads, **wrong)
         with pytest.raises(BundleError, match="a method that learns"):
-            choose_division(profile, method="optimum", loaders=1, tryout=tryout, real_rewards=True)
+            choose_division(
+                profile, method="optimum", loaders=1, trial_loads=trial_loads, real_rewards=True
+            )
     with pytest.raises(BundleError, match="'with' statement"):
-        choose_division(profile, loaders=1, tryout=tryout)
+        choose_division(profile, loaders=1, trial_loads=trial_loads)
     for wrong in ({"threads": 0}, {"repeats": 0}, {"threads": True}):
         with pytest.raises(BundleError, match="allowed: 1 to"):
             measure_blocks(graph, **wrong)

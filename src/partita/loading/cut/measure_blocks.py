@@ -9,10 +9,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,9 +28,10 @@ from partita.loading.cut.page_cache import forget, settle
 from partita.loading.write.child_models import PAGE_BYTES, cut_children, optimise, place_weights
 from partita.loading.write.write_bundle import Progress
 
-#: Times that anything is measured, at most.
+#: Times that anything is measured, at most: a slip of the keyboard must not take days.
 MOST_REPEATS = 1000
-#: Pairs of children that load at the same time to see how they hold each other up.
+#: Pairs of children, the largest, that load at the same time to see how they hold each other up.
+#: Not tuned: a median of some, where small children would say little.
 _PAIRS = 4
 
 
@@ -65,16 +67,77 @@ class ChildFile:
         forget([self.weights])
 
 
-@dataclass
-class _Times:
-    """Seconds of one child, one per repetition."""
+class _Seconds(NamedTuple):
+    """What one child took, once or in the median."""
 
-    create: list[float] = field(default_factory=list)
-    prepack: list[float] = field(default_factory=list)
-    warm: list[float] = field(default_factory=list)
-    cold: list[float] = field(default_factory=list)
-    first: list[float] = field(default_factory=list)
-    infer: list[float] = field(default_factory=list)
+    create: float
+    prepack: float
+    warm: float
+    cold: float
+    first: float
+    infer: float
+
+    @classmethod
+    def median(cls, rounds: Sequence[_Seconds]) -> _Seconds:
+        """The median of each."""
+        return cls(*map(statistics.median, zip(*rounds, strict=True)))
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What was measured of all blocks and of the whole model.
+
+    Attributes:
+        parts: Of each block, as a child of its own.
+        whole: Of the model as one child.
+        sizes: Bytes of each block's weights.
+        contention: How many times longer a session takes to create beside another one.
+        cold_contention: The same where both read their weights from disk, too.
+    """
+
+    parts: Sequence[_Seconds]
+    whole: _Seconds
+    sizes: Sequence[int]
+    contention: float
+    cold_contention: float
+
+    @cached_property
+    def child_load_s(self) -> float:
+        """What one more child adds to loading."""
+        return _fixed([part.create for part in self.parts], self.whole.create)
+
+    @cached_property
+    def child_run_s(self) -> float:
+        """What one more child adds to a run."""
+        return _fixed([part.infer for part in self.parts], self.whole.infer)
+
+    @property
+    def read_bytes_per_s(self) -> float:
+        """Rate at which weights are read from disk."""
+        return sum(self.sizes) / max(sum(part.cold for part in self.parts), 1e-9)
+
+    def blocks(
+        self, graph: Graph, ends: Sequence[int], trainable: frozenset[str]
+    ) -> tuple[Block, ...]:
+        """The blocks: what each child takes beyond its block is taken out of the block."""
+        return tuple(
+            Block(
+                name=graph.layers[start].name,
+                first=start,
+                stop=stop,
+                weight_bytes=size,
+                create_s=part.create - self.child_load_s,
+                prepack_s=max(0.0, part.prepack),
+                read_warm_s=part.warm,
+                read_cold_s=part.cold,
+                infer_s=part.infer - self.child_run_s,
+                first_s=max(0.0, part.first - self.child_run_s),
+                trainable=any(layer.name in trainable for layer in graph.layers[start:stop]),
+            )
+            for (start, stop), size, part in zip(
+                pairwise((0, *ends)), self.sizes, self.parts, strict=True
+            )
+        )
 
 
 def measure_blocks(
@@ -110,23 +173,52 @@ def measure_blocks(
     check_count("Threads", threads)
     check_count("Repeats", repeats, MOST_REPEATS)
     ends = choose_borders(graph, most_blocks, tuple(trainable))
-    with tempfile.TemporaryDirectory(prefix="partita-blocks-") as made:
-        home = Path(made)
+    measured = _measure_all(graph, ends, threads, repeats, progress, tuned=tuned)
+    return BlockProfile(
+        model=graph.name,
+        model_hash=graph.hash,
+        engine=engine_name(),
+        threads=threads,
+        tuned=tuned,
+        blocks=measured.blocks(graph, ends, frozenset(trainable)),
+        child_load_s=measured.child_load_s,
+        child_run_s=measured.child_run_s,
+        contention=measured.contention,
+        cold_contention=measured.cold_contention,
+        read_bytes_per_s=measured.read_bytes_per_s,
+        device=device,
+        processor=processor_signature(),
+    )
+
+
+def _measure_all(
+    graph: Graph,
+    ends: Sequence[int],
+    threads: int,
+    repeats: int,
+    progress: Progress | None,
+    *,
+    tuned: bool,
+) -> _Measured:
+    with tempfile.TemporaryDirectory(prefix="partita-blocks-") as folder:
+        home = Path(folder)
         parts = write_parts(cut_children(graph, ends), home, "part", tuned=tuned, threads=threads)
-        one = cut_children(graph, ends[-1:])
-        whole = write_parts(one, home, "whole", tuned=tuned, threads=threads)
+        uncut = cut_children(graph, ends[-1:])
+        whole = write_parts(uncut, home, "whole", tuned=tuned, threads=threads)
         settle(list(home.iterdir()))
         children = [*parts, *whole]
         names = [*(graph.layers[start].name for start in (0, *ends[:-1])), graph.name]
-        times = [_Times() for _ in children]
+        rounds: list[list[_Seconds]] = [[] for _ in children]
         # In rounds over all: the pace of a shared machine wanders, and must not tell them apart.
         for number in range(repeats * len(children)):
             place = number % len(children)
             if progress is not None:
                 progress(number, repeats * len(children), names[place])
-            _measure(children[place], threads, times[place])
-        crowds = _measure_crowds(parts, threads, repeats)
-    return _conclude(graph, (ends, parts, times), crowds, (threads, tuned, set(trainable), device))
+            rounds[place].append(_measure(children[place], threads))
+        contention = _measure_contention(parts, threads, repeats)
+    *medians, whole_median = map(_Seconds.median, rounds)
+    sizes = [part.size_bytes for part in parts]
+    return _Measured(medians, whole_median, sizes, *contention)
 
 
 def write_parts(
@@ -161,26 +253,25 @@ def write_parts(
     return children
 
 
-def _measure(child: ChildFile, threads: int, times: _Times) -> None:
-    """Measure a child once."""
+def _measure(child: ChildFile, threads: int) -> _Seconds:
+    """What a child takes, measured once."""
     inputs = read_facts(child.graph.read_bytes()).inputs
     feeds = {spec.name: array for spec, array in zip(inputs, make_inputs(inputs), strict=True)}
     child.touch()
     create_s, session = _time(child.open, threads)
-    times.create.append(create_s)
-    times.first.append(_time(session.run, None, feeds)[0])
-    times.infer.append(_time(session.run, None, feeds)[0])
+    first_s = _time(session.run, None, feeds)[0]
+    infer_s = _time(session.run, None, feeds)[0]
     del session
-    times.prepack.append(_time(child.open, threads, prepack=True)[0] - create_s)
-    times.warm.append(child.touch())
+    prepack_s = _time(child.open, threads, prepack=True)[0] - create_s
+    warm_s = child.touch()
     child.forget()
-    times.cold.append(child.touch())
+    return _Seconds(create_s, prepack_s, warm_s, child.touch(), first_s, infer_s)
 
 
-def _measure_crowds(
+def _measure_contention(
     children: Sequence[ChildFile], threads: int, repeats: int
 ) -> tuple[float, float]:
-    """Return how many times longer a load takes while another runs: created, and read, too."""
+    """How many times longer a load takes while another runs: created, and read from disk, too."""
     largest = sorted(children, key=lambda child: child.size_bytes)[-2 * _PAIRS :]
     pairs = list(zip(largest[::2], largest[1::2], strict=False))
 
@@ -191,17 +282,17 @@ def _measure_crowds(
     def create(child: ChildFile) -> None:
         child.open(threads)
 
-    found = []
-    for load, is_cold in ((create, False), (read, True)):
-        factors = [_crowd(pair, load, is_cold) for pair in pairs for _ in range(repeats)]
-        found.append(max(1.0, statistics.median(factors or [1.0])))
-    return found[0], found[1]
+    def contention(load: Callable[[ChildFile], None], is_cold: bool) -> float:
+        factors = [_slow_down(pair, load, is_cold) for pair in pairs for _ in range(repeats)]
+        return max(1.0, statistics.median(factors or [1.0]))
+
+    return contention(create, False), contention(read, True)
 
 
-def _crowd(
+def _slow_down(
     pair: tuple[ChildFile, ChildFile], load: Callable[[ChildFile], None], is_cold: bool
 ) -> float:
-    """Return 1 and the share by which the longer of two loads is held up by the shorter."""
+    """1 and the share by which the longer of two loads is held up by the shorter."""
 
     def prepare() -> None:
         for child in pair:
@@ -227,65 +318,15 @@ def _crowd(
     return 1 + (time.perf_counter() - began_s - alone[1]) / alone[0]
 
 
-def _conclude(
-    graph: Graph,
-    measured: tuple[list[int], list[ChildFile], list[_Times]],
-    crowds: tuple[float, float],
-    how: tuple[int, bool, set[str], str],
-) -> BlockProfile:
-    """Return the profile: what each child takes beyond its block is taken out of the block."""
-    ends, parts, (*times, whole) = measured
-    threads, tuned, trainable, device = how
-    create = [statistics.median(one.create) for one in times]
-    infer = [statistics.median(one.infer) for one in times]
-    child_load_s = _fixed(create, statistics.median(whole.create))
-    child_run_s = _fixed(infer, statistics.median(whole.infer))
-    cold = [statistics.median(one.cold) for one in times]
-    blocks = []
-    for place, (start, stop) in enumerate(pairwise((0, *ends))):
-        one = times[place]
-        blocks.append(
-            Block(
-                name=graph.layers[start].name,
-                first=start,
-                stop=stop,
-                weight_bytes=parts[place].size_bytes,
-                create_s=create[place] - child_load_s,
-                prepack_s=max(0.0, statistics.median(one.prepack)),
-                read_warm_s=statistics.median(one.warm),
-                read_cold_s=cold[place],
-                infer_s=infer[place] - child_run_s,
-                first_s=max(0.0, statistics.median(one.first) - child_run_s),
-                trainable=any(layer.name in trainable for layer in graph.layers[start:stop]),
-            )
-        )
-    read_bytes = sum(child.size_bytes for child in parts)
-    return BlockProfile(
-        model=graph.name,
-        model_hash=graph.hash,
-        engine=engine_name(),
-        threads=threads,
-        tuned=tuned,
-        blocks=tuple(blocks),
-        child_load_s=child_load_s,
-        child_run_s=child_run_s,
-        contention=crowds[0],
-        cold_contention=crowds[1],
-        read_bytes_per_s=read_bytes / max(sum(cold), 1e-9),
-        device=device,
-        processor=processor_signature(),
-    )
-
-
 def _fixed(each_s: Sequence[float], whole_s: float) -> float:
-    """Return what a child takes beyond its part of the whole; no more than the least child."""
+    """Seconds that a child takes beyond its part of the whole; no more than the least child."""
     if len(each_s) < 2:
         return 0.0
     return min(max(0.0, (sum(each_s) - whole_s) / (len(each_s) - 1)), *each_s)
 
 
 def _time(work: Callable[..., Any], *arguments: Any, **named: Any) -> tuple[float, Any]:
-    """Return the seconds that a call takes, and what it gives."""
+    """The seconds that a call takes, and what it gives."""
     began_s = time.perf_counter()
-    found = work(*arguments, **named)
-    return time.perf_counter() - began_s, found
+    result = work(*arguments, **named)
+    return time.perf_counter() - began_s, result

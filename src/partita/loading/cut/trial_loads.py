@@ -63,7 +63,7 @@ class TrialLoads:
         self._repeats = repeats
         self._progress = progress
         self._count = 0
-        self._folder = tempfile.TemporaryDirectory(prefix="partita-tryout-")
+        self._folder = tempfile.TemporaryDirectory(prefix="partita-trial-loads-")
 
     def __enter__(self) -> Self:
         self._is_open = True
@@ -76,7 +76,7 @@ class TrialLoads:
             BundleError: It is so.
         """
         if not self._is_open:
-            raise BundleError("A tryout is of use in a 'with' statement alone.")
+            raise BundleError("Trial loads are of use in a 'with' statement alone.")
         for what, ours, wanted in (
             ("profile", self._profile, profile),
             ("loaders", self._loaders, loaders),
@@ -84,7 +84,7 @@ class TrialLoads:
         ):
             if ours != wanted:
                 told = "another one" if what == "profile" else f"{ours}, asked for is {wanted}"
-                raise BundleError(f"The tryout's {what} is {told}: both must be the same.")
+                raise BundleError(f"The trial loads' {what} is {told}: both must be the same.")
 
     def __exit__(
         self,

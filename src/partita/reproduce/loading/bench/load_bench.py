@@ -127,8 +127,8 @@ class LoadBench:
     def choice(self) -> Choice:
         """Where the bundle is cut: as ``partita load split`` does."""
         cold = self.conditions.cold
-        with TrialLoads(self.graph, self.profile, loaders=1, cold=cold) as tryout:
-            return choose_division(self.profile, loaders=1, cold=cold, tryout=tryout)
+        with TrialLoads(self.graph, self.profile, loaders=1, cold=cold) as trial_loads:
+            return choose_division(self.profile, loaders=1, cold=cold, trial_loads=trial_loads)
 
     def balance(self, count: int) -> list[str]:
         """Return the layers with which ``count`` children begin that load in about equal times.
