@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import pytest
 from tests.acceptance.vgg import (
-    computed_macs,
     divide_rows,
-    exchanged_elements,
     input_rows,
     vgg16_features,
     volumes_ending_at,
 )
+
+from partita.compile import account_layout
 
 pytestmark = pytest.mark.slow
 
@@ -45,8 +45,8 @@ def test_one_volume(parts: int, ratio: float) -> None:
     """All layers fused in one volume: nothing is exchanged, much is computed again."""
     graph = vgg16_features()
     layout = divide_rows(graph, [[layer.name for layer in graph.layers]], parts)
-    assert round(computed_macs(graph, layout) / graph.macs, 4) == ratio
-    assert exchanged_elements(graph, layout) == 0
+    assert round(account_layout(graph, layout).macs / graph.macs, 4) == ratio
+    assert account_layout(graph, layout).exchanged_elements == 0
 
 
 def test_a_volume_per_convolution() -> None:
@@ -55,8 +55,8 @@ def test_a_volume_per_convolution() -> None:
     volumes = volumes_ending_at(graph, "Conv")
     layout = divide_rows(graph, volumes, 2)
     assert len(volumes) == 13
-    assert computed_macs(graph, layout) == graph.macs
-    assert exchanged_elements(graph, layout) == 258_048
+    assert account_layout(graph, layout).macs == graph.macs
+    assert account_layout(graph, layout).exchanged_elements == 258_048
 
 
 def test_a_volume_per_pool() -> None:
@@ -65,12 +65,12 @@ def test_a_volume_per_pool() -> None:
     volumes = volumes_ending_at(graph, "MaxPool")
     layout = divide_rows(graph, volumes, 2)
     assert len(volumes) == 5
-    assert round(computed_macs(graph, layout) / graph.macs, 4) == 1.0399
-    assert exchanged_elements(graph, layout) == 157_696
+    assert round(account_layout(graph, layout).macs / graph.macs, 4) == 1.0399
+    assert account_layout(graph, layout).exchanged_elements == 157_696
 
 
 def test_a_volume_per_layer() -> None:
     """Eighteen volumes, pools apart: 265,216 elements exchanged."""
     graph = vgg16_features()
     layout = divide_rows(graph, [[layer.name] for layer in graph.layers], 2)
-    assert exchanged_elements(graph, layout) == 265_216
+    assert account_layout(graph, layout).exchanged_elements == 265_216

@@ -55,22 +55,6 @@ def divide_rows(graph: Graph, volumes: Sequence[Sequence[str]], parts: int) -> L
     return build_layout(graph, Plan(*identities, tuple(stages), planner="acceptance"), cluster)
 
 
-def computed_macs(graph: Graph, layout: Layout) -> int:
-    """Return the multiply-accumulates of all devices together, recomputed halo included."""
-    total = 0
-    for work in layout.works:
-        for one in work.layers:
-            layer, (tensor, box) = graph.layer(one.layer), one.boxes[0]
-            total += layer.macs * box.size // Region.full(graph.tensors[tensor].shape).size
-    return total
-
-
-def exchanged_elements(graph: Graph, layout: Layout) -> int:
-    """Return the elements that devices exchange; input scattered and output gathered left out."""
-    ends = {*graph.inputs, *graph.outputs}
-    return sum(one.box.size for one in layout.program.streams if one.tensor not in ends)
-
-
 def volumes_ending_at(graph: Graph, kind: str) -> list[list[str]]:
     """Return the layers in consecutive runs.
 

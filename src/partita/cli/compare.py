@@ -181,7 +181,7 @@ def _contender(entry: dict[str, Any]) -> Any:
         predicted_s=entry["latency_s"]["p50"],
         measured_s=measured["latency_s"]["p50"] if measured else None,
         images_per_second=entry["images_per_second"],
-        moved_bytes=sum(link["bytes"] for link in entry["links"]),
+        moved_bytes=entry["moved_bytes"],
         search_s=entry["search_s"],
         status=entry["status"],
     )

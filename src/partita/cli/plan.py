@@ -222,6 +222,7 @@ def plan_model(cost: Any, planner: str, options: Any) -> tuple[Any, Any]:
     """
     from partita.cli.output import Reply
     from partita.cli.replies import describe_report
+    from partita.compile import account_layout
     from partita.planners import find_plan
     from partita.report import plan_table, report_tables
     from partita.simulation import simulate
@@ -243,6 +244,7 @@ def plan_model(cost: Any, planner: str, options: Any) -> tuple[Any, Any]:
         "lower_bound_s": result.lower_bound_s,
         "worth_splitting": result.worth_splitting,
         "best_single_s": result.best_single_s,
+        "moved_bytes": round(account_layout(cost.graph, layout).sent_bytes),
         "energy_joules": result.estimate.energy_joules,
         "search_s": result.search_s,
         "evaluations": result.evaluations,

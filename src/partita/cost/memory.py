@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from partita.compile import FragmentWork, Layout
+from partita.compile import FragmentWork, Layout, loaded_works
 from partita.cost.amount import pieces_bytes
 from partita.graph import Graph
 from partita.program import (
@@ -51,8 +51,7 @@ def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUs
     Pieces are counted as if the steps ran in the program's order, each request in flight with its
     own; a run that reorders steps can hold a little more.
     """
-    fragments = {step.fragment for step in part.steps if isinstance(step, Load)}
-    works = [layout.works[fragment] for fragment in sorted(fragments)]
+    works = loaded_works(layout, part)
     weights = sum(work.weight_bytes for work in works)
     return MemoryUse(
         weights=weights,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from partita.cluster import THIS_MACHINE, CatalogueEntry, Cluster, Device, find_entry
-from partita.compile import FragmentWork, Layout, build_layout
+from partita.compile import FragmentWork, Layout, build_layout, request_share
 from partita.cost.amount import Amounts
 from partita.cost.borders import find_blocked
 from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs
@@ -248,7 +248,7 @@ class CostModel:
         for part in layout.program.devices:
             cost = self.devices[part.device]
             busy[part.device] = sum(
-                cost.work_s(layout.works[step.fragment]) * _frequency(layout.program, step)
+                cost.work_s(layout.works[step.fragment]) * request_share(layout.program, step.when)
                 for step in part.steps
                 if isinstance(step, Compute)
             )
@@ -269,7 +269,7 @@ class CostModel:
                     stream = program.streams[step.stream]
                     link = self.links[stream.source, stream.target]
                     wire_s = link.per_message_s + stream.wire_bytes / link.bandwidth_bytes_per_s
-                    share = _frequency(program, step)
+                    share = request_share(program, step.when)
                     lane: object = (stream.source, stream.target)
                     lane_s = wire_s + self._encode_s(cost, program, step)
                     busy[lane] = busy.get(lane, 0.0) + lane_s * share
@@ -287,14 +287,6 @@ class CostModel:
             seconds * self.devices[name].facts.watts_busy
             for name, seconds in self.busy_s(layout).items()
         )
-
-
-def _frequency(program: Program, step: Compute | Send) -> float:
-    """Return the share of requests that take a step, routes being equally likely."""
-    share = 1.0
-    for group, _ in step.when:
-        share /= program.routes[group]
-    return share
 
 
 def _runs(profile: Profile | None, entry: CatalogueEntry | None) -> RunCost:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from partita.compile.account import work_macs
 from partita.planners.distredge.account import Account, Counter
 from partita.planners.distredge.intervals import Rows, RowTables, Spans, law_rows
 from partita.planners.distredge.places import Volume
@@ -94,15 +95,6 @@ def test_tables_say_what_works_say(start: int) -> None:
     account = counter.count([Volume(start, LAYERS)])
     if start == 0:
         assert account.scatter_elements == read
-    macs = sum(_macs(work.layers) for work in works)
+    macs = sum(work_macs(outline.graph, work) for work in works)
     assert account.operations == pytest.approx(macs, rel=1e-12)
     assert works[0].inputs[0][0] == tensor
-
-
-def _macs(layers: Sequence[object]) -> float:
-    graph, total = vgg16().graph, 0.0
-    for one in layers:
-        layer = graph.layer(one.layer)  # type: ignore[attr-defined]
-        tensor, box = one.boxes[0]  # type: ignore[attr-defined]
-        total += layer.macs * box.size / int(np.prod(graph.tensors[tensor].shape))
-    return total

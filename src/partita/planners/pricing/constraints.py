@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from operator import le
 
-from partita.compile import Layout
+from partita.compile import Layout, loaded_works
 from partita.errors import InfeasibleError
 from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.incremental import DraftPrice
 from partita.planners.pricing.problem import Problem
-from partita.program import Load
 from partita.units import format_bytes
 
 
@@ -79,11 +78,7 @@ class Constraints:
         program = layout.program
         for part in program.devices:
             pieces = sum(buffer.size_bytes for buffer in part.buffers) * program.in_flight
-            weights = sum(
-                layout.works[step.fragment].weight_bytes
-                for step in part.steps
-                if isinstance(step, Load)
-            )
+            weights = sum(work.weight_bytes for work in loaded_works(layout, part))
             most = pieces + 2 * weights + self._arena_bytes
             if most > self._problem.cluster.device(part.device).memory_bytes:
                 return False

@@ -1,0 +1,111 @@
+"""What a layout costs on any devices: multiplications, weights held, and bytes sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from partita.compile.layout import Layout
+from partita.compile.work import FragmentWork
+from partita.graph import Graph
+from partita.program import Choice, Compute, DeviceProgram, Load, Program
+from partita.regions import Region
+
+
+@dataclass(frozen=True)
+class DeviceAccount:
+    """One device's part.
+
+    Attributes:
+        macs: Multiply-accumulates per request, those of halo included.
+        weight_bytes: Of all fragments that it loads; what two of them share counts twice.
+        sent_bytes: Payload per request, in the wire formats of the plan.
+    """
+
+    macs: float
+    weight_bytes: int
+    sent_bytes: float
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a layout costs, per device and in all.
+
+    Requests that may take several routes count as means over the routes.
+
+    Attributes:
+        devices: In the program's order.
+        exchanged_elements: Elements per request that devices send each other; the network's inputs
+            and outputs are left out.
+    """
+
+    devices: Mapping[str, DeviceAccount]
+    exchanged_elements: float
+
+    @property
+    def macs(self) -> float:
+        """Multiply-accumulates per request of all devices."""
+        return sum(one.macs for one in self.devices.values())
+
+    @property
+    def weight_bytes(self) -> int:
+        """Weights that all devices hold."""
+        return sum(one.weight_bytes for one in self.devices.values())
+
+    @property
+    def sent_bytes(self) -> float:
+        """Payload per request over all links."""
+        return sum(one.sent_bytes for one in self.devices.values())
+
+
+def account_layout(graph: Graph, layout: Layout) -> Account:
+    """The account of a layout of ``graph``."""
+    program = layout.program
+    ends = {*graph.inputs, *graph.outputs}
+    sent = dict.fromkeys((part.device for part in program.devices), 0.0)
+    exchanged = 0.0
+    for stream in program.streams:
+        share = request_share(program, stream.when)
+        sent[stream.source] += share * stream.wire_bytes
+        exchanged += share * stream.box.size if stream.tensor not in ends else 0.0
+    devices = {
+        part.device: DeviceAccount(
+            macs=sum(
+                request_share(program, step.when) * work_macs(graph, layout.works[step.fragment])
+                for step in part.steps
+                if isinstance(step, Compute)
+            ),
+            weight_bytes=sum(work.weight_bytes for work in loaded_works(layout, part)),
+            sent_bytes=sent[part.device],
+        )
+        for part in program.devices
+    }
+    return Account(devices, exchanged)
+
+
+def work_macs(graph: Graph, work: FragmentWork) -> int:
+    """The multiply-accumulates of one work; merging partial sums has none."""
+    if work.kind == "merge":
+        return 0
+    total = 0
+    for one in work.layers:
+        share = max(box.size / max(1, _whole(graph, tensor).size) for tensor, box in one.boxes)
+        total += round(graph.layer(one.layer).macs * share * work.share)
+    return total
+
+
+def loaded_works(layout: Layout, part: DeviceProgram) -> list[FragmentWork]:
+    """The works whose fragments a device loads, each once."""
+    return [layout.works[step.fragment] for step in part.steps if isinstance(step, Load)]
+
+
+def request_share(program: Program, when: tuple[Choice, ...]) -> float:
+    """The share of requests that make these choices, routes being equally likely."""
+    share = 1.0
+    for group, _ in when:
+        share /= program.routes[group]
+    return share
+
+
+def _whole(graph: Graph, tensor: str) -> Region:
+    return Region.full(graph.tensors[tensor].shape)

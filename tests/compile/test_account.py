@@ -1,0 +1,83 @@
+"""Accounts of layouts: what devices multiply, hold and send, against counts by hand and runs."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from partita.compile import account_layout, build_layout
+from partita.exactness.uniform import UniformOptions, plan_uniform
+from partita.graph import Graph
+from partita.simulation import simulate
+from tests.compile.samples import halves, make_plan, pair, skip_graph, small_graph, whole
+from tests.laws.random_plans import draw_cluster, draw_plan
+from tests.planners.fakes import FakeCost, make_chain, make_gated, make_residual
+
+#: Multiply-accumulates of one convolution of the small networks: 2 x 8 x 4 outputs, 18 each.
+_CONV = 64 * 18
+
+
+def test_two_halves_by_hand() -> None:
+    """Halos of one row, the image's part and the mean's rows are all that is sent."""
+    graph, cluster = small_graph(), pair()
+    account = account_layout(graph, build_layout(graph, halves(graph, cluster), cluster))
+    left, right = account.devices["left"], account.devices["right"]
+    assert (left.macs, right.macs) == (_CONV, _CONV)
+    row = 2 * 4
+    assert left.sent_bytes == 4 * (5 * row + row)  # five rows of the image, one of ``a``
+    assert right.sent_bytes == 4 * (row + 4 * row)  # one row of ``a``, four of ``b``
+    assert account.exchanged_elements == 2 * row + 4 * row
+    assert account.weight_bytes == 4 * 2 * 36 * 2
+    assert account.sent_bytes == left.sent_bytes + right.sent_bytes
+
+
+def test_fused_rows_are_counted_twice() -> None:
+    """What is computed on both devices counts on both."""
+    graph, cluster = skip_graph(), pair()
+    plan = make_plan(graph, cluster, whole("s", ("first", "second", "third"), "left", "right",
+                                           axis="everywhere"))  # fmt: skip
+    account = account_layout(graph, build_layout(graph, plan, cluster))
+    assert account.macs == 2 * graph.macs == 6 * _CONV
+
+
+def test_replicas_share_the_requests() -> None:
+    """Of two replicas each computes half of the requests; both hold the weights."""
+    graph, cluster = skip_graph(), pair()
+    plan = make_plan(graph, cluster, whole("s", ("first", "second", "third"), "left", "right",
+                                           axis="replica"))  # fmt: skip
+    account = account_layout(graph, build_layout(graph, plan, cluster))
+    assert [one.macs for one in account.devices.values()] == [graph.macs / 2] * 2
+    assert account.weight_bytes == 2 * 3 * 36 * 4
+    assert account.sent_bytes == (64 + 64) * 4 / 2
+    assert account.exchanged_elements == 0
+
+
+def test_partial_sums_are_one_layer_together() -> None:
+    """Parts of the input channels add up to the layer's work, and merging adds none."""
+    graph = make_chain(3, seed=3)
+    cluster = draw_cluster(Random(1))
+    shares = tuple(1.0 + number for number in range(len(cluster.names)))
+    plan = plan_uniform(graph, cluster, UniformOptions("input_channels", shares))
+    assert any(stage.merge for stage in plan.stages)
+    assert account_layout(graph, build_layout(graph, plan, cluster)).macs == graph.macs
+
+
+_GRAPHS = [make_chain(4, seed=2), make_residual(3), make_gated()]
+
+
+@settings(deadline=None, max_examples=30)
+@given(rng=st.randoms(use_true_random=False), graph=st.sampled_from(_GRAPHS))
+def test_what_is_sent_is_what_a_run_sends(rng: Random, graph: Graph) -> None:
+    """On random plans bytes sent are those of the simulated links; no plan does less work."""
+    cluster = draw_cluster(rng)
+    plan = draw_plan(rng, graph, cluster)
+    cost = FakeCost(graph, cluster, dict.fromkeys(cluster.names, 1e8))
+    layout = build_layout(graph, plan, cluster)
+    account = account_layout(graph, layout)
+    if layout.program.routes:
+        return
+    report = simulate(layout.program, cost.price(layout), requests=1)
+    assert account.sent_bytes == sum(use.bytes for use in report.links)
+    assert account.macs >= graph.macs - len(layout.works)
