@@ -15,7 +15,7 @@ from partita.execution.adapt import (
     Event,
     Failed,
     Measured,
-    Probe,
+    ProbeLink,
     Proposed,
     Replan,
     RollBack,
@@ -79,13 +79,13 @@ def test_a_steady_link_is_left_alone() -> None:
 
 
 def test_a_drift_that_lasts_asks_for_a_plan_on_what_is_measured() -> None:
-    """A step of the rate leads to one search, after the hold time, with the new rate believed."""
+    """A step of the rate leads to one search, after the hold time, with the new rate assumed."""
     bench = Bench()
     bench.pass_time(5)
     assert bench.pass_time(3, 40.0) == []
     (decision,) = bench.pass_time(2, 40.0)
     assert isinstance(decision, Replan)
-    assert decision.belief.rates[LINK] == 40.0
+    assert decision.conditions.rates[LINK] == 40.0
     assert "a → b at 40%" in decision.why
     assert bench.pass_time(30, 40.0) == []
 
@@ -114,7 +114,7 @@ def test_a_slow_device_is_a_drift_too() -> None:
     bench = Bench()
     (decision,) = bench.pass_time(8, slowness=2.0)
     assert isinstance(decision, Replan)
-    assert decision.belief.slowness["a"] == 2.0
+    assert decision.conditions.slowness["a"] == 2.0
 
 
 @pytest.mark.parametrize(
@@ -213,16 +213,16 @@ def test_silent_links_are_probed_one_at_a_time() -> None:
     for tick in range(60):
         for decision in policy.handle(tick / 2, Measured()):
             seen.append(decision)
-            if isinstance(decision, Probe):
+            if isinstance(decision, ProbeLink):
                 seen += policy.handle(tick / 2, Measured({decision.pair: 300.0}))
-    probed = [d.pair for d in seen if isinstance(d, Probe)]
+    probed = [d.pair for d in seen if isinstance(d, ProbeLink)]
     assert set(probed) == {LINK, ("b", "a")}
     assert len(probed) <= 20
     assert any(isinstance(d, Replan) for d in seen)
 
 
 def test_a_search_waits_for_the_links_that_were_not_measured_since() -> None:
-    """What slowed one link may have slowed others: the belief holds what probes find there."""
+    """What slowed one link may have slowed others: the search gets what probes find there."""
     other = ("b", "a")
     options = AdaptOptions(probe_s=1000.0, hold_s=2.0, window_s=1.0)
     policy = Policy(Conditions({LINK: 100.0, other: 100.0}), "first", options)
@@ -231,11 +231,11 @@ def test_a_search_waits_for_the_links_that_were_not_measured_since() -> None:
         rate = 100.0 if tick < 10 else 20.0
         for decision in policy.handle(tick / 2, Measured({LINK: rate})):
             seen.append(decision)
-            if isinstance(decision, Probe):
+            if isinstance(decision, ProbeLink):
                 seen += policy.handle(tick / 2, Measured({decision.pair: 10.0}))
-    assert seen[0] == Probe(other)
+    assert seen[0] == ProbeLink(other)
     assert isinstance(seen[1], Replan)
-    assert seen[1].belief.rates == {LINK: 20.0, other: 10.0}
+    assert seen[1].conditions.rates == {LINK: 20.0, other: 10.0}
 
 
 def test_a_period_replans_without_drift() -> None:

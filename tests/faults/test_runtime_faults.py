@@ -97,7 +97,7 @@ def test_a_short_or_lying_frame_ends_the_run(stack: ExitStack) -> None:
         stream = feed_streams(tiny.program, "leader")[0]
         epoch = session.deployment.epoch
         piece = PieceHeader(epoch, 0, (), stream.id, digest_stream(stream), said_bytes)
-        session._crew.endpoint.send("d0", encode_header(piece), b"12345678")
+        session._group.endpoint.send("d0", encode_header(piece), b"12345678")
         with pytest.raises(RunError, match="8 payload bytes"):
             _wait_for_error(session, tiny)
 

@@ -1,12 +1,10 @@
-"""Offsets of clocks, and costs of links."""
+"""Offsets of clocks."""
 
 from __future__ import annotations
 
 import random
 
-from partita.cluster import Device
-from partita.lab import memory_lab
-from partita.leader import estimate_offset, measure_link
+from partita.leader import estimate_offset
 
 
 def test_the_offset_is_found_within_half_of_the_quickest_trip() -> None:
@@ -25,11 +23,3 @@ def test_the_offset_is_found_within_half_of_the_quickest_trip() -> None:
 
     offset_s = estimate_offset(read_s, lambda: now)
     assert abs(offset_s - 37.0) <= min(trips) / 2
-
-
-def test_a_link_is_measured_between_two_workers() -> None:
-    """Every size gets a sample with the asked count."""
-    with memory_lab([Device("a"), Device("b")]) as lab:
-        samples = measure_link(lab.endpoint, "a", "b", [10, 100_000], repeats=4)
-    assert [(s.size_bytes, s.count) for s in samples] == [(10, 4), (100_000, 4)]
-    assert all(sample.spread_s >= 0 for sample in samples)

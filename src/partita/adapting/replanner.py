@@ -1,4 +1,4 @@
-"""Planning anew for what was measured: for the leader, and for long simulated runs."""
+"""Planning anew under measured conditions: for the leader, and for long simulated runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from partita.planners.options import PlanOptions, options_of, restrict_devices
 from partita.simulation import Method, Searched, plan_key, simulate
 
 Find = Callable[[CostModel], Plan]
-#: Compiled plans that are kept for a way back.
+#: Compiled plans that are kept: the running one, its successor, and one to roll back to.
 _KEPT = 3
+#: Requests per one in flight: enough for a pipeline to fill and settle.
 _SIMULATED = 4
 
 
@@ -29,8 +30,8 @@ class Replanner:
 
     Args:
         cost: What ``plan`` was made with; of links with traces the rates at second 0 count.
-        plan: What runs.
-        find: Makes a plan; by default the planner ``best`` as :func:`make_finder` gives it.
+        plan: The running plan.
+        find: Searches; by default the planner ``best`` as :func:`make_finder` gives it.
     """
 
     def __init__(self, cost: CostModel, plan: Plan, find: Find | None = None) -> None:
@@ -41,7 +42,7 @@ class Replanner:
         self._compiled: dict[str, Compiled] = {}
         self._lost: list[str] = []
         self._key = self._keep(plan)
-        self._belief = Conditions(rates_at(cost, 0.0), dict.fromkeys(cost.devices, 1.0))
+        self._assumed = Conditions(rates_at(cost, 0.0), dict.fromkeys(cost.devices, 1.0))
 
     @property
     def key(self) -> str:
@@ -54,28 +55,28 @@ class Replanner:
         return self._plans[self._key]
 
     @property
-    def belief(self) -> Conditions:
-        """What the last search was made for."""
-        return self._belief
+    def assumed(self) -> Conditions:
+        """The conditions of the last search."""
+        return self._assumed
 
-    def propose(self, belief: Conditions) -> Proposed:
-        """The plan found for what was measured, beside the running one.
+    def propose(self, conditions: Conditions) -> Proposed:
+        """The best plan found for ``conditions``, beside the running one.
 
         Raises:
-            PlanError: There is none.
+            PlanError: There is no plan.
         """
         began_s = time.monotonic()
-        model = update_cost(self._cost, belief)
-        found = self._find(model)
+        model = update_cost(self._cost, conditions)
+        plan = self._find(model)
         search_s = time.monotonic() - began_s
-        present = self.plan
+        running = self.plan
         with self._lock:
-            self._belief = belief
-        new_s, old_s = predict_s(model, found), predict_s(model, present)
-        return Proposed(self._keep(found), new_s, old_s, search_s)
+            self._assumed = conditions
+        new_s, old_s = predict_s(model, plan), predict_s(model, running)
+        return Proposed(self._keep(plan), new_s, old_s, search_s)
 
     def compile(self, key: str) -> Compiled:
-        """Return what runs a plan; the last few are kept."""
+        """The program and content of a plan; the last few are kept."""
         with self._lock:
             compiled = self._compiled.pop(key, None)
         if compiled is None:
@@ -87,18 +88,18 @@ class Replanner:
         return compiled
 
     def expect(self, key: str) -> Expected:
-        """Return what a plan's links and steps should take, at slowness 1."""
+        """The durations of a plan's links and steps, at slowness 1."""
         layout = self._cost.layout(self._plans[key])
         durations = self._cost.price(layout)
         per_message = {pair: spec.per_message_s for pair, spec in durations.links.items()}
         return Expected(durations.compute_s, per_message, self._stretch(self._plans[key]))
 
     def adopt(self, key: str) -> None:
-        """Take note that a plan runs now."""
+        """Set the running plan."""
         self._key = key
 
     def recover(self, device: str) -> Compiled:
-        """Return what the rest can run without a lost device, and take it for the running plan."""
+        """Plan without a lost device; the result is the running plan from now on."""
         self._lost.append(device)
         cost = self._cost
         rest = cost.cluster.without(*self._lost)
@@ -109,10 +110,10 @@ class Replanner:
             profiles=cost.profiles,
             options=cost.options,
         )
-        rates = {p: r for p, r in self._belief.rates.items() if not {*p} & {*self._lost}}
-        factors = {n: f for n, f in self._belief.slowness.items() if n not in self._lost}
-        self._belief = Conditions(rates, factors)
-        plan = self._find(update_cost(self._cost, self._belief))
+        rates = {p: r for p, r in self._assumed.rates.items() if not {*p} & {*self._lost}}
+        factors = {n: f for n, f in self._assumed.slowness.items() if n not in self._lost}
+        self._assumed = Conditions(rates, factors)
+        plan = self._find(update_cost(self._cost, self._assumed))
         self.adopt(self._keep(plan))
         return self.compile(self._key)
 
@@ -126,7 +127,7 @@ class Replanner:
         links = self._cost.links
         if all(spec.medium is None for spec in links.values()):
             return {}
-        cost = update_cost(self._cost, self._belief)
+        cost = update_cost(self._cost, self._assumed)
         layout = cost.layout(plan)
         report = simulate(layout.program, cost.price(layout), requests=_SIMULATED * plan.in_flight)
         alone: dict[Pair, float] = {}
@@ -153,7 +154,7 @@ def predict_s(cost: CostModel, plan: Plan) -> float:
 
 
 def make_finder(plan: Plan, planner: str = "best", budget_s: float = 3.0) -> Find:
-    """What plans anew with the options that ``plan`` was made with, less lost devices.
+    """A search with the options that ``plan`` was made with, less lost devices.
 
     Args:
         plan: Its objective, seed, and all that :class:`partita.plan.Asked` keeps.
@@ -182,7 +183,7 @@ def make_method(
     Args:
         planner: One of :func:`partita.planners.planner_names`.
         options: Of its searches.
-        adapt: When it plans again, and when it believes in the result.
+        adapt: When it plans again, and when it keeps the result.
         search_s: What a search is charged; None for what it takes.
         name: For tables; the planner's own by default.
     """

@@ -1,4 +1,4 @@
-"""What a change of plan is about: measurements and news in, decisions out, and the record."""
+"""Events, decisions and records of changing plans."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from partita.execution.durations import Pair
 
 @dataclass(frozen=True)
 class AdaptOptions:
-    """When to plan again, and when to believe in the result.
+    """When to plan again, and when to keep the result.
 
     Attributes:
-        threshold: A rate or speed that is off by more than this fraction, up or down, drifts; it
-            has come back when it is off by less than half of it.
+        threshold: A rate or speed that differs by more than this fraction, up or down, drifts; it
+            has come back when it differs by less than half of it.
         hold_s: A drift shorter than this is no reason to plan.
-        window_s: Measurements of so many seconds are taken together, by their median.
+        window_s: The median of the measurements of so many seconds counts.
         pause_s: Least time from the end of one change to the next search.
         least_gain: A new plan must promise to be faster by this fraction.
-        trial: Answers that judge a new plan; 0 trusts the prediction.
+        trial: Answers by which a new plan is judged; 0 trusts the prediction.
         worse: A new plan that measures slower than the old one by more than this is rolled back.
         probe_s: A link without measurement for so long is probed; infinite probes none.
         every_s: Plan again after so many seconds in any case; None on drifts only.
@@ -38,7 +38,7 @@ class AdaptOptions:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a plan is priced with.
+    """Rates and speeds that a plan is priced with.
 
     Attributes:
         rates: Bytes per second per link.
@@ -51,7 +51,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured since the last time, as in :class:`Conditions`; absent means unknown."""
+    """Measurements since the last event, as in :class:`Conditions`; absent means unknown."""
 
     rates: Mapping[Pair, float] = field(default_factory=dict)
     slowness: Mapping[str, float] = field(default_factory=dict)
@@ -71,8 +71,8 @@ class Proposed:
 
     Attributes:
         key: Identity of the plan that it found.
-        predicted_s: Latency of that plan at the belief that it was made for.
-        present_s: Latency of the running plan at the same belief.
+        predicted_s: Latency of that plan under the conditions that it was made for.
+        present_s: Latency of the running plan under the same conditions.
         search_s: Seconds that the search took.
     """
 
@@ -84,7 +84,7 @@ class Proposed:
 
 @dataclass(frozen=True)
 class Switched:
-    """Requests are admitted under a new epoch of the plan that was asked for."""
+    """Requests are admitted under a new epoch, of the plan that was asked for."""
 
     epoch: int
 
@@ -98,9 +98,9 @@ class Failed:
 
 @dataclass(frozen=True)
 class Replan:
-    """Search for a plan on what is believed now."""
+    """Search for a plan for the conditions of now."""
 
-    belief: Conditions
+    conditions: Conditions
     why: str
 
 
@@ -119,14 +119,14 @@ class RollBack:
 
 
 @dataclass(frozen=True)
-class Probe:
+class ProbeLink:
     """Measure a link that carries nothing."""
 
     pair: Pair
 
 
 Event = Measured | Answered | Proposed | Switched | Failed
-Decision = Replan | Switch | RollBack | Probe
+Decision = Replan | Switch | RollBack | ProbeLink
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One quantity that is watched: what was believed of it, what it measures, since when it is off."""
+"""Drift of one quantity: its assumed value, its current one, and since when they differ."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ class DriftDetector:
     """A rate or a slowness over time.
 
     Args:
-        believed: What plans were priced with; above 0.
+        assumed: The value that plans were priced with; above 0.
 
     Attributes:
-        present: Median of the last window; ``believed`` while nothing was measured.
+        current: Median of the last window; ``assumed`` while nothing was measured.
         seen_s: When it was measured last.
-        since_s: Since when it has been off; None while it is not.
+        since_s: Since when it has drifted; None while it has not.
     """
 
-    def __init__(self, believed: float) -> None:
-        self.believed = believed
-        self.present = believed
+    def __init__(self, assumed: float) -> None:
+        self.assumed = assumed
+        self.current = assumed
         self.seen_s = -math.inf
         self.since_s: float | None = None
         self._samples: deque[tuple[float, float]] = deque()
@@ -30,11 +30,11 @@ class DriftDetector:
 
     @property
     def is_unconfirmed(self) -> bool:
-        """Whether it is off by one measurement only."""
+        """Whether only one measurement says that it has drifted."""
         return self.since_s is not None and not self._confirmed
 
     def add(self, now_s: float, value: float) -> None:
-        """Take a measurement; such as are not above 0 and finite say nothing."""
+        """Add a measurement; one that is not above 0 and finite is ignored."""
         if not 0 < value < math.inf:
             return
         self._samples.append((now_s, value))
@@ -44,9 +44,9 @@ class DriftDetector:
             self._confirmed += 1
 
     def judge(self, now_s: float, threshold: float, window_s: float) -> None:
-        """Say whether the quantity is off by more than ``threshold``, as a fraction.
+        """Decide whether the quantity has drifted by more than ``threshold``, as a fraction.
 
-        Once off, it is off until it is back within half of the threshold.
+        Once drifted, it counts so until it is back within half of the threshold (hysteresis).
         """
         samples = self._samples
         while len(samples) > 1 and samples[0][0] < now_s - window_s:
@@ -55,19 +55,19 @@ class DriftDetector:
         if not self._is_stale:
             return
         self._is_stale = False
-        self.present = median(value for _, value in samples)
-        off = abs(math.log(self.present / self.believed))
-        if self.since_s is None and off > math.log1p(threshold):
+        self.current = median(value for _, value in samples)
+        deviation = abs(math.log(self.current / self.assumed))
+        if self.since_s is None and deviation > math.log1p(threshold):
             self.since_s, self._confirmed = now_s, 0
-        elif self.since_s is not None and off < math.log1p(threshold / 2):
+        elif self.since_s is not None and deviation < math.log1p(threshold / 2):
             self.since_s = None
 
     def has_lasted(self, now_s: float, hold_s: float) -> bool:
-        """Whether it has been off for so long, and was measured again meanwhile."""
+        """Whether it has drifted for so long, and was measured again meanwhile."""
         if self.since_s is None or (self.is_unconfirmed and hold_s > 0):
             return False
         return now_s - self.since_s >= hold_s
 
     def accept(self) -> None:
-        """Believe what was measured."""
-        self.believed, self.since_s = self.present, None
+        """Assume the current value from now on."""
+        self.assumed, self.since_s = self.current, None

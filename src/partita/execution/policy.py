@@ -19,7 +19,7 @@ from partita.execution.adapt import (
     Decision,
     Event,
     Measured,
-    Probe,
+    ProbeLink,
     Proposed,
     Replan,
     RollBack,
@@ -29,11 +29,11 @@ from partita.execution.adapt import (
 from partita.execution.drift_detector import DriftDetector
 from partita.execution.durations import Pair
 
-#: Answers that are remembered for a comparison.
+#: Latencies kept for a comparison: those of a drift's hold time at 80 answers/s; more tell no more.
 _ANSWERS = 256
-#: Drifts that are named in a reason.
+#: Drifts named in a reason: one line of a terminal.
 _NAMED = 2
-#: A search waits at most so many times the hold time for links that were not measured since.
+#: A search waits at most so many hold times for links that were not measured since a drift began.
 _PATIENCE = 2
 
 
@@ -41,7 +41,7 @@ class Policy:
     """Decides about changes of plan; see :meth:`handle`.
 
     Args:
-        belief: What the running plan was priced with; links that are absent are not watched.
+        assumed: What the running plan was priced with; absent links are not watched.
         plan: Identity of the running plan.
         options: Thresholds and patience.
         epoch: The running plan's epoch.
@@ -52,14 +52,14 @@ class Policy:
     """
 
     def __init__(
-        self, belief: Conditions, plan: str, options: AdaptOptions | None = None, *, epoch: int = 0
+        self, assumed: Conditions, plan: str, options: AdaptOptions | None = None, *, epoch: int = 0
     ) -> None:
         self.options = options or AdaptOptions()
         self.changes: list[Change] = []
         self.plan = plan
         self._epoch = epoch
-        self._links = {pair: DriftDetector(rate) for pair, rate in belief.rates.items()}
-        self._devices = {name: DriftDetector(factor) for name, factor in belief.slowness.items()}
+        self._links = {pair: DriftDetector(rate) for pair, rate in assumed.rates.items()}
+        self._devices = {name: DriftDetector(factor) for name, factor in assumed.slowness.items()}
         self._state = "watching"
         self._quiet_until_s = -math.inf
         self._last_search_s = -math.inf
@@ -72,27 +72,27 @@ class Policy:
         self._probed_s: dict[Pair, float] = {}
 
     @property
-    def belief(self) -> Conditions:
+    def assumed(self) -> Conditions:
         """What the last search was made for; before the first, what the policy began with."""
         return Conditions(
-            {pair: track.believed for pair, track in self._links.items()},
-            {name: track.believed for name, track in self._devices.items()},
+            {pair: detector.assumed for pair, detector in self._links.items()},
+            {name: detector.assumed for name, detector in self._devices.items()},
         )
 
     @property
-    def present(self) -> Conditions:
-        """What was measured last; the belief where nothing was."""
+    def current(self) -> Conditions:
+        """The current values; the assumed ones where nothing was measured."""
         return Conditions(
-            {pair: track.present for pair, track in self._links.items()},
-            {name: track.present for name, track in self._devices.items()},
+            {pair: detector.current for pair, detector in self._links.items()},
+            {name: detector.current for name, detector in self._devices.items()},
         )
 
     def handle(self, now_s: float, event: Event) -> list[Decision]:
-        """Return what is to be done after ``event``; times must not decrease.
+        """The decisions after ``event``; times must not decrease.
 
         Args:
             now_s: Seconds on the caller's clock.
-            event: What happened. ``Measured`` must come regularly, empty if need be.
+            event: ``Measured`` must come regularly, empty if need be.
         """
         if isinstance(event, Measured):
             return self._measure(now_s, event)
@@ -114,8 +114,8 @@ class Policy:
         for name, factor in event.slowness.items():
             if name in self._devices:
                 self._devices[name].add(now_s, factor)
-        for track in self._tracks():
-            track.judge(now_s, options.threshold, options.window_s)
+        for detector in self._detectors():
+            detector.judge(now_s, options.threshold, options.window_s)
         if self._state == "trial" and self._find_drifts(now_s):
             self._end_trial(now_s, "no verdict: conditions changed during the trial")
         decisions: list[Decision] = list(self._probes(now_s))
@@ -132,16 +132,18 @@ class Policy:
         why = _name_drifts(drifts) or f"{every_s:g} s have passed"
         begin_s = self._begin_of_drift()
         self._drift_s = now_s - self.options.window_s if begin_s is None else begin_s
-        for track in self._tracks():
-            track.accept()
+        for detector in self._detectors():
+            detector.accept()
         self._state = "searching"
         self._last_search_s = now_s
         self.changes.append(Change(now_s, why))
-        return [Replan(self.belief, why)]
+        return [Replan(self.assumed, why)]
 
     def _begin_of_drift(self) -> float | None:
-        """Since when anything has been off; None where nothing is."""
-        begins = [track.since_s for track in self._tracks() if track.since_s is not None]
+        """The time of the first drift that lasts; None where there is none."""
+        begins = [
+            detector.since_s for detector in self._detectors() if detector.since_s is not None
+        ]
         return min(begins, default=None)
 
     def _is_half_seen(self, now_s: float) -> bool:
@@ -149,43 +151,43 @@ class Policy:
         begin_s = self._begin_of_drift()
         if begin_s is None or math.isinf(self.options.probe_s):
             return False
-        is_unseen = any(track.seen_s < begin_s for track in self._links.values())
+        is_unseen = any(detector.seen_s < begin_s for detector in self._links.values())
         return is_unseen and now_s - begin_s < _PATIENCE * self.options.hold_s
 
     def _find_drifts(self, now_s: float) -> list[str]:
         """The drifts that last, in words, the largest first."""
         hold_s = self.options.hold_s
-        found: list[tuple[float, str]] = []
-        for (source, target), track in self._links.items():
-            if track.has_lasted(now_s, hold_s):
-                share = track.present / track.believed
+        drifts: list[tuple[float, str]] = []
+        for (source, target), detector in self._links.items():
+            if detector.has_lasted(now_s, hold_s):
+                share = detector.current / detector.assumed
                 words = f"link {source} → {target} at {share:.0%} of its rate"
-                found.append((-abs(math.log(share)), words))
-        for name, track in self._devices.items():
-            if track.has_lasted(now_s, hold_s):
-                share = track.present / track.believed
+                drifts.append((-abs(math.log(share)), words))
+        for name, detector in self._devices.items():
+            if detector.has_lasted(now_s, hold_s):
+                share = detector.current / detector.assumed
                 words = f"device {name} takes {share:.2f} times as long"
-                found.append((-abs(math.log(share)), words))
-        return [words for _, words in sorted(found)]
+                drifts.append((-abs(math.log(share)), words))
+        return [words for _, words in sorted(drifts)]
 
-    def _probes(self, now_s: float) -> list[Probe]:
+    def _probes(self, now_s: float) -> list[ProbeLink]:
         """The link that was silent for longest, if that is too long."""
         patience_s = self.options.probe_s
         if math.isinf(patience_s):
             return []
         begin_s = self._begin_of_drift() if self._state == "watching" else None
         stale: list[tuple[float, Pair]] = []
-        for pair, track in self._links.items():
+        for pair, detector in self._links.items():
             first_s = self._probed_s.setdefault(pair, now_s - patience_s / 2)
-            last_s = max(track.seen_s, first_s)
-            allowed_s = patience_s / 4 if track.is_unconfirmed else patience_s
+            last_s = max(detector.seen_s, first_s)
+            allowed_s = patience_s / 4 if detector.is_unconfirmed else patience_s
             if now_s - last_s >= allowed_s or (begin_s is not None and last_s < begin_s):
                 stale.append((last_s, pair))
         if not stale:
             return []
         pair = min(stale)[1]
         self._probed_s[pair] = now_s
-        return [Probe(pair)]
+        return [ProbeLink(pair)]
 
     def _answer(self, now_s: float, event: Answered) -> list[Decision]:
         if event.epoch != self._epoch:
@@ -194,7 +196,7 @@ class Policy:
             self._answers.append((now_s, event.latency_s))
             return []
         self._trial.append(event.latency_s)
-        # The first answer pays for what is cold.
+        # The first answer pays for cold caches.
         if len(self._trial) <= self.options.trial:
             return []
         new_s, old_s = median(self._trial[1:]), self.changes[-1].measured_old_s
@@ -202,7 +204,7 @@ class Policy:
         if old_s is None or new_s <= old_s * (1 + self.options.worse):
             self._end_trial(now_s, "")
             return []
-        self._barred[self.plan] = self.present
+        self._barred[self.plan] = self.current
         self._target, self._state = self._old_plan, "returning"
         self._note(outcome="rolled back", detail="the new plan measured slower than the old one")
         return [RollBack(self._target)]
@@ -233,7 +235,7 @@ class Policy:
         then = self._barred.get(key)
         if then is None:
             return False
-        now, threshold = self.present, math.log1p(self.options.threshold)
+        now, threshold = self.current, math.log1p(self.options.threshold)
         pairs = [
             *((then.rates[pair], rate) for pair, rate in now.rates.items()),
             *((then.slowness[name], factor) for name, factor in now.slowness.items()),
@@ -259,7 +261,7 @@ class Policy:
 
     def _give_up(self, now_s: float, why: str) -> None:
         if self._state == "switching":
-            self._barred[self._target] = self.present
+            self._barred[self._target] = self.current
         self._note(outcome="failed", detail=why)
         self._rest(now_s)
 
@@ -275,7 +277,7 @@ class Policy:
     def _note(self, **values: object) -> None:
         self.changes[-1] = replace(self.changes[-1], **values)  # type: ignore[arg-type]
 
-    def _tracks(self) -> tuple[DriftDetector, ...]:
+    def _detectors(self) -> tuple[DriftDetector, ...]:
         return (*self._links.values(), *self._devices.values())
 
 

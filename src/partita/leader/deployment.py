@@ -1,7 +1,8 @@
-"""One epoch on a crew: content pushed, fragments loaded and timed, and taken down again."""
+"""One epoch on the workers: content pushed, fragments loaded and calibrated, and retired."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,11 +29,14 @@ from partita.worker.messages import (
     Stats,
     WorkerSpan,
     WorkerSpans,
-    encode_message,
 )
 
+#: Loading takes at least some milliseconds per fragment.
 _POLL_S = 0.01
-_MARKS_PER_CALL = 10_000
+#: About 500 kB per answer.
+_SPANS_PER_CALL = 10_000
+#: A worker that hangs must not hold up the end of a session.
+_RETIRE_TIMEOUT_S = 2.0
 _last_epoch = 0
 
 
@@ -58,15 +62,16 @@ class DeployOptions:
 
     Attributes:
         wait_s: Longest wait for missing workers.
-        load_s: Longest wait for all fragments to be loaded and timed.
+        load_s: Longest wait for all fragments to be loaded and calibrated.
         repeats: Runs per fragment when an emulated device is calibrated.
         rounds: How often each emulated device is calibrated, apart in time.
-        reference_s: The pace of the machine when it was profiled (``CostModel.reference_s``), which
-            emulated devices then keep; 0 takes the machine as it is.
-        trace: Whether workers keep what each lane did when.
+        reference_s: The machine's pace when profiled (``CostModel.reference_s``), which emulated
+            devices then keep; 0 takes the pace of now.
+        trace: Whether workers log a span per step.
         deadline_s: A run in which no step finishes for so long ends.
-        silence_s: A worker not heard of for so long is lost.
-        planner: Who made the plan, for the report.
+        silence_s: A worker without a heartbeat for so long is lost; seven by default, so that
+            a loss is found within 3 s and a slow scheduler is none.
+        planner: The plan's planner, for the report.
         seed: The plan's seed, for the report.
     """
 
@@ -86,17 +91,17 @@ class Deployment:
     """A program under one epoch.
 
     Args:
-        compiled: What to run.
-        crew: The workers that it needs; all are there.
+        compiled: Program and content.
+        group: The workers that it needs; all are there.
         options: Patience.
     """
 
-    def __init__(self, compiled: Deployable, crew: WorkerGroup, options: DeployOptions) -> None:
+    def __init__(self, compiled: Deployable, group: WorkerGroup, options: DeployOptions) -> None:
         self.program = compiled.program
         self.epoch = _new_epoch()
         self.pushed_bytes = 0
         self._compiled = compiled
-        self._crew = crew
+        self._group = group
         self.options = options
         self.devices = tuple(part.device for part in compiled.program.devices)
 
@@ -104,22 +109,22 @@ class Deployment:
         """Push, load, time and activate; afterwards requests may be fed.
 
         Args:
-            infos: What each worker is.
+            infos: Facts about each worker.
 
         Raises:
             RunError: A worker refused or failed; the epoch is retired everywhere.
         """
         try:
-            self._crew.each(self._push, self.devices)
-            self._crew.each(self._load, self.devices)
+            self._group.each(self._push, self.devices)
+            self._group.each(self._load, self.devices)
             slowed = [name for name in self.devices if infos[name].slow_down > 1]
-            self._crew.each(self._time, [n for n in self.devices if n not in slowed])
-            # Emulated devices share a machine: each must be timed while the others rest, and more
-            # than once, because the machine itself is slow at times.
+            self._group.each(self._calibrate, [n for n in self.devices if n not in slowed])
+            # Emulated devices share a machine: each is timed while the others rest, and more than
+            # once, because the machine itself is slow at times.
             for name in slowed * self.options.rounds:
-                self._time(name)
+                self._calibrate(name)
             activate = OfEpoch(self.epoch)
-            self._crew.each(lambda n: self._crew.tell(n, "activate", activate), self.devices)
+            self._group.each(lambda n: self._group.tell(n, "activate", activate), self.devices)
         except BaseException:
             self.retire()
             raise
@@ -128,30 +133,26 @@ class Deployment:
         """Take the epoch down on every worker that still answers."""
 
         def tell(name: str) -> None:
-            try:
-                self._crew.tell(name, "retire", OfEpoch(self.epoch), 2.0)
-            except RunError:
-                # A worker that is gone has nothing left to take down.
-                return
+            with contextlib.suppress(RunError):  # a worker that is gone has nothing left to retire
+                self._group.tell(name, "retire", OfEpoch(self.epoch), _RETIRE_TIMEOUT_S)
 
-        there = self._crew.endpoint.peers() & set(self._crew.names)
-        self._crew.each(tell, [name for name in self.devices if name in there])
+        there = self._group.endpoint.peers() & set(self._group.names)
+        self._group.each(tell, [name for name in self.devices if name in there])
 
     def stats(self, device: str, timeout_s: float = 1.0) -> Stats:
-        """Return what the epoch did on a device so far."""
-        body = encode_message(OfEpoch(self.epoch))
-        answer = self._crew.endpoint.call(device, "stats", body, timeout_s)
-        return msgspec.msgpack.decode(answer, type=Stats)
+        """The totals of the epoch on a device so far."""
+        epoch = OfEpoch(self.epoch)
+        return self._group.ask(device, "stats", epoch, Stats, timeout_s=timeout_s)
 
-    def marks(self, device: str) -> list[WorkerSpan]:
+    def spans(self, device: str) -> list[WorkerSpan]:
         """All spans that a device kept, on its own clock."""
-        found: list[WorkerSpan] = []
+        spans: list[WorkerSpan] = []
         while True:
-            order = SpansFrom(self.epoch, len(found), _MARKS_PER_CALL)
-            more = self._crew.ask(device, "spans", order, WorkerSpans).marks
-            found += more
-            if len(more) < _MARKS_PER_CALL:
-                return found
+            order = SpansFrom(self.epoch, len(spans), _SPANS_PER_CALL)
+            more = self._group.ask(device, "spans", order, WorkerSpans).marks
+            spans += more
+            if len(more) < _SPANS_PER_CALL:
+                return spans
 
     def _contents(self, device: str) -> dict[str, Any]:
         """All content that a device needs, graphs before weights."""
@@ -163,49 +164,48 @@ class Deployment:
     def _push(self, device: str) -> None:
         contents = self._contents(device)
         have = Have(self.epoch, tuple(contents))
-        # The worker reads and hashes what it has: on a slow disk that takes its time.
-        patience_s = self.options.load_s
-        missing = self._crew.ask(device, "have", have, Missing, timeout_s=patience_s)
+        # The worker hashes its copies first, which takes long on a slow disk.
+        missing = self._group.ask(device, "have", have, Missing, timeout_s=self.options.load_s)
         for name in missing.hashes:
             data = as_bytes(contents[name])
             size = len(data)
             for offset in range(0, max(size, 1), CHUNK_BYTES):
                 chunk = bytes(data[offset : offset + CHUNK_BYTES])
-                self._crew.tell(device, "put", Put(name, offset, size, chunk))
+                self._group.tell(device, "put", Put(name, offset, size, chunk))
             self.pushed_bytes += size
 
     def _load(self, device: str) -> None:
         own = msgspec.structs.replace(self.program, devices=(self.program.device(device),))
-        leader = self._crew.endpoint.name
-        self._crew.tell(device, "prepare", Prepare(self.epoch, own, leader, self.options.trace))
+        leader = self._group.endpoint.name
+        self._group.tell(device, "prepare", Prepare(self.epoch, own, leader, self.options.trace))
         self._wait(device, "load")
 
-    def _time(self, device: str) -> None:
+    def _calibrate(self, device: str) -> None:
         order = Calibrate(self.epoch, self.options.repeats, self.options.reference_s)
-        self._crew.tell(device, "calibrate", order)
+        self._group.tell(device, "calibrate", order)
         self._wait(device, "calibrate")
 
     def _wait(self, device: str, what: str) -> None:
         deadline_s = time.monotonic() + self.options.load_s
         while True:
-            state = self._crew.ask(device, "progress", OfEpoch(self.epoch), Progress)
-            if state.error:
+            progress = self._group.ask(device, "progress", OfEpoch(self.epoch), Progress)
+            if progress.error:
                 raise RunError(
-                    f"Device {device!r} cannot {what} its part: {state.error}", device=device
+                    f"Device {device!r} cannot {what} its part: {progress.error}", device=device
                 )
-            if not state.busy:
+            if not progress.busy:
                 return
             if time.monotonic() > deadline_s:
                 raise RunError(
                     f"Device {device!r} did not {what} its part within {self.options.load_s:g} s: "
-                    f"{state.done} of {state.total} fragments are done. Allow more time.",
+                    f"{progress.done} of {progress.total} fragments are done. Allow more time.",
                     device=device,
                 )
             time.sleep(_POLL_S)
 
 
 def fragments_of(program: Program, device: str) -> tuple[Any, ...]:
-    """Return what the device's program runs, each fragment once, in order of first use."""
+    """The fragments of the device's program, each once, in order of first use."""
     indices: dict[int, None] = {}
     for step in program.device(device).steps:
         fragment = getattr(step, "fragment", None)

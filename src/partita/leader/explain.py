@@ -1,21 +1,22 @@
-"""Which device, step and request to name when a run ends."""
+"""The errors that end a run, with the device, step and request to name."""
 
 from __future__ import annotations
 
 from partita.errors import RunError
 from partita.fabric import Failure
 from partita.leader.deployment import Deployment
-from partita.leader.requests import Asked
+from partita.leader.requests import Request
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Compute, Program, Receive, Send
 from partita.worker.messages import Waiting
 
+#: Part of the 3 s within which a loss is to be reported: workers that hang are not waited for.
 _STATS_TIMEOUT_S = 0.4
 
 
-def explain_failure(failure: Failure, asked: Asked | None) -> RunError:
+def explain_failure(failure: Failure, request: Request | None) -> RunError:
     """The error for a step that failed on a worker."""
-    number = asked.index if asked is not None else None
+    number = request.index if request is not None else None
     of_request = f" of request {number}" if number is not None else ""
     cause = failure.message.rstrip(".")
     return RunError(
@@ -27,70 +28,71 @@ def explain_failure(failure: Failure, asked: Asked | None) -> RunError:
 
 
 def explain_lost(
-    crew: WorkerGroup, deployment: Deployment, asked: Asked | None, loss: tuple[str, str]
+    group: WorkerGroup, deployment: Deployment, request: Request | None, loss: tuple[str, str]
 ) -> RunError:
     """The error for a lost device.
 
     Args:
-        crew: Those that are left; they are asked what they wait for.
+        group: The remaining workers, which are asked for their waits.
         deployment: The epoch that ran.
-        asked: The oldest request without an answer.
-        loss: The lost device, and what was seen of it.
+        request: The oldest request without an answer.
+        loss: The lost device, and the sign of it.
     """
     device, why = loss
-    if asked is None:
+    if request is None:
         return RunError(
             f"Device {device!r} is lost: {why}. No request was under way.", device=device
         )
-    step = _missing_step(crew, deployment, asked, device)
+    step = _missing_step(group, deployment, request, device)
     return RunError(
-        f"Device {device!r} is lost: {why}, while step {step!r} of request {asked.index} had no "
+        f"Device {device!r} is lost: {why}, while step {step!r} of request {request.index} had no "
         "result. Restart its worker and run again.",
         device=device,
         step=step,
-        request=asked.index,
+        request=request.index,
     )
 
 
 def explain_slow(
-    crew: WorkerGroup, deployment: Deployment, asked: Asked, waited_s: float
+    group: WorkerGroup, deployment: Deployment, request: Request, waited_s: float
 ) -> RunError:
     """The error for a request that makes no progress."""
-    waits = _waits(crew, deployment, asked)
+    waits = _waits(group, deployment, request)
     device, wait = next(
         ((name, w) for name, w in waits if "running" in w.reason), waits[0] if waits else ("", None)
     )
     step = wait.label if wait is not None else ""
     where = f" on device {device!r} in step {step!r}, which {wait.reason}" if wait else ""
     return RunError(
-        f"Request {asked.index} made no progress for {waited_s:.1f} s{where}. "
+        f"Request {request.index} made no progress for {waited_s:.1f} s{where}. "
         "Raise the deadline if the step may take that long.",
         device=device,
         step=step,
-        request=asked.index,
+        request=request.index,
     )
 
 
-def _waits(crew: WorkerGroup, deployment: Deployment, asked: Asked) -> list[tuple[str, Waiting]]:
-    """Return what each device that answers waits for in a request."""
+def _waits(
+    group: WorkerGroup, deployment: Deployment, request: Request
+) -> list[tuple[str, Waiting]]:
+    """The unfinished steps of a request, of each device that answers."""
 
     def ask(name: str) -> tuple[Waiting, ...]:
         try:
             return deployment.stats(name, _STATS_TIMEOUT_S).waiting
         except RunError:
-            # Who does not answer cannot say what it waits for.
-            return ()
+            return ()  # it hangs or is gone, too
 
-    found = crew.each(ask)
-    return [(name, w) for name, ws in found.items() for w in ws if w.request == asked.number]
+    waits = group.each(ask)
+    return [(name, w) for name, ws in waits.items() for w in ws if w.request == request.number]
 
 
-def _missing_step(crew: WorkerGroup, deployment: Deployment, asked: Asked, device: str) -> str:
+def _missing_step(group: WorkerGroup, deployment: Deployment, request: Request, device: str) -> str:
     """The label of the lost device's step that others wait for, or of its first one."""
     program = deployment.program
     expected = _steps_by_stream(program, device)
     steps = {step.id: step for part in program.devices for step in part.steps}
-    for _, wait in _waits(crew, deployment, asked):
+    for _, wait in _waits(group, deployment, request):
         step = steps.get(wait.step)
         if isinstance(step, Receive) and step.stream in expected:
             return expected[step.stream]
@@ -99,7 +101,7 @@ def _missing_step(crew: WorkerGroup, deployment: Deployment, asked: Asked, devic
 
 
 def _steps_by_stream(program: Program, device: str) -> dict[int, str]:
-    """Return, per stream that begins on ``device``, the label of the step that makes its piece."""
+    """Per stream that begins on ``device``, the label of the step that computes its piece."""
     steps = program.device(device).steps
-    makers = {buffer: s.label for s in steps if isinstance(s, Compute) for buffer in s.writes}
-    return {s.stream: makers.get(s.read, "send") for s in steps if isinstance(s, Send)}
+    writers = {buffer: s.label for s in steps if isinstance(s, Compute) for buffer in s.writes}
+    return {s.stream: writers.get(s.read, "send") for s in steps if isinstance(s, Send)}

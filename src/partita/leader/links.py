@@ -1,4 +1,4 @@
-"""What messages between two workers cost, as measured."""
+"""The cost of messages between two workers, as measured."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from partita.fabric import Endpoint
 from partita.fabric.base import unreachable
 from partita.worker.messages import MessageTimes, TimeMessages, decode_message, encode_message
 
+#: For all repeats of the largest message, on a link of about 1 Mbit/s.
 _TIMEOUT_S = 120.0
 
 
@@ -32,9 +33,9 @@ class LinkSample:
 def measure_link(
     endpoint: Endpoint, source: str, target: str, sizes: Sequence[int], *, repeats: int = 5
 ) -> tuple[LinkSample, ...]:
-    """Return what messages from ``source`` to ``target`` take, per size.
+    """The seconds of messages from ``source`` to ``target``, per size.
 
-    Half of the shortest round trip of an empty message is taken off for the news of the arrival.
+    Half of the shortest round trip of an empty message is taken off for the acknowledgement.
 
     Args:
         endpoint: A leader's endpoint that reaches both workers.
@@ -67,9 +68,9 @@ def measure_rate(endpoint: Endpoint, source: str, target: str, size_bytes: int) 
 
 
 def _probe(endpoint: Endpoint, source: str, order: TimeMessages) -> tuple[float, ...]:
-    there = endpoint.peers()
+    alive = endpoint.peers()
     for name in (source, order.target):
-        if name not in there:  # a call would wait for it to come
-            raise unreachable(name, there)
+        if name not in alive:  # a call would wait for it to come
+            raise unreachable(name, alive)
     answer = endpoint.call(source, "probe", encode_message(order), _TIMEOUT_S)
     return decode_message(answer, MessageTimes).seconds

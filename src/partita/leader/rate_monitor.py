@@ -1,4 +1,4 @@
-"""What workers report of a running plan, as rates of links and slowness of devices."""
+"""Rates of links and slowness of devices, from the totals that workers report."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from partita.execution.adapt import Measured
 from partita.execution.durations import Pair
 from partita.worker.messages import SendTotals, Stats
 
-#: Shorter messages say more about threads than about their link.
+#: Shorter messages measure context switches (0.1 to 1 ms on two cores), not their link.
 _LEAST_MESSAGE_S = 0.002
-#: Less computing than this between two looks is no measure.
+#: Less priced computing than this between two samples is within the clock's and scheduler's noise.
 _LEAST_COMPUTE_S = 0.001
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a plan was priced with, to compare with.
+    """The durations that a plan was priced with.
 
     Attributes:
         compute_s: Per ``Compute`` step id, at slowness 1.
         per_message_s: Per link, the fixed cost of a message on it.
-        stretch: Per link of a shared medium, how many times as long as alone its messages take,
-            turns included; 1 where absent.
+        stretch: Per link of a shared medium, its messages' time with turns over that alone; 1 where
+            absent.
     """
 
     compute_s: Mapping[int, float]
@@ -32,11 +32,11 @@ class Expected:
 
 
 class RateMonitor:
-    """Turns sums since the deployment into measurements since the last look.
+    """Turns totals since the deployment into measurements since the last sample.
 
     Args:
         expected: Of the running plan.
-        paced: Devices whose sends take as long as their links do; of others, sends say nothing.
+        paced: Devices whose sends last as long as their links take; others only fill a buffer.
     """
 
     def __init__(self, expected: Expected, paced: frozenset[str]) -> None:
@@ -45,8 +45,8 @@ class RateMonitor:
         self._sent: dict[Pair, SendTotals] = {}
         self._worked: dict[int, tuple[int, float]] = {}
 
-    def look(self, stats: Mapping[str, Stats]) -> Measured:
-        """Return what has been measured since the last call.
+    def sample(self, stats: Mapping[str, Stats]) -> Measured:
+        """The measurements since the last call.
 
         Args:
             stats: Of the same epoch, per device that answered.
@@ -64,7 +64,7 @@ class RateMonitor:
         return Measured(rates, slowness)
 
     def _rate(self, pair: Pair, now: SendTotals) -> float | None:
-        """Bytes per second on the wire; None where too little was sent to tell."""
+        """Bytes per second on the wire; None where too little was sent."""
         before = self._sent.get(pair) or SendTotals(pair[1], 0, 0.0)
         self._sent[pair] = now
         messages = now.messages - before.messages

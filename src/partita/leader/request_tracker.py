@@ -1,4 +1,4 @@
-"""Requests from admission to answer: fed in order, answered once, moved to another epoch."""
+"""Requests from admission to answer: fed in order, answered once, fed again on another epoch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from partita.execution import Admission, Route
 from partita.fabric import Endpoint, PieceGate, PieceHeader, digest_stream, encode_header
 from partita.fabric.frames import decode_header
 from partita.leader.deployment import Deployment
-from partita.leader.requests import Array, Arrays, Asked
+from partita.leader.requests import Array, Arrays, Request
 from partita.program import Stream
 from partita.regions import decode_array, encode_array
 from partita.worker.messages import FIRST_ANSWER, answer_streams, feed_streams
 
-#: Answered requests of which the latency is remembered.
+#: Answered requests whose times are kept for reports: about 30 MB.
 _REMEMBERED = 100_000
 
 
@@ -33,7 +33,7 @@ class _Epoch:
         self.gate = PieceGate(deployment.epoch, leader, self.answers)
         self.admission = Admission(program.routes, program.in_flight)
         self.in_flight = program.in_flight
-        self.open: dict[int, Asked] = {}
+        self.open: dict[int, Request] = {}
 
 
 class RequestTracker:
@@ -42,10 +42,10 @@ class RequestTracker:
     Args:
         endpoint: The leader's endpoint; its data callback is taken over.
         deployment: Active.
-        on_fault: Told when a request cannot be fed.
+        on_fault: Called when a request cannot be fed.
 
     Attributes:
-        count: Requests asked so far.
+        count: Requests so far.
         answers: Requests answered so far.
         past: Answered requests, in the order of their answers; the last ones only.
     """
@@ -55,17 +55,17 @@ class RequestTracker:
     ) -> None:
         self.count = 0
         self.answers = 0
-        self.past: deque[Asked] = deque(maxlen=_REMEMBERED)
+        self.past: deque[Request] = deque(maxlen=_REMEMBERED)
         self.error: PartitaError | None = None
         self._endpoint = endpoint
         self._on_fault = on_fault
         self._change = threading.Condition(threading.RLock())
         self._feeding = threading.Lock()
-        self._waiting: deque[Asked] = deque()
-        self._is_held = False
+        self._waiting: deque[Request] = deque()
+        self._is_paused = False
         self._epoch = _Epoch(deployment, endpoint.name)
         self._epochs = {deployment.epoch: self._epoch}
-        endpoint.on_data(self._take_answer)
+        endpoint.on_data(self._on_answer)
 
     def ask(self, arrays: tuple[Array, ...]) -> Future[Arrays]:
         """Feed one request and return its future; blocks while there is no room.
@@ -76,16 +76,17 @@ class RequestTracker:
         with self._change:
             if self.error is not None:
                 raise self.error
-            asked = Asked(self.count, arrays, Future())
-            # What is fed cannot be called back: a cancelled future would take no result.
-            asked.future.set_running_or_notify_cancel()
+            future: Future[Arrays] = Future()
+            # A fed request cannot be called back; a cancelled future would take no result.
+            future.set_running_or_notify_cancel()
+            request = Request(self.count, arrays, future)
             self.count += 1
-            self._waiting.append(asked)
+            self._waiting.append(request)
         while True:
             self._feed()
             with self._change:
-                if asked.number >= 0 or asked.future.done():
-                    return asked.future
+                if request.number >= 0 or future.done():
+                    return future
                 if not self._has_room:
                     self._change.wait(1.0)
 
@@ -95,57 +96,56 @@ class RequestTracker:
             while sum(not future.done() for future in futures) >= limit:
                 self._change.wait(1.0)
 
-    def oldest(self) -> Asked | None:
+    def oldest(self) -> Request | None:
         """The oldest request without an answer that was fed."""
         with self._change:
-            return min(self._all_open(), key=lambda asked: asked.index, default=None)
+            return min(self._all_open(), key=lambda request: request.index, default=None)
 
-    def find(self, epoch: int, number: int) -> Asked | None:
+    def find(self, epoch: int, number: int) -> Request | None:
         """The request that has ``number`` under ``epoch`` and no answer yet."""
         with self._change:
-            found = self._epochs.get(epoch)
-            return found.open.get(number) if found is not None else None
+            numbered = self._epochs.get(epoch)
+            return numbered.open.get(number) if numbered is not None else None
 
     def is_drained(self, epoch: int) -> bool:
         """Whether no request of ``epoch`` is without its answer."""
         with self._change:
-            found = self._epochs.get(epoch)
-            return found is None or not found.open
+            return epoch not in self._epochs or not self._epochs[epoch].open
 
-    def latest(self, since: int) -> list[Asked]:
+    def latest(self, since: int) -> list[Request]:
         """The answered requests from the answer numbered ``since`` on, as far as known."""
         with self._change:
             count = min(self.answers - since, len(self.past))
             return [self.past[k] for k in range(len(self.past) - count, len(self.past))]
 
-    def answered(self, first: int) -> list[Asked]:
+    def answered(self, first: int) -> list[Request]:
         """The answered requests from index ``first`` on."""
         with self._change:
-            return [asked for asked in self.past if asked.index >= first]
+            return [request for request in self.past if request.index >= first]
 
     def suspend(self) -> None:
-        """Take back what has no answer and feed nothing until :meth:`resume`."""
+        """Take back all requests without an answer and feed nothing until :meth:`resume`."""
         with self._feeding, self._change:
-            left = sorted(self._all_open(), key=lambda asked: asked.index)
-            for asked in left:
-                asked.number, asked.outputs = -1, {}
-            self._waiting.extendleft(reversed(left))
+            unanswered = sorted(self._all_open(), key=lambda request: request.index)
+            for request in unanswered:
+                request.number, request.outputs = -1, {}
+            self._waiting.extendleft(reversed(unanswered))
             self._epochs.clear()
-            self._is_held = True
+            self._is_paused = True
 
-    def hold(self) -> None:
-        """Feed nothing until :meth:`resume`; what was fed goes on to its answer."""
+    def pause(self) -> None:
+        """Feed nothing until :meth:`resume`; fed requests go on to their answers."""
         with self._feeding, self._change:
-            self._is_held = True
+            self._is_paused = True
 
     def resume(self, deployment: Deployment) -> None:
-        """Feed under the epoch of ``deployment``; what was fed under another one stays there."""
+        """Feed under the epoch of ``deployment``; requests fed under another one stay there."""
         with self._feeding, self._change:
             self._epochs = {n: epoch for n, epoch in self._epochs.items() if epoch.open}
             if deployment.epoch != self._epoch.number:
                 self._epoch = _Epoch(deployment, self._endpoint.name)
             self._epochs[deployment.epoch] = self._epoch
-            self._is_held = False
+            self._is_paused = False
             self._change.notify_all()
         self._feed()
 
@@ -157,20 +157,21 @@ class RequestTracker:
             for epoch in self._epochs.values():
                 epoch.open.clear()
             self._waiting.clear()
-            for asked in unanswered:
-                asked.future.set_exception(self.error)
+            for request in unanswered:
+                if request.future is not None:
+                    request.future.set_exception(self.error)
             self._change.notify_all()
 
-    def _all_open(self) -> list[Asked]:
-        return [asked for epoch in self._epochs.values() for asked in epoch.open.values()]
+    def _all_open(self) -> list[Request]:
+        return [request for epoch in self._epochs.values() for request in epoch.open.values()]
 
     @property
     def _has_room(self) -> bool:
-        """Whether one more may be fed; what older epochs still have under way counts too."""
+        """Whether one more may be fed; open requests of older epochs count, too."""
         epoch = self._epoch
-        if self._is_held or not epoch.admission.has_room:
+        if self._is_paused or not epoch.admission.has_room:
             return False
-        return sum(len(one.open) for one in self._epochs.values()) < epoch.in_flight
+        return len(self._all_open()) < epoch.in_flight
 
     def _feed(self) -> None:
         """Admit waiting requests while there is room, in order."""
@@ -179,48 +180,51 @@ class RequestTracker:
                 with self._change:
                     if not self._waiting or not self._has_room:
                         return
-                    asked, epoch = self._waiting.popleft(), self._epoch
-                    asked.number, route = epoch.admission.admit()
-                    asked.epoch = epoch.number
-                    asked.start_s = asked.start_s or time.monotonic()
-                    epoch.open[asked.number] = asked
+                    request, epoch = self._waiting.popleft(), self._epoch
+                    request.number, route = epoch.admission.admit()
+                    request.epoch = epoch.number
+                    request.start_s = request.start_s or time.monotonic()
+                    epoch.open[request.number] = request
                     self._change.notify_all()
                 try:
-                    self._send(asked, epoch.feeds, route)
+                    self._send(request, epoch.feeds, route)
                 except RunError as error:
                     self._on_fault(error)
 
-    def _send(self, asked: Asked, feeds: list[tuple[Stream, bytes]], route: Route) -> None:
-        for (stream, digest), array in zip(feeds, asked.inputs, strict=True):
-            piece = PieceHeader(asked.epoch, asked.number, route, stream.id, digest, array.nbytes)
-            self._endpoint.send(stream.target, encode_header(piece), encode_array(array, "raw"))
+    def _send(self, request: Request, feeds: list[tuple[Stream, bytes]], route: Route) -> None:
+        for (stream, digest), array in zip(feeds, request.inputs, strict=True):
+            header = PieceHeader(
+                request.epoch, request.number, route, stream.id, digest, array.nbytes
+            )
+            self._endpoint.send(stream.target, encode_header(header), encode_array(array, "raw"))
 
-    def _take_answer(self, source: str, header: bytes, payload: memoryview) -> None:
+    def _on_answer(self, source: str, header_bytes: bytes, payload: memoryview) -> None:
         now_s = time.monotonic()
-        piece = decode_header(source, header)
-        epoch = self._epochs.get(piece.epoch)
+        header = decode_header(source, header_bytes)
+        epoch = self._epochs.get(header.epoch)
         if epoch is None:
-            # A late frame of an epoch that is over.
-            return
-        epoch.gate.check_decoded(source, piece, payload)
-        index = piece.stream - FIRST_ANSWER
+            return  # a late frame of an epoch that is over
+        epoch.gate.check_decoded(source, header, payload)
+        index = header.stream - FIRST_ANSWER
         stream = epoch.answers[index]
         array: Array = decode_array(payload, stream.box.shape, stream.dtype, "raw").copy()
         with self._change:
-            asked = epoch.open.get(piece.request)
-            if asked is None or piece.epoch not in self._epochs:
+            request = epoch.open.get(header.request)
+            if request is None or header.epoch not in self._epochs:
                 return
-            asked.outputs[index] = array
-            if len(asked.outputs) == len(epoch.answers):
-                self._finish(asked, epoch, now_s)
+            request.outputs[index] = array
+            if len(request.outputs) == len(epoch.answers):
+                self._finish(request, epoch, now_s)
 
-    def _finish(self, asked: Asked, epoch: _Epoch, now_s: float) -> None:
-        del epoch.open[asked.number]
-        asked.end_s = now_s
-        epoch.admission.finish(asked.number)
+    def _finish(self, request: Request, epoch: _Epoch, now_s: float) -> None:
+        del epoch.open[request.number]
+        request.end_s = now_s
+        epoch.admission.finish(request.number)
         self.answers += 1
-        self.past.append(asked)
-        answer = {stream.tensor: asked.outputs[n] for n, stream in enumerate(epoch.answers)}
-        asked.inputs, asked.outputs = (), {}
+        self.past.append(request)
+        answer = {stream.tensor: request.outputs[n] for n, stream in enumerate(epoch.answers)}
+        future, request.future = request.future, None
+        request.inputs, request.outputs = (), {}
         self._change.notify_all()
-        asked.future.set_result(answer)
+        if future is not None:
+            future.set_result(answer)

@@ -1,4 +1,4 @@
-"""Requests under way: what was asked, what has come back, and how long it took."""
+"""Requests of a session: inputs, outputs so far, and times."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 
 
-@dataclass(eq=False)
-class Asked:
+@dataclass(eq=False, slots=True)
+class Request:
     """One request of the session.
 
     Attributes:
-        index: Its number in the session, counted from 0; it survives a change of epoch.
-        inputs: Kept until the answer is there.
+        index: Its number in the session, from 0; a change of epoch keeps it.
+        inputs: Kept until the answer is there, to be fed again.
+        future: None once it has the answer, so that reports do not keep all outputs.
         start_s: When it was first fed, on the leader's clock.
         end_s: When its last output was there; 0 before.
         number: Its number under ``epoch``; -1 while it is not admitted.
@@ -31,7 +32,7 @@ class Asked:
 
     index: int
     inputs: tuple[Array, ...]
-    future: Future[Arrays]
+    future: Future[Arrays] | None
     start_s: float = 0.0
     end_s: float = 0.0
     epoch: int = 0

@@ -12,10 +12,10 @@ from typing import Any, Self
 from partita.errors import InputError, RunError
 from partita.execution import AdaptOptions, Change, Report
 from partita.leader.deployment import Deployment, DeployOptions
-from partita.leader.failure_monitor import FailureMonitor, Replan
-from partita.leader.measured import build_report
+from partita.leader.failure_monitor import FailureMonitor, ReplanWithout
 from partita.leader.replan_controller import Planning, ReplanController
 from partita.leader.requests import Array, Arrays, check_inputs
+from partita.leader.run_report import build_report
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
 from partita.worker.messages import BeginTraces, Info, Stats
@@ -25,49 +25,49 @@ class Session:
     """A deployed plan; made by :func:`partita.leader.deploy`, ended by ``close`` or ``with``.
 
     Args:
-        crew: The workers, all of them there.
+        group: The workers; all are there.
         deployment: Prepared and active.
-        infos: What each worker is.
+        infos: Facts about each worker.
         options: Patience.
-        replan: Makes what runs without a lost device; None ends the run on a loss.
-        adapting: Makes plans when links or devices change, and says when to; None never changes.
+        replan: Returns what runs without a lost device; None ends the run on a loss.
+        adapting: Who plans anew when links or devices change, and when; None keeps the plan.
     """
 
     def __init__(
         self,
-        crew: WorkerGroup,
+        group: WorkerGroup,
         deployment: Deployment,
         infos: Mapping[str, Info],
         options: DeployOptions,
-        replan: Replan | None = None,
+        replan: ReplanWithout | None = None,
         *,
         adapting: tuple[Planning, AdaptOptions] | None = None,
     ) -> None:
-        self._crew = crew
+        self._group = group
         self._options = options
-        self._guard = FailureMonitor(crew, deployment, infos, options, replan)
-        self._flight = self._guard.flight
+        self._monitor = FailureMonitor(group, deployment, infos, options, replan)
+        self._tracker = self._monitor.tracker
         self._first = 0
         self._is_closed = False
         self._on_close: list[Callable[[], None]] = []
-        self._adaptor: ReplanController | None = None
+        self._controller: ReplanController | None = None
         if adapting is not None:
-            self._adaptor = ReplanController(self._guard, crew, *adapting, options)
+            self._controller = ReplanController(self._monitor, group, *adapting, options)
 
     @property
     def program(self) -> Program:
         """The program that runs now."""
-        return self._guard.deployment.program
+        return self._monitor.deployment.program
 
     @property
     def deployment(self) -> Deployment:
         """The epoch that runs now."""
-        return self._guard.deployment
+        return self._monitor.deployment
 
     @property
     def infos(self) -> Mapping[str, Info]:
-        """What each worker is."""
-        return self._guard.infos
+        """Facts about each worker."""
+        return self._monitor.infos
 
     def run(
         self, inputs: Sequence[Mapping[str, Any]], *, in_flight: int | None = None
@@ -112,19 +112,19 @@ class Session:
         return self._ask(check_inputs(self.program.inputs, inputs))
 
     def report(self) -> Report:
-        """Return what happened since the last ``run`` or ``iterate`` began, as measured.
+        """The report of all requests since the last ``run`` or ``iterate`` began, as measured.
 
         Raises:
             RunError: Nothing was answered yet.
         """
-        asked = self._flight.answered(self._first)
-        if not asked:
+        requests = self._tracker.answered(self._first)
+        if not requests:
             raise RunError("There is nothing to report: no request was answered yet.")
         made_by = (self._options.planner, self._options.seed)
-        return build_report(self._guard.fetch_marks(), asked, made_by)
+        return build_report(self._monitor.fetch_logs(), requests, made_by)
 
     def stats(self) -> dict[str, Stats]:
-        """Return what each device did since the deployment: memory, drops, overruns, waits.
+        """The totals of each device since the deployment: memory, drops, overruns, waits.
 
         Overruns are steps of emulated devices that took longer than they should have; a run with
         overruns is no true emulation.
@@ -133,35 +133,35 @@ class Session:
             RunError: A worker does not answer.
         """
         devices = [part.device for part in self.program.devices]
-        return self._crew.each(self.deployment.stats, devices)
+        return self._group.each(self.deployment.stats, devices)
 
     def begin_traces(self) -> None:
         """Let the traces of emulated links begin now; changes count their seconds from here."""
         begin = BeginTraces(time.monotonic())
         names = [name for name, info in self.infos.items() if info.paced]
-        self._crew.each(lambda name: self._crew.tell(name, "begin_traces", begin), names)
-        if self._adaptor is not None:
-            self._adaptor.begin()
+        self._group.each(lambda name: self._group.tell(name, "begin_traces", begin), names)
+        if self._controller is not None:
+            self._controller.begin()
 
     @property
     def changes(self) -> list[Change]:
-        """Searches for another plan and what came of them; empty where nothing adapts."""
-        return self._adaptor.changes if self._adaptor is not None else []
+        """Searches for another plan and their outcomes; empty where nothing adapts."""
+        return self._controller.changes if self._controller is not None else []
 
     def close(self) -> None:
         """Take the plan down; requests without an answer end with an error. May be repeated."""
         if self._is_closed:
             return
         self._is_closed = True
-        self._flight.fail(RunError("The session was closed before the answer came."))
-        if self._adaptor is not None:
-            self._adaptor.close()
-        self._guard.close()
+        self._tracker.fail(RunError("The session was closed before the answer came."))
+        if self._controller is not None:
+            self._controller.close()
+        self._monitor.close()
         for action in self._on_close:
             action()
 
     def at_close(self, action: Callable[[], None]) -> None:
-        """Have ``action`` done at the end of :meth:`close`."""
+        """Call ``action`` at the end of :meth:`close`."""
         self._on_close.append(action)
 
     def __enter__(self) -> Self:
@@ -176,11 +176,11 @@ class Session:
         self.close()
 
     def _answers_of(self, checked: Iterable[tuple[Array, ...]], limit: int) -> Iterator[Arrays]:
-        self._first = self._flight.count
+        self._first = self._tracker.count
         under_way: deque[Future[Arrays]] = deque()
         for arrays in checked:
             if len(under_way) >= limit:
-                self._flight.wait_below(limit, under_way)
+                self._tracker.wait_below(limit, under_way)
             under_way.append(self._ask(arrays))
             while under_way and under_way[0].done():
                 yield under_way.popleft().result()
@@ -190,7 +190,7 @@ class Session:
     def _ask(self, arrays: tuple[Array, ...]) -> Future[Arrays]:
         if self._is_closed:
             raise RunError("The session is closed; deploy the plan again.")
-        return self._flight.ask(arrays)
+        return self._tracker.ask(arrays)
 
     def _check_in_flight(self, in_flight: int | None) -> int:
         most = self.program.in_flight

@@ -5,7 +5,7 @@ from __future__ import annotations
 from partita.execution import AdaptOptions
 from partita.fabric import Endpoint
 from partita.leader.deployment import Deployable, Deployment, DeployOptions
-from partita.leader.failure_monitor import Replan
+from partita.leader.failure_monitor import ReplanWithout
 from partita.leader.replan_controller import Planning
 from partita.leader.session import Session
 from partita.leader.worker_group import WorkerGroup
@@ -18,7 +18,7 @@ def deploy(
     endpoint: Endpoint,
     options: DeployOptions = _DEFAULT,
     *,
-    replan: Replan | None = None,
+    replan: ReplanWithout | None = None,
     adapting: tuple[Planning, AdaptOptions] | None = None,
 ) -> Session:
     """A session that runs ``compiled`` on the workers that ``endpoint`` reaches.
@@ -39,9 +39,9 @@ def deploy(
     Raises:
         RunError: A worker is missing, of another version, refuses or fails; nothing stays active.
     """
-    crew = WorkerGroup(endpoint, [part.device for part in compiled.program.devices])
-    crew.wait(options.wait_s)
-    infos = crew.greet()
-    deployment = Deployment(compiled, crew, options)
+    group = WorkerGroup(endpoint, [part.device for part in compiled.program.devices])
+    group.wait(options.wait_s)
+    infos = group.greet()
+    deployment = Deployment(compiled, group, options)
     deployment.prepare(infos)
-    return Session(crew, deployment, infos, options, replan, adapting=adapting)
+    return Session(group, deployment, infos, options, replan, adapting=adapting)

@@ -18,7 +18,7 @@ from partita.execution.adapt import (
     Event,
     Failed,
     Measured,
-    Probe,
+    ProbeLink,
     Proposed,
     Replan,
     Switched,
@@ -182,7 +182,7 @@ class _Run:
         steer = self._method.steer
         if steer is None:
             return self._running
-        plan = steer(update_cost(self._world.cost, self._policy.present))
+        plan = steer(update_cost(self._world.cost, self._policy.current))
         return self._priced[self._keep(plan)]
 
     def _keep(self, plan: Plan) -> str:
@@ -203,11 +203,11 @@ class _Run:
 
     def _tell(self, now_s: float, event: Event) -> None:
         for decision in self._policy.handle(now_s, event):
-            if isinstance(decision, Probe):
+            if isinstance(decision, ProbeLink):
                 rate = self._world.rates[decision.pair].at(now_s)
                 self._tell(now_s, Measured({decision.pair: rate}))
             elif isinstance(decision, Replan):
-                self._search(now_s, decision.belief)
+                self._search(now_s, decision.conditions)
             else:
                 self._load(now_s, decision.key)
 

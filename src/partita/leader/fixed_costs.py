@@ -1,4 +1,4 @@
-"""What messages and requests cost beyond links and computing, as measured on the workers in use."""
+"""The fixed costs of messages and requests, as measured on the workers in use."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _WAIT_S = 10.0
 
 
 def measure_fixed_costs(endpoint: Endpoint, cluster: Cluster, program: Program) -> CostOptions:
-    """Return what a message and a request cost beyond what the links and the profiles say.
+    """The costs of a message and of a request beyond those of links and profiles.
 
     Where all devices have links to each other, messages go round among all of them; else a single
     one goes over each link. Half of a message's cost falls to its sender, half to its receiver.
 
     Args:
         endpoint: A leader's, that reaches the workers.
-        cluster: Its links, as they are planned with.
-        program: Of the network in question; requests cost more with larger inputs and outputs.
+        cluster: Its links, as plans are priced with them.
+        program: Of the network to run; requests cost more with larger inputs and outputs.
 
     Raises:
         RunError: A worker is missing or does not answer.
@@ -58,7 +58,7 @@ def measure_fixed_costs(endpoint: Endpoint, cluster: Cluster, program: Program) 
 
 
 def _beyond_s(endpoint: Endpoint, link: Link) -> float:
-    """Return what a message takes beyond the link's own time."""
+    """The seconds of a message beyond the link's own."""
     (sample,) = measure_link(
         endpoint, link.source, link.target, (_MESSAGE_BYTES,), repeats=_REPEATS
     )
@@ -66,10 +66,10 @@ def _beyond_s(endpoint: Endpoint, link: Link) -> float:
 
 
 def measure_admit_s(endpoint: Endpoint, program: Program) -> float:
-    """Return what leader and requester do per request: a run that computes nothing.
+    """The median latency of a program that computes nothing: the work per request itself.
 
-    It takes the network's inputs and gives back a part of the first of them that is about as large
-    as the network's outputs.
+    It takes the network's inputs and answers with a part of the first of them, about as large as
+    the network's outputs.
     """
     idle = make_idle_program(program)
     inputs = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in idle.inputs}
@@ -91,12 +91,12 @@ def refine_cost(endpoint: Endpoint, cost: CostModel, program: Program) -> CostMo
 
 
 def make_idle_program(program: Program) -> Program:
-    """The program of a network with the same inputs that hands back part of the first."""
+    """The program of a network with the same inputs that answers with part of the first."""
     first = program.inputs[0]
-    wanted = sum(spec.size_bytes for spec in program.outputs)
+    wanted_bytes = sum(spec.size_bytes for spec in program.outputs)
     box = Region.full(first.shape)
     for axis, extent in enumerate(first.shape):
-        share = min(1.0, wanted / max(1, first.size_bytes))
+        share = min(1.0, wanted_bytes / max(1, first.size_bytes))
         if extent > 1 and share < 1:
             box = box.with_axis(axis, (0, max(1, round(extent * share))))
             break

@@ -47,14 +47,14 @@ class Plans:
 
     def __init__(self, *proposals: tuple[str, float]) -> None:
         self.key = "d1"
-        self.belief = Conditions({("d0", "d1"): FAST}, {})
+        self.assumed = Conditions({("d0", "d1"): FAST}, {})
         self.proposals = list(proposals)
         self.asked: list[Conditions] = []
 
-    def propose(self, belief: Conditions) -> Proposed:
+    def propose(self, conditions: Conditions) -> Proposed:
         """Return the next proposal, the last one again and again."""
-        self.belief = belief
-        self.asked.append(belief)
+        self.assumed = conditions
+        self.asked.append(conditions)
         key, predicted_s = self.proposals.pop(0) if len(self.proposals) > 1 else self.proposals[0]
         return Proposed(key, predicted_s, 1.0)
 
@@ -81,7 +81,7 @@ def stack() -> Iterator[ExitStack]:
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the leader look often, and no collection of the test process's garbage on the way."""
-    monkeypatch.setattr(replan_controller, "LOOK_S", 0.005)
+    monkeypatch.setattr(replan_controller, "SAMPLE_S", 0.005)
     idle = SimpleNamespace(collect=lambda: 0, freeze=lambda: None, unfreeze=lambda: None)
     monkeypatch.setattr(control, "gc", idle)
 
@@ -232,7 +232,7 @@ def test_a_plan_with_a_missing_worker_is_not_taken(stack: ExitStack) -> None:
 def test_a_silent_link_is_probed_and_its_recovery_noticed(stack: ExitStack) -> None:
     """A link that the running plan does not use is measured by a message now and then."""
     plans = Plans(("d1", 1.0))
-    plans.belief = Conditions({("d0", "d2"): 2e5}, {})
+    plans.assumed = Conditions({("d0", "d2"): 2e5}, {})
     options = AdaptOptions(
         threshold=0.5, hold_s=0.02, window_s=0.02, pause_s=0.0, probe_s=0.05, trial=0
     )

@@ -1,0 +1,126 @@
+"""The report of a real run, from what workers logged on their own clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from partita.errors import RunError
+from partita.execution import DeviceUse, LinkUse, Report, ReportBuilder
+from partita.leader.clocks import measure_offset
+from partita.leader.deployment import Deployment
+from partita.leader.requests import Request
+from partita.leader.worker_group import WorkerGroup
+from partita.program import Program
+from partita.worker.messages import Stats, WorkerSpan
+
+
+@dataclass(frozen=True)
+class EpochLog:
+    """The spans and totals that the workers kept of one epoch.
+
+    Attributes:
+        spans: Per device, its spans on the leader's clock; None where tracing was off.
+        stats: Per device, its totals.
+    """
+
+    epoch: int
+    program: Program
+    spans: dict[str, list[WorkerSpan]] | None
+    stats: dict[str, Stats]
+
+    @classmethod
+    def fetch(cls, group: WorkerGroup, deployment: Deployment, trace: bool) -> EpochLog:
+        """Ask every worker that answers; one that is lost leaves a gap."""
+        spans: dict[str, list[WorkerSpan]] = {}
+        stats: dict[str, Stats] = {}
+        for name in group.names:
+            if name not in deployment.devices:
+                continue
+            try:
+                stats[name] = deployment.stats(name)
+                if trace:
+                    offset_s = measure_offset(group, name)
+                    spans[name] = [_shift(span, offset_s) for span in deployment.spans(name)]
+            except RunError:
+                continue  # lost between the run and the report: the rest is still worth reporting
+        return cls(deployment.epoch, deployment.program, spans if trace else None, stats)
+
+
+def _shift(span: WorkerSpan, by_s: float) -> WorkerSpan:
+    return replace(span, start_s=span.start_s + by_s, end_s=span.end_s + by_s)
+
+
+def build_report(
+    logs: Sequence[EpochLog], requests: Sequence[Request], made_by: tuple[str, int]
+) -> Report:
+    """The report of some answered requests.
+
+    Args:
+        logs: Per epoch, what its workers logged.
+        requests: At least one.
+        made_by: Planner and seed.
+    """
+    requests = sorted(requests, key=lambda request: request.index)
+    first_s = min(request.start_s for request in requests)
+    makespan_s = max(request.end_s for request in requests) - first_s
+    latencies_s = tuple(request.end_s - request.start_s for request in requests)
+    parts = [_report_epoch(log, requests, first_s, made_by) for log in logs]
+    return Report(
+        *made_by,
+        latencies_s,
+        makespan_s,
+        _merge_devices(part.devices for part in parts),
+        _merge_links(part.links for part in parts),
+        tuple(span for part in parts for span in part.spans),
+    )
+
+
+def _report_epoch(
+    log: EpochLog, requests: Sequence[Request], first_s: float, made_by: tuple[str, int]
+) -> Report:
+    if log.spans is None:
+        return _report_totals(log, made_by)
+    builder = ReportBuilder(log.program, planner=made_by[0], seed=made_by[1])
+    index_of = {r.number: r.index - requests[0].index for r in requests if r.epoch == log.epoch}
+    for span in (span for spans in log.spans.values() for span in spans):
+        index = index_of.get(span.request)
+        if index is not None:
+            builder.record(span.step, index, span.start_s - first_s, span.end_s - first_s)
+    peaks = {name: stats.peak_piece_bytes for name, stats in log.stats.items()}
+    return builder.build((), 0.0, peaks)
+
+
+def _report_totals(log: EpochLog, made_by: tuple[str, int]) -> Report:
+    """Totals since the deployment, for workers that keep no spans."""
+    devices = tuple(
+        DeviceUse(name, stats.busy_s, stats.weight_bytes + stats.peak_piece_bytes)
+        for name, stats in log.stats.items()
+    )
+    links = tuple(
+        LinkUse(name, sent.target, sent.bytes, sent.busy_s)
+        for name, stats in log.stats.items()
+        for sent in stats.sent
+        if sent.target in log.stats
+    )
+    return Report(*made_by, (), 0.0, devices, links)
+
+
+def _merge_devices(groups: Iterable[Sequence[DeviceUse]]) -> tuple[DeviceUse, ...]:
+    merged: dict[str, DeviceUse] = {}
+    for use in (use for group in groups for use in group):
+        old = merged.get(use.name, DeviceUse(use.name, 0.0, 0))
+        peak = max(old.peak_memory_bytes, use.peak_memory_bytes)
+        merged[use.name] = DeviceUse(use.name, old.busy_s + use.busy_s, peak)
+    return tuple(merged.values())
+
+
+def _merge_links(groups: Iterable[Sequence[LinkUse]]) -> tuple[LinkUse, ...]:
+    merged: dict[tuple[str, str], LinkUse] = {}
+    for use in (use for group in groups for use in group):
+        pair = (use.source, use.target)
+        old = merged.get(pair, LinkUse(*pair, 0, 0.0))
+        merged[pair] = LinkUse(*pair, old.bytes + use.bytes, old.busy_s + use.busy_s)
+    return tuple(merged[pair] for pair in sorted(merged))

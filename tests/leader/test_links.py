@@ -1,0 +1,62 @@
+"""Costs of links, from round trips that are told beforehand."""
+
+from __future__ import annotations
+
+import pytest
+from tests.leader.fakes import FakeLab
+
+from partita.cluster import Device
+from partita.errors import RunError
+from partita.lab import memory_lab
+from partita.leader import measure_link
+from partita.leader.links import measure_rate
+from partita.worker.messages import MessageTimes, TimeMessages, decode_message
+
+
+def test_a_link_is_measured_between_two_workers() -> None:
+    """Every size gets a sample with the asked count."""
+    with memory_lab([Device("a"), Device("b")]) as lab:
+        samples = measure_link(lab.endpoint, "a", "b", [10, 100_000], repeats=4)
+    assert [(s.size_bytes, s.count) for s in samples] == [(10, 4), (100_000, 4)]
+    assert all(sample.spread_s >= 0 for sample in samples)
+
+
+def link(times: dict[int, tuple[float, ...]]) -> FakeLab:
+    """A worker a whose messages to b take the given times per size, at most as many as asked."""
+    lab = FakeLab("a", "b")
+
+    def answer(body: bytes) -> MessageTimes:
+        order = decode_message(body, TimeMessages)
+        assert order.target == "b"
+        return MessageTimes(times[order.size_bytes][: order.repeats])
+
+    lab.workers["a"].answers["probe"] = answer
+    return lab
+
+
+def test_the_way_back_is_taken_off() -> None:
+    """Half of the quickest empty round trip is the acknowledgement's; the median is what counts."""
+    lab = link({0: (0.5, 0.2, 0.4, 0.4), 1000: (1.1, 1.3, 9.1)})
+    (sample,) = measure_link(lab.leader, "a", "b", [1000], repeats=3)
+    assert sample.seconds == pytest.approx(1.3 - 0.1)
+    assert sample.spread_s == pytest.approx(8.0)
+    assert (sample.size_bytes, sample.count) == (1000, 3)
+
+
+def test_a_rate_is_what_a_full_message_takes_beyond_an_empty_one() -> None:
+    """Latency and fixed costs are in both; on a link of no time the rate stays finite."""
+    assert measure_rate(link({0: (0.3, 0.2), 500: (0.7,)}).leader, "a", "b", 500) == pytest.approx(
+        1000
+    )
+    assert measure_rate(link({0: (0.3, 0.2), 500: (0.1,)}).leader, "a", "b", 500) == pytest.approx(
+        5e8
+    )
+
+
+@pytest.mark.parametrize(("source", "target"), [("a", "c"), ("c", "b")])
+def test_a_worker_that_is_not_there_is_named_at_once(source: str, target: str) -> None:
+    """Nothing is sent, and nobody waits for it to come."""
+    lab = link({})
+    with pytest.raises(RunError, match=r"'c' cannot be reached.* alive are: a, b"):
+        measure_link(lab.leader, source, target, [1000])
+    assert lab.workers["a"].seen == []
