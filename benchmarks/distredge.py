@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import geometric_mean, mean
 
 from benchmarks.harness import Row, make_parser, report, say
-from partita.cli.reproduce import parse_seeds, usual_cache
+from partita.cli.actions.reproduce import parse_seeds, usual_cache
 from partita.planners import find_plan, get_planner, planner_names
 from partita.reproduce import Bench, Case, ResultCache, Series, Study
 from partita.reproduce.distredge.methods import BASELINES

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from benchmarks.harness import Row, draw_inputs, find_model, make_parser, report, say
-from partita.cli.compare import choose_planners
+from partita.cli.actions.compare import choose_planners
 from partita.cluster import Cluster
 from partita.compile import compile_plan
 from partita.cost import CostModel

@@ -14,6 +14,8 @@ FOLDERS = ("src", "tests", "tools", "benchmarks")
 FILE_CAP_LINES = 400
 FUNCTION_CAP_LINES = 50
 POSITIONAL_CAP = 5
+#: Whose functions are verbs of the command line: their flags are named, never positional.
+COMMANDS = "cli/commands/"
 
 
 @dataclass(frozen=True)
@@ -31,26 +33,21 @@ def list_functions(tree: ast.Module, path: str) -> Iterator[Function]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
             bound = bool(names) and names[0] in ("self", "cls")
-            length = count_lines(node)
-            positional = 0 if is_command(node) else len(names) - bound
+            is_command = COMMANDS in path
+            length = count_lines(node, is_command)
+            positional = 0 if is_command else len(names) - bound
             yield Function(f"{path}:{node.lineno} {node.name}", length, positional)
 
 
-def count_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def count_lines(node: ast.FunctionDef | ast.AsyncFunctionDef, is_command: bool) -> int:
     """Return a function's lines: those of functions inside count for themselves alone.
 
     A verb of the command line counts from its docstring on: the list of its flags is no logic.
     """
-    first = node.body[0].lineno if is_command(node) else node.lineno
+    first = node.body[0].lineno if is_command else node.lineno
     inner = [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
     nested = sum((one.end_lineno or one.lineno) - one.lineno + 1 for one in inner)
     return (node.end_lineno or node.lineno) - first + 1 - nested
-
-
-def is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function is a verb of the command line: its flags are named, never positional."""
-    calls = [d.func for d in node.decorator_list if isinstance(d, ast.Call)]
-    return any(isinstance(call, ast.Attribute) and call.attr == "command" for call in calls)
 
 
 def find_faults(path: str, source: str) -> tuple[list[str], list[Function]]:

@@ -353,12 +353,12 @@ def test_debug_shows_where(ask: Ask) -> None:
 
 def test_what_nobody_foresaw_is_one_line(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of our own making is one line too, and says how to see more."""
-    from partita.cli import sources
+    from partita.cli.actions import inspect
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError("one\ntwo")
 
-    monkeypatch.setattr(sources, "read_graph", fail)
+    monkeypatch.setattr(inspect, "read_graph", fail)
     answer = ask("inspect", "m.onnx")
     assert answer.code == 1
     assert "ZeroDivisionError: one. Run again with --debug" in answer.message

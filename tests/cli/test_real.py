@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from partita.cli.real import check_learns, make_measure
+from partita.cli.actions.real import check_learns, make_measure
 from partita.cluster import Cluster, Device
 from partita.cost import CostModel
 from partita.errors import InputError

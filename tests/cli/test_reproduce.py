@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from partita.cli.reproduce import _show, parse_seeds
+from partita.cli.actions.reproduce import format_table, parse_seeds
 from partita.errors import InputError
 from partita.report.tables import NOTHING
 from partita.reproduce.figure import Table
@@ -67,5 +67,5 @@ def test_seeds_are_ranges_and_lists() -> None:
 def test_large_numbers_are_written_out() -> None:
     """Milliseconds of a second and more are no powers of ten."""
     row = (1062.4, 999.6, 99.96, 0.01234, None, "x", 7)
-    shown = _show(Table("t", tuple("abcdefg"), (row,)))
+    shown = format_table(Table("t", tuple("abcdefg"), (row,)))
     assert shown.rows == (("1062", "1000", "100", "0.0123", NOTHING, "x", "7"),)

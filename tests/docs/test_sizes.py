@@ -23,10 +23,10 @@ def test_each_cap_can_break() -> None:
 
 
 def test_flags_of_a_command_are_not_positional() -> None:
-    """A verb of the command line may have as many flags as it needs; another decorator may not."""
+    """A verb of the command line may have as many flags as it needs; another function may not."""
     signature = "def verb(a, b, c, d, e, f): ...\n"
-    assert check_sizes.find_faults("x.py", f"@app.command('verb')\n{signature}")[0] == []
-    assert len(check_sizes.find_faults("x.py", f"@app.other('verb')\n{signature}")[0]) == 1
+    assert check_sizes.find_faults("src/partita/cli/commands/verb.py", signature)[0] == []
+    assert len(check_sizes.find_faults("src/partita/cli/actions/verb.py", signature)[0]) == 1
 
 
 def test_broken_file_is_a_fault() -> None:

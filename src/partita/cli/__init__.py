@@ -33,10 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def is_interrupted(error: BaseException) -> bool:
     """Whether an error came of Ctrl-C: what is cleaned up, or imported, may fail by it in turn."""
     seen: list[BaseException] = []
-    found: BaseException | None = error
-    while found is not None and found not in seen:
-        if isinstance(found, KeyboardInterrupt):
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        if isinstance(cause, KeyboardInterrupt):
             return True
-        seen.append(found)
-        found = found.__cause__ or found.__context__
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__
     return False

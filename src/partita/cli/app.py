@@ -12,25 +12,22 @@ from typing import Annotated
 
 import typer
 
-from partita.cli import (
-    INTERRUPTED,
-    check,
-    compare,
-    demo,
-    doctor,
-    export,
-    inspect,
-    is_interrupted,
-    lab,
-    load,
-    plan,
-    profile,
-    reproduce,
-    run,
-    simulate,
-    worker,
-    zoo,
-)
+from partita.cli import INTERRUPTED, is_interrupted
+from partita.cli.commands.check import check
+from partita.cli.commands.compare import compare
+from partita.cli.commands.demo import demo
+from partita.cli.commands.doctor import doctor
+from partita.cli.commands.export import export
+from partita.cli.commands.inspect import inspect
+from partita.cli.commands.lab import lab
+from partita.cli.commands.load import load
+from partita.cli.commands.plan import plan
+from partita.cli.commands.profile import profile
+from partita.cli.commands.reproduce import reproduce
+from partita.cli.commands.run import run
+from partita.cli.commands.simulate import simulate
+from partita.cli.commands.worker import worker
+from partita.cli.commands.zoo import zoo
 from partita.cli.output import report_error, say
 from partita.errors import InputError, PartitaError, RunError
 from partita.version import VERSION
@@ -42,24 +39,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (
-    demo,
-    inspect,
-    profile,
-    plan,
-    compare,
-    simulate,
-    run,
-    check,
-    export,
-    worker,
-    lab,
-    load,
-    zoo,
-    reproduce,
-    doctor,
-):
-    module.register(app)
+#: In the order of the help.
+VERBS = (
+    *(demo, inspect, profile, plan, compare, simulate, run, check, export),
+    *(worker, lab, zoo, reproduce, doctor),
+)
+for verb in VERBS:
+    app.command(verb.__name__)(verb)
+app.add_typer(load)
 
 
 def _print_version(wanted: bool) -> None:

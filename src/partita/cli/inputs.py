@@ -1,7 +1,8 @@
-"""Inputs for runs: arrays and images from files and directories, or drawn from a seed."""
+"""Arrays of runs: inputs from files and directories or drawn from a seed, answers for files."""
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,42 +10,35 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import typer
 
-from partita.cli.flags import refuse_given
+from partita.cli.flags import RequestFlags
 from partita.engine import make_inputs
 from partita.errors import InputError
 from partita.program import TensorSpec
 from partita.units import format_bytes
 
 Array = npt.NDArray[Any]
+#: One request: arrays by the names of the model's inputs.
+Feeds = dict[str, Array]
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 #: Inputs that are drawn are held all at once, so that drawing takes no time of a run.
 MOST_BYTES = 4 * 10**9
 _KNOWN = (*_IMAGES, ".npy", ".npz")
 
 
-def get_requests(
-    context: typer.Context,
-    specs: Sequence[TensorSpec],
-    given: Sequence[str] | None,
-    count: int,
-    seed: int,
-) -> list[dict[str, Array]]:
-    """Return what ``--input`` gives, or else as many drawn requests as ``--requests`` says.
+def get_requests(specs: Sequence[TensorSpec], flags: RequestFlags) -> list[Feeds]:
+    """The requests of a run: what ``--input`` gives, or else as many drawn ones as are asked for.
 
     Raises:
-        typer.BadParameter: Both were given.
         InputError: As :func:`read_inputs` and :func:`draw_inputs`.
     """
-    if not given:
-        return draw_inputs(specs, count, seed)
-    refuse_given(context, ("requests",), "does not go with --input: each file is one request")
-    return read_inputs(specs, given)
+    if flags.files:
+        return read_inputs(specs, flags.files)
+    return draw_inputs(specs, flags.count, flags.seed)
 
 
-def draw_inputs(specs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, Array]]:
-    """Return ``count`` requests drawn from a seed: normal floats, bytes, zeros and ones.
+def draw_inputs(specs: Sequence[TensorSpec], count: int, seed: int) -> list[Feeds]:
+    """``count`` requests drawn from a seed: normal floats, bytes, zeros and ones.
 
     Raises:
         InputError: They take more than ``MOST_BYTES``.
@@ -61,12 +55,12 @@ def draw_inputs(specs: Sequence[TensorSpec], count: int, seed: int) -> list[dict
     return [dict(zip(names, make_inputs(specs, rng), strict=True)) for _ in range(count)]
 
 
-def read_inputs(specs: Sequence[TensorSpec], given: Sequence[str]) -> list[dict[str, Array]]:
-    """Return one request per file; directories give their files in the order of names.
+def read_inputs(specs: Sequence[TensorSpec], texts: Sequence[str]) -> list[Feeds]:
+    """One request per file; directories give their files in the order of names.
 
     Args:
         specs: The model's inputs, in order.
-        given: ``FILE`` for the first input or ``NAME=FILE`` for another: ``.npy``, ``.npz`` with
+        texts: ``FILE`` for the first input or ``NAME=FILE`` for another: ``.npy``, ``.npz`` with
             an array per input, an image, or a directory of such.
 
     Raises:
@@ -74,23 +68,23 @@ def read_inputs(specs: Sequence[TensorSpec], given: Sequence[str]) -> list[dict[
             different numbers of files.
     """
     known = {spec.name: spec for spec in specs}
-    found: dict[str, list[Array]] = {name: [] for name in known}
-    for text in given:
+    arrays: dict[str, list[Array]] = {name: [] for name in known}
+    for text in texts:
         name, path = _split_name(list(known), text)
         for file in _list_files(path):
             for key, array in _read_file(known[name], file, known).items():
-                found[key].append(array)
-    counts = {name: len(arrays) for name, arrays in found.items()}
+                arrays[key].append(array)
+    counts = {name: len(files) for name, files in arrays.items()}
     if len(set(counts.values())) != 1 or not max(counts.values()):
-        told = ", ".join(f"{name}: {count}" for name, count in counts.items())
-        raise InputError(f"Each model input needs the same number of files; got {told}.")
-    total = next(iter(counts.values()))
-    return [{name: arrays[k] for name, arrays in found.items()} for k in range(total)]
+        numbers = ", ".join(f"{name}: {count}" for name, count in counts.items())
+        raise InputError(f"Each model input needs the same number of files; got {numbers}.")
+    rows = zip(*arrays.values(), strict=True)
+    return [dict(zip(arrays, row, strict=True)) for row in rows]
 
 
-def input_files(given: Sequence[str]) -> list[str]:
-    """Return what flags may name: each may be of the form NAME=FILE, or a file of that name."""
-    return [path for text in given for path in (text, text.partition("=")[2]) if path]
+def input_files(texts: Sequence[str]) -> list[str]:
+    """What flags may name: each may be of the form NAME=FILE, or a file of that name."""
+    return [path for text in texts for path in (text, text.partition("=")[2]) if path]
 
 
 def _split_name(names: Sequence[str], text: str) -> tuple[str, Path]:
@@ -123,7 +117,7 @@ def _list_files(path: Path) -> list[Path]:
     return [path]
 
 
-def _read_file(spec: TensorSpec, path: Path, known: Mapping[str, TensorSpec]) -> dict[str, Array]:
+def _read_file(spec: TensorSpec, path: Path, known: Mapping[str, TensorSpec]) -> Feeds:
     kind = path.suffix.lower()
     try:
         if kind == ".npz":
@@ -164,7 +158,7 @@ def _check(known: Mapping[str, TensorSpec], name: str, array: Array, path: Path)
 
 
 def read_image(spec: TensorSpec, path: Path) -> Array:
-    """Return an image in a tensor's shape: resized, channels placed, bytes or numbers from 0 to 1.
+    """An image in a tensor's shape: resized, channels placed, bytes or numbers from 0 to 1.
 
     Raises:
         InputError: The tensor is no image: it needs one batch entry and 1 or 3 channels.
@@ -189,3 +183,11 @@ def read_image(spec: TensorSpec, path: Path) -> Array:
     if spec.dtype == "uint8":
         return np.ascontiguousarray(ordered[None])
     return np.ascontiguousarray((ordered[None] / np.float32(255)).astype(spec.dtype))
+
+
+def pack_arrays(arrays: Mapping[str, Array]) -> bytes:
+    """The bytes of a ``.npz`` file."""
+    file = io.BytesIO()
+    named: dict[str, Any] = dict(arrays)
+    np.savez(file, **named)
+    return file.getvalue()

@@ -47,17 +47,17 @@ def print_reply(reply: Reply, *, as_json: bool) -> int:
     return reply.exit_code
 
 
-def _finite(value: Any) -> Any:
-    """Return a payload with null for numbers that JSON cannot hold."""
+def _finite(value: object) -> object:
+    """A payload with null for numbers that JSON cannot hold."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Return a console; where the width is unknown, lines are long enough for tables."""
+    """A console; where the width is unknown, lines are long enough for tables."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, width=None if stream.isatty() else 140)
 
@@ -114,8 +114,8 @@ def check_output(path: Path | None, *inputs: Path | str | None, inside: Path | N
         return
     if path.is_dir():
         raise InputError(f"File '{path}' cannot be written: it is a folder.", subject=str(path))
-    given = [Path(one) for one in inputs if one is not None]
-    is_same = path.exists() and any(one.exists() and path.samefile(one) for one in given)
+    read = [Path(name) for name in inputs if name is not None]
+    is_same = path.exists() and any(file.exists() and path.samefile(file) for file in read)
     parents = Path(os.path.realpath(path)).parents
     if is_same or (inside is not None and Path(os.path.realpath(inside)) in parents):
         raise InputError(
@@ -130,11 +130,10 @@ def check_folder(path: Path | None) -> None:
     Raises:
         InputError: It, or what it would lie in, is a file.
     """
-    above = [] if path is None else [path, *path.parents]
-    for one in above:
-        if one.exists() and not one.is_dir():
+    for folder in [] if path is None else [path, *path.parents]:
+        if folder.exists() and not folder.is_dir():
             raise InputError(
-                f"Folder '{path}' cannot be made: '{one}' is a file.", subject=str(path)
+                f"Folder '{path}' cannot be made: '{folder}' is a file.", subject=str(path)
             )
 
 

@@ -1,14 +1,20 @@
-"""Predicted and measured runs as JSON, with the same keys in every command."""
+"""Runs and changes of plan in replies, with the same keys in every command."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from partita.execution import Report
+from rich.console import RenderableType
+
+from partita.cluster import Cluster
+from partita.execution import Change, Report
+from partita.report import draw_table
+from partita.report.changes import tabulate_changes
 
 
 def describe_report(report: Report) -> dict[str, Any]:
-    """Return what ``plan``, ``simulate`` and ``run`` say of a run."""
+    """What ``plan``, ``simulate`` and ``run`` say of a run."""
     return {
         "planner": report.planner,
         "seed": report.seed,
@@ -31,3 +37,44 @@ def describe_report(report: Report) -> dict[str, Any]:
             for use in report.links
         ],
     }
+
+
+def list_notes(cluster: Cluster, end_s: float) -> list[str]:
+    """A line for each group of traces that ended before the run did."""
+    ended: dict[float, list[str]] = {}
+    for link in cluster.links:
+        if link.trace and link.trace[-1][0] < end_s:
+            ended.setdefault(link.trace[-1][0], []).append(f"{link.source} → {link.target}")
+    return [
+        f"Traces:      of {_name_some(links)} the last change is at {last_s:.3g} s, the run took"
+        f" {end_s:.3g} s: the last rate held to the end"
+        for last_s, links in sorted(ended.items())
+    ]
+
+
+def _name_some(links: Sequence[str]) -> str:
+    return links[0] if len(links) == 1 else f"{links[0]} and {len(links) - 1} more"
+
+
+def describe_changes(changes: Sequence[Change]) -> list[dict[str, Any]]:
+    """Changes of plan as JSON."""
+    return [
+        {
+            "at_s": change.at_s,
+            "why": change.why,
+            "outcome": change.outcome,
+            "detail": change.detail,
+            "search_s": change.search_s,
+            "switched_s": change.switched_s,
+            "predicted_s": {"old": change.predicted_old_s, "new": change.predicted_new_s},
+            "measured_s": {"old": change.measured_old_s, "new": change.measured_new_s},
+        }
+        for change in changes
+    ]
+
+
+def show_changes(changes: Sequence[Change]) -> list[RenderableType]:
+    """What people see of changes of plan."""
+    if not changes:
+        return ["Changes:     none; nothing drifted for long enough"]
+    return [draw_table(tabulate_changes(changes))]

@@ -1,25 +1,21 @@
-"""``partita plan --real``: methods that learn from runs are given runs."""
+"""Runs on the cluster, for methods that learn from them."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from partita.api import Access, open_endpoint
+from partita.cli.inputs import draw_inputs
+from partita.cli.output import say
+from partita.compile import compile_plan
+from partita.cost import CostModel
+from partita.errors import InputError
+from partita.fabric import Endpoint
+from partita.leader import deploy
+from partita.plan import Plan
+from partita.planners import get_planner, planner_names
 
-if TYPE_CHECKING:
-    from partita.api import Access
-    from partita.cost import CostModel
-    from partita.fabric import Endpoint
-    from partita.plan import Plan
-
-RealOpt = Annotated[
-    bool,
-    typer.Option(
-        "--real", help="Let a method that learns do so from runs on the cluster: distredge."
-    ),
-]
 #: Runs of each plan; the median counts.
 RUNS = 3
 
@@ -30,9 +26,6 @@ def check_learns(planner: str) -> None:
     Raises:
         InputError: Names those that do.
     """
-    from partita.errors import InputError
-    from partita.planners import get_planner, planner_names
-
     if get_planner(planner).cost != "training":
         allowed = [name for name in planner_names() if get_planner(name).cost == "training"]
         raise InputError(
@@ -54,20 +47,13 @@ def open_measure(cost: CostModel, access: Access, seed: int) -> Iterator[Callabl
     Raises:
         RunError: A worker is missing, refuses or fails.
     """
-    from partita.api import open_endpoint
-    from partita.cli.output import say
-
     say("each plan is run on the cluster")
     with open_endpoint(cost.cluster, access) as endpoint:
         yield make_measure(cost, endpoint, seed)
 
 
-def make_measure(cost: Any, endpoint: Endpoint, seed: int) -> Callable[[Plan], float]:
-    """Return a function that runs a plan over an endpoint; median seconds of some requests."""
-    from partita.cli.inputs import draw_inputs
-    from partita.compile import compile_plan
-    from partita.leader import deploy
-
+def make_measure(cost: CostModel, endpoint: Endpoint, seed: int) -> Callable[[Plan], float]:
+    """A function that runs a plan over an endpoint; median seconds of some requests."""
     inputs = draw_inputs(cost.graph.input_specs, 1 + RUNS, seed)
 
     def measure(plan: Plan) -> float:

@@ -1,0 +1,1 @@
+"""What the verbs do: from grouped flags to a reply."""

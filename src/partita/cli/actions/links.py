@@ -1,0 +1,97 @@
+"""What messages between a cluster's workers cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+from partita.api import open_endpoint
+from partita.cli.access import read_access
+from partita.cli.flags import AccessFlags
+from partita.cli.output import Reply, check_output, progress_bar, say, write_output
+from partita.cluster import load_cluster
+from partita.errors import InputError
+from partita.leader import LinkSample, measure_link
+from partita.leader.worker_group import WorkerGroup
+from partita.profile import fit_link
+from partita.report import draw_table
+from partita.report.tables import TableData
+from partita.units import format_bandwidth, format_seconds
+
+#: Message sizes between two workers, in bytes.
+_SIZES = (0, 4096, 65536, 262144, 1048576)
+#: Seconds that workers may take to appear.
+_WAIT_S = 10.0
+
+
+def profile_links(path: Path | None, output: Path | None, access: AccessFlags) -> Reply:
+    """Measure every link of a cluster's workers, emulated ones if need be.
+
+    Raises:
+        InputError: No cluster file is given, or the file cannot be written.
+        RunError: A worker is missing; the message names it.
+    """
+    reach = read_access(access)
+    if path is None:
+        raise InputError("--links needs --cluster FILE.", subject="--cluster")
+    check_output(output, path)
+    cluster = load_cluster(path)
+    links = []
+    say("connecting to the workers")
+    with open_endpoint(cluster, reach) as endpoint, progress_bar("links") as advance:
+        pairs = [pair for pair in permutations(cluster.names, 2) if cluster.link(*pair)]
+        WorkerGroup(endpoint, cluster.names).wait(_WAIT_S)
+        for done, (source, target) in enumerate(pairs):
+            advance(done, len(pairs), f"{source} to {target}")
+            samples = measure_link(endpoint, source, target, _SIZES)
+            links.append(_describe_link(source, target, samples))
+    reply = Reply({"links": links}, [_link_table(links)])
+    if output is not None:
+        write_output(output, "".join(_link_toml(link) for link in links).encode())
+        reply.shown.append(f"Written to {output}")
+    return reply
+
+
+def _describe_link(source: str, target: str, samples: Sequence[LinkSample]) -> dict[str, Any]:
+    """One link's figures: samples by size, and the line through them."""
+    cost = fit_link([(sample.size_bytes, sample.seconds) for sample in samples])
+    return {
+        "from": source,
+        "to": target,
+        "message_s": cost.per_message_s,
+        "bytes_per_s": cost.bytes_per_s,
+        "samples": [
+            {
+                "bytes": sample.size_bytes,
+                "seconds": sample.seconds,
+                "spread_s": sample.spread_s,
+                "count": sample.count,
+            }
+            for sample in samples
+        ],
+    }
+
+
+def _link_toml(link: dict[str, Any]) -> str:
+    """A link as lines of a cluster file."""
+    return (
+        f'[[link]]\nfrom = "{link["from"]}"\nto = "{link["to"]}"\n'
+        f'bandwidth = "{link["bytes_per_s"] * 8 / 1e6:.3f} Mbit/s"\n'
+        f'latency = "{link["message_s"] * 1e3:.4f} ms"\n\n'
+    )
+
+
+def _link_table(links: Sequence[dict[str, Any]]) -> Any:
+    rows = tuple(
+        (
+            f"{link['from']} to {link['to']}",
+            format_seconds(link["message_s"]),
+            format_bandwidth(link["bytes_per_s"]),
+            *(format_seconds(sample["seconds"]) for sample in link["samples"]),
+        )
+        for link in links
+    )
+    columns = ("link", "per message", "rate", *(f"{size:,} B" for size in _SIZES))
+    return draw_table(TableData("Links", columns, rows))

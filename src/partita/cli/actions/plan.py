@@ -1,0 +1,266 @@
+"""Deciding how to divide a model, and what is said of the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from partita.cli.access import read_access
+from partita.cli.actions.real import check_learns, open_measure
+from partita.cli.costs import profile_files, read_cost
+from partita.cli.flags import AccessFlags, ModelFiles
+from partita.cli.inputs import draw_inputs
+from partita.cli.output import Reply, check_output, write_output
+from partita.cli.replies import describe_report
+from partita.cli.sources import name_sources, parse_pairs, read_graph
+from partita.cluster import load_cluster
+from partita.compile import account_layout, compile_plan
+from partita.cost import CostModel
+from partita.errors import InputError
+from partita.exactness.compare import check_exactness
+from partita.execution import Report
+from partita.plan import Plan, Stage, dump_plan
+from partita.planners import OBJECTIVES, Estimate, PlanOptions, Result, find_plan
+from partita.regions import WIRE_FORMATS
+from partita.report import plan_table, report_tables
+from partita.simulation import simulate
+from partita.units import format_bytes, format_seconds
+
+#: Requests in flight where throughput is what counts and no number is given.
+_THROUGHPUT_IN_FLIGHT = 4
+#: Requests of the predicted run, per request in flight: enough for a steady state.
+_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A planner's answer, and the predicted run of its plan.
+
+    Attributes:
+        moved_bytes: Sent for one request.
+    """
+
+    result: Result
+    predicted: Report
+    moved_bytes: int
+
+
+def decide(
+    files: ModelFiles,
+    planner: str,
+    options: PlanOptions,
+    access: AccessFlags | None,
+    output: Path | None,
+) -> Reply:
+    """Plan, write the plan file, and say what is predicted and whether splitting is worth it.
+
+    Args:
+        files: What is divided over what.
+        planner: Name of the method.
+        options: What is wanted of the plan.
+        access: Of the workers whose runs the method learns from; None where it asks predictions.
+        output: The plan file; None writes none.
+
+    Raises:
+        InputError: A file cannot be used, or the planner does not learn from runs.
+        PlanError: There is no plan.
+    """
+    check_output(output, files.model, files.cluster, *profile_files(files.profiles))
+    graph, cluster = read_graph(files.model, files.shapes), load_cluster(files.cluster)
+    cost = read_cost(graph, cluster, files)
+    if access is None:
+        planned = plan_model(cost, planner, options)
+    else:
+        check_learns(planner)
+        with open_measure(cost, read_access(access), options.seed) as measure:
+            planned = plan_model(cost, planner, replace(options, measure=measure))
+    plan = planned.result.plan
+    reply = Reply(
+        describe_planned(planned),
+        [
+            plan_table(plan, cluster.names),
+            *report_tables(planned.predicted),
+            *_describe_verdict(planned.result),
+        ],
+    )
+    if options.compress is not None or plan.wires:
+        _add_lossy(reply, cost, plan, options.seed)
+    if output is not None:
+        named = name_sources(plan, files.model, files.cluster, files.shapes)
+        write_output(output, dump_plan(named))
+        reply.payload["file"] = str(output)
+        reply.shown.append(f"Written to {output}")
+    return reply
+
+
+def make_options(
+    objective: str,
+    budget_s: float,
+    seed: int,
+    in_flight: int | None,
+    settings: Sequence[str] | None,
+    *,
+    keep_on: Sequence[str] | None = None,
+    wires: Sequence[str] | None = None,
+    compress: str | None = None,
+    axes: Sequence[str] | None = None,
+    energy_limits: Sequence[str] | None = None,
+) -> PlanOptions:
+    """Planner options from the texts of flags.
+
+    Raises:
+        InputError: A flag has a value that is not allowed.
+    """
+    chosen = next((known for known in OBJECTIVES if known == objective), None)
+    if chosen is None:
+        raise InputError(
+            f"--objective is '{objective}', allowed: {', '.join(OBJECTIVES)}.", subject=objective
+        )
+    formats = parse_pairs("--wire", wires)
+    for tensor, wire in formats.items():
+        if wire not in WIRE_FORMATS:
+            raise InputError(
+                f"--wire {tensor}={wire}: allowed formats: {', '.join(WIRE_FORMATS)}.", subject=wire
+            )
+    lossy = [wire for wire in WIRE_FORMATS if wire != "raw"]
+    if compress is not None and compress not in ("none", *lossy):
+        raise InputError(
+            f"--compress is '{compress}', allowed: none, {', '.join(lossy)}.", subject=compress
+        )
+    kept = parse_pairs("--keep-on", keep_on)
+    return PlanOptions(
+        objective=chosen,
+        budget_s=budget_s,
+        seed=seed,
+        in_flight=in_flight or (_THROUGHPUT_IN_FLIGHT if chosen == "throughput" else 1),
+        keep_on={tensor: device for device, tensor in kept.items()},
+        wires=formats,
+        axes=tuple(axes) if axes else None,
+        compress=None if compress == "none" else compress,
+        energy_limits=_parse_joules(energy_limits),
+        method=parse_pairs("--set", settings),
+    )
+
+
+def _parse_joules(texts: Sequence[str] | None) -> dict[str, float]:
+    limits = {}
+    for device, text in parse_pairs("--energy-limit", texts).items():
+        try:
+            limits[device] = float(text)
+        except ValueError:
+            raise InputError(
+                f"--energy-limit {device}={text}: must be a number of joules.", subject=device
+            ) from None
+    return limits
+
+
+def plan_model(cost: CostModel, planner: str, options: PlanOptions) -> Planned:
+    """One planner's answer, simulated.
+
+    Raises:
+        InputError: A tensor is to travel lossy that the model does not have.
+        PlanError: As the planner.
+    """
+    for tensor in options.wires:
+        if tensor not in cost.graph.tensors:
+            raise InputError(
+                f"--wire names tensor '{tensor}', which model '{cost.graph.name}' does not have."
+                f" Its inputs are {', '.join(cost.graph.inputs)}; 'inspect' lists the others.",
+                subject=tensor,
+            )
+    result = find_plan(cost, planner=planner, options=options)
+    layout = cost.layout(result.plan)
+    predicted = simulate(
+        layout.program,
+        cost.price(layout),
+        requests=1 if options.in_flight == 1 else _ROUNDS * options.in_flight,
+        planner=result.plan.planner,
+        seed=options.seed,
+    )
+    sent_bytes = account_layout(cost.graph, layout).sent_bytes
+    return Planned(result, predicted, round(sent_bytes))
+
+
+def describe_planned(planned: Planned) -> dict[str, Any]:
+    """A planner's answer as JSON."""
+    result = planned.result
+    return describe_report(planned.predicted) | {
+        "status": result.status,
+        "objective": result.plan.objective,
+        "lower_bound_s": result.lower_bound_s,
+        "worth_splitting": result.worth_splitting,
+        "best_single_s": result.best_single_s,
+        "moved_bytes": planned.moved_bytes,
+        "energy_joules": result.estimate.energy_joules,
+        "search_s": result.search_s,
+        "evaluations": result.evaluations,
+        "stages": [_describe_stage(stage) for stage in result.plan.stages],
+    }
+
+
+def _describe_stage(stage: Stage) -> dict[str, Any]:
+    return {
+        "name": stage.name,
+        "axis": stage.axis,
+        "layers": list(stage.layers),
+        "devices": [shard.device for shard in stage.shards],
+        "merge": [shard.device for shard in stage.merge],
+    }
+
+
+def _describe_verdict(result: Result) -> list[str]:
+    return [
+        f"Planner:     {result.plan.planner} ({result.status}),"
+        f" {result.evaluations} plans priced in {format_seconds(result.search_s)}",
+        f"Latency:     {format_seconds(result.latency_s)} predicted,"
+        f" no plan can do better than {format_seconds(result.lower_bound_s)}",
+        f"Energy:      {result.estimate.energy_joules:.3g} J of computing per request",
+        f"Splitting:   {_describe_gain(result)}",
+    ]
+
+
+def _describe_gain(result: Result) -> str:
+    """Whether splitting is worth it, in what the objective measures."""
+    if result.single is None:
+        return "needed, no single device can hold the network"
+    objective = result.plan.objective
+    (divided, _), (single, text) = (
+        _measure(objective, estimate) for estimate in (result.estimate, result.single)
+    )
+    if not result.worth_splitting:
+        return f"not worth it, the best single device takes {text}"
+    how = "faster" if objective in ("latency", "throughput") else "less"
+    return f"worth it, {single / divided:.2f}x {how} than the best single device ({text})"
+
+
+def _measure(objective: str, estimate: Estimate) -> tuple[float, str]:
+    """What the objective makes small, as a number and in words."""
+    if objective == "latency":
+        return estimate.latency_s, format_seconds(estimate.latency_s)
+    if objective == "throughput":
+        return estimate.period_s, f"{format_seconds(estimate.period_s)} per request under load"
+    if objective == "energy":
+        return estimate.energy_joules, f"{estimate.energy_joules:.3g} J per request"
+    largest_bytes = max(estimate.memory_bytes.values(), default=0)
+    return largest_bytes, f"{format_bytes(largest_bytes)} of memory"
+
+
+def _add_lossy(reply: Reply, cost: CostModel, plan: Plan, seed: int) -> None:
+    """Run the plan in this process and add what its lossy transfers do to the output."""
+    reply.payload["wires"] = dict(plan.wires)
+    if not plan.wires:
+        reply.shown.append("Lossy:       no tensor; nothing would be faster")
+        return
+    compiled = compile_plan(cost.graph, plan, cost.cluster)
+    differences = check_exactness(
+        cost.graph, compiled, draw_inputs(cost.graph.input_specs, 1, seed)
+    )
+    worst = max(each.relative for each in differences if each.tensor in cost.graph.outputs)
+    reply.payload["output_error"] = worst
+    wires = ", ".join(f"{tensor} as {wire}" for tensor, wire in plan.wires.items())
+    reply.shown.append(
+        f"Lossy:       {wires}; measured output error {worst:.2g} of the largest value, on one"
+        " drawn input"
+    )

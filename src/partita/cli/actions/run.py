@@ -1,0 +1,222 @@
+"""Running a plan on workers, and what is said and kept of the run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from partita.adapting.replanner import Replanner, make_finder
+from partita.api import Access, open_endpoint
+from partita.cli.access import read_access
+from partita.cli.actions.simulate import check_in_flight, predict, read_adapt
+from partita.cli.costs import read_cost
+from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags
+from partita.cli.inputs import Feeds, get_requests, pack_arrays
+from partita.cli.output import Reply, check_folder, say
+from partita.cli.replies import describe_changes, describe_report, list_notes, show_changes
+from partita.cli.sources import Loaded, read_plan
+from partita.compile import Compiled, compile_plan
+from partita.cost import CostModel
+from partita.errors import InputError
+from partita.exactness.compare import compare_answers, is_lossy_plan, tolerance_of
+from partita.execution import Change, Report
+from partita.files import write_folder
+from partita.leader import DeployOptions, Session, deploy, refine_cost
+from partita.report import Checked, ReportBundle, plan_table, report_tables
+
+#: Seconds of a search when a device was lost and requests wait.
+_LOSS_BUDGET_S = 0.5
+
+
+@dataclass(frozen=True)
+class Replanning:
+    """What may change the plan while it runs: the loss of a device, a drift."""
+
+    recover: bool
+    adapt: bool
+    flags: AdaptFlags
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a plan is run, and what is kept of the run.
+
+    Attributes:
+        in_flight: Most requests at a time; None for as many as the plan allows.
+        warm_up: Runs before those that count.
+        check: Whether every answer is compared with the whole model's.
+        output: Folder for the answers; None keeps none.
+        report: Folder for the HTML report and the trace; None writes none.
+    """
+
+    in_flight: int | None
+    warm_up: int
+    check: bool
+    output: Path | None
+    report: Path | None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run that is over.
+
+    Attributes:
+        checked: How far the answers are from the whole model's, where that was asked for.
+        changes: Of the plan; None where it could not change with drifts.
+    """
+
+    loaded: Loaded
+    predicted: Report
+    measured: Report
+    checked: Checked | None
+    changes: tuple[Change, ...] | None
+
+
+def run_plan(
+    files: PlanFiles,
+    requests: RequestFlags,
+    access: AccessFlags,
+    replanning: Replanning,
+    options: RunOptions,
+) -> Reply:
+    """Run a plan; the reply has measured beside predicted, exit code 4 where answers differ.
+
+    Raises:
+        InputError: A file or a flag cannot be used.
+        PlanError: The plan is not for this model and cluster.
+        RunError: A worker is missing, refuses or fails.
+    """
+    read_adapt(replanning.flags)
+    check_folder(options.output)
+    check_folder(options.report)
+    loaded = read_plan(files)
+    feeds = get_requests(loaded.graph.input_specs, requests)
+    cost = read_cost(loaded.graph, loaded.cluster, files)
+    check_in_flight(loaded.plan, options.in_flight)
+    with open_session(loaded, read_access(access), cost, replanning) as (session, cost):
+        if options.warm_up:
+            session.run(feeds[:1] * options.warm_up, in_flight=1)
+        session.begin_traces()
+        answers = session.run(feeds, in_flight=options.in_flight)
+        measured = session.report()
+        changes = tuple(session.changes) if replanning.adapt else None
+    predicted = predict(cost, loaded.plan, len(feeds), options.in_flight)
+    checked = check_answers(loaded, feeds, answers) if options.check else None
+    ran = Ran(loaded, predicted, measured, checked, changes)
+    reply = describe_run(ran)
+    if options.output is not None:
+        write_answers(options.output, answers)
+        reply.payload["outputs"] = str(options.output)
+        reply.shown.append(f"Outputs written to {options.output}")
+    if options.report is not None:
+        page = write_run(options.report, ran)
+        reply.payload["report"] = str(page)
+        reply.shown.append(f"Report written to {page}")
+    return reply
+
+
+@contextlib.contextmanager
+def open_session(
+    loaded: Loaded, access: Access, cost: CostModel, replanning: Replanning
+) -> Iterator[tuple[Session, CostModel]]:
+    """Deploy a plan; yield the session, and the cost model with the workers' fixed costs."""
+    plan = loaded.plan
+    compiled = compile_plan(loaded.graph, plan, loaded.cluster)
+    options = DeployOptions(planner=plan.planner, seed=plan.seed, reference_s=cost.reference_s)
+    say("connecting to the workers")
+    with open_endpoint(loaded.cluster, access) as endpoint:
+        say("measuring what messages cost")
+        cost = refine_cost(endpoint, cost, compiled.program)
+        flags = replanning.flags
+        find = make_finder(plan, budget_s=_LOSS_BUDGET_S)
+        if replanning.adapt:
+            find = make_finder(plan, flags.planner, flags.budget_s)
+        replanner = Replanner(cost, plan, find)
+
+        def replan(device: str) -> Compiled:
+            say(f"device '{device}' is lost, planning on the rest")
+            return replanner.recover(device)
+
+        say("deploying")
+        with deploy(
+            compiled,
+            endpoint,
+            options,
+            replan=replan if replanning.recover else None,
+            adapting=(replanner, read_adapt(flags)) if replanning.adapt else None,
+        ) as session:
+            say("running")
+            yield session, cost
+
+
+def check_answers(loaded: Loaded, feeds: Sequence[Feeds], answers: Sequence[Feeds]) -> Checked:
+    """How far the answers are from the whole model's."""
+    worst = compare_answers(loaded.graph, feeds, answers)
+    passed = worst.relative <= tolerance_of(loaded.graph)
+    lossy = is_lossy_plan(loaded.plan)
+    return Checked(worst.max_difference, worst.max_magnitude, len(feeds), passed, lossy)
+
+
+def describe_run(ran: Ran) -> Reply:
+    """The reply: measured beside predicted, the check, and changes of plan."""
+    plan, cluster = ran.loaded.plan, ran.loaded.cluster
+    payload = describe_report(ran.measured) | {"predicted": describe_report(ran.predicted)}
+    reply = Reply(payload, [plan_table(plan, cluster.names)])
+    reply.shown += report_tables(ran.predicted, ran.measured)
+    if ran.changes is not None:
+        payload["changes"] = describe_changes(ran.changes)
+        reply.shown += show_changes(ran.changes)
+    if ran.checked is not None:
+        _add_check(reply, ran.checked)
+    notes = list_notes(cluster, ran.measured.makespan_s)
+    if notes:
+        payload["notes"] = [" ".join(note.split()) for note in notes]
+        reply.shown += notes
+    return reply
+
+
+def _add_check(reply: Reply, checked: Checked) -> None:
+    reply.payload |= {
+        "max_difference": checked.max_difference,
+        "max_magnitude": checked.max_magnitude,
+        "passed": checked.passed,
+        "lossy_transfers": checked.lossy,
+    }
+    reply.exit_code = 0 if checked.passed or checked.lossy else 4
+    reply.shown.append(
+        f"Check:       {checked.max_difference:.2e} from the whole model at most,"
+        f" largest value {checked.max_magnitude:.3g}:"
+        f" {checked.verdict}"
+    )
+
+
+def write_run(folder: Path, ran: Ran) -> Path:
+    """Write the HTML report and the trace into the folder; the report's page."""
+    from partita.report import write_report  # Matplotlib takes long to load
+
+    bundle = ReportBundle(
+        ran.loaded.title,
+        ran.loaded.plan,
+        predicted=ran.predicted,
+        measured=ran.measured,
+        checked=ran.checked,
+        changes=ran.changes or (),
+    )
+    return write_report(folder, bundle).page
+
+
+def write_answers(folder: Path, answers: Sequence[Feeds]) -> None:
+    """Write one ``.npz`` per answer, all or none.
+
+    Raises:
+        InputError: They cannot be written.
+    """
+    files = {f"output-{n:05d}.npz": pack_arrays(answer) for n, answer in enumerate(answers)}
+    try:
+        write_folder(folder, files)
+    except OSError as error:
+        raise InputError(
+            f"Outputs cannot be written to '{folder}': {error.strerror}.", subject=str(folder)
+        ) from error

@@ -1,0 +1,61 @@
+"""Being a device; imports what comes with the core installation only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnxruntime as ort
+
+from partita.cli.credentials import read_credentials
+from partita.cli.output import say
+from partita.errors import InputError
+from partita.fabric import ZenohOptions
+from partita.units import parse_quantity
+from partita.worker import WorkerOptions, run_worker
+
+__all__ = [
+    "WorkerOptions",
+    "ZenohOptions",
+    "check_providers",
+    "parse_size",
+    "read_credentials",
+    "serve",
+]
+
+
+def serve(options: WorkerOptions) -> None:
+    """Serve as one device until stopped."""
+    network = options.network
+    run_worker(
+        options, on_ready=lambda _: say(f"worker '{network.name}' listens on {network.listen[0]}")
+    )
+
+
+def parse_size(flag: str, text: str) -> int:
+    """The bytes that a flag's text such as ``4 GB`` names.
+
+    Raises:
+        InputError: It is no size, or out of range.
+    """
+    try:
+        size_bytes = parse_quantity(text, "bytes")
+    except ValueError as error:
+        raise InputError(f"{flag}: {error}.", subject=flag) from error
+    if not 1e6 <= size_bytes <= 1e15:
+        raise InputError(f"{flag} is '{text}', allowed: 1 MB to 1000000 GB.", subject=flag)
+    return int(size_bytes)
+
+
+def check_providers(names: Sequence[str]) -> None:
+    """Refuse names that no ONNX Runtime has; known ones that are not here fall back.
+
+    Raises:
+        InputError: A name is unknown.
+    """
+    known = ort.get_all_providers()
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"--provider '{name}' is unknown, allowed: {', '.join(known)}.",
+                subject="--provider",
+            )

@@ -1,0 +1,53 @@
+"""Models to try things with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from partita.cli.output import Reply
+from partita.errors import InputError, ModelError
+from partita.report import draw_table
+from partita.report.tables import TableData
+from partita.zoo import ZOO, build_model, write_model
+
+
+def list_models() -> Reply:
+    """The models on offer, with the input that their counts are for."""
+    models = [
+        {"name": e.name, "input": e.shape, "parameters": e.parameters, "macs": e.macs}
+        for e in ZOO.values()
+    ]
+    rows = tuple(
+        (e.name, "x".join(map(str, e.shape)), f"{e.parameters:,}", f"{e.macs / 1e9:.3f}")
+        for e in ZOO.values()
+    )
+    table = draw_table(TableData("Zoo", ("name", "input", "parameters", "GMAC"), rows))
+    return Reply({"models": models}, [table])
+
+
+def save_model(
+    name: str | None, output: Path | None, seed: int, batch: int, size: int | None
+) -> Reply:
+    """Build a model and write it; ``size`` is height and width in pixels.
+
+    Raises:
+        InputError: No model is named, or no file to write.
+        ModelError: The zoo has no such model.
+    """
+    allowed = ", ".join(ZOO)
+    if name is None:
+        raise InputError(f"-o {output}: no model is named; allowed: {allowed}.")
+    if name not in ZOO:
+        raise ModelError(f"Model '{name}' is not in the zoo, which has: {allowed}.")
+    if output is None:
+        raise InputError(f"Model '{name}' needs a file to go to: give -o FILE.", subject="-o")
+    write_model(build_model(name, seed=seed, batch=batch, size=size), output)
+    entry = ZOO[name]
+    payload = {
+        "name": name,
+        "parameters": entry.parameters,
+        "macs": entry.macs,
+        "file": str(output),
+    }
+    line = f"{name}: {entry.parameters:,} parameters, seed {seed}, written to {output}"
+    return Reply(payload, [line])

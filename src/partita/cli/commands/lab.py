@@ -1,0 +1,76 @@
+"""``partita lab``: unequal devices on one machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from partita.cli.flags import DebugOpt, JsonOpt, TimeScaleOpt
+from partita.cli.output import Reply, check_output, print_reply, write_output
+from partita.errors import InputError
+
+EXAMPLE = """\
+[cluster]
+name = "lab"
+requester = "camera"              # where inputs come from and answers go
+
+[[device]]
+name = "camera"
+kind = "this-machine"             # or a name of the catalogue, see 'partita doctor'
+memory = "1 GB"
+threads = 1
+
+[[device]]
+name = "box-1"
+kind = "this-machine"
+memory = "1 GB"
+threads = 1
+
+[[device]]
+name = "box-2"
+kind = "this-machine"
+memory = "1 GB"
+threads = 1
+
+[[link]]
+between = ["*", "*"]              # every pair, each direction
+bandwidth = "200 Mbit/s"
+latency = "2 ms"
+
+[lab]                             # emulation on one machine; ignored by real workers
+slow_down = { camera = 24, box-1 = 8, box-2 = 12 }
+"""
+
+
+def lab(
+    cluster: Annotated[
+        Path | None, typer.Argument(metavar="[CLUSTER]", help="Cluster file (TOML).")
+    ] = None,
+    network: Annotated[
+        str, typer.Option("--network", help="user, or netns (root); the file's by default.")
+    ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Cluster file to write, with the addresses."),
+    ] = None,
+    time_scale: TimeScaleOpt = 1.0,
+    example: Annotated[
+        Path | None, typer.Option("--example", help="Write an example cluster file and stop.")
+    ] = None,
+    json: JsonOpt = False,
+    debug: DebugOpt = False,
+) -> int:
+    """Emulate a cluster: one worker per device with its slow-down and links, until Ctrl-C."""
+    if example is not None:
+        write_output(example, EXAMPLE.encode())
+        return print_reply(Reply({"file": str(example)}, [f"Written to {example}"]), as_json=json)
+    if cluster is None:
+        raise InputError("Give a cluster file, or --example FILE to write one.")
+    if network not in ("", "user", "netns"):
+        raise InputError(f"--network is '{network}', allowed: user, netns.", subject="--network")
+    check_output(output, cluster)
+    from partita.cli.actions.lab import hold_lab
+
+    return hold_lab(cluster, time_scale, network, output, as_json=json)

@@ -1,0 +1,79 @@
+"""From flags to costs: profiles, read or measured, and the model that prices with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from partita.cli.flags import ModelFiles, PlanFiles
+from partita.cli.output import progress_bar
+from partita.cluster import THIS_MACHINE, Cluster
+from partita.cost import CostModel
+from partita.errors import InputError
+from partita.graph import Graph
+from partita.profile import MeasureOptions, Profile, load_profile, measure_profile, save_profile
+
+#: Stands for this machine where profiles are named by device.
+_ALL = "*"
+
+
+def read_cost(graph: Graph, cluster: Cluster, files: ModelFiles | PlanFiles) -> CostModel:
+    """The cost model; this machine is measured where the cluster needs it and no file has it.
+
+    Raises:
+        InputError: A profile's flag is not understood, or names no device of the cluster.
+        ClusterError: A file is no profile.
+    """
+    named = split_profiles(files.profiles)
+    for name, _ in named:
+        if name not in (_ALL, *cluster.names):
+            raise InputError(
+                f"--profile {name}=… is of no device of cluster '{cluster.name}'; allowed:"
+                f" {', '.join(cluster.names)}.",
+                subject=name,
+            )
+    profiles = {name: load_profile(path) for name, path in named}
+    needs_this = any(
+        device.kind == THIS_MACHINE and device.profile is None and device.name not in profiles
+        for device in cluster.devices
+    )
+    if needs_this and _ALL not in profiles:
+        profiles[_ALL] = measure_this_machine(graph)
+    return CostModel(graph, cluster, estimator=files.estimator, profiles=profiles)
+
+
+def split_profiles(texts: Sequence[str] | None) -> list[tuple[str, str]]:
+    """Pairs of device and file, of flags ``DEVICE=FILE``; ``*`` where no device is named.
+
+    Raises:
+        InputError: A flag is neither FILE nor DEVICE=FILE.
+    """
+    pairs = []
+    for text in texts or ():
+        name, equals, path = text.partition("=")
+        if not (name and (path or not equals)):
+            raise InputError(
+                f"--profile '{text}' is not understood; allowed: FILE or DEVICE=FILE.", subject=text
+            )
+        pairs.append((name, path) if equals else (_ALL, text))
+    return pairs
+
+
+def profile_files(texts: Sequence[str] | None) -> list[str]:
+    """The files that ``--profile`` flags name."""
+    return [path for _, path in split_profiles(texts)]
+
+
+def measure_this_machine(graph: Graph) -> Profile:
+    """This machine's profile of the model: from the user's cache, else measured now."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    path = base / "partita" / "profiles" / f"{graph.hash[:24]}.json"
+    if path.exists():
+        return load_profile(path)
+    options = MeasureOptions(repeats=9, budget_s=0.3)
+    with progress_bar("measuring this machine") as advance:
+        profile = measure_profile(graph, options, advance)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_profile(profile, path)
+    return profile
