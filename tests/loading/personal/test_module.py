@@ -26,6 +26,7 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
     "AveragePool": [
         ({"kernel_shape": [2, 2], "strides": [2, 2]}, [(1, 2, 5, 6)]),
         ({"kernel_shape": [3, 3], "pads": [1, 0, 0, 1]}, [(1, 2, 5, 6)]),
+        ({"kernel_shape": [3, 3], "pads": [1] * 4}, [(1, 2, 5, 6)]),
         ({"kernel_shape": [3, 3], "pads": [1] * 4, "count_include_pad": 1}, [(1, 2, 5, 6)]),
     ],
     "BatchNormalization": [({}, [(1, 3, 4, 4), ("w", 3), ("w", 3), THIRDS, THIRDS])],
@@ -38,12 +39,18 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
             [(1, 4, 7, 8), ("w", 6, 2, 3, 3), ("w", 6)],
         ),
         ({"kernel_shape": [3]}, [(1, 2, 7), ("w", 3, 2, 3)]),
+        ({"kernel_shape": [3, 3], "pads": [2, 1, 2, 1]}, [(1, 2, 5, 6), ("w", 4, 2, 3, 3)]),
+    ],
+    "DepthToSpace": [
+        ({"blocksize": 2}, [(1, 8, 2, 3)]),
+        ({"blocksize": 2, "mode": "CRD"}, [(1, 8, 2, 3)]),
     ],
     "Div": [({}, [(1, 5), ("v", 5)])],
     "Flatten": [({}, [(1, 2, 3, 2)])],
     "Gemm": [
         ({"transB": 1, "alpha": 0.5, "beta": 2.0}, [(1, 5), ("w", 3, 5), ("w", 3)]),
         ({}, [(1, 5), ("w", 5, 3)]),
+        ({"transB": 1}, [(1, 5), ("w", 3, 5), ("w", 3)]),
     ],
     "GlobalAveragePool": [({}, [(1, 3, 4, 5)])],
     "HardSigmoid": [({"alpha": 0.3}, [(1, 9)])],
@@ -52,9 +59,12 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
     "LeakyRelu": [({"alpha": 0.2}, [(1, 9)])],
     "MatMul": [({}, [(1, 5), ("w", 5, 3)])],
     "MaxPool": [
-        ({"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 1, 1, 1]}, [(1, 2, 6, 7)])
+        ({"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 1, 1, 1]}, [(1, 2, 6, 7)]),
+        ({"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}, [(1, 2, 6, 7)]),
+        ({"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, [(1, 2, 6, 8)]),
     ],
     "Mul": [({}, [(1, 3, 4), ("w", 3, 1)])],
+    "PRelu": [({}, [(1, 3, 4, 2), ("v", 3, 1, 1)]), ({}, [(1, 3, 4), ("v", 1)])],
     "ReduceMean": [({"axes": [2, 3], "keepdims": 0}, [(1, 2, 3, 4)])],
     "Relu": [({}, [(1, 9)])],
     "Reshape": [
@@ -64,6 +74,7 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
     ],
     "Sigmoid": [({}, [(1, 9)])],
     "Softmax": [({"axis": 1}, [(1, 9)])],
+    "SpaceToDepth": [({"blocksize": 2}, [(1, 2, 4, 6)])],
     "Squeeze": [({}, [(1, 4, 1, 1), np.array([2, 3])])],
     "Sub": [({}, [(1, 3, 4), ("w", 3, 1)])],
     "Tanh": [({}, [(1, 9)])],

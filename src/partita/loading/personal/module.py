@@ -118,15 +118,17 @@ def _list_nodes(graph: onnx.GraphProto) -> list[_Node]:
             node.op_type,
             tuple(node.input),
             node.output[0],
-            _attributes(node),
+            read_attributes(node),
             tuple(n for n in dict.fromkeys(node.input) if last.get(n) == place and n not in kept),
         )
         for place, node in enumerate(graph.node)
     ]
 
 
-def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    found = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+def read_attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    """A node's attributes by name, texts decoded."""
+    values = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     return {
-        name: value.decode() if isinstance(value, bytes) else value for name, value in found.items()
+        name: value.decode() if isinstance(value, bytes) else value
+        for name, value in values.items()
     }

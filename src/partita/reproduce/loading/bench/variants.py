@@ -205,20 +205,22 @@ def ship_torch(
         BundleError: An operator has no module, or there is no such node.
         ModuleNotFoundError: PyTorch is not installed.
     """
+    from partita.loading.personal.module import read_attributes
     from partita.reproduce.loading.bench import eager
 
     arrays = {one.name: onnx.numpy_helper.to_array(one) for one in model.graph.initializer}
-    specs, weights = [], []
+    layers, weights = [], []
     for node in model.graph.node:
         held = [arrays[name] for name in node.input if name in arrays]
-        given = tuple(name for name in node.input if name not in arrays)
-        attrs = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
-        shapes = tuple(array.shape for array in held)
-        specs.append(eager.Layer(node.op_type, given, node.output[0], attrs, shapes))
+        inputs = tuple(None if name in arrays else name for name in node.input)
+        kinds = tuple((array.shape, array.dtype.name) for array in held)
+        layers.append(
+            eager.Layer(node.op_type, inputs, node.output[0], read_attributes(node), kinds)
+        )
         weights.append(held)
     home = folder / "torch"
     home.mkdir()
-    files = eager.write_network(specs, weights, find_starts(model, starts), home)
+    files = eager.write_network(layers, weights, find_starts(model, starts), home)
     chosen = tuple(home / name for name in (eager.NETWORK, eager.CHECKPOINT))
     whole = ModelVariant("torch_load", "torch", home, chosen, threads)
     found = [whole, replace(whole, way="torch_mmap", settings={"mmap": True})]
