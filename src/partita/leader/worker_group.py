@@ -128,7 +128,7 @@ class WorkerGroup:
                 if device not in self._gone:
                     raise
         raise RunError(
-            f"Device '{device}' was lost before the plan ran (request for: {method}). Look at its"
+            f"Device '{device}' was lost before the plan ran (asked for: {method}). Look at its"
             " worker, or plan without it.",
             device=device,
         )

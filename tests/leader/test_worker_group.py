@@ -1,0 +1,165 @@
+"""Presence, heartbeats and calls of a session's workers."""
+
+from __future__ import annotations
+
+import pytest
+from tests.engine.test_slowed import VirtualClock
+from tests.leader.fakes import FakeLab, fake_time, gone, info_of
+
+from partita.errors import RunError
+from partita.fabric import Failure
+from partita.leader import worker_group
+from partita.worker.messages import Clock, OfEpoch
+
+
+class Log:
+    """A listener that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.lost: list[tuple[str, str]] = []
+        self.failures: list[Failure] = []
+        self.faults: list[RunError] = []
+
+    def on_lost(self, device: str, why: str) -> None:
+        """Keep a loss."""
+        self.lost.append((device, why))
+
+    def on_failure(self, failure: Failure) -> None:
+        """Keep a failure."""
+        self.failures.append(failure)
+
+    def on_fault(self, error: RunError) -> None:
+        """Keep a fault."""
+        self.faults.append(error)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
+    """The group's clock."""
+    clock = VirtualClock()
+    monkeypatch.setattr(worker_group, "time", fake_time(clock))
+    return clock
+
+
+@pytest.fixture
+def lab(clock: VirtualClock) -> FakeLab:
+    """Two workers."""
+    return FakeLab("d0", "d1")
+
+
+def test_missing_workers_are_named_with_those_that_are_there(lab: FakeLab) -> None:
+    """One or several, the message says how to start the first of them."""
+    lab.group.wait(0.0)
+    lab.group.add(["d2"])
+    with pytest.raises(RunError, match="Worker 'd2' is not there after 0 s: found 'd0', 'd1'"):
+        lab.group.wait(0.0)
+    lab.group.add(["d3"])
+    with pytest.raises(RunError, match=r"Workers 'd2', 'd3' are not there .* --name d2 "):
+        lab.group.wait(0.0)
+
+
+def test_a_worker_of_another_version_is_not_greeted(lab: FakeLab) -> None:
+    """A worker that accepts the greeting all the same is refused by the leader."""
+    assert lab.group.greet()["d1"] == info_of("d1")
+    lab.workers["d1"].info = info_of("d1", version="0.0.1")
+    with pytest.raises(RunError, match=r"'d1' is of another version.*partita 0\.0\.1"):
+        lab.group.greet()
+
+
+def test_silence_counts_from_the_last_beat(lab: FakeLab, clock: VirtualClock) -> None:
+    """Who is expected and says nothing is silent; who beats, or is idle or gone, is not."""
+    lab.group.expect_beats(["d0", "d1"])
+    clock.time_s += 2.0
+    lab.workers["d1"].beat(1, 0)
+    assert lab.group.silent(1.75) == {"d0": 2.0}
+    assert lab.group.silent(2.0) == {}
+    clock.time_s += 3.0
+    assert lab.group.silent(1.75) == {"d0": 5.0, "d1": 3.0}
+    lab.group.excuse(["d0"])
+    assert set(lab.group.silent(1.75)) == {"d1"}
+    lab.group.remove("d1")
+    assert lab.group.silent(0.0) == {}
+    assert lab.group.names == ("d0",)
+
+
+def test_the_leaders_own_pause_is_not_held_against_the_workers(
+    lab: FakeLab, clock: VirtualClock
+) -> None:
+    """Expecting beats anew begins everybody's silence now, and forgets nobody."""
+    lab.group.expect_beats(["d0"])
+    clock.time_s += 60.0
+    lab.group.expect_beats()
+    assert lab.group.silent(1.75) == {}
+    clock.time_s += 2.0
+    assert set(lab.group.silent(1.75)) == {"d0"}
+
+
+def test_a_beat_of_a_worker_without_an_epoch_is_not_expected_again(
+    lab: FakeLab, clock: VirtualClock
+) -> None:
+    """A late beat of an excused worker must not make its later silence a loss."""
+    lab.group.expect_beats(["d0"])
+    lab.group.excuse(["d0"])
+    lab.workers["d0"].beat(1, 4)
+    clock.time_s += 60.0
+    assert lab.group.silent(1.75) == {}
+
+
+def test_progress_is_a_change_of_the_count_of_steps(lab: FakeLab, clock: VirtualClock) -> None:
+    """A worker that beats but finishes nothing makes no progress."""
+    began_s = lab.group.progress_s
+    clock.time_s += 1.0
+    lab.workers["d0"].beat(1, 3)
+    assert lab.group.progress_s == began_s + 1.0
+    clock.time_s += 1.0
+    lab.workers["d0"].beat(1, 3)
+    assert lab.group.progress_s == began_s + 1.0
+    lab.workers["d1"].beat(1, 3)
+    assert lab.group.progress_s == began_s + 2.0
+
+
+def test_a_worker_that_left_is_not_called(lab: FakeLab) -> None:
+    """Its loss is the error, at once, also for a call under way; when it is back it is called."""
+    seen = lab.workers["d0"].seen
+
+    def leave(body: bytes) -> RunError:
+        lab.fabric.tell_watchers("d0", False)
+        return gone("d0")
+
+    lab.workers["d0"].answers["clock"] = leave
+    for _ in range(2):
+        with pytest.raises(RunError, match=r"'d0' was lost before the plan ran .asked for: clock"):
+            lab.group.ask("d0", "clock", OfEpoch(0), Clock)
+    assert seen == ["clock"]
+    lab.fabric.tell_watchers("d0", True)
+    lab.workers["d0"].answers.clear()
+    assert lab.group.ask("d0", "clock", OfEpoch(0), Clock) == Clock(0.0)
+
+
+def test_an_error_of_a_worker_that_is_there_is_its_own(lab: FakeLab) -> None:
+    """A refusal is passed on as it is; of several workers the first one's counts."""
+    lab.workers["d1"].answers["stop"] = lambda body: RunError("no")
+    with pytest.raises(RunError, match="Device 'd1': no"):
+        lab.group.each(lambda name: lab.group.tell(name, "stop", OfEpoch(0)))
+    assert lab.workers["d0"].seen == ["stop"]
+    assert lab.group.each(lambda name: name, []) == {}
+
+
+def test_losses_failures_and_faults_of_members_are_passed_on(lab: FakeLab) -> None:
+    """Of strangers nothing is; who was never there cannot be lost."""
+    log = Log()
+    lab.group.listener = log
+    failure = Failure(1, "d1", "make t1", 0, "out of luck")
+    lab.workers["d1"].fail(failure)
+    assert log.failures == [failure]
+    stranger = lab.fabric.endpoint("stranger")
+    stranger.announce(b"")
+    stranger.notify("leader", b"\xff garbage")
+    assert log.faults == []
+    lab.workers["d0"].endpoint.notify("leader", b"\xff garbage")
+    assert [fault.device for fault in log.faults] == ["d0"]
+    stranger.close()
+    lab.fabric.tell_watchers("d9", False)
+    assert log.lost == []
+    lab.fabric.kill("d0")
+    assert log.lost == [("d0", "it left the network")]
