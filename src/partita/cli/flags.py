@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
 import typer
 
-Number = TypeVar("Number", int, float, int | None, float | None)
 #: About 32 years: longer times are mistakes.
 MOST_SECONDS = 10**9
 MOST_REQUESTS = 10**6
 
 
-def from_to(least: float, most: float) -> Callable[[Number], Number]:
-    """A callback that refuses a flag's number outside a range, both ends allowed."""
+def flag(name: str, text: str, short: str = "") -> Any:
+    """A flag with its help text; ``--on/--off`` names both ways of a switch."""
+    return typer.Option(*([short] if short else []), name, help=text)
 
-    def check(value: Number) -> Number:
+
+def number(name: str, least: float, most: float, text: str) -> Any:
+    """A flag of a number with its help text; what is out of range, ends allowed, is refused."""
+
+    def check(value: float | None) -> float | None:
         if value is not None and not least <= value <= most:  # NaN is in no range
-            raise typer.BadParameter(
-                f"got {_plain(value)}, allowed: {_plain(least)} to {_plain(most)}"
-            )
+            allowed = f"{_plain(least)} to {_plain(most)}"
+            raise typer.BadParameter(f"got {_plain(value)}, allowed: {allowed}")
         return value
 
-    return check
+    return typer.Option(name, callback=check, help=text)
 
 
 def list_given(context: typer.Context) -> list[str]:
@@ -111,8 +114,10 @@ class AccessFlags:
 
 @dataclass(frozen=True)
 class AdaptFlags:
-    """When a drift has the plan changed, and who searches for how long."""
+    """What changes the plan while it runs, a drift or a loss, and who searches for how long."""
 
+    adapt: bool
+    recover: bool
     threshold: float
     hold_s: float
     planner: str
@@ -122,138 +127,84 @@ class AdaptFlags:
 ModelArg = Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX file.")]
 PlanArg = Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file from 'partita plan'.")]
 ShapeOpt = Annotated[
-    list[str] | None,
-    typer.Option("--shape", help="Fix an input's shape: NAME=1x3x224x224. May be repeated."),
+    list[str] | None, flag("--shape", "Fix an input's shape: NAME=1x3x224x224. May be repeated.")
 ]
-InputsOpt = Annotated[
-    list[str] | None, typer.Option("--input", help="File, NAME=FILE, or directory.")
-]
-ClusterOpt = Annotated[Path, typer.Option("--cluster", help="Cluster file (TOML).")]
+InputsOpt = Annotated[list[str] | None, flag("--input", "File, NAME=FILE, or directory.")]
+ClusterOpt = Annotated[Path, flag("--cluster", "Cluster file (TOML).")]
 PlanClusterOpt = Annotated[
-    Path | None, typer.Option("--cluster", help="Cluster file; the plan's own by default.")
+    Path | None, flag("--cluster", "Cluster file; the plan's own by default.")
 ]
-PlanModelOpt = Annotated[
-    Path | None, typer.Option("--model", help="ONNX file; the plan's own by default.")
-]
+PlanModelOpt = Annotated[Path | None, flag("--model", "ONNX file; the plan's own by default.")]
 ProfileOpt = Annotated[
     list[str] | None,
-    typer.Option(
-        "--profile",
-        help="Measured profile: FILE for this machine, or DEVICE=FILE. May be repeated.",
-    ),
+    flag("--profile", "Measured profile: FILE for this machine, or DEVICE=FILE. May be repeated."),
 ]
 EstimatorOpt = Annotated[
     str,
-    typer.Option(
+    flag(
         "--estimator",
-        help="How profiles are read: table, linear, piecewise_linear, knn, regression, roofline.",
+        "How profiles are read: table, linear, piecewise_linear, knn, regression, roofline.",
     ),
 ]
-PlannerOpt = Annotated[str, typer.Option("--planner", help="Method that decides.")]
-ObjectiveOpt = Annotated[
-    str, typer.Option("--objective", help="latency, throughput, memory or energy.")
-]
+PlannerOpt = Annotated[str, flag("--planner", "Method that decides.")]
+ObjectiveOpt = Annotated[str, flag("--objective", "latency, throughput, memory or energy.")]
 BudgetOpt = Annotated[
-    float,
-    typer.Option(
-        "--budget",
-        callback=from_to(0, MOST_SECONDS),
-        help="Seconds of computing that a search may take.",
-    ),
+    float, number("--budget", 0, MOST_SECONDS, "Seconds of computing that a search may take.")
 ]
-SeedOpt = Annotated[
-    int,
-    typer.Option(
-        "--seed", callback=from_to(0, 2**63 - 1), help="Seed of everything that is drawn."
-    ),
-]
+SeedOpt = Annotated[int, number("--seed", 0, 2**63 - 1, "Seed of everything that is drawn.")]
 InFlightOpt = Annotated[
-    int | None,
-    typer.Option(
-        "--in-flight",
-        callback=from_to(1, 4096),
-        help="Most requests under way at the same time.",
-    ),
+    int | None, number("--in-flight", 1, 4096, "Most requests under way at the same time.")
 ]
 KeepOpt = Annotated[
     list[str] | None,
-    typer.Option("--keep-on", help="Keep a tensor on a device: DEVICE=TENSOR. May be repeated."),
+    flag("--keep-on", "Keep a tensor on a device: DEVICE=TENSOR. May be repeated."),
 ]
 WireOpt = Annotated[
     list[str] | None,
-    typer.Option(
-        "--wire",
-        help="Let a tensor travel lossy: TENSOR=float16, uint8, uint6, uint4 or uint2.",
-    ),
+    flag("--wire", "Let a tensor travel lossy: TENSOR=float16, uint8, uint6, uint4 or uint2."),
 ]
 CompressOpt = Annotated[
     str | None,
-    typer.Option(
+    flag(
         "--compress",
-        help="Let tensors travel in this format where it is faster: float16, uint8... or none.",
+        "Let tensors travel in this format where it is faster: float16, uint8... or none.",
     ),
 ]
 AxesOpt = Annotated[
-    list[str] | None,
-    typer.Option("--axis", help="Divide along this axis only: rows, tiles or output_channels."),
+    list[str] | None, flag("--axis", "Divide along this axis only: rows, tiles or output_channels.")
 ]
 EnergyOpt = Annotated[
-    list[str] | None,
-    typer.Option("--energy-limit", help="Most joules per request: DEVICE=JOULES. Repeatable."),
+    list[str] | None, flag("--energy-limit", "Most joules per request: DEVICE=JOULES. Repeatable.")
 ]
 SetOpt = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Change a planner's setting: PLANNER.SETTING=VALUE. Repeatable."),
+    flag("--set", "Change a planner's setting: PLANNER.SETTING=VALUE. Repeatable."),
 ]
 TrainableOpt = Annotated[
-    list[str] | None,
-    typer.Option("--trainable", help="Layer that may be trained; may be repeated."),
+    list[str] | None, flag("--trainable", "Layer that may be trained; may be repeated.")
 ]
-ThreadsOpt = Annotated[
-    int, typer.Option("--threads", callback=from_to(1, 256), help="Within one operator.")
-]
+ThreadsOpt = Annotated[int, number("--threads", 1, 256, "Within one operator.")]
 AdaptOpt = Annotated[
-    bool,
-    typer.Option("--adapt", help="Watch links and step times; change the plan when they drift."),
+    bool, flag("--adapt", "Watch links and step times; change the plan when they drift.")
 ]
 ThresholdOpt = Annotated[
-    float,
-    typer.Option(
-        "--threshold",
-        callback=from_to(0.01, 1e6),
-        help="Drift that counts, as a fraction, up or down.",
-    ),
+    float, number("--threshold", 0.01, 1e6, "Drift that counts, as a fraction, up or down.")
 ]
 HoldOpt = Annotated[
-    float,
-    typer.Option(
-        "--hold",
-        callback=from_to(0, MOST_SECONDS),
-        help="Seconds that a drift must last before the search.",
-    ),
+    float, number("--hold", 0, MOST_SECONDS, "Seconds that a drift must last before the search.")
 ]
-ReplannerOpt = Annotated[str, typer.Option("--planner", help="Method that plans anew.")]
+ReplannerOpt = Annotated[str, flag("--planner", "Method that plans anew.")]
 SearchBudgetOpt = Annotated[
-    float,
-    typer.Option(
-        "--budget", callback=from_to(0, MOST_SECONDS), help="Seconds that a search may take."
-    ),
+    float, number("--budget", 0, MOST_SECONDS, "Seconds that a search may take.")
 ]
 TimeScaleOpt = Annotated[
-    float,
-    typer.Option(
-        "--time-scale", callback=from_to(1e-6, 1e6), help="Let traces run so many times as fast."
-    ),
+    float, number("--time-scale", 1e-6, 1e6, "Let traces run so many times as fast.")
 ]
-JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-DebugOpt = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
+JsonOpt = Annotated[bool, flag("--json", "Print one JSON object.")]
+DebugOpt = Annotated[bool, flag("--debug", "Show the traceback of a failure.")]
 InsecureOpt = Annotated[
-    bool, typer.Option("--insecure", help="Reach workers beyond this machine without credentials.")
+    bool, flag("--insecure", "Reach workers beyond this machine without credentials.")
 ]
-AuthorityOpt = Annotated[
-    Path | None, typer.Option("--authority", help="Certificate of the authority (PEM).")
-]
-CertificateOpt = Annotated[
-    Path | None, typer.Option("--certificate", help="This machine's certificate (PEM).")
-]
-KeyOpt = Annotated[Path | None, typer.Option("--key", help="Its private key (PEM).")]
+AuthorityOpt = Annotated[Path | None, flag("--authority", "Certificate of the authority (PEM).")]
+CertificateOpt = Annotated[Path | None, flag("--certificate", "This machine's certificate (PEM).")]
+KeyOpt = Annotated[Path | None, flag("--key", "Its private key (PEM).")]

@@ -145,8 +145,7 @@ def _read_file(spec: TensorSpec, path: Path, known: Mapping[str, TensorSpec]) ->
 def _check(known: Mapping[str, TensorSpec], name: str, array: Array, path: Path) -> None:
     if name not in known:
         raise InputError(
-            f"Input file '{path}' names '{name}', the model has: {', '.join(known)}.",
-            subject=name,
+            f"Input file '{path}' names '{name}', the model has: {', '.join(known)}.", subject=name
         )
     spec = known[name]
     if array.shape != spec.shape or array.dtype != np.dtype(spec.dtype):

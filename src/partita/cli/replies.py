@@ -25,11 +25,7 @@ def describe_report(report: Report) -> dict[str, Any]:
         },
         "images_per_second": report.images_per_second,
         "devices": [
-            {
-                "name": use.name,
-                "busy_s": use.busy_s,
-                "peak_memory_bytes": use.peak_memory_bytes,
-            }
+            {"name": use.name, "busy_s": use.busy_s, "peak_memory_bytes": use.peak_memory_bytes}
             for use in report.devices
         ],
         "links": [

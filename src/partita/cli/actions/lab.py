@@ -54,11 +54,7 @@ def hold_lab(
         if output is not None:
             placed = tuple(replace(d, address=lab.addresses[d.name]) for d in cluster.devices)
             write_output(output, dump_cluster(replace(cluster, devices=placed)).encode())
-        payload = {
-            "cluster": cluster.name,
-            "devices": devices,
-            "not_emulated": list(lab.left_out),
-        }
+        payload = {"cluster": cluster.name, "devices": devices, "not_emulated": list(lab.left_out)}
         print_reply(Reply(payload, [table]), as_json=as_json)
         say("running; Ctrl-C ends it")
         watch_workers(lab.processes)

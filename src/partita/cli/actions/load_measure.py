@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import to_builtins
@@ -16,30 +15,27 @@ from partita.report.tables import TableData
 from partita.units import format_bytes, format_seconds
 
 
-@dataclass(frozen=True)
-class BlockOptions:
-    """How blocks are measured; see :func:`partita.loading.measure_blocks`."""
-
-    device: str
-    threads: int
-    most_blocks: int
-    repeats: int
-    trainable: Sequence[str]
-
-
 def profile_blocks(
-    model: Path, shapes: Sequence[str] | None, output: Path, options: BlockOptions
+    model: Path,
+    shapes: Sequence[str] | None,
+    output: Path,
+    *,
+    device: str,
+    threads: int,
+    most_blocks: int,
+    repeats: int,
+    trainable: Sequence[str],
 ) -> Reply:
     """Measure the blocks of a model and write their profile."""
     graph = read_graph(model, shapes)
     with progress_bar("measuring blocks") as advance:
         profile = measure_blocks(
             graph,
-            most_blocks=options.most_blocks,
-            threads=options.threads,
-            repeats=options.repeats,
-            trainable=options.trainable,
-            device=options.device,
+            device=device,
+            threads=threads,
+            most_blocks=most_blocks,
+            repeats=repeats,
+            trainable=trainable,
             progress=advance,
         )
     save_blocks(profile, output)

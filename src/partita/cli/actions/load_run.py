@@ -99,10 +99,7 @@ def describe_answers(answered: Answered) -> Reply:
     marks = {(mark.what, mark.child): mark for mark in answered.marks}
     rows, children = [], []
     for number, child in enumerate(answered.scheme.children):
-        described: dict[str, Any] = {
-            "layers": len(child.layers),
-            "weight_bytes": child.size_bytes,
-        }
+        described: dict[str, Any] = {"layers": len(child.layers), "weight_bytes": child.size_bytes}
         cells = [str(number), str(len(child.layers))]
         for what in ("load", "compute"):
             mark = marks[what, number]

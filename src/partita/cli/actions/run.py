@@ -31,15 +31,6 @@ _LOSS_BUDGET_S = 0.5
 
 
 @dataclass(frozen=True)
-class Replanning:
-    """What may change the plan while it runs: the loss of a device, a drift."""
-
-    recover: bool
-    adapt: bool
-    flags: AdaptFlags
-
-
-@dataclass(frozen=True)
 class RunOptions:
     """How a plan is run, and what is kept of the run.
 
@@ -78,7 +69,7 @@ def run_plan(
     files: PlanFiles,
     requests: RequestFlags,
     access: AccessFlags,
-    replanning: Replanning,
+    adapting: AdaptFlags,
     options: RunOptions,
 ) -> Reply:
     """Run a plan; the reply has measured beside predicted, exit code 4 where answers differ.
@@ -88,20 +79,20 @@ def run_plan(
         PlanError: The plan is not for this model and cluster.
         RunError: A worker is missing, refuses or fails.
     """
-    read_adapt(replanning.flags)
+    read_adapt(adapting)
     check_folder(options.output)
     check_folder(options.report)
     loaded = read_plan(files)
     feeds = get_requests(loaded.graph.input_specs, requests)
     cost = read_cost(loaded.graph, loaded.cluster, files)
     check_in_flight(loaded.plan, options.in_flight)
-    with open_session(loaded, read_access(access), cost, replanning) as (session, cost):
+    with open_session(loaded, read_access(access), cost, adapting) as (session, cost):
         if options.warm_up:
             session.run(feeds[:1] * options.warm_up, in_flight=1)
         session.begin_traces()
         answers = session.run(feeds, in_flight=options.in_flight)
         measured = session.report()
-        changes = tuple(session.changes) if replanning.adapt else None
+        changes = tuple(session.changes) if adapting.adapt else None
     predicted = predict(cost, loaded.plan, len(feeds), options.in_flight)
     checked = check_answers(loaded, feeds, answers) if options.check else None
     ran = Ran(loaded, predicted, measured, checked, changes)
@@ -119,7 +110,7 @@ def run_plan(
 
 @contextlib.contextmanager
 def open_session(
-    loaded: Loaded, access: Access, cost: CostModel, replanning: Replanning
+    loaded: Loaded, access: Access, cost: CostModel, flags: AdaptFlags
 ) -> Iterator[tuple[Session, CostModel]]:
     """Deploy a plan; yield the session, and the cost model with the workers' fixed costs."""
     plan = loaded.plan
@@ -129,9 +120,8 @@ def open_session(
     with open_endpoint(loaded.cluster, access) as endpoint:
         say("measuring what messages cost")
         cost = refine_cost(endpoint, cost, compiled.program)
-        flags = replanning.flags
         find = make_finder(plan, budget_s=_LOSS_BUDGET_S)
-        if replanning.adapt:
+        if flags.adapt:
             find = make_finder(plan, flags.planner, flags.budget_s)
         replanner = Replanner(cost, plan, find)
 
@@ -144,8 +134,8 @@ def open_session(
             compiled,
             endpoint,
             options,
-            replan=replan if replanning.recover else None,
-            adapting=(replanner, read_adapt(flags)) if replanning.adapt else None,
+            replan=replan if flags.recover else None,
+            adapting=(replanner, read_adapt(flags)) if flags.adapt else None,
         ) as session:
             say("running")
             yield session, cost

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from partita.cli.flags import DebugOpt, JsonOpt, ModelArg, ShapeOpt
+from partita.cli import flags
 from partita.cli.output import print_reply
 
 
 def inspect(
-    model: ModelArg, shape: ShapeOpt = None, json: JsonOpt = False, debug: DebugOpt = False
+    model: flags.ModelArg,
+    shape: flags.ShapeOpt = None,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """Show layers, shapes, work, weights, legal cuts, and what can be split how."""
     from partita.cli.actions.inspect import inspect_model

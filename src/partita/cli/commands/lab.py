@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from partita.cli.flags import DebugOpt, JsonOpt, TimeScaleOpt
+from partita.cli import flags
+from partita.cli.flags import flag
 from partita.cli.output import Reply, check_output, print_reply, write_output
 from partita.errors import InputError
 
@@ -49,18 +50,17 @@ def lab(
         Path | None, typer.Argument(metavar="[CLUSTER]", help="Cluster file (TOML).")
     ] = None,
     network: Annotated[
-        str, typer.Option("--network", help="user, or netns (root); the file's by default.")
+        str, flag("--network", "user, or netns (root); the file's by default.")
     ] = "",
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Cluster file to write, with the addresses."),
+        Path | None, flag("--output", "Cluster file to write, with the addresses.", "-o")
     ] = None,
-    time_scale: TimeScaleOpt = 1.0,
+    time_scale: flags.TimeScaleOpt = 1.0,
     example: Annotated[
-        Path | None, typer.Option("--example", help="Write an example cluster file and stop.")
+        Path | None, flag("--example", "Write an example cluster file and stop.")
     ] = None,
-    json: JsonOpt = False,
-    debug: DebugOpt = False,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """Emulate a cluster: one worker per device with its slow-down and links, until Ctrl-C."""
     if example is not None:

@@ -7,20 +7,8 @@ from typing import Annotated
 
 import typer
 
-from partita.cli.flags import (
-    MOST_REQUESTS,
-    DebugOpt,
-    InputsOpt,
-    JsonOpt,
-    ModelArg,
-    RequestFlags,
-    SeedOpt,
-    ShapeOpt,
-    ThreadsOpt,
-    TrainableOpt,
-    from_to,
-    refuse_given,
-)
+from partita.cli import flags
+from partita.cli.flags import MOST_REQUESTS, flag, number, refuse_given
 from partita.cli.output import check_output, print_reply
 from partita.errors import InputError
 from partita.naming import NAME_RULE, is_name
@@ -39,46 +27,35 @@ BundleArg = Annotated[
 @load.command("split")
 def split(
     context: typer.Context,
-    model: ModelArg,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the bundle.")],
+    model: flags.ModelArg,
+    output: Annotated[Path, flag("--output", "Folder of the bundle.", "-o")],
     method: Annotated[
-        str, typer.Option("--method", help="best, optimum, balanced, qlearning or sarsa.")
+        str, flag("--method", "best, optimum, balanced, qlearning or sarsa.")
     ] = "best",
-    cold: Annotated[
-        bool, typer.Option("--cold", help="Choose for weights that are not in memory.")
-    ] = False,
+    cold: Annotated[bool, flag("--cold", "Choose for weights that are not in memory.")] = False,
     measure: Annotated[
-        bool,
-        typer.Option("--measure", help="Let what learns really load children; takes minutes."),
+        bool, flag("--measure", "Let what learns really load children; takes minutes.")
     ] = False,
     blocks: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--blocks", help="From 'load profile' on a kind of device; one scheme for each."
-        ),
+        flag("--blocks", "From 'load profile' on a kind of device; one scheme for each."),
     ] = None,
     children: Annotated[
-        int | None,
-        typer.Option(
-            "--children", callback=from_to(1, 4096), help="So many, of about equal weights."
-        ),
+        int | None, number("--children", 1, 4096, "So many, of about equal weights.")
     ] = None,
     ends: Annotated[
-        str | None, typer.Option("--ends", help="Layers before which children end: 12,40,77.")
+        str | None, flag("--ends", "Layers before which children end: 12,40,77.")
     ] = None,
-    threads: ThreadsOpt = 1,
-    loaders: Annotated[
-        int, typer.Option("--loaders", callback=from_to(1, 256), help="Children at a time.")
-    ] = 1,
-    trainable: TrainableOpt = None,
+    threads: flags.ThreadsOpt = 1,
+    loaders: Annotated[int, number("--loaders", 1, 256, "Children at a time.")] = 1,
+    trainable: flags.TrainableOpt = None,
     portable: Annotated[
-        bool,
-        typer.Option("--portable/--no-portable", help="Also a scheme for other processors."),
+        bool, flag("--portable/--no-portable", "Also a scheme for other processors.")
     ] = True,
-    seed: SeedOpt = 0,
-    shape: ShapeOpt = None,
-    json: JsonOpt = False,
-    debug: DebugOpt = False,
+    seed: flags.SeedOpt = 0,
+    shape: flags.ShapeOpt = None,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """Write a bundle: the model in child models that have nothing left to do at load time."""
     measured = ("method", "cold", "measure", "seed")
@@ -110,34 +87,22 @@ def split(
 def run(
     context: typer.Context,
     bundle: BundleArg,
-    inputs: InputsOpt = None,
+    inputs: flags.InputsOpt = None,
     scheme: Annotated[
-        str | None,
-        typer.Option("--scheme", help="Name of the scheme; the first that fits by default."),
+        str | None, flag("--scheme", "Name of the scheme; the first that fits by default.")
     ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option("--threads", callback=from_to(1, 256), help="Within one operator."),
-    ] = None,
+    threads: Annotated[int | None, number("--threads", 1, 256, "Within one operator.")] = None,
     loaders: Annotated[
-        int | None,
-        typer.Option("--loaders", callback=from_to(1, 256), help="Children that load at a time."),
+        int | None, number("--loaders", 1, 256, "Children that load at a time.")
     ] = None,
-    read_ahead: Annotated[
-        bool, typer.Option("--read-ahead/--no-read-ahead", help="Of the weights.")
-    ] = True,
+    read_ahead: Annotated[bool, flag("--read-ahead/--no-read-ahead", "Of the weights.")] = True,
     requests: Annotated[
-        int,
-        typer.Option(
-            "--requests", callback=from_to(1, MOST_REQUESTS), help="When no input is given."
-        ),
+        int, number("--requests", 1, MOST_REQUESTS, "When no input is given.")
     ] = 10,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="File for the outputs (.npz).")
-    ] = None,
-    seed: SeedOpt = 0,
-    json: JsonOpt = False,
-    debug: DebugOpt = False,
+    output: Annotated[Path | None, flag("--output", "File for the outputs (.npz).", "-o")] = None,
+    seed: flags.SeedOpt = 0,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """Answer requests from a bundle, the first one while it loads."""
     if inputs:
@@ -146,7 +111,7 @@ def run(
     from partita.cli.actions.load_run import Loading, run_bundle
 
     loading = Loading(scheme, threads, loaders, read_ahead)
-    reply = run_bundle(bundle, RequestFlags(inputs, requests, seed), loading, output)
+    reply = run_bundle(bundle, flags.RequestFlags(inputs, requests, seed), loading, output)
     return print_reply(reply, as_json=json)
 
 
@@ -154,10 +119,10 @@ def run(
 def show(
     bundle: BundleArg,
     verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Compare all files with their hashes.")
+        bool, flag("--verify/--no-verify", "Compare all files with their hashes.")
     ] = True,
-    json: JsonOpt = False,
-    debug: DebugOpt = False,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """Say what a bundle holds, and whether it is as it was written."""
     from partita.cli.actions.load_show import show_bundle
@@ -167,22 +132,18 @@ def show(
 
 @load.command("profile")
 def profile(
-    model: ModelArg,
-    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    model: flags.ModelArg,
+    output: Annotated[Path, flag("--output", "File to write.", "-o")],
     device: Annotated[
-        str, typer.Option("--device", help="What kind of device this machine is.")
+        str, flag("--device", "What kind of device this machine is.")
     ] = "this-machine",
-    threads: ThreadsOpt = 1,
-    blocks: Annotated[
-        int, typer.Option("--most", callback=from_to(1, 256), help="Most blocks.")
-    ] = 24,
-    repeats: Annotated[
-        int, typer.Option("--repeats", callback=from_to(1, 1000), help="Of everything.")
-    ] = 5,
-    trainable: TrainableOpt = None,
-    shape: ShapeOpt = None,
-    json: JsonOpt = False,
-    debug: DebugOpt = False,
+    threads: flags.ThreadsOpt = 1,
+    blocks: Annotated[int, number("--most", 1, 256, "Most blocks.")] = 24,
+    repeats: Annotated[int, number("--repeats", 1, 1000, "Of everything.")] = 5,
+    trainable: flags.TrainableOpt = None,
+    shape: flags.ShapeOpt = None,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """Measure what each block of a model takes to load and to run, for 'split --blocks'."""
     check_output(output, model)
@@ -190,21 +151,28 @@ def profile(
         raise InputError("--device 'portable' is the scheme of all others; name another.")
     if not is_name(device):
         raise InputError(f"--device '{device}' is no name; allowed: {NAME_RULE}.")
-    from partita.cli.actions.load_measure import BlockOptions, profile_blocks
+    from partita.cli.actions.load_measure import profile_blocks
 
-    options = BlockOptions(device, threads, blocks, repeats, trainable or ())
-    return print_reply(profile_blocks(model, shape, output, options), as_json=json)
+    reply = profile_blocks(
+        model,
+        shape,
+        output,
+        device=device,
+        threads=threads,
+        most_blocks=blocks,
+        repeats=repeats,
+        trainable=trainable or (),
+    )
+    return print_reply(reply, as_json=json)
 
 
 @load.command("switch")
 def switch(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The model in use.")],
     other: Annotated[Path, typer.Argument(metavar="OTHER", help="The model to change to.")],
-    repeats: Annotated[
-        int, typer.Option("--repeats", callback=from_to(1, 1000), help="Changes each way.")
-    ] = 10,
-    json: JsonOpt = False,
-    debug: DebugOpt = False,
+    repeats: Annotated[int, number("--repeats", 1, 1000, "Changes each way.")] = 10,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """Measure what changing from one loaded model to another takes, up to the first answer."""
     from partita.cli.actions.load_measure import time_switch
@@ -215,28 +183,17 @@ def switch(
 @load.command("personalise")
 def personalise(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="Split with --trainable.")],
-    samples: Annotated[
-        Path, typer.Option("--samples", help="File (.npz) with arrays x (inputs) and y.")
-    ],
-    epochs: Annotated[
-        int, typer.Option("--epochs", callback=from_to(1, 100_000), help="Passes over the samples.")
-    ] = 20,
-    rate: Annotated[
-        float, typer.Option("--rate", callback=from_to(1e-9, 100), help="Learning rate.")
-    ] = 0.003,
-    batch: Annotated[
-        int, typer.Option("--batch", callback=from_to(1, 10**6), help="Samples per step.")
-    ] = 16,
+    samples: Annotated[Path, flag("--samples", "File (.npz) with arrays x (inputs) and y.")],
+    epochs: Annotated[int, number("--epochs", 1, 100_000, "Passes over the samples.")] = 20,
+    rate: Annotated[float, number("--rate", 1e-9, 100, "Learning rate.")] = 0.003,
+    batch: Annotated[int, number("--batch", 1, 10**6, "Samples per step.")] = 16,
     held_out: Annotated[
-        float,
-        typer.Option(
-            "--held-out", callback=from_to(0, 0.9), help="Share that only judges the result."
-        ),
+        float, number("--held-out", 0, 0.9, "Share that only judges the result.")
     ] = 0.2,
-    threads: ThreadsOpt = 1,
-    seed: SeedOpt = 0,
-    json: JsonOpt = False,
-    debug: DebugOpt = False,
+    threads: flags.ThreadsOpt = 1,
+    seed: flags.SeedOpt = 0,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """Train the last child of a bundle on samples, and put it into the bundle."""
     from partita.cli.actions.load_personalise import PersonalOptions, personalise_bundle

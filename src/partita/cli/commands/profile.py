@@ -7,18 +7,8 @@ from typing import Annotated
 
 import typer
 
-from partita.cli.flags import (
-    AccessFlags,
-    AuthorityOpt,
-    CertificateOpt,
-    DebugOpt,
-    InsecureOpt,
-    JsonOpt,
-    KeyOpt,
-    PlanClusterOpt,
-    ShapeOpt,
-    from_to,
-)
+from partita.cli import flags
+from partita.cli.flags import flag, number
 from partita.cli.output import check_output, print_reply
 from partita.errors import InputError
 
@@ -27,37 +17,29 @@ def profile(
     model: Annotated[
         Path | None, typer.Argument(metavar="[MODEL]", help="ONNX file; not with --links.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write.")] = None,
-    links: Annotated[
-        bool, typer.Option("--links", help="Measure the links of --cluster instead.")
-    ] = False,
-    cluster: PlanClusterOpt = None,
-    insecure: InsecureOpt = False,
-    authority: AuthorityOpt = None,
-    certificate: CertificateOpt = None,
-    key: KeyOpt = None,
-    device: Annotated[str, typer.Option("--device", help="Name for it.")] = "this-machine",
-    threads: Annotated[
-        int, typer.Option("--threads", callback=from_to(1, 1024), help="Threads per operator.")
-    ] = 1,
+    output: Annotated[Path | None, flag("--output", "File to write.", "-o")] = None,
+    links: Annotated[bool, flag("--links", "Measure the links of --cluster instead.")] = False,
+    cluster: flags.PlanClusterOpt = None,
+    insecure: flags.InsecureOpt = False,
+    authority: flags.AuthorityOpt = None,
+    certificate: flags.CertificateOpt = None,
+    key: flags.KeyOpt = None,
+    device: Annotated[str, flag("--device", "Name for it.")] = "this-machine",
+    threads: Annotated[int, number("--threads", 1, 1024, "Threads per operator.")] = 1,
     provider: Annotated[
-        str, typer.Option("--provider", help="ONNX Runtime's execution provider.")
+        str, flag("--provider", "ONNX Runtime's execution provider.")
     ] = "CPUExecutionProvider",
-    rows: Annotated[
-        str, typer.Option("--rows", help="few extents per layer, or all of them.")
-    ] = "few",
-    repeats: Annotated[
-        int, typer.Option("--repeats", callback=from_to(1, 10**6), help="Most runs per fragment.")
-    ] = 15,
-    shape: ShapeOpt = None,
-    json: JsonOpt = False,
-    debug: DebugOpt = False,
+    rows: Annotated[str, flag("--rows", "few extents per layer, or all of them.")] = "few",
+    repeats: Annotated[int, number("--repeats", 1, 10**6, "Most runs per fragment.")] = 15,
+    shape: flags.ShapeOpt = None,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """Measure seconds per layer at several extents, with count and spread; can be resumed."""
     if links:
         from partita.cli.actions.links import profile_links
 
-        access = AccessFlags(None, insecure, authority, certificate, key)
+        access = flags.AccessFlags(None, insecure, authority, certificate, key)
         return print_reply(profile_links(cluster, output, access), as_json=json)
     if model is None or output is None:
         raise InputError("Give MODEL and -o FILE, or --links with --cluster FILE.")

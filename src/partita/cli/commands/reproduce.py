@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from partita.cli.flags import BudgetOpt, DebugOpt, JsonOpt, from_to, list_given
+from partita.cli import flags
+from partita.cli.flags import flag, list_given, number
 from partita.cli.output import check_folder, print_reply
 
 
@@ -16,51 +17,30 @@ def reproduce(
     context: typer.Context,
     figure: Annotated[
         list[int] | None,
-        typer.Option(
-            "--figure",
-            help="Number of a figure, with loading of a table; all by default. Repeatable.",
+        flag(
+            "--figure", "Number of a figure, with loading of a table; all by default. Repeatable."
         ),
     ] = None,
-    models: Annotated[
-        str, typer.Option("--models", help="For figures over models: names with commas.")
-    ] = "",
-    seeds: Annotated[
-        str, typer.Option("--seeds", help="Of methods that draw, such as 0-4 or 0,7.")
-    ] = "0",
+    models: Annotated[str, flag("--models", "For figures over models: names with commas.")] = "",
+    seeds: Annotated[str, flag("--seeds", "Of methods that draw, such as 0-4 or 0,7.")] = "0",
     episodes: Annotated[
-        int | None,
-        typer.Option("--episodes", help="Of learning methods; each method's own by default."),
+        int | None, flag("--episodes", "Of learning methods; each method's own by default.")
     ] = None,
-    budget: BudgetOpt = 60.0,
+    budget: flags.BudgetOpt = 60.0,
     images: Annotated[
-        int,
-        typer.Option(
-            "--images", callback=from_to(1, 1_000_000), help="Images in a stream; 5000 there."
-        ),
+        int, number("--images", 1, 1_000_000, "Images in a stream; 5000 there.")
     ] = 100,
     repeats: Annotated[
-        int,
-        typer.Option(
-            "--repeats", callback=from_to(1, 1000), help="Draws per value in Figure 5; 50 there."
-        ),
+        int, number("--repeats", 1, 1000, "Draws per value in Figure 5; 50 there.")
     ] = 50,
     trials: Annotated[
-        int,
-        typer.Option(
-            "--trials", callback=from_to(1, 1000), help="Processes per model and way to load."
-        ),
+        int, number("--trials", 1, 1000, "Processes per model and way to load.")
     ] = 10,
-    cold: Annotated[
-        bool, typer.Option("--cold", help="Load from disk, not from the page cache.")
-    ] = False,
-    cache: Annotated[
-        Path | None, typer.Option("--cache", help="Folder where results are kept.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder for charts (PNG).")
-    ] = None,
-    json: JsonOpt = False,
-    debug: DebugOpt = False,
+    cold: Annotated[bool, flag("--cold", "Load from disk, not from the page cache.")] = False,
+    cache: Annotated[Path | None, flag("--cache", "Folder where results are kept.")] = None,
+    output: Annotated[Path | None, flag("--output", "Folder for charts (PNG).", "-o")] = None,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """Make a paper's figures again, simulated or measured, its claims beside ours."""
     from partita.cli.actions import reproduce as action

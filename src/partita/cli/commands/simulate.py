@@ -7,79 +7,43 @@ from typing import Annotated
 
 import typer
 
-from partita.cli.flags import (
-    MOST_REQUESTS,
-    MOST_SECONDS,
-    AdaptFlags,
-    AdaptOpt,
-    DebugOpt,
-    EstimatorOpt,
-    HoldOpt,
-    InFlightOpt,
-    JsonOpt,
-    PlanArg,
-    PlanClusterOpt,
-    PlanFiles,
-    PlanModelOpt,
-    ProfileOpt,
-    ReplannerOpt,
-    SearchBudgetOpt,
-    ShapeOpt,
-    ThresholdOpt,
-    TimeScaleOpt,
-    from_to,
-    refuse_given,
-)
+from partita.cli import flags
+from partita.cli.flags import MOST_REQUESTS, MOST_SECONDS, flag, number, refuse_given
 from partita.cli.output import print_reply
 
 
 def simulate(
     context: typer.Context,
-    plan: PlanArg,
-    requests: Annotated[
-        int, typer.Option("--requests", callback=from_to(1, MOST_REQUESTS), help="Inputs to feed.")
-    ] = 1,
-    in_flight: InFlightOpt = None,
-    model: PlanModelOpt = None,
-    cluster: PlanClusterOpt = None,
-    profile: ProfileOpt = None,
-    estimator: EstimatorOpt = "table",
-    shape: ShapeOpt = None,
-    adapt: AdaptOpt = False,
+    plan: flags.PlanArg,
+    requests: Annotated[int, number("--requests", 1, MOST_REQUESTS, "Inputs to feed.")] = 1,
+    in_flight: flags.InFlightOpt = None,
+    model: flags.PlanModelOpt = None,
+    cluster: flags.PlanClusterOpt = None,
+    profile: flags.ProfileOpt = None,
+    estimator: flags.EstimatorOpt = "table",
+    shape: flags.ShapeOpt = None,
+    adapt: flags.AdaptOpt = False,
     duration: Annotated[
-        float,
-        typer.Option(
-            "--duration",
-            callback=from_to(1e-3, MOST_SECONDS),
-            help="With --adapt: seconds that inputs come.",
-        ),
+        float, number("--duration", 1e-3, MOST_SECONDS, "With --adapt: seconds that inputs come.")
     ] = 60.0,
     interval: Annotated[
         float,
-        typer.Option(
-            "--interval",
-            callback=from_to(0, MOST_SECONDS),
-            help="With --adapt: from one input to the next; 0 at once.",
+        number(
+            "--interval", 0, MOST_SECONDS, "With --adapt: from one input to the next; 0 at once."
         ),
     ] = 0.0,
     search_time: Annotated[
         float | None,
-        typer.Option(
-            "--search-time",
-            callback=from_to(0, MOST_SECONDS),
-            help="With --adapt: what a search is charged.",
-        ),
+        number("--search-time", 0, MOST_SECONDS, "With --adapt: what a search is charged."),
     ] = None,
-    threshold: ThresholdOpt = 0.25,
-    hold: HoldOpt = 3.0,
-    planner: ReplannerOpt = "best",
-    budget: SearchBudgetOpt = 60.0,
-    time_scale: TimeScaleOpt = 1.0,
-    trace: Annotated[
-        Path | None, typer.Option("--trace", help="Timeline to write, for Perfetto.")
-    ] = None,
-    json: JsonOpt = False,
-    debug: DebugOpt = False,
+    threshold: flags.ThresholdOpt = 0.25,
+    hold: flags.HoldOpt = 3.0,
+    planner: flags.ReplannerOpt = "best",
+    budget: flags.SearchBudgetOpt = 60.0,
+    time_scale: flags.TimeScaleOpt = 1.0,
+    trace: Annotated[Path | None, flag("--trace", "Timeline to write, for Perfetto.")] = None,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """Predict latency, throughput, busy times and memory on a virtual clock."""
     only_adaptive = ("duration", "interval", "search_time", "threshold", "hold", "planner")
@@ -89,9 +53,9 @@ def simulate(
         refuse_given(context, (*only_adaptive, "budget"), "needs --adapt")
     from partita.cli.actions.simulate import LongRun, simulate_long_run, simulate_plan
 
-    files = PlanFiles(plan, model, cluster, shape, profile, estimator, time_scale)
+    files = flags.PlanFiles(plan, model, cluster, shape, profile, estimator, time_scale)
     if not adapt:
         return print_reply(simulate_plan(files, requests, in_flight, trace), as_json=json)
-    flags = AdaptFlags(threshold, hold, planner, budget)
-    run = LongRun(duration, interval, search_time)
-    return print_reply(simulate_long_run(files, flags, run), as_json=json)
+    adapting = flags.AdaptFlags(adapt, False, threshold, hold, planner, budget)
+    times = LongRun(duration, interval, search_time)
+    return print_reply(simulate_long_run(files, adapting, times), as_json=json)

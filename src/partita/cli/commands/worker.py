@@ -5,52 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from partita.cli.flags import AuthorityOpt, CertificateOpt, DebugOpt, KeyOpt, from_to
+from partita.cli import flags
+from partita.cli.flags import flag, number
 
 
 def worker(
-    name: Annotated[str, typer.Option("--name", help="The device's name in the cluster file.")],
+    name: Annotated[str, flag("--name", "The device's name in the cluster file.")],
     listen: Annotated[
-        str, typer.Option("--listen", help="Address for data; control takes the port above.")
+        str, flag("--listen", "Address for data; control takes the port above.")
     ] = "tcp/127.0.0.1:7447",
-    connect: Annotated[
-        list[str] | None, typer.Option("--connect", help="Another worker's address.")
-    ] = None,
-    cluster_name: Annotated[
-        str, typer.Option("--cluster-name", help="Name in the cluster file.")
-    ] = "lab",
-    multicast: Annotated[
-        bool, typer.Option("--multicast", help="Find others by multicast.")
-    ] = False,
-    threads: Annotated[
-        int,
-        typer.Option("--threads", callback=from_to(0, 1024), help="Per fragment; 0: all cores."),
-    ] = 0,
+    connect: Annotated[list[str] | None, flag("--connect", "Another worker's address.")] = None,
+    cluster_name: Annotated[str, flag("--cluster-name", "Name in the cluster file.")] = "lab",
+    multicast: Annotated[bool, flag("--multicast", "Find others by multicast.")] = False,
+    threads: Annotated[int, number("--threads", 0, 1024, "Per fragment; 0: all cores.")] = 0,
     provider: Annotated[
-        list[str] | None,
-        typer.Option("--provider", help="Execution provider; the first there is used."),
+        list[str] | None, flag("--provider", "Execution provider; the first there is used.")
     ] = None,
-    loaders: Annotated[
-        int, typer.Option("--loaders", callback=from_to(1, 64), help="Fragments to load at once.")
-    ] = 1,
-    store: Annotated[Path | None, typer.Option("--store", help="Folder for content.")] = None,
-    quota: Annotated[str, typer.Option("--quota", help="Most the store may hold.")] = "4 GB",
+    loaders: Annotated[int, number("--loaders", 1, 64, "Fragments to load at once.")] = 1,
+    store: Annotated[Path | None, flag("--store", "Folder for content.")] = None,
+    quota: Annotated[str, flag("--quota", "Most the store may hold.")] = "4 GB",
     memory: Annotated[
-        str, typer.Option("--memory", help="Most weights may take; empty: four fifths of all.")
+        str, flag("--memory", "Most weights may take; empty: four fifths of all.")
     ] = "",
-    slow_down: Annotated[
-        float,
-        typer.Option("--slow-down", callback=from_to(1, 10_000), help="Emulate a slower device."),
-    ] = 1.0,
-    authority: AuthorityOpt = None,
-    certificate: CertificateOpt = None,
-    key: KeyOpt = None,
+    slow_down: Annotated[float, number("--slow-down", 1, 10_000, "Emulate a slower device.")] = 1.0,
+    authority: flags.AuthorityOpt = None,
+    certificate: flags.CertificateOpt = None,
+    key: flags.KeyOpt = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen beyond this machine without credentials.")
+        bool, flag("--insecure", "Listen beyond this machine without credentials.")
     ] = False,
-    debug: DebugOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """Serve as one device until stopped; needs the core installation only."""
     from partita.cli.actions import worker as action

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from partita.cli.flags import DebugOpt, JsonOpt, SeedOpt, from_to
+from partita.cli import flags
+from partita.cli.flags import flag, number
 from partita.cli.output import print_reply
 
 
@@ -15,19 +16,12 @@ def zoo(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Model to build; none lists them.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="ONNX file to write.")
-    ] = None,
-    seed: SeedOpt = 0,
-    batch: Annotated[
-        int, typer.Option("--batch", callback=from_to(1, 4096), help="Images per input.")
-    ] = 1,
-    size: Annotated[
-        int | None,
-        typer.Option("--size", callback=from_to(1, 16384), help="Height and width in pixels."),
-    ] = None,
-    json: JsonOpt = False,
-    debug: DebugOpt = False,
+    output: Annotated[Path | None, flag("--output", "ONNX file to write.", "-o")] = None,
+    seed: flags.SeedOpt = 0,
+    batch: Annotated[int, number("--batch", 1, 4096, "Images per input.")] = 1,
+    size: Annotated[int | None, number("--size", 1, 16384, "Height and width in pixels.")] = None,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
 ) -> int:
     """List the models, or build one with weights from a seed."""
     from partita.cli.actions.zoo import list_models, save_model
