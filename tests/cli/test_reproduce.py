@@ -6,10 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from partita.cli.actions.reproduce import format_table, parse_seeds
+from partita.cli.actions.reproduce import format_table, make_figures, parse_seeds
 from partita.errors import InputError
 from partita.report.tables import NOTHING
-from partita.reproduce.figure import Table
+from partita.reproduce import Study
+from partita.reproduce.figure import (
+    _FIGURES,
+    Drawn,
+    Kind,
+    Paper,
+    Table,
+    figure,
+    find_figures,
+)
 from tests.cli.conftest import Ask
 
 
@@ -26,6 +35,37 @@ def test_a_figure_has_tables_claims_and_a_chart(ask: Ask, folder: Path) -> None:
     assert (folder / file).read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_table_is_asked_for_by_its_kind(ask: Ask) -> None:
+    """``--table`` gives a table; of a paper of tables alone ``--figure`` means the same."""
+    for flag in ("--table", "--figure"):
+        answer = ask("reproduce", "loading", flag, "1", "--models", "resnet152", "--json")
+        assert answer.code == 0
+        (note,) = answer.reply["notes"]
+        assert note.startswith("Table 1 has none of the models asked for")
+
+
+def test_a_study_is_found_by_kind_and_number(tmp_path: Path) -> None:
+    """A paper's figures and tables may have the same numbers; the reply tells them apart."""
+    paper = Paper("both", ())
+
+    def make(kind: Kind) -> None:
+        drawn = Drawn((Table(kind, ("a",), ()),), (), ())
+        figure(paper, 1, f"the {kind}", kind=kind)(lambda bench: drawn)
+
+    make("table")
+    make("figure")
+    try:
+        assert [one.title for one in find_figures("both")] == ["the figure", "the table"]
+        (found,) = find_figures("both", [("table", 1)])
+        assert (found.kind, found.title) == ("table", "the table")
+        with pytest.raises(InputError, match=r"Figure 2 of 'both' .* figures 1; tables 1"):
+            find_figures("both", [("figure", 2)])
+        tables = make_figures("both", (), Study(), tmp_path, None).payload["tables"]
+        assert [(one.get("figure"), one.get("table")) for one in tables] == [(1, None), (None, 1)]
+    finally:
+        del _FIGURES[paper]
+
+
 def test_people_read_a_sentence(ask: Ask) -> None:
     """Without ``--json`` the claim is a plain sentence, below its table."""
     out = ask("reproduce", "distredge", "--figure", "11").out
@@ -35,7 +75,10 @@ def test_people_read_a_sentence(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["distredge", "--figure", "3"], "Figure 3 of 'distredge' is not reproduced; allowed: 4,"),
+        (
+            ["distredge", "--figure", "3"],
+            "Figure 3 of 'distredge' is not reproduced; allowed: figures 4,",
+        ),
         (["nobody"], "Paper 'nobody' is unknown; allowed: distredge"),
         (["distredge", "--seeds", "4-2"], "--seeds '4-2' is not understood"),
         (["distredge", "--figure", "9", "--models", "vgg17"], "Model 'vgg17' is not in the zoo"),
@@ -43,9 +86,17 @@ def test_people_read_a_sentence(ask: Ask) -> None:
         (["distredge", "--episodes", "0"], "must be at least 1"),
         (["distredge", "--trials", "3"], "--trials changes nothing of 'distredge'; allowed: "),
         (["distredge", "--cold"], "--cold changes nothing of 'distredge'"),
-        (["loading", "--seeds", "0"], "--seeds changes nothing of 'loading'; allowed: --figure, "),
+        (["loading", "--seeds", "0"], "--seeds changes nothing of 'loading'; allowed: --table, "),
+        (
+            ["distredge", "--table", "6"],
+            "--table changes nothing of 'distredge'; allowed: --figure",
+        ),
         (["loading", "--cache", "c"], "--cache changes nothing of 'loading'"),
-        (["loading", "--figure", "4"], "Table 4 of 'loading' is not reproduced; allowed: 1, 2, 3"),
+        (
+            ["loading", "--table", "4"],
+            "Table 4 of 'loading' is not reproduced; allowed: tables 1, 2",
+        ),
+        (["loading", "--figure", "4"], "Table 4 of 'loading' is not reproduced; allowed: tables 1"),
         (["loading", "--models", "vgg16"], "Model 'vgg16' is not one of the paper's"),
         (["loading", "--trials", "0"], "got 0, allowed: 1 to 1000"),
     ],

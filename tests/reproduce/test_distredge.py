@@ -79,7 +79,9 @@ def test_idle_device_is_seen() -> None:
 
 def test_every_figure_of_the_evaluation_is_there() -> None:
     """Figures 4 to 14 can be made, in order."""
-    assert [figure.number for figure in find_figures("distredge")] == list(range(4, 15))
+    assert [(one.kind, one.number) for one in find_figures("distredge")] == [
+        ("figure", number) for number in range(4, 15)
+    ]
 
 
 def test_stairs_are_the_catalogues() -> None:
@@ -105,7 +107,7 @@ def quick() -> Bench:
 @pytest.mark.parametrize("number", [5, 14])
 def test_figures_with_training_are_made(quick: Bench, number: int) -> None:
     """Tables are full and charts have a value for each place and method."""
-    (figure,) = find_figures("distredge", [number])
+    (figure,) = find_figures("distredge", [("figure", number)])
     drawn = figure.make(quick)
     for table in drawn.tables:
         assert table.rows

@@ -81,8 +81,6 @@ class Drawn:
         notes: What a reader must know of how it was made.
     """
 
-    number: int
-    title: str
     tables: tuple[Table, ...]
     claims: tuple[Claim, ...]
     charts: tuple[Chart, ...]
@@ -90,12 +88,16 @@ class Drawn:
 
 
 Make = Callable[[Bench], Drawn]
+Kind = Literal["figure", "table"]
+#: What a paper's author calls it: kind and number.
+Label = tuple[Kind, int]
 
 
 @dataclass(frozen=True)
 class Figure:
     """A figure or a table of a paper that can be made again."""
 
+    kind: Kind
     number: int
     title: str
     make: Make
@@ -103,32 +105,37 @@ class Figure:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper of which figures can be made again.
+    """A paper of which figures and tables can be made again.
 
     Attributes:
         name: What is typed.
         heeds: What the command's flags can change, by the names of their parameters.
-        kind: What its numbers count: figures, or tables.
     """
 
     name: str
     heeds: tuple[str, ...]
-    kind: Literal["figure", "table"] = "figure"
 
     @property
-    def figures(self) -> Mapping[int, Figure]:
-        """What can be made, by number."""
-        return _FIGURES[self]
+    def figures(self) -> Mapping[Label, Figure]:
+        """What can be made: figures, then tables, by number."""
+        return dict(sorted(_FIGURES[self].items()))
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Whether figures can be made, or tables, or both."""
+        return tuple(dict.fromkeys(kind for kind, _ in self.figures))
 
 
-_FIGURES: dict[Paper, dict[int, Figure]] = {}
+_FIGURES: dict[Paper, dict[Label, Figure]] = {}
 
 
-def figure(paper: Paper, number: int, title: str) -> Callable[[Make], Make]:
+def figure(
+    paper: Paper, number: int, title: str, *, kind: Kind = "figure"
+) -> Callable[[Make], Make]:
     """Add a function that makes a paper's figure, or its table."""
 
     def add(make: Make) -> Make:
-        _FIGURES.setdefault(paper, {})[number] = Figure(number, title, make)
+        _FIGURES.setdefault(paper, {})[kind, number] = Figure(kind, number, title, make)
         return make
 
     return add
@@ -152,20 +159,26 @@ def find_paper(name: str) -> Paper:
     raise InputError(f"Paper '{name}' is unknown; allowed: {allowed}.", subject=name)
 
 
-def find_figures(name: str, numbers: Sequence[int] = ()) -> list[Figure]:
-    """Return a paper's figures in order; all without numbers.
+def find_figures(name: str, labels: Sequence[Label] = ()) -> list[Figure]:
+    """Return a paper's figures and tables in order; all without labels.
+
+    Of a paper whose tables alone can be made, the number of a figure is that of a table.
 
     Raises:
-        InputError: The paper is unknown, or has no such figure here.
+        InputError: The paper is unknown, or nothing of that kind and number can be made.
     """
     paper = find_paper(name)
     known = paper.figures
-    for number in numbers:
-        if number not in known:
-            allowed = ", ".join(str(each) for each in sorted(known))
+    if paper.kinds == ("table",):
+        labels = [("table", number) for _, number in labels]
+    for kind, number in labels:
+        if (kind, number) not in known:
+            allowed = "; ".join(
+                f"{each}s {', '.join(str(n) for k, n in known if k == each)}"
+                for each in paper.kinds
+            )
             raise InputError(
-                f"{paper.kind.capitalize()} {number} of '{name}' is not reproduced; allowed:"
-                f" {allowed}.",
+                f"{kind.capitalize()} {number} of '{name}' is not reproduced; allowed: {allowed}.",
                 subject=str(number),
             )
-    return [known[number] for number in sorted(set(numbers) or known)]
+    return [known[label] for label in sorted(set(labels) or known)]

@@ -129,7 +129,7 @@ def _bench(model: str, **told: Any) -> Bench:
 @pytest.mark.parametrize(("number", "model"), [(1, "resnet152"), (3, "mobilenet_v1")])
 def test_a_table_without_the_models_says_so(number: int, model: str) -> None:
     """Nothing is measured, and the note lists what the table has."""
-    (found,) = find_figures("loading", [number])
+    (found,) = find_figures("loading", [("table", number)])
     drawn = found.make(_bench(model))
     assert (drawn.tables, drawn.charts) == ((), ())
     assert drawn.notes[0].startswith(f"Table {number} has none of the models asked for, but: ")
@@ -138,7 +138,7 @@ def test_a_table_without_the_models_says_so(number: int, model: str) -> None:
 @pytest.mark.slow
 def test_the_engines_table_is_measured() -> None:
     """A small MobileNet-V1 is cut, shipped and tried in every way, from disk."""
-    (found,) = find_figures("loading", [1])
+    (found,) = find_figures("loading", [("table", 1)])
     drawn = found.make(_bench("mobilenet_v1", cold=True))
     for table in drawn.tables:
         assert [len(row) for row in table.rows] == [len(table.columns)]
@@ -152,7 +152,7 @@ def test_the_engines_table_is_measured() -> None:
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 def test_the_papers_children_are_measured() -> None:
     """SqueezeNet's four children have their seconds each; no table has a model it was not asked."""
-    (found,) = find_figures("loading", [2])
+    (found,) = find_figures("loading", [("table", 2)])
     drawn = found.make(_bench("squeezenet"))
     assert len(drawn.tables[0].rows) == 4
     assert all(row[-1] > 0 for row in drawn.tables[0].rows)

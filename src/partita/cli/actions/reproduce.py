@@ -12,15 +12,15 @@ from partita.errors import InputError, ModelError
 from partita.report import draw_table
 from partita.report.tables import NOTHING, TableData
 from partita.reproduce import Bench, Drawn, ResultCache, Study, Table, find_figures, find_paper
-from partita.reproduce.figure import Cell
+from partita.reproduce.figure import Cell, Figure, Label
 from partita.zoo import ZOO
 
-__all__ = ["Study", "check_heeded", "make_figures", "parse_models", "parse_seeds"]
+__all__ = ["Label", "Study", "check_heeded", "make_figures", "parse_models", "parse_seeds"]
 
 _RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 _MOST_SEEDS = 1000
 #: Parameters of the command that every paper heeds.
-_COMMON = ("paper", "figure", "output", "json", "debug")
+_COMMON = ("paper", "output", "json", "debug")
 
 
 def check_heeded(paper: str, given: Sequence[str]) -> None:
@@ -29,10 +29,13 @@ def check_heeded(paper: str, given: Sequence[str]) -> None:
     Raises:
         InputError: One does not, or the paper is unknown.
     """
-    heeds = find_paper(paper).heeds
+    chosen = find_paper(paper)
+    heeds = (*chosen.kinds, *chosen.heeds)
     for name in given:
+        if name == "figure" and "figure" not in heeds:
+            continue  # what tables alone can be made of: the number of a table
         if name not in (*_COMMON, *heeds):
-            allowed = ", ".join(f"--{flag}" for flag in ("figure", *heeds))
+            allowed = ", ".join(f"--{flag}" for flag in heeds)
             raise InputError(
                 f"--{name} changes nothing of '{paper}'; allowed: {allowed}.", subject=f"--{name}"
             )
@@ -78,13 +81,13 @@ def usual_cache() -> Path:
 
 
 def make_figures(
-    name: str, numbers: Sequence[int], study: Study, cache: Path | None, folder: Path | None
+    name: str, labels: Sequence[Label], study: Study, cache: Path | None, folder: Path | None
 ) -> Reply:
-    """The figures of a paper; each chart is written as soon as it is drawn.
+    """The figures and tables of a paper; each chart is written as soon as it is drawn.
 
     Args:
         name: Of the paper.
-        numbers: Of its figures; all where there are none.
+        labels: Of its figures and tables; all where there are none.
         study: How thoroughly they are made.
         cache: Folder where results are kept; the user's cache where None.
         folder: Of the charts; None writes none.
@@ -92,8 +95,7 @@ def make_figures(
     Raises:
         InputError: There is no such paper or figure.
     """
-    paper = find_paper(name)
-    figures = find_figures(name, numbers)
+    figures = find_figures(name, labels)
     results = ResultCache(cache or usual_cache())
     reply = Reply({"paper": name, "tables": [], "claims": [], "notes": [], "files": []})
     with progress_bar("reproducing") as advance:
@@ -102,20 +104,20 @@ def make_figures(
             def tell(what: str, done: int = place) -> None:
                 advance(done, len(figures), what)
 
-            say(f"{paper.kind} {figure.number}: {figure.title}")
+            say(f"{figure.kind} {figure.number}: {figure.title}")
             drawn = figure.make(Bench(study, cache=results, advance=tell))
-            _add_figure(reply, drawn, study)
+            _add_figure(reply, figure, drawn, study)
             if folder is not None and drawn.charts:
-                path = folder / f"{name}-{paper.kind}-{drawn.number}.png"
+                path = folder / f"{name}-{figure.kind}-{figure.number}.png"
                 _write_charts(reply, path, drawn)
     return reply
 
 
-def _add_figure(reply: Reply, drawn: Drawn, study: Study) -> None:
+def _add_figure(reply: Reply, figure: Figure, drawn: Drawn, study: Study) -> None:
     """Add what a figure's tables, claims and notes say."""
     reply.payload["tables"] += [
         {
-            "figure": drawn.number,
+            figure.kind: figure.number,
             "title": table.title,
             "columns": list(table.columns),
             "rows": [list(row) for row in table.rows],
@@ -124,7 +126,7 @@ def _add_figure(reply: Reply, drawn: Drawn, study: Study) -> None:
     ]
     reply.payload["claims"] += [
         {
-            "figure": drawn.number,
+            figure.kind: figure.number,
             "subject": claim.subject,
             "paper": claim.paper,
             "ours": claim.ours,

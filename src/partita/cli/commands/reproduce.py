@@ -17,9 +17,11 @@ def reproduce(
     context: typer.Context,
     figure: Annotated[
         list[int] | None,
-        flag(
-            "--figure", "Number of a figure, with loading of a table; all by default. Repeatable."
-        ),
+        flag("--figure", "Number of a figure; everything by default. Repeatable."),
+    ] = None,
+    table: Annotated[
+        list[int] | None,
+        flag("--table", "Number of a table; everything by default. Repeatable."),
     ] = None,
     models: Annotated[str, flag("--models", "For figures over models: names with commas.")] = "",
     seeds: Annotated[str, flag("--seeds", "Of methods that draw, such as 0-4 or 0,7.")] = "0",
@@ -42,7 +44,7 @@ def reproduce(
     json: flags.JsonOpt = False,
     debug: flags.DebugOpt = False,
 ) -> int:
-    """Make a paper's figures again, simulated or measured, its claims beside ours."""
+    """Make a paper's figures and tables again, simulated or measured, its claims beside ours."""
     from partita.cli.actions import reproduce as action
 
     check_folder(output)
@@ -60,5 +62,7 @@ def reproduce(
         trials=trials,
         cold=cold,
     )
-    reply = action.make_figures(paper, figure or (), study, cache, output)
+    labels: list[action.Label] = [("figure", number) for number in figure or ()]
+    labels += [("table", number) for number in table or ()]
+    reply = action.make_figures(paper, labels, study, cache, output)
     return print_reply(reply, as_json=json)

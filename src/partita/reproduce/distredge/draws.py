@@ -80,7 +80,7 @@ def make_draws(bench: Bench) -> Drawn:
             for place in PLACES
         },
     )
-    return Drawn(5, "Figure 5", (Table(title, heads, tuple(rows)),), _claims(found), (chart,))
+    return Drawn((Table(title, heads, tuple(rows)),), _claims(found), (chart,))
 
 
 def _repeat(bench: Bench, place: str, count: int) -> _Spread:

@@ -161,7 +161,7 @@ def make_hour(bench: Bench) -> Drawn:
         "A search is charged by letting the old plan run on meanwhile. One image is sent each"
         " second; throughput is what the images themselves measured."
     )
-    return Drawn(12, "Figure 12", tables, tuple(_claims(hours)), (chart,), (note,))
+    return Drawn(tables, tuple(_claims(hours)), (chart,), (note,))
 
 
 def _mean_s(hours: Hours, name: str) -> float:

@@ -53,7 +53,7 @@ def make_alphas(bench: Bench) -> Drawn:
     chart = Chart(title, "lines", ALPHAS, series, "alpha", "images per second")
     claims = (*_claim_rates(found), _claim_volumes(counts))
     faults = dict.fromkeys(f"{pair[0]}: {one.fault}" for pair, one in found.items() if one.fault)
-    return Drawn(4, "Figure 4", tables, claims, (chart,), tuple(faults))
+    return Drawn(tables, claims, (chart,), tuple(faults))
 
 
 def _count_volumes(outline: LayerOrder, place: str, alpha: float) -> int:

@@ -126,4 +126,4 @@ def _draw(
     words = {place.title: paper.get(place.title) or paper[place.title[:2]] for place in grid.places}
     tables = (rate_table(grid, title, what), ratio_table(grid, title, what, words.__getitem__))
     chart = rate_chart(grid, f"{title}: images per second", what)
-    return Drawn(number, title, tables, tuple(claims), (chart,), grid.faults)
+    return Drawn(tables, tuple(claims), (chart,), grid.faults)

@@ -90,7 +90,7 @@ def make_stairs(bench: Bench) -> Drawn:
         "The stairs are the catalogue's: rows that a device computes together are its estimate, not"
         " a measurement; the paper's are measured with TensorRT, over the output's width."
     )
-    return Drawn(13, "Figure 13", (table,), (claim,), (chart,), (note,))
+    return Drawn((table,), (claim,), (chart,), (note,))
 
 
 def _pick_layer(cost: CostModel) -> str:
@@ -120,7 +120,7 @@ def make_maxima(bench: Bench) -> Drawn:
     title = "Figure 14: largest transmission and computing latency, DB at 50 Mbit/s"
     chart = Chart(title, "bars", names, series, "method", "ms")
     notes = tuple(f"{METHODS[m]} has no plan: {s.fault}" for m, s in found.items() if s.fault)
-    return Drawn(14, "Figure 14", (table,), tuple(_claims(planned)), (chart,), notes)
+    return Drawn((table,), tuple(_claims(planned)), (chart,), notes)
 
 
 def _sent(series: Series) -> float:

@@ -30,7 +30,7 @@ _EQUAL = 1.25
 Parts = Mapping[str, tuple[Sequence[int], Sequence[float]]]
 
 
-@figure(PAPER, 2, "Where the children begin")
+@figure(PAPER, 2, "Where the children begin", kind="table")
 def make_parts(bench: Bench) -> Drawn:
     """The paper's division of four models, child by child."""
     models = chosen_models(bench.study.models, list(TABLE_2))
@@ -55,7 +55,7 @@ def draw_parts(found: Parts, here: str) -> Drawn:
         "Children are checkpoints of PyTorch, each loaded alone. Their weights count the statistics"
         " of normalisations, as the paper's checkpoints hold them.",
     )
-    return Drawn(2, "Table 2", tables, tuple(_claims(found)), (_draw_bars(found, here),), notes)
+    return Drawn(tables, tuple(_claims(found)), (_draw_bars(found, here),), notes)
 
 
 def _list_children(found: Parts, here: str) -> Table:

@@ -10,7 +10,7 @@ from statistics import median
 from partita.errors import InputError
 from partita.reproduce.figure import Paper
 
-PAPER = Paper("loading", ("models", "trials", "cold"), "table")
+PAPER = Paper("loading", ("models", "trials", "cold"))
 #: Our names for the paper's six.
 TITLES = {
     "lowlight_resnet": "Low-light ResNet",

@@ -40,7 +40,7 @@ _HEADS = (
 )
 
 
-@figure(PAPER, 3, "PyTorch")
+@figure(PAPER, 3, "PyTorch", kind="table")
 def make_pytorch(bench: Bench) -> Drawn:
     """Checkpoints of whole models against the paper's children, and bundles."""
     models = chosen_models(bench.study.models, list(TABLE_3))
@@ -74,7 +74,7 @@ def draw_pytorch(found: Medians, bounds: Mapping[str, float], here: str) -> Draw
         " the checkpoint and the modules that take it, without values drawn for them before. Bound:"
         " all children's load times, each alone, over the longest.",
     )
-    return Drawn(3, "Table 3", tables, claims, (time_chart(title, found, WAYS),), notes)
+    return Drawn(tables, claims, (time_chart(title, found, WAYS),), notes)
 
 
 def check_pytorch() -> None:

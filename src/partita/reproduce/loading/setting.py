@@ -26,7 +26,7 @@ Medians = Mapping[str, Mapping[str, LoadTrial]]
 def draw_nothing(number: int, models: Iterable[str]) -> Drawn:
     """Return a table that has none of the models asked for."""
     note = f"Table {number} has none of the models asked for, but: {', '.join(models)}."
-    return Drawn(number, f"Table {number}", (), (), (), (note,))
+    return Drawn((), (), (), (note,))
 
 
 def open_stand(bench: Bench, model: str, starts: Sequence[str] = ()) -> LoadBench:
