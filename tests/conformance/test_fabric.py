@@ -9,6 +9,7 @@ import pytest
 
 from partita.errors import ClusterError, RunError
 from partita.fabric import PieceGate, PieceHeader, digest_stream, encode_header
+from partita.fabric.frames import decode_header
 from partita.program import Stream
 from partita.regions import Region
 from tests.conformance.fabrics import FILLINGS, fabric
@@ -213,12 +214,13 @@ def test_bad_frames_are_rejected_with_a_reason(filling: str) -> None:
     """Damaged frames are reported, never delivered, and the good one after each of them is."""
     with fabric(filling, "a", "b") as ((a, b), (_, inbox)):
         gate = PieceGate(7, "b", [STREAM])
-        b.on_data(
-            gate.guard(
-                lambda piece, data: inbox._add(inbox.pieces, piece),
-                lambda error: inbox._add(inbox.errors, error),
-            )
-        )
+
+        def receive(source: str, header_bytes: bytes, payload: memoryview) -> None:
+            header = decode_header(source, header_bytes)
+            gate.check(source, header, payload)
+            inbox._add(inbox.pieces, header)
+
+        b.on_data(receive)
         for header, payload, _ in FRAMES.values():
             a.send("b", header, payload)
             a.send("b", encode_header(GOOD), bytes(32))

@@ -16,7 +16,7 @@ def test_blocks_come_back_and_room_is_used_again() -> None:
     view = ArenaView(arena.file)
     for number in range(300):
         data = os.urandom(1 + number * 377 % 30_000)
-        place = arena.lend(data)
+        place = arena.allocate(data)
         assert place == 64
         assert bytes(view.read(place, len(data))) == data
 
@@ -29,7 +29,7 @@ def test_blocks_that_are_looked_at_are_never_written() -> None:
     full = 0
     for _ in range(2000):
         data = bytes([choose.randrange(256)]) * choose.randrange(1, 9000)
-        place = arena.lend(data)
+        place = arena.allocate(data)
         if place is None:
             full += 1
         else:

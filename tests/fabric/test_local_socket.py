@@ -69,12 +69,12 @@ def test_a_reader_that_is_behind_holds_the_sender_and_loses_nothing() -> None:
     sender.start()
     sender.join(0.3)
     assert sender.is_alive()
-    assert path.untaken > 1
+    assert path.unconsumed > 1
     free.set()
     assert [got.get(timeout=5) for _ in range(count)] == [size] * count
     sender.join(5)
     listener.close()
-    assert path.untaken == 0
+    assert path.unconsumed == 0
     path.close()
 
 

@@ -149,8 +149,8 @@ def test_vanished_put_is_sent_again() -> None:
     b.announce(b"")
     try:
         a.send("b", b"0", b"")
-        lane = a._plane._lanes["b"]
-        lane.publisher = lossy = Lossy(lane.publisher, {3, 4, 11, 18})
+        channel = a._plane._channels["b"]
+        channel.publisher = lossy = Lossy(channel.publisher, {3, 4, 11, 18})
         for n in range(1, 20):
             a.send("b", b"%d" % n, bytes(10))
         assert done.wait(20)
@@ -176,8 +176,8 @@ def test_link_that_never_acknowledges_is_reported() -> None:
     b.announce(b"")
     try:
         a.send("b", b"0", b"")
-        lane = a._plane._lanes["b"]
-        lane.publisher = Lossy(lane.publisher, set(range(10_000)))
+        channel = a._plane._channels["b"]
+        channel.publisher = Lossy(channel.publisher, set(range(10_000)))
         a.send("b", b"1", b"")
         assert reported.wait(15)
         assert "lost 1 pieces" in errors[0].message

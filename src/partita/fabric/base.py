@@ -8,7 +8,7 @@ from typing import Protocol
 from partita.errors import ClusterError, RunError
 from partita.naming import NAME_RULE, is_name
 
-#: What ``send`` takes: anything that exposes contiguous bytes without a copy.
+#: Anything that exposes contiguous bytes without a copy.
 Payload = bytes | bytearray | memoryview
 
 DataCallback = Callable[[str, bytes, memoryview], None]
@@ -19,7 +19,7 @@ ErrorCallback = Callable[[RunError], None]
 
 
 class Endpoint(Protocol):
-    """One device's way to all the others: a data plane for pieces, a control plane for the rest.
+    """One device's connections: a data plane for pieces, a control plane for all else.
 
     Set the callbacks first, then ``announce``: from then on others may send. Every callback runs on
     a thread of the endpoint, one at a time per kind, and must only hand over (put into a queue,
@@ -85,7 +85,7 @@ class Endpoint(Protocol):
         """Call ``callback(source, body)`` for each message of ``notify``."""
 
     def info(self, target: str, timeout_s: float = 2.0) -> bytes:
-        """Return what ``target`` announced about itself.
+        """The facts that ``target`` announced about itself.
 
         Raises:
             RunError: ``target`` is not there within the time.
@@ -108,7 +108,7 @@ class Endpoint(Protocol):
 
 
 def check_name(name: str, what: str = "Device") -> str:
-    """Return ``name`` if an endpoint may have it.
+    """``name``, if an endpoint may have it.
 
     Raises:
         ClusterError: The name holds other characters than letters, digits, dot, dash, underscore.
@@ -150,7 +150,7 @@ def closed(name: str) -> RunError:
 
 
 def answer_call(handler: CallHandler, method: str, body: bytes) -> tuple[bool, bytes]:
-    """Return ``(True, answer)``, or ``(False, one-line message)`` where the handler raised."""
+    """``(True, answer)``, or ``(False, one-line message)`` where the handler raised."""
     try:
         return True, bytes(handler(method, body))
     except RunError as error:

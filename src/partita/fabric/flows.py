@@ -23,7 +23,7 @@ Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What travels beside each chunk.
+    """The header of each chunk.
 
     Attributes:
         flow: Number of the flow; a later one replaces an earlier one of the same source.
@@ -42,7 +42,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="ack"):
-    """What a receiver has: all messages below ``expected``, and ``chunks`` chunks in all."""
+    """A receiver's state: all messages below ``expected``, and ``chunks`` chunks in all."""
 
     flow: Number
     expected: Number
@@ -50,25 +50,27 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     has_gap: bool
 
 
-class Probe(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="probe"):
-    """A sender's question what the receiver has."""
+class AckRequest(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="probe"
+):
+    """A sender's request for an acknowledgement."""
 
     flow: Number
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="ping"):
-    """A watcher's question whether the other's loop turns."""
+    """A request for a sign of life of the other process's own loop."""
 
 
 class Pong(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="pong"):
     """The answer to a ping."""
 
 
-Signal = Ack | Probe | Ping | Pong
+Signal = Ack | AckRequest | Ping | Pong
 
 
 @dataclass
-class Sent:
+class UnackedMessage:
     """A message that may have to be sent again."""
 
     sequence: int
@@ -82,19 +84,19 @@ class Outflow:
 
     flow: int
     next_sequence: int = 0
-    unacked: deque[Sent] = field(default_factory=deque)
+    unacked: deque[UnackedMessage] = field(default_factory=deque)
     progress: tuple[int, int] = (0, 0)
     progress_s: float = 0.0
     resends: int = 0
 
-    def stage(self, header: bytes, payload: Payload, now_s: float) -> Sent:
+    def stage(self, header: bytes, payload: Payload, now_s: float) -> UnackedMessage:
         """The next message, kept until it is acknowledged."""
         if not self.unacked:
             self.progress_s = now_s
-        sent = Sent(self.next_sequence, header, payload)
+        message = UnackedMessage(self.next_sequence, header, payload)
         self.next_sequence += 1
-        self.unacked.append(sent)
-        return sent
+        self.unacked.append(message)
+        return message
 
     def acknowledge(self, ack: Ack, now_s: float) -> bool:
         """Drop what has arrived; return whether the rest must be sent again at once."""
@@ -114,14 +116,14 @@ class Outflow:
 
 
 def cut_chunks(
-    source: str, flow: int, sent: Sent, chunk_bytes: int
+    source: str, flow: int, message: UnackedMessage, chunk_bytes: int
 ) -> Iterator[tuple[Envelope, int]]:
     """Yield each chunk of a message: its envelope and where its payload begins."""
-    size = len(sent.payload)
+    size = len(message.payload)
     chunks = max(1, -(-size // chunk_bytes))
     for chunk in range(chunks):
-        header = sent.header if chunk == 0 else b""
-        envelope = Envelope(source, flow, sent.sequence, chunk, chunks, size, header)
+        header = message.header if chunk == 0 else b""
+        envelope = Envelope(source, flow, message.sequence, chunk, chunks, size, header)
         yield envelope, chunk * chunk_bytes
 
 
@@ -205,5 +207,5 @@ class Inflow:
         self.part_bytes = 0
 
     def report(self) -> Ack:
-        """Return what this side has, for the sender."""
+        """The acknowledgement of all that has come."""
         return Ack(self.flow, self.expected, self.chunks, self.has_gap)

@@ -1,15 +1,14 @@
-"""The header of a piece, and the gate that lets only well-formed pieces through."""
+"""Headers of pieces, control notes, and the gate that lets only well-formed pieces through."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
 
 from partita.errors import RunError
-from partita.fabric.base import DataCallback, ErrorCallback
 from partita.program import Stream
 
 MAX_HEADER_BYTES = 16 * 1024
@@ -79,9 +78,9 @@ def digest_stream(stream: Stream) -> bytes:
     return hashlib.blake2b(_encoder.encode((facts, ends)), digest_size=_DIGEST_BYTES).digest()
 
 
-def encode_header(piece: PieceHeader) -> bytes:
-    """The header bytes that carry ``piece``."""
-    return _encoder.encode(piece)
+def encode_header(header: PieceHeader) -> bytes:
+    """The bytes of a piece's header."""
+    return _encoder.encode(header)
 
 
 def encode_note(note: Note) -> bytes:
@@ -132,49 +131,26 @@ class PieceGate:
         self._epoch = epoch
         self._expected = {s.id: (s, digest_stream(s)) for s in streams if s.target == device}
 
-    def check(self, source: str, header: bytes, payload: memoryview) -> PieceHeader:
-        """The piece that the frame carries.
+    def check(self, source: str, header: PieceHeader, payload: memoryview) -> None:
+        """Check a piece against its stream.
 
         Raises:
-            RunError: The frame is cut short, lies about its length, belongs to another deployment
-                or stream, or is of an unknown kind; the message says which.
+            RunError: It is cut short, lies about its length, or belongs to another deployment or
+                stream; the message says which.
         """
-        piece = decode_header(source, header)
-        self.check_decoded(source, piece, payload)
-        return piece
-
-    def check_decoded(self, source: str, piece: PieceHeader, payload: memoryview) -> None:
-        """Check a frame whose header is decoded already; see :meth:`check`."""
-        if piece.epoch != self._epoch:
-            raise _rejected(source, f"epoch {piece.epoch}, this deployment is {self._epoch}")
-        if piece.stream not in self._expected:
-            raise _rejected(source, f"stream {piece.stream} does not end here")
-        self._check_stream(source, piece, payload)
-
-    def _check_stream(self, source: str, piece: PieceHeader, payload: memoryview) -> None:
-        stream, digest = self._expected[piece.stream]
+        number = header.stream
+        if header.epoch != self._epoch:
+            raise _rejected(source, f"epoch {header.epoch}, this deployment is {self._epoch}")
+        if number not in self._expected:
+            raise _rejected(source, f"stream {number} does not end here")
+        stream, digest = self._expected[number]
         if stream.source != source:
-            raise _rejected(source, f"stream {piece.stream} comes from {stream.source!r}")
-        if piece.digest != digest:
-            raise _rejected(source, f"stream {piece.stream} has another shape, type or format")
-        if not len(payload) == piece.payload_bytes == stream.wire_bytes:
+            raise _rejected(source, f"stream {number} comes from {stream.source!r}")
+        if header.digest != digest:
+            raise _rejected(source, f"stream {number} has another shape, type or format")
+        if not len(payload) == header.payload_bytes == stream.wire_bytes:
             raise _rejected(
                 source,
-                f"stream {piece.stream} has {len(payload)} payload bytes, header says "
-                f"{piece.payload_bytes}, {stream.wire_bytes} needed",
+                f"stream {number} has {len(payload)} payload bytes, header says "
+                f"{header.payload_bytes}, {stream.wire_bytes} needed",
             )
-
-    def guard(
-        self, on_piece: Callable[[PieceHeader, memoryview], None], on_error: ErrorCallback
-    ) -> DataCallback:
-        """A callback for ``Endpoint.on_data`` that passes good pieces, reports bad ones."""
-
-        def receive(source: str, header: bytes, payload: memoryview) -> None:
-            try:
-                piece = self.check(source, header, payload)
-            except RunError as error:
-                on_error(error)
-                return
-            on_piece(piece, payload)
-
-        return receive

@@ -24,17 +24,19 @@ import numpy as np
 from partita.fabric.arena import LEAST_BYTES, Arena, ArenaView
 from partita.fabric.base import DataCallback, Payload
 
-#: Length of the header, of the payload, and where it lies; ``_HERE`` when it follows.
+#: Length of the header, of the payload, and its offset in the arena; ``_INLINE`` when it follows.
 _HEAD = struct.Struct("<IQq")
-_HERE = -1
+_INLINE = -1
 #: Length of the sender's name, which follows; the arena's descriptor comes with it.
 _HELLO = struct.Struct("<B")
-#: Twice what a piece may have; what is too long for a piece is for its reader to say.
+#: Twice a piece's limit, so that a header that is too long for a piece is refused by its decoder.
 _MOST_HEADER_BYTES = 32 * 1024
 _MOST_PAYLOAD_BYTES = 2**30
+#: Several frames of small pieces per system call.
 _READ_AHEAD_BYTES = 64 * 1024
-#: Asked of the system, which may give less: a sender need not wait for its reader so often.
+#: SO_SNDBUF, which the kernel caps at wmem_max: fewer context switches between sender and reader.
 _BUFFER_BYTES = 2**20
+#: struct ucred: process, user and group.
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -64,9 +66,9 @@ class LocalPath:
             raise
 
     @property
-    def untaken(self) -> int:
-        """Frames that were sent and that the reader has not taken."""
-        return self._sent - self._arena.taken
+    def unconsumed(self) -> int:
+        """Frames that were sent and that the reader has not consumed."""
+        return self._sent - self._arena.consumed
 
     def send(self, header: bytes, payload: Payload) -> None:
         """Send one frame; blocks while the reader is behind.
@@ -76,11 +78,11 @@ class LocalPath:
         """
         self._sent += 1
         size = len(payload)
-        place = self._arena.lend(payload) if size >= LEAST_BYTES else None
+        place = self._arena.allocate(payload) if size >= LEAST_BYTES else None
         if place is not None:
             self._socket.sendall(_HEAD.pack(len(header), size, place) + header)
             return
-        start = _HEAD.pack(len(header), size, _HERE) + header
+        start = _HEAD.pack(len(header), size, _INLINE) + header
         sent = self._socket.sendmsg([start, payload]) - len(start)
         if sent < 0:
             self._socket.sendall(start[sent:])
@@ -145,7 +147,7 @@ class LocalListener:
             while not self._is_closed:
                 header, payload = frames.next()
                 self._take(frames.source, header, payload)
-                del payload  # its room is free again when all others are done with it
+                del payload  # its block is free once the callback's views are gone, too
                 frames.count()
         except ValueError as error:
             self._reject(str(error))
@@ -161,9 +163,9 @@ class LocalListener:
         with self._changing:
             self._is_closed = True
             readers = list(self._readers.items())
-        for one in (self._socket, *(connection for connection, _ in readers)):
+        for open_socket in (self._socket, *(connection for connection, _ in readers)):
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                open_socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         for thread in (self._thread, *(reader for _, reader in readers)):
             if thread is not threading.current_thread():
@@ -197,7 +199,7 @@ class _Frames:
         if header_bytes > _MOST_HEADER_BYTES or size > _MOST_PAYLOAD_BYTES:
             raise ValueError(f"frame says {header_bytes} and {size} bytes")
         header = bytes(self._small(header_bytes))
-        if place != _HERE:
+        if place != _INLINE:
             return header, self._arena.read(place, size)
         return header, self._large(size)
 
@@ -208,12 +210,11 @@ class _Frames:
                 self._ahead[:left] = bytes(self._ahead[self._start : self._stop])
                 self._start, self._stop = 0, left
             self._stop += self._receive(self._ahead[self._stop :])
-        found = self._ahead[self._start : self._start + size]
         self._start += size
-        return found
+        return self._ahead[self._start - size : self._start]
 
     def _large(self, size: int) -> memoryview:
-        # Not filled with zeros first, as a bytearray would be.
+        # A bytearray would be zeroed first.
         whole = np.empty(size, np.uint8).data
         reached = min(size, self._stop - self._start)
         whole[:reached] = self._ahead[self._start : self._start + reached]
@@ -233,5 +234,5 @@ class _Frames:
 
 def is_same_user(connection: socket.socket) -> bool:
     """Whether the other end of a Unix socket is a process of this user, or of root."""
-    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return _CREDENTIALS.unpack(found)[1] in (os.getuid(), 0)
+    ucred = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return _CREDENTIALS.unpack(ucred)[1] in (os.getuid(), 0)

@@ -1,4 +1,4 @@
-"""What links of several processes share: a file that says when the medium is free again."""
+"""A medium that links of several processes share, kept in a file."""
 
 from __future__ import annotations
 

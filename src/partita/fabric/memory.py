@@ -157,7 +157,7 @@ class MemoryEndpoint:
         self._note = callback
 
     def info(self, target: str, timeout_s: float = 2.0) -> bytes:
-        """Return what ``target`` announced; see :meth:`partita.fabric.Endpoint.info`."""
+        """The announcement of ``target``; see :meth:`partita.fabric.Endpoint.info`."""
         announced = self._peer(target)._info
         if announced is None:
             raise unreachable(target, self.peers())

@@ -1,4 +1,4 @@
-"""Who is alive: tokens of the network joined with answers of the peers' own loops."""
+"""Liveness of peers: tokens of the network joined with answers of the peers' own loops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Tell = tuple[WatchCallback, str, bool]
 
 
 class Presence:
-    """Keeps what is known about the others and says whom to tell; it calls nobody itself.
+    """The state of all peers; it returns the callbacks to make and makes none itself.
 
     Args:
         silence_s: A watched peer that answered nothing for this long counts as hung.
@@ -29,7 +29,7 @@ class Presence:
         return bool(self._watches)
 
     def watch(self, callback: WatchCallback, now_s: float) -> None:
-        """Add a watcher and tell it who is there now."""
+        """Add a watcher and call it for each peer that is there now."""
         with self._lock:
             self._watches.append(callback)
             there = sorted(self._alive())
@@ -38,7 +38,7 @@ class Presence:
             callback(name, True)
 
     def excuse(self, now_s: float) -> None:
-        """Forget the silence until now: nobody was asked."""
+        """Restart the silence of all peers: nobody was asked until now."""
         with self._lock:
             self._heard_s = dict.fromkeys(self._heard_s, now_s)
 
@@ -56,7 +56,7 @@ class Presence:
             return list(self._heard_s)
 
     def seen(self, name: str, is_there: bool, now_s: float) -> list[Tell]:
-        """Note that a peer's token came or went; return whom to tell."""
+        """Record that a peer's token came or went; returns the callbacks to make."""
         with self._lock:
             was_alive = name in self._alive()
             self._hung.discard(name)
@@ -67,7 +67,7 @@ class Presence:
             return self._tell(name, is_there) if was_alive != is_there else []
 
     def heard(self, name: str, now_s: float) -> list[Tell]:
-        """Note that a peer answered; return whom to tell that it is back."""
+        """Record that a peer answered; returns the callbacks to make where it is back."""
         with self._lock:
             if name not in self._heard_s:
                 return []
@@ -78,7 +78,7 @@ class Presence:
             return self._tell(name, True)
 
     def find_hung(self, now_s: float) -> list[Tell]:
-        """Return whom to tell about peers that have a token but have stopped to answer."""
+        """The callbacks to make for peers that have a token but no longer answer."""
         told: list[Tell] = []
         with self._lock:
             for name, heard_s in self._heard_s.items():

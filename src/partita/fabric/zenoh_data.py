@@ -16,11 +16,11 @@ from partita.fabric.callbacks import Drain
 from partita.fabric.flows import (
     MAX_PIECE_BYTES,
     Ack,
+    AckRequest,
     Inflow,
     Outflow,
-    Probe,
-    Sent,
     Signal,
+    UnackedMessage,
     cut_chunks,
     read_envelope,
     write_envelope,
@@ -28,12 +28,15 @@ from partita.fabric.flows import (
 from partita.fabric.local_socket import LocalListener, LocalPath
 from partita.fabric.zenoh_options import ZenohOptions, session_config
 
-#: Chunk over a network: short enough that a slow link never blocks a put for seconds.
+#: 0.2 s of a 10 Mbit/s link: a put never blocks for seconds.
 NETWORK_CHUNK_BYTES = 256 * 1024
 _POLL_S = 0.002
-_PROBE_S = 0.5
+#: Acknowledgements come within two ticks of 50 ms: ten of those, and the receiver is asked.
+_ASK_S = 0.5
+#: Three requests without progress; the wait doubles with each resend.
 _RESEND_S = 1.5
 _MAX_RESENDS = 4
+#: A gap is reported by several acknowledgements; one resend answers them all.
 _GAP_PAUSE_S = 0.2
 
 
@@ -53,13 +56,13 @@ class PeerChannel:
 
 @dataclass(frozen=True)
 class DataHooks:
-    """What the data plane asks of its endpoint.
+    """The endpoint's side of the data plane.
 
     Attributes:
         deliver: Gets each whole piece.
         fail: Gets each fault.
         signal: Sends a signal to a peer on the control plane.
-        local_address: Where a peer listens that is on this host; None for others.
+        local_address: The socket of a peer on this host; None for others.
         wake: Asks for a :meth:`DataPlane.tick` soon.
     """
 
@@ -84,8 +87,8 @@ class DataPlane:
         self._prefix = f"partita/{options.cluster}/data"
         self._session: Any = zenoh.open(session_config(options, control=False))
         self._local = self._open_local() if options.local_sockets else None
-        self._lanes: dict[str, PeerChannel] = {}
-        self._lanes_lock = threading.Lock()
+        self._channels: dict[str, PeerChannel] = {}
+        self._channels_lock = threading.Lock()
         self._inflows: dict[str, Inflow] = {}
         self._unreported: set[str] = set()
         self._subscriber: Any = None
@@ -121,51 +124,50 @@ class DataPlane:
                 f"Piece for {target!r} has {len(view)} bytes, at most {MAX_PIECE_BYTES}.",
                 device=target,
             )
-        lane = self._lane(target)
-        with lane.lock:
-            if not lane.is_ready:
-                self._await_target(lane)
-            path = lane.path
+        channel = self._channel(target)
+        with channel.lock:
+            if not channel.is_ready:
+                self._await_target(channel)
+            path = channel.path
             if path is not None:
-                self._pass_on(lane, path, (header, view))
+                self._pass_on(channel, path, (header, view))
                 return
-            sent = lane.flow.stage(header, view, time.monotonic())
-            self._put(lane, sent)
+            self._put(channel, channel.flow.stage(header, view, time.monotonic()))
         self._hooks.wake()
 
     @staticmethod
-    def _pass_on(lane: PeerChannel, path: LocalPath, piece: tuple[bytes, Payload]) -> None:
-        """Send a piece to a process of this host; the system sees to it that it arrives."""
+    def _pass_on(channel: PeerChannel, path: LocalPath, piece: tuple[bytes, Payload]) -> None:
+        """Send a piece through the local socket, which the kernel delivers reliably."""
         try:
             path.send(*piece)
         except OSError as error:
-            lane.is_ready = False
+            channel.is_ready = False
             path.close()
-            reason = f"Piece for {lane.target!r} not sent: {error}."
-            raise RunError(reason, device=lane.target) from None
+            reason = f"Piece for {channel.target!r} not sent: {error}."
+            raise RunError(reason, device=channel.target) from None
 
-    def _lane(self, target: str) -> PeerChannel:
-        with self._lanes_lock:
-            lane = self._lanes.get(target)
-            if lane is None:
+    def _channel(self, target: str) -> PeerChannel:
+        with self._channels_lock:
+            channel = self._channels.get(target)
+            if channel is None:
                 publisher = self._session.declare_publisher(
                     f"{self._prefix}/{target}",
                     congestion_control=zenoh.CongestionControl.BLOCK,
                     reliability=zenoh.Reliability.RELIABLE,
                     express=True,
                 )
-                lane = PeerChannel(target, publisher, Outflow(time.time_ns()))
-                self._lanes[target] = lane
-            return lane
+                channel = PeerChannel(target, publisher, Outflow(time.time_ns()))
+                self._channels[target] = channel
+            return channel
 
-    def _await_target(self, lane: PeerChannel) -> None:
+    def _await_target(self, channel: PeerChannel) -> None:
         deadline_s = time.monotonic() + self._options.patience_s
-        while not lane.publisher.matching_status.matching:
+        while not channel.publisher.matching_status.matching:
             if self._is_closed or time.monotonic() > deadline_s:
-                raise unreachable(lane.target, set())
+                raise unreachable(channel.target, set())
             time.sleep(_POLL_S)
-        lane.path = self._open_path(lane.target)
-        lane.is_ready = True
+        channel.path = self._open_path(channel.target)
+        channel.is_ready = True
 
     def _open_path(self, target: str) -> LocalPath | None:
         """The way to a target on this host; None where there is none."""
@@ -175,17 +177,17 @@ class DataPlane:
         except OSError:
             return None
 
-    def _put(self, lane: PeerChannel, sent: Sent) -> None:
-        whole, size = sent.payload, NETWORK_CHUNK_BYTES
+    def _put(self, channel: PeerChannel, message: UnackedMessage) -> None:
+        whole, size = message.payload, NETWORK_CHUNK_BYTES
         try:
-            for envelope, start in cut_chunks(self._options.name, lane.flow.flow, sent, size):
+            for envelope, start in cut_chunks(self._options.name, channel.flow.flow, message, size):
                 is_whole = start == 0 and len(whole) <= size
                 data = whole if is_whole else whole[start : start + size]
                 # Zenoh takes bytes only; those that are bytes already are not copied here.
-                lane.publisher.put(bytes(data), attachment=write_envelope(envelope))
+                channel.publisher.put(bytes(data), attachment=write_envelope(envelope))
         except zenoh.ZError as error:
-            reason = f"Piece for {lane.target!r} not sent: {error}."
-            raise RunError(reason, device=lane.target) from None
+            reason = f"Piece for {channel.target!r} not sent: {error}."
+            raise RunError(reason, device=channel.target) from None
 
     def _take(self, sample: Any) -> None:
         try:
@@ -210,65 +212,65 @@ class DataPlane:
         self._unreported.add(source)
         self._hooks.wake()
 
-    def take_signal(self, source: str, signal: Ack | Probe) -> None:
+    def take_signal(self, source: str, signal: Ack | AckRequest) -> None:
         """Act on a peer's acknowledgement or question."""
-        if isinstance(signal, Probe):
+        if isinstance(signal, AckRequest):
             inflow = self._inflows.get(source)
             known = inflow is not None and inflow.flow == signal.flow
             report = inflow.report() if inflow and known else Ack(signal.flow, 0, 0, False)
             self._hooks.signal(source, report)
             return
-        lane = self._lanes.get(source)
+        channel = self._channels.get(source)
         now_s = time.monotonic()
-        if lane is not None and lane.flow.acknowledge(signal, now_s):
-            self._resend(lane, now_s)
+        if channel is not None and channel.flow.acknowledge(signal, now_s):
+            self._resend(channel, now_s)
 
     def tick(self, now_s: float) -> bool:
-        """Acknowledge, ask and send again what is due; return whether anything is outstanding."""
+        """Acknowledge, ask and resend as due; returns whether anything is unacknowledged."""
         while self._unreported:
             source = self._unreported.pop()
             self._hooks.signal(source, self._inflows[source].report())
         busy = False
-        for lane in list(self._lanes.values()):
-            busy = busy or bool(lane.flow.unacked)
-            stalled_s = lane.flow.stalled_s(now_s)
-            if stalled_s > self._options.patience_s or lane.flow.resends > _MAX_RESENDS:
-                self.drop(lane.target)
-            elif stalled_s > _RESEND_S * 2**lane.flow.resends:
-                lane.flow.resends += 1
-                self._resend(lane, now_s)
-            elif stalled_s > _PROBE_S:
-                self._hooks.signal(lane.target, Probe(lane.flow.flow))
+        for channel in list(self._channels.values()):
+            busy = busy or bool(channel.flow.unacked)
+            stalled_s = channel.flow.stalled_s(now_s)
+            if stalled_s > self._options.patience_s or channel.flow.resends > _MAX_RESENDS:
+                self.drop(channel.target)
+            elif stalled_s > _RESEND_S * 2**channel.flow.resends:
+                channel.flow.resends += 1
+                self._resend(channel, now_s)
+            elif stalled_s > _ASK_S:
+                self._hooks.signal(channel.target, AckRequest(channel.flow.flow))
         return busy
 
-    def _resend(self, lane: PeerChannel, now_s: float) -> None:
-        if lane.is_resending or now_s - lane.resent_s < _GAP_PAUSE_S:
+    def _resend(self, channel: PeerChannel, now_s: float) -> None:
+        if channel.is_resending or now_s - channel.resent_s < _GAP_PAUSE_S:
             return
-        lane.is_resending, lane.resent_s = True, now_s
+        channel.is_resending, channel.resent_s = True, now_s
         # On a thread of its own: a put may block on a full link, acknowledgements must not.
-        threading.Thread(target=self._send_again, args=(lane,), daemon=True).start()
+        threading.Thread(target=self._send_again, args=(channel,), daemon=True).start()
 
-    def _send_again(self, lane: PeerChannel) -> None:
+    def _send_again(self, channel: PeerChannel) -> None:
         try:
-            with lane.lock:
-                for sent in list(lane.flow.unacked):
-                    self._put(lane, sent)
+            with channel.lock:
+                for message in list(channel.flow.unacked):
+                    self._put(channel, message)
         except RunError as error:
             self._hooks.fail(error)
         finally:
-            lane.is_resending = False
+            channel.is_resending = False
 
     def drop(self, target: str) -> None:
-        """Give up what ``target`` has not acknowledged, report it, and begin a new flow."""
-        lane = self._lanes.get(target)
-        if lane is None:
+        """Drop and report what ``target`` has not acknowledged, and begin a new flow."""
+        channel = self._channels.get(target)
+        if channel is None:
             return
-        lost, lane.flow = len(lane.flow.unacked), Outflow(time.time_ns())
-        lane.is_ready = False
-        if lane.path is not None:
-            lost += lane.path.untaken
-            lane.path.close()
-            lane.path = None
+        lost, channel.flow = len(channel.flow.unacked), Outflow(time.time_ns())
+        channel.is_ready = False
+        if channel.path is not None:
+            lost += channel.path.unconsumed
+            channel.path.close()
+            channel.path = None
         if lost:
             message = (
                 f"Link from {self._options.name!r} to {target!r} lost {lost} pieces: "
@@ -291,6 +293,6 @@ class DataPlane:
         self._drain.close()
         if self._local is not None:
             self._local.close()
-        for lane in self._lanes.values():
-            if lane.path is not None:
-                lane.path.close()
+        for channel in self._channels.values():
+            if channel.path is not None:
+                channel.path.close()

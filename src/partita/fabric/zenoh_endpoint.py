@@ -22,12 +22,13 @@ from partita.fabric.base import (
     closed,
 )
 from partita.fabric.callbacks import ignore_error, run_guarded
-from partita.fabric.flows import Ack, Ping, Pong, Probe, Signal
+from partita.fabric.flows import Ack, AckRequest, Ping, Pong, Signal
 from partita.fabric.presence import Presence
 from partita.fabric.zenoh_control import ControlPlane
 from partita.fabric.zenoh_data import DataHooks, DataPlane
 from partita.fabric.zenoh_options import ZenohOptions, check_network, control_address
 
+#: One acknowledgement for all pieces of a tick: 20 notes a second at most.
 _TICK_S = 0.05
 _INFO, _HOST = "partita.info", "partita.host"
 _HOST_TIMEOUT_S = 2.0
@@ -76,7 +77,7 @@ class ZenohEndpoint:
         listen = list(self._options.listen)
         try:
             self._plane = DataPlane(self._options, hooks)
-            listen = [f"{control_address(one)} (control, one above data)" for one in listen]
+            listen = [f"{control_address(data)} (control, one above data)" for data in listen]
             self._control = ControlPlane(
                 self._options, self._take_note, self._take_presence, self._reject
             )
@@ -125,7 +126,7 @@ class ZenohEndpoint:
         self._note = callback
 
     def info(self, target: str, timeout_s: float = 2.0) -> bytes:
-        """Return what ``target`` announced; see :meth:`partita.fabric.Endpoint.info`."""
+        """The announcement of ``target``; see :meth:`partita.fabric.Endpoint.info`."""
         return self.call(target, _INFO, b"", timeout_s)
 
     def watch(self, callback: WatchCallback) -> None:
@@ -180,11 +181,11 @@ class ZenohEndpoint:
         """Where ``target`` listens on this host; None where it is on another."""
         own = host_identity()
         try:
-            found = self.call(target, _HOST, b"", _HOST_TIMEOUT_S)
+            answer = self.call(target, _HOST, b"", _HOST_TIMEOUT_S)
         except RunError:
             return None
-        address = found[len(own) :]
-        return address if found.startswith(own) and address else None
+        address = answer[len(own) :]
+        return address if answer.startswith(own) and address else None
 
     def _take_note(self, source: str, is_signal: bool, body: bytes) -> None:
         if not is_signal:
@@ -197,7 +198,7 @@ class ZenohEndpoint:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._reject(f"signal of {source!r}: {error}")
             return
-        if isinstance(signal, Ack | Probe):
+        if isinstance(signal, Ack | AckRequest):
             self._plane.take_signal(source, signal)
         elif isinstance(signal, Ping):
             self._signal(source, Pong())
@@ -236,10 +237,10 @@ class ZenohEndpoint:
 
 
 def host_identity() -> bytes:
-    """Return what two processes have in common exactly if local sockets join them."""
+    """The boot and network namespace: equal exactly where local sockets join two processes."""
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
             boot = file.read().strip()
         return b"%s/%d" % (boot, os.stat("/proc/self/ns/net").st_ino)
     except OSError:
-        return uuid.uuid4().bytes  # cannot tell: near nobody
+        return uuid.uuid4().bytes  # not Linux: equal to nobody's

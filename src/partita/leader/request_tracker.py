@@ -204,7 +204,7 @@ class RequestTracker:
         epoch = self._epochs.get(header.epoch)
         if epoch is None:
             return  # a late frame of an epoch that is over
-        epoch.gate.check_decoded(source, header, payload)
+        epoch.gate.check(source, header, payload)
         index = header.stream - FIRST_ANSWER
         stream = epoch.answers[index]
         array: Array = decode_array(payload, stream.box.shape, stream.dtype, "raw").copy()

@@ -163,7 +163,7 @@ class Runtime:
         Raises:
             RunError: The frame does not fit what the program says.
         """
-        self._gate.check_decoded(source, header, payload)
+        self._gate.check(source, header, payload)
         if header.stream >= FIRST_FEED:
             self._take_feed(header, payload)
             return
