@@ -112,14 +112,15 @@ def test_best_divides_features_exactly() -> None:
 
 
 def test_products_of_activations_are_divided_by_heads() -> None:
-    """Attention has no weights to cut: its heads are the axis along which both operands are cut."""
+    """Attention has no weights to cut: its heads are the axis along which all operands are cut."""
     nodes = [
         helper.make_node("Transpose", ["x"], ["k"], name="turn", perm=[0, 1, 3, 2]),
         helper.make_node("Relu", ["x"], ["q"], name="query"),
-        helper.make_node("MatMul", ["q", "k"], ["y"], name="product"),
+        helper.make_node("MatMul", ["q", "k"], ["s"], name="scores"),
+        helper.make_node("MatMul", ["s", "x"], ["y"], name="values"),
     ]
-    graph = make_graph(nodes, {"x": (1, 4, 6, 8)}, ["y"])
-    assert row_axes(graph).channel_axis("product") == 1
+    graph = make_graph(nodes, {"x": (1, 4, 16, 8)}, ["y"])
+    assert [row_axes(graph).channel_axis(name) for name in ("scores", "values")] == [1, 1]
 
 
 def test_weights_that_come_first_are_cut_by_their_rows() -> None:

@@ -153,14 +153,13 @@ class RegionMap:
         return best
 
     def _cut_share(self, layer: Layer, boxes: TensorBoxes) -> float:
-        """The part of the core's weights, or else of the layer's inputs, that the boxes need."""
+        """The part of the core's weights, or else of the least cut input, that the boxes need."""
         whole = self.walk(layer, {name: self.whole(name) for name in boxes})
         if whole.core_weight_bytes:
             return self.weight_share(layer, boxes)
-        sizes = [
-            sum(box.size for box in w.needs.values()) for w in (self.walk(layer, boxes), whole)
-        ]
-        return sizes[0] / max(1, sizes[1])
+        needs = self.walk(layer, boxes).needs
+        shares = (box.size / max(1, whole.needs[name].size) for name, box in needs.items())
+        return max(shares, default=1.0)
 
     def partial_form(self, layer: Layer) -> tuple[PartialForm, tuple[int, ...]] | None:
         """Return how the layer's core can be summed over parts of its first input, and which axes.
