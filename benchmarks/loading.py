@@ -1,15 +1,15 @@
-"""From file to first answer: every way to ship a model, in processes of their own, in turns.
+"""From file to first answer: every variant of a model, in processes of their own, in turns.
 
-    python -m benchmarks.loading [--models NAME...] [--trials N] [--threads N] [--pytorch WAY...]
-                                 [--choice] [--quick] [--json]
+    python -m benchmarks.loading [--models NAME...] [--trials N] [--threads N]
+                                 [--pytorch VARIANT...] [--choice] [--quick] [--json]
 
-Each model is shipped plain, in ONNX Runtime's own format, with its weights beside it, optimised
+Each model is written plain, in ONNX Runtime's own format, with its weights beside it, optimised
 beforehand, as a bundle, and as PyTorch's checkpoints; bundles are cut where ``choose_division``
-says for the blocks as measured. The floor is what a way can hardly be below: the longer of copying
-all of the bundle's bytes once and one run of a model that is loaded. *Cold* drops the model's own
-files from the page cache; libraries stay there. A ladder says which part of the gain comes from
-where. The paper's six models and the two VGGs take more than an hour on two cores. ``--quick`` is
-for trying this script: small models, few trials, no figures to quote.
+says for the blocks as measured. The floor is what a variant can hardly be below: the longer of
+copying all of the bundle's bytes once and one run of a model that is loaded. *Cold* drops the
+model's own files from the page cache; libraries stay there. A ladder says which part of the gain
+comes from where. The paper's six models and the two VGGs take more than an hour on two cores.
+``--quick`` is for trying this script: small models, few trials, no figures to quote.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.harness import Row, make_parser, report, say
 from partita.loading import choose_division
 from partita.loading.cut.page_cache import forget, read_once_s
 from partita.loading.serve.read_ahead import ReadAhead
-from partita.reproduce.loading.bench.load_bench import Conditions, LoadBench, available
+from partita.reproduce.loading.bench.load_bench import LoadBench, TrialOptions, available
 from partita.reproduce.loading.bench.trials import LoadTrial
 from partita.reproduce.loading.published import TABLE_2, TITLES
 from partita.zoo import ZOO, build_model
@@ -40,7 +40,7 @@ SINGLE = (
     *("plain", "ort_format", "external", "external_no_prepack"),
     *("optimised_prepack", "optimised", "optimised_still", "optimised_brief"),
 )
-WAYS = (*SINGLE, "bundle_no_ahead", "bundle")
+VARIANTS = (*SINGLE, "bundle_no_ahead", "bundle")
 PYTORCH = ("torch_load", "torch_mmap", "torch_safetensors", "torch_children")
 IN_TURN = "torch_children_in_turn"
 #: What each step adds to the one before.
@@ -49,7 +49,7 @@ LADDER = {
     "external": "weights outside, mapped",
     "optimised_prepack": "optimised beforehand",
     "optimised": "no prepacking",
-    "optimised_brief": "brief busy waiting",
+    "optimised_brief": "brief spinning",
     "bundle_no_ahead": "child models",
     "bundle": "read-ahead",
 }
@@ -67,12 +67,12 @@ State = Mapping[str, LoadTrial]
 
 
 @dataclass(frozen=True)
-class Found:
+class ModelTimes:
     """What was measured of a model.
 
     Attributes:
         size_bytes: Of its plain file.
-        warm: Medians by way, PyTorch's with them.
+        warm: Medians by variant, PyTorch's with them.
         cold: The same of files that are on disk alone, without PyTorch's.
         reads_s: Reading the bundle once, warm and cold.
         children: Of the bundle.
@@ -93,44 +93,44 @@ class Found:
         found = self.cold if cold else self.warm
         return found["plain"].answered_s / self.floor_s(cold=cold)
 
-    def gain(self, way: str, other: str, *, cold: bool = False) -> float:
-        """Return how many times sooner a way answers than another."""
+    def gain(self, variant: str, other: str, *, cold: bool = False) -> float:
+        """Return how many times sooner a variant answers than another."""
         found = self.cold if cold else self.warm
-        return found[other].answered_s / found[way].answered_s
+        return found[other].answered_s / found[variant].answered_s
 
 
 def measure(
-    name: str, conditions: Conditions, size: int | None, pytorch: Sequence[str] = PYTORCH
-) -> Found:
+    name: str, options: TrialOptions, size: int | None, pytorch: Sequence[str] = PYTORCH
+) -> ModelTimes:
     """Return what was measured of a model of the zoo."""
     starts = tuple(TABLE_2.get(name, {}).values())
     say(f"{name}: blocks are measured, files written")
-    with LoadBench(build_model(name, size=size), conditions, starts) as stand:
-        stand.starts = starts or stand.balance(CHILDREN)
+    with LoadBench(build_model(name, size=size), options, starts) as load_bench:
+        load_bench.starts = starts or load_bench.balance(CHILDREN)
         in_turn = (IN_TURN,) if "torch_children" in pytorch else ()
         torch = available((*pytorch, *in_turn))
-        warm = stand.measure((*WAYS, *torch))
-        chosen = stand.choice
+        warm = load_bench.measure((*VARIANTS, *torch))
+        chosen = load_bench.choice
         told = f"{len(chosen.ends)} children, prepack {chosen.prepack}"
         say(f"{name}: {told}")
         say(f"{name}: warm {describe(warm)}")
-        cold = stand.measure(WAYS, cold=True)
+        cold = load_bench.measure(VARIANTS, cold=True)
         say(f"{name}: cold {describe(cold)}")
-        return Found(
-            stand.ship("plain").size_bytes,
+        return ModelTimes(
+            load_bench.ship("plain").size_bytes,
             warm,
             cold,
-            read_bundle(stand, conditions.trials),
+            read_bundle(load_bench, options.trials),
             len(chosen.ends),
         )
 
 
-def read_bundle(stand: LoadBench, trials: int) -> tuple[float, float]:
+def read_bundle(load_bench: LoadBench, trials: int) -> tuple[float, float]:
     """Return the seconds to read the bundle's files once, warm and cold.
 
     Cold, the system is asked for all of them ahead: one small read after the other is no floor.
     """
-    files = stand.ship("bundle").files
+    files = load_bench.ship("bundle").files
     warm, cold = [], []
     for _ in range(trials):
         read_once_s(files)
@@ -143,7 +143,9 @@ def read_bundle(stand: LoadBench, trials: int) -> tuple[float, float]:
 
 
 def describe(found: State) -> str:
-    return ", ".join(f"{way} {1e3 * one.answered_s:.0f}" for way, one in found.items()) + " ms"
+    return (
+        ", ".join(f"{variant} {1e3 * one.answered_s:.0f}" for variant, one in found.items()) + " ms"
+    )
 
 
 def gain_row(case: str, ours_s: float, peer_s: float, least: float | None = None) -> Row:
@@ -172,7 +174,7 @@ def within_row(case: str, unit: str, pair: tuple[float, float], most: float) -> 
     return Row(case, unit, *pair, ratio, f"<= {most:g}x", ratio <= most)
 
 
-def list_model(name: str, found: Found) -> Iterator[Row]:
+def list_model(name: str, found: ModelTimes) -> Iterator[Row]:
     """Yield a model's rows against its plain file and the floor."""
     warm, cold = found.warm, found.cold
     told = f"{name} ({found.size_bytes / 1e6:.0f} MB, {found.children} children)"
@@ -183,7 +185,7 @@ def list_model(name: str, found: Found) -> Iterator[Row]:
     yield within_row(f"{name}, warm, against the floor", "ms", pair, most)
     case = f"{name}, cold (at the floor {found.bound(cold=True):.1f}x)"
     yield gain_row(case, cold["bundle"].answered_s, cold["plain"].answered_s)
-    best = min(SINGLE, key=lambda way: cold[way].answered_s)
+    best = min(SINGLE, key=lambda variant: cold[variant].answered_s)
     case = f"{name}, cold, against the best session ({best})"
     yield gain_row(case, cold["bundle"].answered_s, cold[best].answered_s, 1.0)
     pair = (1e3 * cold["bundle"].answered_s, 1e3 * found.floor_s(cold=True))
@@ -194,23 +196,23 @@ def list_model(name: str, found: Found) -> Iterator[Row]:
     yield within_row(f"{name}, peak memory", "MB", pair, MEMORY)
 
 
-def list_pytorch(name: str, found: Found) -> Iterator[Row]:
+def list_pytorch(name: str, found: ModelTimes) -> Iterator[Row]:
     """Yield a model's rows against PyTorch, and its checkpoints' own gains."""
     warm = found.warm
     whole, bundle = warm["torch_load"], warm["bundle"]
     yield gain_row(f"{name}, PyTorch, from the call", bundle.answered_s, whole.answered_s)
     case = f"{name}, PyTorch, from process start"
     yield gain_row(case, bundle.from_start_s, whole.from_start_s)
-    for way in PYTORCH[1:]:
-        if way in warm:
+    for variant in PYTORCH[1:]:
+        if variant in warm:
             extra = ""
-            if way == "torch_children":
+            if variant == "torch_children":
                 extra = f" (bound {warm[IN_TURN].speedup_bound:.2f}x)"
-            words = f"{way.replace('_', ' ')} against torch load{extra}"
-            yield gain_row(f"{name}, {words}", warm[way].answered_s, whole.answered_s)
+            words = f"{variant.replace('_', ' ')} against torch load{extra}"
+            yield gain_row(f"{name}, {words}", warm[variant].answered_s, whole.answered_s)
 
 
-def list_means(found: Mapping[str, Found]) -> Iterator[Row]:
+def list_means(found: Mapping[str, ModelTimes]) -> Iterator[Row]:
     """Yield what is wanted of all models together, and what the floor allows at most."""
     chosen = [one for name, one in found.items() if name in SIX]
     every = list(found.values())
@@ -224,7 +226,7 @@ def list_means(found: Mapping[str, Found]) -> Iterator[Row]:
     mapped = [one.gain("bundle", "optimised", cold=True) for one in every]
     yield mean_row("mean of all, cold, against one session (optimised)", mapped, BEST_GAIN)
     best = [
-        min(one.cold[way].answered_s for way in SINGLE) / one.cold["bundle"].answered_s
+        min(one.cold[variant].answered_s for variant in SINGLE) / one.cold["bundle"].answered_s
         for one in every
     ]
     yield mean_row("mean of all, cold, against each model's best session", best, BEST_GAIN)
@@ -240,23 +242,23 @@ def list_means(found: Mapping[str, Found]) -> Iterator[Row]:
         yield mean_row("mean of all, PyTorch, from process start", started, START_GAIN)
 
 
-def list_ladder(found: Mapping[str, Found]) -> Iterator[Row]:
+def list_ladder(found: Mapping[str, ModelTimes]) -> Iterator[Row]:
     """Yield what each step gains over the one before: ratio; ours and peer are over plain."""
     groups = {"VGGs": LARGE, "others": SIX}
     for title, names in groups.items():
         chosen = [one for name, one in found.items() if name in names]
         for cold in (False, True) if chosen else ():
             gains = {
-                way: geometric_mean([one.gain(way, "plain", cold=cold) for one in chosen])
-                for way in LADDER
+                variant: geometric_mean([one.gain(variant, "plain", cold=cold) for one in chosen])
+                for variant in LADDER
             }
-            for before, way in pairwise(LADDER):
-                case = f"ladder, {title}, {'cold' if cold else 'warm'}: {LADDER[way]}"
-                step = gains[way] / gains[before]
-                yield Row(case, "x", gains[way], gains[before], step, "", None)
+            for before, variant in pairwise(LADDER):
+                case = f"ladder, {title}, {'cold' if cold else 'warm'}: {LADDER[variant]}"
+                step = gains[variant] / gains[before]
+                yield Row(case, "x", gains[variant], gains[before], step, "", None)
 
 
-def list_rows(found: Mapping[str, Found]) -> list[Row]:
+def list_rows(found: Mapping[str, ModelTimes]) -> list[Row]:
     """Return all rows of what was measured."""
     rows: list[Row] = []
     for name, one in found.items():
@@ -266,12 +268,12 @@ def list_rows(found: Mapping[str, Found]) -> list[Row]:
     return [*rows, *list_means(found), *list_ladder(found)]
 
 
-def list_choice(name: str, conditions: Conditions, size: int | None) -> Iterator[Row]:
+def list_choice(name: str, options: TrialOptions, size: int | None) -> Iterator[Row]:
     """Yield what choosing where to cut takes, and how far what is learned is from the optimum."""
     say(f"{name}: where to cut")
     began_s = time.monotonic()
-    with LoadBench(build_model(name, size=size), conditions) as stand:
-        children = len(stand.choice.ends)
+    with LoadBench(build_model(name, size=size), options) as load_bench:
+        children = len(load_bench.choice.ends)
         took_s = time.monotonic() - began_s
         most = PLANNED if name == "resnet152" else None
         target = "" if most is None else f"<= {most:g} s"
@@ -281,7 +283,7 @@ def list_choice(name: str, conditions: Conditions, size: int | None) -> Iterator
         for loaders in LOADERS:
             for cold in (False, True):
                 found = choose_division(
-                    stand.profile, method="qlearning", loaders=loaders, cold=cold
+                    load_bench.profile, method="qlearning", loaders=loaders, cold=cold
                 ).chosen
                 times = (1e3 * found.makespan_s, 1e3 * found.makespan_s / (1 + found.gap))
                 case = f"{name}, Q-learning, {loaders} loaders, {'cold' if cold else 'warm'}"
@@ -292,24 +294,24 @@ def main() -> int:
     parser = make_parser(__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--models", nargs="+", choices=tuple(ZOO), metavar="NAME")
-    parser.add_argument("--trials", type=int, help="processes per way; 10")
+    parser.add_argument("--trials", type=int, help="processes per variant; 10")
     parser.add_argument("--threads", type=int, default=min(4, os.cpu_count() or 1))
-    parser.add_argument("--pytorch", nargs="*", choices=PYTORCH, default=PYTORCH, metavar="WAY")
+    parser.add_argument("--pytorch", nargs="*", choices=PYTORCH, default=PYTORCH, metavar="VARIANT")
     parser.add_argument("--choice", action="store_true", help="only where to cut")
     parser.add_argument("--quick", action="store_true", help="small models, few trials")
     args = parser.parse_args()
     names: Sequence[str] = args.models or (*LARGE, *SIX)
     trials = args.trials or (QUICK_TRIALS if args.quick else TRIALS)
-    conditions, size = Conditions(args.threads, trials), None
+    options, size = TrialOptions(args.threads, trials), None
     if args.quick:
         names, size = args.models or QUICK_MODELS, QUICK_SIZE
-        conditions = Conditions(args.threads, trials, repeats=1)
-    told = {"threads": conditions.threads, "trials": conditions.trials}
+        options = TrialOptions(args.threads, trials, repeats=1)
+    told = {"threads": options.threads, "trials": options.trials}
     if args.choice:
         chosen = [name for name in names if args.models or name in SIX]
-        rows = [row for name in chosen for row in list_choice(name, conditions, size)]
+        rows = [row for name in chosen for row in list_choice(name, options, size)]
         return report(rows, as_json=args.json, notes=told)
-    found = {name: measure(name, conditions, size, args.pytorch) for name in names}
+    found = {name: measure(name, options, size, args.pytorch) for name in names}
     return report(list_rows(found), as_json=args.json, notes=told)
 
 

@@ -14,15 +14,15 @@ from tests.cli.conftest import Ask
 def test_bundles_are_written_shown_and_run(ask: Ask, folder: Path) -> None:
     """What `split` writes, `run` answers as the whole model does."""
     made = ask("load", "split", "m.onnx", "-o", "b", "--children", "2", "--json").reply
-    assert [one["name"] for one in made["schemes"]] == ["tuned", "portable"]
+    assert [one["name"] for one in made["variants"]] == ["tuned", "portable"]
     shown = ask("load", "show", "b", "--json").reply
-    assert shown["schemes"] == made["schemes"]
+    assert shown["variants"] == made["variants"]
     image = np.random.default_rng(0).standard_normal((1, 3, 16, 16), np.float32)
     np.save(folder / "i.npy", image)
-    for scheme in ("tuned", "portable"):
-        words = ["--scheme", scheme, "--input", "i.npy", "-o", "o.npz", "--json"]
+    for variant in ("tuned", "portable"):
+        words = ["--variant", variant, "--input", "i.npy", "-o", "o.npz", "--json"]
         reply = ask("load", "run", "b", *words).reply
-        assert reply["scheme"] == scheme
+        assert reply["variant"] == variant
         assert len(reply["children"]) == 2
         assert (
             0 < reply["children"][0]["load"]["end_s"] <= reply["children"][0]["compute"]["start_s"]
@@ -39,7 +39,7 @@ def test_where_to_cut_is_measured_unless_told(ask: Ask) -> None:
     choice = reply["choice"]
     assert {one["method"] for one in choice["found"]} == {"optimum", "balanced", "one child"}
     assert choice["found"][0]["makespan_s"] <= choice["whole_s"]
-    assert len(reply["schemes"][0]["children"]) == len(choice["ends"])
+    assert len(reply["variants"][0]["children"]) == len(choice["ends"])
 
 
 def test_a_bundle_is_personalised(ask: Ask, folder: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_bundle_is_personalised(ask: Ask, folder: Path) -> None:
     words = ["--samples", "s.npz", "--epochs", "2", "--json"]
     reply = ask("load", "personalise", "b", *words).reply
     assert reply["trained"] > 0
-    assert set(reply["schemes"]) == {"tuned", "portable"}
+    assert set(reply["variants"]) == {"tuned", "portable"}
     assert ask("load", "run", "b", "--requests", "1", "--json").code == 0
     np.savez(folder / "z.npz", x=images)
     done = ask("load", "personalise", "b", "--samples", "z.npz")

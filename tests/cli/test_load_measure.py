@@ -33,17 +33,17 @@ def test_blocks_are_measured_and_shown(ask: Ask, folder: Path) -> None:
 
 
 def test_one_bundle_for_several_kinds_of_device(ask: Ask, measured: Path) -> None:
-    """Each has a scheme; a device takes the one that was measured on a processor like its own."""
+    """Each has a variant; a device takes the one that was measured on a processor like its own."""
     other = json.loads((measured / "nano.json").read_text())
     other["processor"] = "z80"
     (measured / "nano.json").write_text(json.dumps(other))
     words = ("--blocks", "nano.json", "--blocks", "pi.json", "--json")
     reply = ask("load", "split", "m.onnx", "-o", "b", *words).reply
-    found = {one["name"]: one["processor"] for one in reply["schemes"]}
+    found = {one["name"]: one["processor"] for one in reply["variants"]}
     assert found == {"nano": "", "pi": processor_signature(), "portable": ""}
-    assert ask("load", "run", "b", "--requests", "1", "--json").reply["scheme"] == "pi"
-    chosen = ("--scheme", "nano", "--requests", "1", "--json")
-    assert ask("load", "run", "b", *chosen).reply["scheme"] == "nano"
+    assert ask("load", "run", "b", "--requests", "1", "--json").reply["variant"] == "pi"
+    chosen = ("--variant", "nano", "--requests", "1", "--json")
+    assert ask("load", "run", "b", *chosen).reply["variant"] == "nano"
 
 
 @pytest.mark.parametrize(

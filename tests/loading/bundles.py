@@ -33,13 +33,13 @@ def run_whole(graph: Graph, feeds: dict[str, Any]) -> list[Any]:
 
 
 def split(graph: Graph, folder: Path, ends: Sequence[int], **more: Any) -> Path:
-    """Write a bundle of one scheme."""
+    """Write a bundle of one variant."""
     write_bundle(graph, [Division("s", tuple(ends), **more)], folder)
     return folder
 
 
 def change_manifest(folder: Path, change: Change, *, honest: bool = True) -> None:
-    """Change the first scheme of a bundle's manifest, and its hash so that it fits."""
+    """Change the first variant of a bundle's manifest, and its hash so that it fits."""
     path = folder / MANIFEST
     content = json.loads(path.read_text())
     change(content["schemes"][0])

@@ -128,7 +128,7 @@ def test_trainable_layers_lie_in_the_last_child(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="'moon' is unknown"):
         write_bundle(graph, [Division("s", (2, 3))], tmp_path / "b", trainable=["moon"])
     manifest = write_bundle(graph, [Division("s", (2, 3))], tmp_path / "b", trainable=["c2"])
-    assert [child.trainable for child in manifest.schemes[0].children] == [False, True]
+    assert [child.trainable for child in manifest.variants[0].children] == [False, True]
 
 
 def test_damaged_bundles_are_refused(tmp_path: Path) -> None:
@@ -167,8 +167,8 @@ def test_damaged_bundles_are_refused(tmp_path: Path) -> None:
         load_bundle(folder)
     with pytest.raises(BundleError, match="has no readable manifest"):
         load_bundle(tmp_path / "nothing")
-    with pytest.raises(BundleError, match="has no scheme 'x'; it has: s"):
-        load_bundle(fresh(), scheme="x")
+    with pytest.raises(BundleError, match="has no variant 'x'; it has: s"):
+        load_bundle(fresh(), variant="x")
     with load_bundle(fresh()) as session, pytest.raises(InputError, match="'t0'"):
         session.run(None, {"x": feeds["t0"]})
     with pytest.raises(RunError, match="closed"):
@@ -178,27 +178,27 @@ def test_damaged_bundles_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda scheme: scheme.update(loaders=0), "`int` >= 1"),
-        (lambda scheme: scheme.update(threads=-1), "`int` >= 1"),
-        (lambda scheme: scheme.update(threads=2**40), "`int` <= 256"),
-        (lambda scheme: scheme.update(name="../s"), "no name of a file"),
-        (lambda scheme: scheme.update(name=".."), "no name of a file"),
-        (lambda scheme: scheme["children"][0].update(file="/etc/passwd"), "no name of a file"),
-        (lambda scheme: scheme["children"][0].update(weights="../w"), "no name of a file"),
-        (lambda scheme: scheme["children"][0].update(file="a\0b"), "no name of a file"),
+        (lambda variant: variant.update(loaders=0), "`int` >= 1"),
+        (lambda variant: variant.update(threads=-1), "`int` >= 1"),
+        (lambda variant: variant.update(threads=2**40), "`int` <= 256"),
+        (lambda variant: variant.update(name="../s"), "no name of a file"),
+        (lambda variant: variant.update(name=".."), "no name of a file"),
+        (lambda variant: variant["children"][0].update(file="/etc/passwd"), "no name of a file"),
+        (lambda variant: variant["children"][0].update(weights="../w"), "no name of a file"),
+        (lambda variant: variant["children"][0].update(file="a\0b"), "no name of a file"),
         (
-            lambda scheme: scheme["children"][0].update(
+            lambda variant: variant["children"][0].update(
                 plain={"file": "p", "hash": "", "weights": "/etc/passwd", "weights_hash": ""}
             ),
             "'/etc/passwd' is no name of a file",
         ),
-        (lambda scheme: scheme["children"][0].update(start=-4), "`int` >= 0"),
-        (lambda scheme: scheme["children"].pop(), "it has no children"),
-        (lambda scheme: scheme["program"]["devices"][0]["steps"].pop(1), "was altered"),
-        (lambda scheme: scheme["program"]["devices"].clear(), "for 0 devices"),
-        (lambda scheme: scheme["program"]["inputs"][0].update(name="z"), "was altered"),
-        (lambda scheme: scheme["program"]["outputs"][0].update(shape=[-1, 2]), "was altered"),
-        (lambda scheme: scheme["program"]["inputs"][0].update(dtype="complex"), "is complex"),
+        (lambda variant: variant["children"][0].update(start=-4), "`int` >= 0"),
+        (lambda variant: variant["children"].pop(), "it has no children"),
+        (lambda variant: variant["program"]["devices"][0]["steps"].pop(1), "was altered"),
+        (lambda variant: variant["program"]["devices"].clear(), "for 0 devices"),
+        (lambda variant: variant["program"]["inputs"][0].update(name="z"), "was altered"),
+        (lambda variant: variant["program"]["outputs"][0].update(shape=[-1, 2]), "was altered"),
+        (lambda variant: variant["program"]["inputs"][0].update(dtype="complex"), "is complex"),
     ],
 )
 def test_manifests_that_cannot_be_are_refused(tmp_path: Path, change: Change, told: str) -> None:
@@ -217,7 +217,7 @@ def test_manifests_that_cannot_be_are_refused(tmp_path: Path, change: Change, to
 def test_any_change_of_a_manifest_is_seen(tmp_path: Path) -> None:
     """Its hash covers what no rule does."""
     folder = split(conv_graph(), tmp_path / "b", (3,))
-    change_manifest(folder, lambda scheme: scheme.update(device="other"), honest=False)
+    change_manifest(folder, lambda variant: variant.update(device="other"), honest=False)
     with pytest.raises(BundleError, match="is not what its hash says"):
         load_bundle(folder)
 
@@ -310,16 +310,16 @@ def test_altered_weights_are_found_after_the_first_answer(tmp_path: Path) -> Non
 
 
 def test_a_bundle_for_another_processor_falls_back(tmp_path: Path) -> None:
-    """The first scheme that this processor can run is used; without one the error says so."""
+    """The first variant that this processor can run is used; without one the error says so."""
     graph = conv_graph()
     divisions = [Division("tuned", (3,)), Division("portable", (1, 3), tuned=False)]
     write_bundle(graph, divisions, tmp_path / "b")
-    change_manifest(tmp_path / "b", lambda scheme: scheme.update(processor="z80"))
+    change_manifest(tmp_path / "b", lambda variant: variant.update(processor="z80"))
     with load_bundle(tmp_path / "b") as session:
-        assert session.scheme.name == "portable"
+        assert session.variant.name == "portable"
         session.run(None, ask(graph))
-    with pytest.raises(BundleError, match="no scheme for this processor"):
-        load_bundle(tmp_path / "b", scheme="tuned")
+    with pytest.raises(BundleError, match="no variant for this processor"):
+        load_bundle(tmp_path / "b", variant="tuned")
 
 
 def test_a_failed_write_leaves_the_old_bundle(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         Child,
         Manifest,
         Variant,
-        choose_scheme,
+        choose_variant,
         read_manifest,
     )
     from partita.loading.bundle.verify import verify_bundle
@@ -59,7 +59,7 @@ _HOMES = {
     "balanced_ends": "write.child_models",
     "check_method": "cut.choose",
     "choose_division": "cut.choose",
-    "choose_scheme": "bundle.manifest",
+    "choose_variant": "bundle.manifest",
     "compute_features": "personal.features",
     "find_balanced": "cut.branch_and_bound",
     "find_optimum": "cut.branch_and_bound",
@@ -99,7 +99,7 @@ __all__ = [
     "balanced_ends",
     "check_method",
     "choose_division",
-    "choose_scheme",
+    "choose_variant",
     "compute_features",
     "find_balanced",
     "find_optimum",

@@ -92,7 +92,7 @@ def test_no_makespan_below_its_bounds(seed: int) -> None:
 
 
 def test_conditions_choose_the_times() -> None:
-    """Cold weights take longer, and so does rearranging them; each child has its fixed cost."""
+    """Cold weights take longer, and so does prepacking them; each child has its fixed cost."""
     profile = make_profile([1, 2], [1, 1], child_load_s=0.5)
     assert simulate_loading(profile, (2,), loaders=1).makespan_s == 0.5 + 3 + 2
     assert simulate_loading(profile, (2,), loaders=1, prepack=True).makespan_s == 0.5 + 6 + 2

@@ -17,7 +17,7 @@ from partita.errors import BundleError
 from partita.loading.personal.module import TrainableChild
 from partita.loading.personal.operators import OPERATORS
 from partita.loading.personal.optimisers import Adam, Sgd
-from partita.loading.write.trainable_source import PlainChild
+from partita.loading.write.trainable_source import SourceGraph
 
 THIRDS = np.array([0.3, 0.6, 1.2], np.float32)
 #: Per operator: attributes, shapes of inputs (a list: a constant), as nodes of one sample have.
@@ -83,7 +83,7 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
 
 
 def build(op: str, attrs: dict[str, Any], inputs: list[Any]) -> onnx.ModelProto:
-    """Return a plain graph of one node."""
+    """Return a source graph of one node."""
     rng = np.random.default_rng(len(op))
     values, weights, names = [], [], []
     for place, one in enumerate(inputs):
@@ -118,7 +118,7 @@ def test_operators_answer_as_the_engine_and_have_their_gradients(op: str) -> Non
                 for n in range(3)
             ]
         )
-        module = TrainableChild(PlainChild(model, Path()))
+        module = TrainableChild(SourceGraph(model, Path()))
         found = module([torch.from_numpy(array) for array in arrays])
         assert found.shape == wanted.shape
         np.testing.assert_allclose(found.detach().numpy(), wanted, rtol=1e-5, atol=1e-5)
@@ -163,4 +163,4 @@ def test_optimisers_step_as_those_of_pytorch(ours: Any, theirs: Callable[..., An
 def test_an_unknown_operator_is_named() -> None:
     """The error says which operator cannot be trained, and what can."""
     with pytest.raises(BundleError, match=r"Operator Erf .* cannot be trained: known are Add"):
-        TrainableChild(PlainChild(build("Erf", {}, [(1, 4)]), Path()))
+        TrainableChild(SourceGraph(build("Erf", {}, [(1, 4)]), Path()))

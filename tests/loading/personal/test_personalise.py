@@ -63,7 +63,7 @@ def network(tail: Nodes | None = None) -> Graph:
 
 
 def split(graph: Graph, folder: Path, *, trainable: tuple[str, ...] = ("hidden", "head")) -> Path:
-    """Write a bundle of a tuned and a portable scheme, whose last children differ."""
+    """Write a bundle of a tuned and a portable variant, whose last children differ."""
     names = [layer.name for layer in graph.layers]
     total, last = len(names), names.index("hidden")
     divisions = [
@@ -84,9 +84,9 @@ def draw(count: int = 40) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return samples, labels
 
 
-def answer(folder: Path, samples: np.ndarray[Any, Any], scheme: str) -> np.ndarray[Any, Any]:
-    """Return a scheme's answers, its files verified."""
-    with load_bundle(folder, scheme=scheme) as session:
+def answer(folder: Path, samples: np.ndarray[Any, Any], variant: str) -> np.ndarray[Any, Any]:
+    """Return a variant's answers, its files verified."""
+    with load_bundle(folder, variant=variant) as session:
         found = [session.run(None, {"x": sample[None]})[0] for sample in samples]
         session.wait()
     return np.concatenate(found)
@@ -111,7 +111,7 @@ def test_an_unknown_operator_in_a_bundle_leaves_it_alone(tmp_path: Path) -> None
 
 
 def test_training_changes_the_last_child_alone(tmp_path: Path) -> None:
-    """Every scheme answers as the trained model; frozen children and features are as they were."""
+    """Every variant answers as the trained model; frozen children and features are as they were."""
     graph = network()
     folder = split(graph, tmp_path / "b")
     samples, labels = draw()
@@ -121,34 +121,34 @@ def test_training_changes_the_last_child_alone(tmp_path: Path) -> None:
     assert outcome.accuracy_after is not None
     assert outcome.accuracy_after >= max(0.8, outcome.accuracy_before)
     assert outcome.loss_after < outcome.loss_before
-    assert outcome.schemes == ("tuned", "portable", "one")
+    assert outcome.variants == ("tuned", "portable", "one")
     assert outcome.left_out == ()
     assert outcome.trained == 32 * 16 + 32 + CLASSES * 32 + CLASSES
     after = content(folder)
-    for scheme in read_manifest(folder).schemes:
-        frozen = [f"{scheme.name}/{child.file}" for child in scheme.children[:-1]]
-        for name in (*frozen, f"{scheme.name}/weights.bin"):
+    for variant in read_manifest(folder).variants:
+        frozen = [f"{variant.name}/{child.file}" for child in variant.children[:-1]]
+        for name in (*frozen, f"{variant.name}/weights.bin"):
             assert after[name] == before[name]
-        last = scheme.children[-1]
-        assert f"{scheme.name}/{last.file}" not in before
-        assert last.plain is not None
-        new = (last.file, last.weights, last.plain.file, last.plain.weights)
-        assert {f"{scheme.name}/{name}" for name in new} <= set(after)
+        last = variant.children[-1]
+        assert f"{variant.name}/{last.file}" not in before
+        assert last.source is not None
+        new = (last.file, last.weights, last.source.file, last.source.weights)
+        assert {f"{variant.name}/{name}" for name in new} <= set(after)
     assert len(after) == len(before) + 3
     for one, other in zip(compute_features(folder, samples), features, strict=True):
         np.testing.assert_array_equal(one, other)
     wanted = trained_answer(graph, folder, samples)
-    for scheme in ("tuned", "portable", "one"):
-        found = answer(folder, samples, scheme)
+    for variant in ("tuned", "portable", "one"):
+        found = answer(folder, samples, variant)
         assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
 
 
 def trained_answer(graph: Graph, folder: Path, samples: np.ndarray[Any, Any]) -> Any:
     """Return what the whole model answers once it has the weights that a bundle was given."""
-    scheme = read_manifest(folder).schemes[0]
-    plain = scheme.children[-1].plain
-    assert plain is not None
-    trained = onnx.load(folder / scheme.name / plain.file).graph.initializer
+    variant = read_manifest(folder).variants[0]
+    source = variant.children[-1].source
+    assert source is not None
+    trained = onnx.load(folder / variant.name / source.file).graph.initializer
     model = graph.to_model()
     whole = {weight.name: weight for weight in model.graph.initializer}
     for weight in trained:
@@ -235,13 +235,13 @@ def test_frozen_children_answer_what_the_last_one_reads(tmp_path: Path) -> None:
     graph, (samples, _) = network(), draw(2)
     folder = split(graph, tmp_path / "b")
     model = graph.to_model()
-    with load_frozen(folder, scheme="tuned") as session:
+    with load_frozen(folder, variant="tuned") as session:
         (spec,) = session.get_outputs()
         (found,) = session.run(None, {"x": samples[:1]})
     model.graph.output.append(helper.make_tensor_value_info(spec.name, 1, spec.shape))
     wanted = ort.InferenceSession(model.SerializeToString()).run([spec.name], {"x": samples[:1]})
     np.testing.assert_allclose(found, wanted[0], rtol=1e-5, atol=1e-6)
-    (given,) = compute_features(folder, samples, scheme="one")
+    (given,) = compute_features(folder, samples, variant="one")
     np.testing.assert_array_equal(given, samples)
 
 
@@ -321,19 +321,19 @@ def test_training_that_diverges_leaves_the_bundle(tmp_path: Path) -> None:
     assert content(folder) == before
 
 
-def test_schemes_for_other_processors_are_left_out(tmp_path: Path) -> None:
+def test_variants_for_other_processors_are_left_out(tmp_path: Path) -> None:
     """Their last child cannot be made here; the outcome names them."""
     folder = split(network(), tmp_path / "b")
-    change_manifest(folder, lambda scheme: scheme.update(processor="z80"))
+    change_manifest(folder, lambda variant: variant.update(processor="z80"))
     outcome = personalise(folder, *draw(12), PersonalOptions(epochs=1))
     assert outcome.left_out == ("tuned",)
-    assert outcome.schemes == ("portable", "one")
-    assert [one.name for one in read_manifest(folder).schemes] == ["portable", "one"]
+    assert outcome.variants == ("portable", "one")
+    assert [one.name for one in read_manifest(folder).variants] == ["portable", "one"]
     answer(folder, draw(1)[0], "portable")
 
 
 def test_altered_files_are_found(tmp_path: Path) -> None:
-    """Altered weights are not trained on; an altered plain graph or new weights are refused."""
+    """Altered weights are not trained on; an altered source graph or new weights are refused."""
     samples, labels = draw(8)
 
     def alter(path: Path) -> None:
@@ -348,13 +348,13 @@ def test_altered_files_are_found(tmp_path: Path) -> None:
             personalise(folder, samples, labels)
     folder = split(network(), tmp_path / "b")
     personalise(folder, samples, labels, PersonalOptions(epochs=1))
-    last = read_manifest(folder).schemes[0].children[-1]
+    last = read_manifest(folder).variants[0].children[-1]
     alter(folder / "tuned" / last.weights)
     with pytest.raises(BundleError, match=r"\.bin' altered"):
         answer(folder, samples, "tuned")
     (folder / "tuned" / last.weights).write_bytes(b"short")
     with pytest.raises(BundleError, match="5 bytes, the manifest says"):
-        load_bundle(folder, scheme="tuned")
+        load_bundle(folder, variant="tuned")
 
 
 def test_bad_samples_labels_and_options_are_refused(tmp_path: Path) -> None:

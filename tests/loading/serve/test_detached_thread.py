@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from partita.loading.serve.detached_thread import Aside
+from partita.loading.serve.detached_thread import DetachedThread
 
 MOST_S = 10.0
 
@@ -20,30 +20,30 @@ def test_joining_waits_for_the_task() -> None:
         assert gate.wait(MOST_S)
         seen.append(1)
 
-    aside = Aside(task)
-    waiting = [threading.Thread(target=aside.join) for _ in range(3)]
-    for thread in waiting:
-        thread.start()
-    assert all(thread.is_alive() for thread in waiting)
+    thread = DetachedThread(task)
+    waiting = [threading.Thread(target=thread.join) for _ in range(3)]
+    for waiter in waiting:
+        waiter.start()
+    assert all(waiter.is_alive() for waiter in waiting)
     gate.set()
-    for thread in waiting:
-        thread.join(MOST_S)
-        assert not thread.is_alive()
-    aside.join()
+    for waiter in waiting:
+        waiter.join(MOST_S)
+        assert not waiter.is_alive()
+    thread.join()
     assert seen == [1]
 
 
 def test_a_task_may_join_itself() -> None:
     """Closing a session in its own background task does not hang."""
     made, found = threading.Event(), threading.Event()
-    asides: list[Aside] = []
+    threads: list[DetachedThread] = []
 
     def task() -> None:
         assert made.wait(MOST_S)
-        asides[0].join()
+        threads[0].join()
         found.set()
 
-    asides.append(Aside(task))
+    threads.append(DetachedThread(task))
     made.set()
     assert found.wait(MOST_S)
 
@@ -55,18 +55,18 @@ def test_a_copy_by_fork_has_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
     def task() -> None:
         gate.wait(MOST_S)
 
-    aside = Aside(task)
+    thread = DetachedThread(task)
     number = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: number + 1)
-    aside.join()
+    thread.join()
     monkeypatch.undo()
     gate.set()
-    aside.join()
+    thread.join()
 
 
 def test_joining_after_an_interrupted_join() -> None:
     """Ctrl-C may leave the lock held by who waited."""
-    aside = Aside(lambda: None)
-    aside.join()
-    aside._running.acquire()
-    aside.join()
+    thread = DetachedThread(lambda: None)
+    thread.join()
+    thread._running.acquire()
+    thread.join()

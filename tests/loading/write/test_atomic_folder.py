@@ -10,7 +10,7 @@ import pytest
 from partita.errors import BundleError
 from partita.loading import Division, load_bundle, write_bundle
 from partita.loading.write import atomic_folder
-from partita.loading.write.atomic_folder import open_aside
+from partita.loading.write.atomic_folder import open_replacement
 from tests.cost.fakes import conv_graph
 
 
@@ -66,7 +66,7 @@ def test_a_link_stays_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (tmp_path / "link").is_symlink()
     monkeypatch.chdir(tmp_path / "b")
     split(Path("."), 3)
-    assert len(load_bundle(tmp_path / "b").scheme.children) == 1
+    assert len(load_bundle(tmp_path / "b").variant.children) == 1
 
 
 @pytest.mark.parametrize("moment", [1, 2])
@@ -103,7 +103,7 @@ def test_there_is_always_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Path, "rename", refuse)
     split(tmp_path / "b", 1, 3)
-    assert len(load_bundle(tmp_path / "b").scheme.children) == 2
+    assert len(load_bundle(tmp_path / "b").variant.children) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
@@ -128,7 +128,7 @@ def test_what_a_killed_process_left_is_put_back(tmp_path: Path) -> None:
     (aside / "b").mkdir()
     mine = tmp_path / f".b-{os.getpid()}-y"
     mine.mkdir()
-    with pytest.raises(RuntimeError), open_aside(tmp_path / "b"):
+    with pytest.raises(RuntimeError), open_replacement(tmp_path / "b"):
         raise RuntimeError
     assert sorted(path.name for path in tmp_path.iterdir()) == [mine.name, "b"]
     load_bundle(tmp_path / "b").close()

@@ -24,7 +24,7 @@ ENGINE = {"plain": SLOW, "children": HALF, "children_in_turn": PARTS} | {
     "optimised": SLOW,
     "bundle": BUNDLE,
 }
-PYTORCH = {f"torch_{way}": SLOW for way in ("load", "mmap")} | {
+PYTORCH = {f"torch_{variant}": SLOW for variant in ("load", "mmap")} | {
     "torch_children": HALF,
     "torch_children_in_turn": PARTS,
     "bundle": BUNDLE,
@@ -80,7 +80,7 @@ def test_impossible_gains_are_named() -> None:
 
 
 def test_ours_stand_beside_the_papers() -> None:
-    """Rows have the paper's numbers, ours, our gain and our bound; ways that lack packages none."""
+    """Rows have the paper's numbers, ours, our gain and bound; variants that lack packages none."""
     drawn = pytorch.draw_pytorch({"squeezenet": PYTORCH}, {"squeezenet": 2.4}, "told")
     row = dict(zip(drawn.tables[0].columns, drawn.tables[0].rows[0], strict=True))
     assert (row["paper: whole, s"], row["paper: children, s"]) == (0.3709, 0.2857)
@@ -137,7 +137,7 @@ def test_a_table_without_the_models_says_so(number: int, model: str) -> None:
 
 @pytest.mark.slow
 def test_the_engines_table_is_measured() -> None:
-    """A small MobileNet-V1 is cut, shipped and tried in every way, from disk."""
+    """A small MobileNet-V1 is cut, and each variant of it loaded, from disk."""
     (found,) = find_figures("loading", [("table", 1)])
     drawn = found.make(_bench("mobilenet_v1", cold=True))
     for table in drawn.tables:

@@ -59,6 +59,6 @@ def describe_outcome(outcome: Outcome) -> list[str]:
         *(["Worse than before: train less, or split the model again."] * worse),
         f"Trained:  {outcome.trained:,} numbers in {format_seconds(outcome.seconds)},"
         f" {format_bytes(outcome.peak_memory_bytes)} of memory at most",
-        f"Schemes:  {', '.join(outcome.schemes)}",
+        f"Variants:  {', '.join(outcome.variants)}",
         *(f"Left out: {name} (for another processor)" for name in outcome.left_out),
     ]

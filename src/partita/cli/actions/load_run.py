@@ -14,7 +14,7 @@ import numpy as np
 from partita.cli.flags import RequestFlags
 from partita.cli.inputs import Feeds, get_requests, input_files, pack_arrays
 from partita.cli.output import Reply, check_output, write_output
-from partita.loading import Mark, Variant, choose_scheme, load_bundle, read_manifest
+from partita.loading import Mark, Variant, choose_variant, load_bundle, read_manifest
 from partita.report import draw_table
 from partita.report.tables import TableData
 from partita.units import format_seconds
@@ -24,7 +24,7 @@ from partita.units import format_seconds
 class Loading:
     """How a bundle is loaded; see :func:`partita.loading.load_bundle`."""
 
-    scheme: str | None
+    variant: str | None
     threads: int | None
     loaders: int | None
     read_ahead: bool
@@ -40,7 +40,7 @@ class Answered:
         later_s: Of each other answer.
     """
 
-    scheme: Variant
+    variant: Variant
     answers: list[Feeds]
     marks: list[Mark]
     first_s: float
@@ -63,7 +63,7 @@ def run_bundle(
         InputError: A file cannot be used.
     """
     check_output(output, *input_files(requests.files or ()), inside=bundle)
-    specs = choose_scheme(read_manifest(bundle), bundle, loading.scheme).program.inputs
+    specs = choose_variant(read_manifest(bundle), bundle, loading.variant).program.inputs
     answered = answer_requests(bundle, get_requests(specs, requests), loading)
     if output is not None:
         answers = answered.answers
@@ -90,7 +90,7 @@ def answer_requests(bundle: Path, feeds: Sequence[Feeds], loading: Loading) -> A
         session.wait()
         names = [spec.name for spec in session.get_outputs()]
         named = [dict(zip(names, answer, strict=True)) for answer in answers]
-        return Answered(session.scheme, named, marks, times_s[0], times_s[1:])
+        return Answered(session.variant, named, marks, times_s[0], times_s[1:])
 
 
 def describe_answers(answered: Answered) -> Reply:
@@ -98,7 +98,7 @@ def describe_answers(answered: Answered) -> Reply:
     steady_s = statistics.median(answered.later_s) if answered.later_s else None
     marks = {(mark.what, mark.child): mark for mark in answered.marks}
     rows, children = [], []
-    for number, child in enumerate(answered.scheme.children):
+    for number, child in enumerate(answered.variant.children):
         described: dict[str, Any] = {"layers": len(child.layers), "weight_bytes": child.size_bytes}
         cells = [str(number), str(len(child.layers))]
         for what in ("load", "compute"):
@@ -108,7 +108,7 @@ def describe_answers(answered: Answered) -> Reply:
         rows.append(tuple(cells))
         children.append(described)
     payload = {
-        "scheme": answered.scheme.name,
+        "variant": answered.variant.name,
         "first_s": answered.first_s,
         "steady_s": steady_s,
         "requests": len(answered.answers),

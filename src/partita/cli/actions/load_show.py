@@ -30,43 +30,43 @@ def show_bundle(bundle: Path, *, verify: bool) -> Reply:
 
 
 def describe_bundle(manifest: Manifest, folder: Path) -> Reply:
-    """The schemes and children of a bundle."""
+    """The variants and children of a bundle."""
     rows = tuple(
         (
-            scheme.name,
+            variant.name,
             str(number),
             describe_layers(child.layers),
             format_bytes(child.size_bytes),
             "yes" if child.trainable else "no",
         )
-        for scheme in manifest.schemes
-        for number, child in enumerate(scheme.children)
+        for variant in manifest.variants
+        for number, child in enumerate(variant.children)
     )
-    columns = ("scheme", "child", "layers", "weights", "trainable")
+    columns = ("variant", "child", "layers", "weights", "trainable")
     table = draw_table(TableData(f"Bundle of {manifest.model}", columns, rows, text_columns=3))
     payload = {
         "folder": str(folder),
         "model": manifest.model,
         "engine": manifest.engine,
-        "schemes": [_describe_scheme(scheme) for scheme in manifest.schemes],
+        "variants": [_describe_variant(variant) for variant in manifest.variants],
     }
     return Reply(payload, [table, f"Bundle: {folder}"])
 
 
-def _describe_scheme(scheme: Variant) -> dict[str, Any]:
+def _describe_variant(variant: Variant) -> dict[str, Any]:
     return {
-        "name": scheme.name,
-        "device": scheme.device,
-        "processor": scheme.processor,
-        "threads": scheme.threads,
-        "loaders": scheme.loaders,
-        "weight_bytes": scheme.weights_bytes,
+        "name": variant.name,
+        "device": variant.device,
+        "processor": variant.processor,
+        "threads": variant.threads,
+        "loaders": variant.loaders,
+        "weight_bytes": variant.weights_bytes,
         "children": [
             {
                 "layers": list(child.layers),
                 "weight_bytes": child.size_bytes,
                 "trainable": child.trainable,
             }
-            for child in scheme.children
+            for child in variant.children
         ],
     }

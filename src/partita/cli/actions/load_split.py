@@ -31,7 +31,7 @@ from partita.report import draw_table
 from partita.report.tables import TableData
 from partita.units import format_seconds
 
-#: Name of the scheme for all other processors.
+#: Name of the variant for all other processors.
 _PORTABLE = "portable"
 
 
@@ -52,12 +52,12 @@ class Cutting:
 
     Attributes:
         search: Where nothing else says where.
-        profiles: Files from 'load profile', one scheme for each.
+        profiles: Files from 'load profile', one variant for each.
         ends: Numbers of layers with commas between.
         children: So many, of about equal weights.
         threads: Within one operator.
         trainable: Names of layers that may be trained.
-        portable: Whether there is a scheme for other processors, too.
+        portable: Whether there is a variant for other processors, too.
     """
 
     search: Search

@@ -38,7 +38,7 @@ def split(
     ] = False,
     blocks: Annotated[
         list[Path] | None,
-        flag("--blocks", "From 'load profile' on a kind of device; one scheme for each."),
+        flag("--blocks", "From 'load profile' on a kind of device; one variant for each."),
     ] = None,
     children: Annotated[
         int | None, number("--children", 1, 4096, "So many, of about equal weights.")
@@ -50,7 +50,7 @@ def split(
     loaders: Annotated[int, number("--loaders", 1, 256, "Children at a time.")] = 1,
     trainable: flags.TrainableOpt = None,
     portable: Annotated[
-        bool, flag("--portable/--no-portable", "Also a scheme for other processors.")
+        bool, flag("--portable/--no-portable", "Also a variant for other processors.")
     ] = True,
     seed: flags.SeedOpt = 0,
     shape: flags.ShapeOpt = None,
@@ -88,8 +88,8 @@ def run(
     context: typer.Context,
     bundle: BundleArg,
     inputs: flags.InputsOpt = None,
-    scheme: Annotated[
-        str | None, flag("--scheme", "Name of the scheme; the first that fits by default.")
+    variant: Annotated[
+        str | None, flag("--variant", "Name of the variant; the first that fits by default.")
     ] = None,
     threads: Annotated[int | None, number("--threads", 1, 256, "Within one operator.")] = None,
     loaders: Annotated[
@@ -110,7 +110,7 @@ def run(
         refuse_given(context, ("requests",), "does not go with --input: each file is one request")
     from partita.cli.actions.load_run import Loading, run_bundle
 
-    loading = Loading(scheme, threads, loaders, read_ahead)
+    loading = Loading(variant, threads, loaders, read_ahead)
     reply = run_bundle(bundle, flags.RequestFlags(inputs, requests, seed), loading, output)
     return print_reply(reply, as_json=json)
 
@@ -148,7 +148,7 @@ def profile(
     """Measure what each block of a model takes to load and to run, for 'split --blocks'."""
     check_output(output, model)
     if device == "portable":
-        raise InputError("--device 'portable' is the scheme of all others; name another.")
+        raise InputError("--device 'portable' is the variant of all others; name another.")
     if not is_name(device):
         raise InputError(f"--device '{device}' is no name; allowed: {NAME_RULE}.")
     from partita.cli.actions.load_measure import profile_blocks

@@ -1,6 +1,6 @@
-"""What a bundle says of itself: the schemes it holds, and the child models of each.
+"""What a bundle says of itself: the variants it holds, and the child models of each.
 
-A bundle is a folder: ``manifest.json``, and one folder per scheme with ``child-0.onnx``,
+A bundle is a folder: ``manifest.json``, and one folder per variant with ``child-0.onnx``,
 ``child-1.onnx`` and so on, and the weights of all of them in the order in which they are used,
 ``weights.bin``. The children are ordinary ONNX files with external data.
 """
@@ -46,7 +46,7 @@ Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class TrainableSource(msgspec.Struct, frozen=True):
-    """A trainable child before it was optimised, in the scheme's folder.
+    """A trainable child before it was optimised, in the variant's folder.
 
     Attributes:
         file: Its graph; what may be trained has the model's names.
@@ -61,19 +61,19 @@ class TrainableSource(msgspec.Struct, frozen=True):
     weights_hash: str
 
 
-class Child(msgspec.Struct, frozen=True):
-    """One child model of a scheme.
+class Child(msgspec.Struct, frozen=True, rename={"source": "plain"}):
+    """One child model of a variant.
 
     Attributes:
-        file: Name in the scheme's folder.
+        file: Name in the variant's folder.
         hash: SHA-256 of the file.
         layers: Names of the model's layers that it computes, in order.
         start: Where its weights begin in the file of weights.
         size_bytes: How long they are.
         trainable: Whether it holds the layers that may be trained.
-        plain: What it is trained from; None where it is not trainable.
-        weights: Name of its own file of weights; empty where they lie in the scheme's. A child that
-            was trained has one.
+        source: What it is trained from; None where it is not trainable.
+        weights: Name of its own file of weights, as a trained child has; empty where they lie in
+            the variant's.
         weights_hash: SHA-256 of that file.
     """
 
@@ -83,7 +83,7 @@ class Child(msgspec.Struct, frozen=True):
     start: Bytes
     size_bytes: Bytes
     trainable: bool = False
-    plain: TrainableSource | None = None
+    source: TrainableSource | None = None
     weights: str = ""
     weights_hash: str = ""
 
@@ -99,7 +99,7 @@ class Variant(msgspec.Struct, frozen=True):
         weights_hash: SHA-256 of the file of weights.
         threads: Threads within one operator.
         loaders: Children that load at the same time.
-        prepack: Whether weights are rearranged while they load.
+        prepack: Whether weights are prepacked at load.
         measured_on: Signature of the processor that it was chosen on; empty where nothing was
             measured.
     """
@@ -117,21 +117,21 @@ class Variant(msgspec.Struct, frozen=True):
     measured_on: str = ""
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class Manifest(msgspec.Struct, frozen=True, rename={"variants": "schemes"}):
     """The whole bundle.
 
     Attributes:
         model: Name of the model.
         model_hash: Hash of its graph.
         engine: Name and version of the engine that the children were optimised by.
-        schemes: The preferred first.
+        variants: The preferred first.
         hash: SHA-256 of the manifest without it.
     """
 
     model: str
     model_hash: str
     engine: str
-    schemes: tuple[Variant, ...]
+    variants: tuple[Variant, ...]
     schema: int = SCHEMA
     hash: str = ""
 
@@ -221,10 +221,10 @@ def read_manifest(folder: str | Path) -> Manifest:
 
 
 def _check_manifest(manifest: Manifest, path: Path, found: str) -> None:
-    fault = next((f for one in manifest.schemes for f in _find_faults(one)), None)
-    if fault is None and not manifest.schemes:
+    fault = next((f for one in manifest.variants for f in _find_faults(one)), None)
+    if fault is None and not manifest.variants:
         fault = "key 'schemes': it is empty"
-    if fault is None and len({one.name for one in manifest.schemes}) < len(manifest.schemes):
+    if fault is None and len({one.name for one in manifest.variants}) < len(manifest.variants):
         fault = "key 'schemes': two have one name"
     if fault is None and manifest.hash != found:
         fault = "it is not what its hash says"
@@ -235,12 +235,12 @@ def _check_manifest(manifest: Manifest, path: Path, found: str) -> None:
         )
 
 
-def _find_faults(scheme: Variant) -> list[str]:
-    """Return what is wrong with a scheme; what its files hold is looked at when it is used."""
-    where, program = f"scheme '{scheme.name}'", scheme.program
-    if not scheme.children:
+def _find_faults(variant: Variant) -> list[str]:
+    """Return what is wrong with a variant; what its files hold is looked at when it is used."""
+    where, program = f"variant '{variant.name}'", variant.program
+    if not variant.children:
         return [f"{where}: it has no children"]
-    for name in _names_of(scheme):
+    for name in _names_of(variant):
         if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
             return [f"{where}: {name!r} is no name of a file in a folder of its own"]
     if len(program.devices) != 1:
@@ -248,16 +248,16 @@ def _find_faults(scheme: Variant) -> list[str]:
     steps = program.devices[0].steps
     for kind in (Load, Compute):
         fragments = sorted(one.fragment for one in steps if isinstance(one, kind))
-        if fragments != list(range(len(scheme.children))):
+        if fragments != list(range(len(variant.children))):
             return [
                 f"{where}: its {kind.__name__} steps are of children {fragments}, it has"
-                f" {len(scheme.children)}"
+                f" {len(variant.children)}"
             ]
-    for number, child in enumerate(scheme.children):
-        if not child.weights and child.start + child.size_bytes > scheme.weights_bytes:
+    for number, child in enumerate(variant.children):
+        if not child.weights and child.start + child.size_bytes > variant.weights_bytes:
             return [
                 f"{where}: child {number} has weights up to {child.start + child.size_bytes} of"
-                f" {scheme.weights_bytes} bytes"
+                f" {variant.weights_bytes} bytes"
             ]
     for spec in (*program.inputs, *program.outputs):
         if spec.dtype not in DTYPE_BYTES or min(spec.shape, default=1) < 1:
@@ -265,15 +265,15 @@ def _find_faults(scheme: Variant) -> list[str]:
     return [f"{where}: {fault}" for fault in check_program(program)]
 
 
-def _names_of(scheme: Variant) -> Iterator[str]:
-    """Yield what lies in the bundle, in the scheme's folder: nothing outside is read."""
-    yield scheme.name
-    for child in scheme.children:
+def _names_of(variant: Variant) -> Iterator[str]:
+    """Yield what lies in the bundle, in the variant's folder: nothing outside is read."""
+    yield variant.name
+    for child in variant.children:
         yield child.file
         if child.weights:
             yield child.weights
-        if child.plain is not None:
-            yield from (child.plain.file, child.plain.weights)
+        if child.source is not None:
+            yield from (child.source.file, child.source.weights)
 
 
 def stamp_of(home: Path) -> tuple[int, ...]:
@@ -285,8 +285,8 @@ def stamp_of(home: Path) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
-def choose_scheme(manifest: Manifest, folder: Path, name: str | None = None) -> Variant:
-    """Return the scheme to use here: the one named, or the best that this processor can run.
+def choose_variant(manifest: Manifest, folder: Path, name: str | None = None) -> Variant:
+    """Return the variant to use here: the one named, or the best that this processor can run.
 
     Those made for this very processor come first, then those that were chosen on such a one, then
     all that run everywhere; of equal ones the first.
@@ -295,19 +295,19 @@ def choose_scheme(manifest: Manifest, folder: Path, name: str | None = None) -> 
         BundleError: There is none of that name, or none for this processor.
     """
     here = processor_signature()
-    usable = [one for one in manifest.schemes if one.processor in ("", here)]
+    usable = [one for one in manifest.variants if one.processor in ("", here)]
     usable.sort(key=lambda one: (one.processor != here, one.measured_on != here))
     if name is not None:
-        named = [one for one in manifest.schemes if one.name == name]
+        named = [one for one in manifest.variants if one.name == name]
         if not named:
-            names = ", ".join(one.name for one in manifest.schemes)
-            raise BundleError(f"Bundle '{folder}' has no scheme '{name}'; it has: {names}.")
+            names = ", ".join(one.name for one in manifest.variants)
+            raise BundleError(f"Bundle '{folder}' has no variant '{name}'; it has: {names}.")
         usable = [one for one in named if one in usable]
     if not usable:
-        needs = "; ".join(f"{one.name}: {one.processor}" for one in manifest.schemes)
+        needs = "; ".join(f"{one.name}: {one.processor}" for one in manifest.variants)
         raise BundleError(
-            f"Bundle '{folder}' has no scheme for this processor ({here}); it has {needs}."
-            " Split the model here, or with its portable scheme.",
+            f"Bundle '{folder}' has no variant for this processor ({here}); it has {needs}."
+            " Split the model here, or with its portable variant.",
             subject=str(folder),
         )
     return usable[0]

@@ -19,23 +19,23 @@ from partita.program import TensorSpec
 Array = npt.NDArray[Any]
 
 
-def check_files(folder: Path, scheme: Variant) -> None:
+def check_files(folder: Path, variant: Variant) -> None:
     """Compare the children with their hashes, and the weights with their size.
 
     Args:
-        folder: Of the scheme.
-        scheme: What the manifest says.
+        folder: Of the variant.
+        variant: What the manifest says.
 
     Raises:
         BundleError: A file is missing, or is not what the manifest says.
     """
-    for child in scheme.children:
+    for child in variant.children:
         path = folder / child.file
         if hashlib.sha256(_read(path)).hexdigest() != child.hash:
             raise BundleError(_altered("Child", path, child.hash), subject=str(path))
         if child.weights:
             _check_size(folder / child.weights, child.size_bytes)
-    _check_size(folder / WEIGHTS, scheme.weights_bytes)
+    _check_size(folder / WEIGHTS, variant.weights_bytes)
 
 
 def _check_size(path: Path, wanted: int) -> None:
@@ -56,19 +56,19 @@ def _check_size(path: Path, wanted: int) -> None:
 
 
 def find_altered_weights(
-    folder: Path, scheme: Variant, is_over: Callable[[], bool] = lambda: False
+    folder: Path, variant: Variant, is_over: Callable[[], bool] = lambda: False
 ) -> BundleError | None:
     """Return the error that says that the weights are not those of the manifest, or None.
 
     It reads all of them; :func:`check_files` does not.
 
     Args:
-        folder: Of the scheme.
-        scheme: What the manifest says.
+        folder: Of the variant.
+        variant: What the manifest says.
         is_over: Asked now and then whether nobody wants to know any more.
     """
-    own = [(child.weights, child.weights_hash) for child in scheme.children if child.weights]
-    for name, wanted in ((WEIGHTS, scheme.weights_hash), *own):
+    own = [(child.weights, child.weights_hash) for child in variant.children if child.weights]
+    for name, wanted in ((WEIGHTS, variant.weights_hash), *own):
         path = folder / name
         try:
             found = hash_file(path, is_over)
@@ -83,13 +83,13 @@ def find_altered_weights(
     return None
 
 
-def check_plain(folder: Path, plain: TrainableSource) -> None:
+def check_source(folder: Path, source: TrainableSource) -> None:
     """Compare what a child is trained from with its hashes.
 
     Raises:
         BundleError: A file is missing, or is not what the manifest says.
     """
-    for name, wanted in ((plain.file, plain.hash), (plain.weights, plain.weights_hash)):
+    for name, wanted in ((source.file, source.hash), (source.weights, source.weights_hash)):
         path = folder / name
         try:
             found = hash_file(path)
@@ -105,15 +105,15 @@ def verify_bundle(home: str | Path, manifest: Manifest) -> None:
     Raises:
         BundleError: A file is missing, or is not what the manifest says.
     """
-    for scheme in manifest.schemes:
-        folder = Path(home) / scheme.name
-        check_files(folder, scheme)
-        fault = find_altered_weights(folder, scheme)
+    for variant in manifest.variants:
+        folder = Path(home) / variant.name
+        check_files(folder, variant)
+        fault = find_altered_weights(folder, variant)
         if fault is not None:
             raise fault
-        for child in scheme.children:
-            if child.plain is not None:
-                check_plain(folder, child.plain)
+        for child in variant.children:
+            if child.source is not None:
+                check_source(folder, child.source)
 
 
 def _read(path: Path) -> bytes:

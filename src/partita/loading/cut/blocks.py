@@ -31,8 +31,8 @@ class Block(msgspec.Struct, frozen=True):
         first: Index of its first layer in the graph's order.
         stop: Index after its last one.
         weight_bytes: Its weights, as they lie in the file of weights.
-        create_s: Creating the engine's session: graph optimised, weights mapped, not rearranged.
-        prepack_s: What rearranging the weights adds to that.
+        create_s: Creating the engine's session: graph optimised, weights mapped, not prepacked.
+        prepack_s: What prepacking the weights adds to that.
         read_warm_s: Touching all its weights where they lie in the page cache.
         read_cold_s: The same where they lie on disk alone.
         infer_s: A run, when all is settled.
@@ -57,7 +57,7 @@ class Block(msgspec.Struct, frozen=True):
 
         Args:
             cold: Whether weights are on disk.
-            prepack: Whether they are rearranged.
+            prepack: Whether they are prepacked.
             mapped: Whether they are left to be read when they are used.
         """
         read_s = 0.0 if mapped else self.read_cold_s if cold else self.read_warm_s

@@ -82,7 +82,7 @@ class Problem:
             profile: The blocks.
             loaders: Children that load at the same time.
             cold: Whether weights are read from disk; else they are in the page cache.
-            prepack: Whether weights are rearranged while they load.
+            prepack: Whether weights are prepacked at load.
             mapped: Whether weights are mapped, and read ahead in the order of use while children
                 load and compute, as bundles do; else a child is loaded when all are in memory.
 
@@ -230,7 +230,7 @@ def simulate_loading(
         ends: Numbers of blocks before which children end; the last one is all blocks.
         loaders: Children that load at the same time.
         cold: Whether weights are read from disk; else they are in the page cache.
-        prepack: Whether weights are rearranged while they load.
+        prepack: Whether weights are prepacked at load.
         mapped: Whether weights are mapped and read ahead; else loading includes reading them.
 
     Raises:

@@ -120,7 +120,7 @@ class TrialLoads:
 
         Args:
             divisions: Numbers of blocks before which children end.
-            prepack: Whether weights are rearranged while they load.
+            prepack: Whether weights are prepacked at load.
         """
         homes = []
         for number, ends in enumerate(divisions):

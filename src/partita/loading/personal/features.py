@@ -18,7 +18,7 @@ from partita.files import require_regular
 from partita.loading.bundle.manifest import (
     Manifest,
     Variant,
-    choose_scheme,
+    choose_variant,
     read_manifest,
     stamp_of,
 )
@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 Samples = Array | Mapping[str, Array]
 
 
-def load_frozen(folder: str | Path, *, scheme: str | None = None) -> BundleSession:
+def load_frozen(folder: str | Path, *, variant: str | None = None) -> BundleSession:
     """Return a session over the children before the last; the last one is not loaded.
 
     Its outputs are what the last child reads, in the order of that child's inputs. Where there is
@@ -38,33 +38,33 @@ def load_frozen(folder: str | Path, *, scheme: str | None = None) -> BundleSessi
 
     Args:
         folder: The bundle.
-        scheme: Name of the scheme to use; the first that this processor can run by default.
+        variant: Name of the variant to use; the first that this processor can run by default.
 
     Raises:
         BundleError: As :func:`partita.loading.load_bundle`.
     """
     home = Path(folder)
     manifest = read_manifest(home)
-    return open_frozen(home, manifest, choose_scheme(manifest, home, scheme))
+    return open_frozen(home, manifest, choose_variant(manifest, home, variant))
 
 
-def open_frozen(home: Path, manifest: Manifest, scheme: Variant) -> BundleSession:
-    """Return :func:`load_frozen`'s session for a scheme that is chosen."""
+def open_frozen(home: Path, manifest: Manifest, variant: Variant) -> BundleSession:
+    """Return :func:`load_frozen`'s session for a variant that is chosen."""
     return BundleSession(
-        home / scheme.name,
+        home / variant.name,
         manifest,
-        _without_last(scheme),
-        threads=scheme.threads,
-        loaders=scheme.loaders,
+        _without_last(variant),
+        threads=variant.threads,
+        loaders=variant.loaders,
         read_ahead=False,
         verify=True,
         made=stamp_of(home),
     )
 
 
-def _without_last(scheme: Variant) -> Variant:
-    """Return the scheme as one whose answer is what the last child reads."""
-    program, last = scheme.program, len(scheme.children) - 1
+def _without_last(variant: Variant) -> Variant:
+    """Return the variant as one whose answer is what the last child reads."""
+    program, last = variant.program, len(variant.children) - 1
     device = program.devices[0]
     ending = next(s for s in device.steps if isinstance(s, Compute) and s.fragment == last)
     kept: list[Step] = [
@@ -88,7 +88,7 @@ def _without_last(scheme: Variant) -> Variant:
         fragments=program.fragments[:last],
         devices=(DeviceProgram(device.device, tuple(kept), buffers),),
     )
-    return msgspec.structs.replace(scheme, program=bare, children=scheme.children[:last])
+    return msgspec.structs.replace(variant, program=bare, children=variant.children[:last])
 
 
 def _buffers_read(step: Step) -> set[int]:
@@ -101,7 +101,7 @@ def compute_features(
     folder: str | Path,
     samples: Samples,
     *,
-    scheme: str | None = None,
+    variant: str | None = None,
     cache: str | Path | None = None,
 ) -> list[Array]:
     """Return what the last child reads of each sample: an array per input, samples first.
@@ -110,7 +110,7 @@ def compute_features(
         folder: The bundle.
         samples: (samples, ...) with the rest of each input's shape; a mapping by input name where
             the model has several.
-        scheme: Name of the scheme to use; the first that this processor can run by default.
+        variant: Name of the variant to use; the first that this processor can run by default.
         cache: A file (``.npz``) that is read where it holds the features of these samples by these
             children, and else written.
 
@@ -122,7 +122,7 @@ def compute_features(
     """
     home = Path(folder)
     manifest = read_manifest(home)
-    chosen = choose_scheme(manifest, home, scheme)
+    chosen = choose_variant(manifest, home, variant)
     arrays = check_samples(chosen, samples)
     if cache is None:
         return _run(home, manifest, chosen, arrays)
@@ -134,7 +134,7 @@ def compute_features(
     return found
 
 
-def check_samples(scheme: Variant, samples: Samples) -> dict[str, Array]:
+def check_samples(variant: Variant, samples: Samples) -> dict[str, Array]:
     """Return the samples by input name, in the types that the model takes.
 
     Raises:
@@ -142,7 +142,7 @@ def check_samples(scheme: Variant, samples: Samples) -> dict[str, Array]:
         InputError: An input is missing or unknown, there are no samples or unequal numbers of
             them, or shape or type differ.
     """
-    specs = scheme.program.inputs
+    specs = variant.program.inputs
     if isinstance(samples, Mapping):
         given = {name: np.asarray(array) for name, array in samples.items()}
     else:
@@ -193,9 +193,9 @@ def fits(array: Array, wanted: np.dtype[Any]) -> bool:
     return most <= float(np.finfo(wanted).max)
 
 
-def _run(home: Path, manifest: Manifest, scheme: Variant, arrays: dict[str, Array]) -> list[Array]:
+def _run(home: Path, manifest: Manifest, variant: Variant, arrays: dict[str, Array]) -> list[Array]:
     """Return the features, one sample after the other."""
-    with open_frozen(home, manifest, scheme) as session:
+    with open_frozen(home, manifest, variant) as session:
         specs, dtypes = session.get_outputs(), {s.name: s.dtype for s in session.get_inputs()}
         count = len(next(iter(arrays.values())))
         made = [np.empty((count, *spec.shape[1:]), spec.dtype) for spec in specs]
@@ -218,10 +218,10 @@ def _check_output(spec: TensorSpec) -> None:
         )
 
 
-def _cache_key(scheme: Variant, arrays: Mapping[str, Array]) -> str:
+def _cache_key(variant: Variant, arrays: Mapping[str, Array]) -> str:
     """Return a hash of all that the features depend on."""
-    digest = hashlib.sha256(scheme.weights_hash.encode())
-    for child in scheme.children[:-1]:
+    digest = hashlib.sha256(variant.weights_hash.encode())
+    for child in variant.children[:-1]:
         digest.update(child.hash.encode())
     for name, array in arrays.items():
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())

@@ -1,4 +1,4 @@
-"""A plain graph as a module of PyTorch."""
+"""A source graph as a module of PyTorch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from partita.errors import BundleError, first_line
 from partita.loading.personal.operators import OPERATORS
-from partita.loading.write.trainable_source import TRAINED, PlainChild
+from partita.loading.write.trainable_source import TRAINED, SourceGraph
 
 Array = npt.NDArray[Any]
 
@@ -33,15 +33,15 @@ class TrainableChild(nn.Module):
     """The last child, differentiable; its parameters are the weights that may be trained.
 
     Args:
-        plain: A plain graph of one output. Its weights are copied, and nothing of it is kept.
+        source: A source graph of one output. Its weights are copied, and nothing of it is kept.
 
     Raises:
         BundleError: It has an operator that cannot be trained, or several outputs.
     """
 
-    def __init__(self, plain: PlainChild) -> None:
+    def __init__(self, source: SourceGraph) -> None:
         super().__init__()
-        graph = plain.model.graph
+        graph = source.model.graph
         _check(graph)
         self._nodes = _list_nodes(graph)
         self._inputs = [value.name for value in graph.input]
@@ -50,7 +50,7 @@ class TrainableChild(nn.Module):
         self._names: list[str] = []
         self.weights = nn.ParameterList()
         for weight in graph.initializer:
-            tensor = torch.from_numpy(plain.read(weight))
+            tensor = torch.from_numpy(source.read(weight))
             if weight.name.startswith(TRAINED):
                 self._names.append(weight.name)
                 self.weights.append(nn.Parameter(tensor))

@@ -82,8 +82,8 @@ class Outcome:
         peak_memory_bytes: Most memory that the process held beyond what it held at the start,
             mapped weights included; 0 where the system does not say.
         trained: Numbers that were trained.
-        schemes: Names of the schemes whose last child is the new one.
-        left_out: Names of schemes for other processors; their last child cannot be made here, and
+        variants: Names of the variants whose last child is the new one.
+        left_out: Names of variants for other processors; their last child cannot be made here, and
             the bundle no longer has them.
     """
 
@@ -98,5 +98,5 @@ class Outcome:
     train_s: float = 0.0
     peak_memory_bytes: int = 0
     trained: int = 0
-    schemes: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()

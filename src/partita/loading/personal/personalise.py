@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.errors import BundleError, InputError
-from partita.loading.bundle.manifest import Variant, choose_scheme, read_manifest
+from partita.loading.bundle.manifest import Variant, choose_variant, read_manifest
 from partita.loading.bundle.ort_session import open_child
 from partita.loading.personal.features import Samples, check_samples, compute_features, fits
 from partita.loading.personal.memory import peak_bytes, release, reset_peak
@@ -39,7 +39,7 @@ def personalise(
     *,
     cache: str | Path | None = None,
 ) -> Outcome:
-    """Train the last child of a bundle, and put it into every scheme.
+    """Train the last child of a bundle, and put it into every variant.
 
     The frozen children run once over the samples; then the last child alone is in memory, and only
     weights of trainable layers have gradients. Failures and Ctrl-C leave the bundle as it was.
@@ -65,21 +65,21 @@ def personalise(
     began_s, held_bytes = time.perf_counter(), reset_peak()
     home = Path(folder)
     manifest = read_manifest(home)
-    scheme = choose_scheme(manifest, home)
-    count = len(next(iter(check_samples(scheme, samples).values())))
-    targets = _check_labels(labels, count, scheme, options)
-    features = compute_features(home, samples, scheme=scheme.name, cache=cache)
+    variant = choose_variant(manifest, home)
+    count = len(next(iter(check_samples(variant, samples).values())))
+    targets = _check_labels(labels, count, variant, options)
+    features = compute_features(home, samples, variant=variant.name, cache=cache)
     feature_s = time.perf_counter() - began_s
-    trained = _Training(home, scheme, options).run(features, targets)
+    trained = _Training(home, variant, options).run(features, targets)
     made = replace_last(home, manifest, trained.weights)
-    names = tuple(one.name for one in made.schemes)
+    names = tuple(one.name for one in made.variants)
     return replace(
         trained.outcome,
         seconds=time.perf_counter() - began_s,
         feature_s=feature_s,
         peak_memory_bytes=max(0, peak_bytes() - held_bytes),
-        schemes=names,
-        left_out=tuple(one.name for one in manifest.schemes if one.name not in names),
+        variants=names,
+        left_out=tuple(one.name for one in manifest.variants if one.name not in names),
     )
 
 
@@ -104,10 +104,10 @@ class _Trained:
 
 @dataclass(frozen=True)
 class _Training:
-    """One training of one scheme's last child."""
+    """One training of one variant's last child."""
 
     home: Path
-    scheme: Variant
+    variant: Variant
     options: PersonalOptions
 
     def run(self, features: Sequence[Array], labels: Array) -> _Trained:
@@ -152,10 +152,10 @@ class _Training:
         import torch
 
         from partita.loading.personal.module import TrainableChild
-        from partita.loading.write.trainable_source import read_plain
+        from partita.loading.write.trainable_source import read_source
 
-        folder, child = self.home / self.scheme.name, self.scheme.children[-1]
-        module = TrainableChild(read_plain(folder, child))
+        folder, child = self.home / self.variant.name, self.variant.children[-1]
+        module = TrainableChild(read_source(folder, child))
         few = [array[:2] for array in inputs]
         wanted = _run_child(folder / child.file, [array.numpy() for array in few])
         with torch.no_grad():
@@ -182,14 +182,14 @@ def _run_child(path: Path, features: Sequence[Array]) -> Array:
     return np.concatenate(answers)
 
 
-def _check_labels(labels: Array, count: int, scheme: Variant, options: PersonalOptions) -> Array:
+def _check_labels(labels: Array, count: int, variant: Variant, options: PersonalOptions) -> Array:
     """Return the labels as they are trained on.
 
     Raises:
         BundleError: The model has several outputs.
         InputError: The labels are no classes, or no outputs, of the model.
     """
-    outputs = scheme.program.outputs
+    outputs = variant.program.outputs
     if len(outputs) != 1:
         raise BundleError(f"The model has {len(outputs)} outputs: one can be trained.")
     given, shape = np.asarray(labels), outputs[0].shape[1:]

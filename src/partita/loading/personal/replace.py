@@ -26,18 +26,18 @@ from partita.loading.bundle.manifest import (
 )
 from partita.loading.write.atomic_folder import hold
 from partita.loading.write.child_models import optimise_graph, place_weights
-from partita.loading.write.trainable_source import change_plain, read_plain
+from partita.loading.write.trainable_source import read_source, replace_weights
 
 Array = npt.NDArray[Any]
 _SHOWN = 12
 
 
 def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -> Manifest:
-    """Write the trained last child of every scheme, and the manifest that names them.
+    """Write the trained last child of every variant, and the manifest that names them.
 
     The new files have names of their own, and lie beside the old ones until the manifest is
     replaced; whatever fails before that leaves the bundle as it was. Frozen children and their
-    weights are not touched. Schemes for other processors are left out, since their last child
+    weights are not touched. Variants for other processors are left out, since their last child
     cannot be made here.
 
     Args:
@@ -49,7 +49,7 @@ def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -
         The new manifest.
 
     Raises:
-        BundleError: The bundle cannot be written, is another one by now, or a scheme trains other
+        BundleError: The bundle cannot be written, is another one by now, or a variant trains other
             weights; it is as it was.
     """
     try:
@@ -69,16 +69,16 @@ def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -
 
 def _replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -> Manifest:
     here = processor_signature()
-    kept = [one for one in manifest.schemes if one.processor in ("", here)]
+    kept = [one for one in manifest.variants if one.processor in ("", here)]
     fresh: list[Path] = []
     text = b""
     try:
-        schemes = tuple(_replace_in(home / one.name, one, weights, fresh) for one in kept)
-        made = msgspec.structs.replace(manifest, schemes=schemes)
+        variants = tuple(_replace_in(home / one.name, one, weights, fresh) for one in kept)
+        made = msgspec.structs.replace(manifest, variants=variants)
         text = dump_manifest(made)
         aside = home / f".{MANIFEST}.new"
         _write(aside, [text], fresh)
-        for folder in (home, *(home / one.name for one in schemes)):
+        for folder in (home, *(home / one.name for one in variants)):
             _sync_folder(folder)
         os.replace(aside, home / MANIFEST)
     except BaseException as error:
@@ -95,26 +95,26 @@ def _replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) 
 
 
 def _replace_in(
-    folder: Path, scheme: Variant, weights: Mapping[str, Array], fresh: list[Path]
+    folder: Path, variant: Variant, weights: Mapping[str, Array], fresh: list[Path]
 ) -> Variant:
-    """Return the scheme with a last child of these weights, whose files are written."""
-    old = scheme.children[-1]
-    stem = f"child-{len(scheme.children) - 1}.{_digest(weights)[:_SHOWN]}"
+    """Return the variant with a last child of these weights, whose files are written."""
+    old = variant.children[-1]
+    stem = f"child-{len(variant.children) - 1}.{_digest(weights)[:_SHOWN]}"
     if old.file == f"{stem}.onnx":
-        return scheme
-    before, names = read_plain(folder, old), (f"{stem}.plain.onnx", f"{stem}.plain.bin")
-    model, parts = change_plain(before, weights, names[1])
+        return variant
+    before, names = read_source(folder, old), (f"{stem}.plain.onnx", f"{stem}.plain.bin")
+    model, parts = replace_weights(before, weights, names[1])
     graph = model.SerializeToString(deterministic=True)
-    plain = TrainableSource(
+    source = TrainableSource(
         names[0],
         _write(folder / names[0], [graph], fresh),
         names[1],
         _write(folder / names[1], parts, fresh),
     )
     # The engine reads the weights where they lie.
-    path = folder / plain.weights
+    path = folder / source.weights
     blobs = {path.name: np.memmap(path, np.uint8, "r")} if path.stat().st_size else {}
-    made = optimise_graph(graph, blobs, tuned=bool(scheme.processor), threads=scheme.threads)
+    made = optimise_graph(graph, blobs, tuned=bool(variant.processor), threads=variant.threads)
     written = place_weights(made, f"{stem}.bin", 0)
     del made
     child = Child(
@@ -124,11 +124,11 @@ def _replace_in(
         start=0,
         size_bytes=written.size_bytes,
         trainable=True,
-        plain=plain,
+        source=source,
         weights=f"{stem}.bin",
         weights_hash=_write(folder / f"{stem}.bin", written.weights, fresh),
     )
-    return msgspec.structs.replace(scheme, children=(*scheme.children[:-1], child))
+    return msgspec.structs.replace(variant, children=(*variant.children[:-1], child))
 
 
 def _digest(weights: Mapping[str, Array]) -> str:
@@ -177,17 +177,17 @@ def _remove(paths: Iterable[Path]) -> None:
 
 def _remove_strays(home: Path, manifest: Manifest) -> None:
     """Remove what no child is any more; what cannot be removed does no harm."""
-    needed = {path for scheme in manifest.schemes for path in _files(home, scheme)}
+    needed = {path for variant in manifest.variants for path in _files(home, variant)}
     with suppress(OSError):
         _remove(path for path in home.glob("*/child-*") if path not in needed)
         _remove(home.glob(f".{MANIFEST}.new"))
 
 
-def _files(home: Path, scheme: Variant) -> list[Path]:
-    """Return the files of a scheme's children that are theirs alone."""
+def _files(home: Path, variant: Variant) -> list[Path]:
+    """Return the files of a variant's children that are theirs alone."""
     names: list[str] = []
-    for child in scheme.children:
+    for child in variant.children:
         names += [child.file, child.weights]
-        if child.plain is not None:
-            names += [child.plain.file, child.plain.weights]
-    return [home / scheme.name / name for name in names if name]
+        if child.source is not None:
+            names += [child.source.file, child.source.weights]
+    return [home / variant.name / name for name in names if name]

@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable
 
 
-class Aside:
+class DetachedThread:
     """A task in a thread of its own, begun when this is made.
 
     :class:`threading.Thread` hands over to the new thread and back when it is started. Beside the
-    engine's threads, which wait busily for a while after a run, that takes one or two milliseconds.
+    engine's threads, which spin for a while after a run, that takes one or two milliseconds.
 
     Args:
         task: What is done; it raises nothing.

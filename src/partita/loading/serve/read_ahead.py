@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from partita.loading.serve.detached_thread import Aside
+from partita.loading.serve.detached_thread import DetachedThread
 
 #: What is asked for at a time: the system reads no more than so much of one request at once.
 _CHUNK_BYTES = 2**20
@@ -33,12 +33,12 @@ class ReadAhead:
             self._release()
             raise
         self._is_closed = False
-        self._thread: Aside | None = None
+        self._thread: DetachedThread | None = None
         if all(_is_cached(descriptor, size) for descriptor, size in self._files):
             self._release()
         else:
             try:
-                self._thread = Aside(self._ask)
+                self._thread = DetachedThread(self._ask)
             except RuntimeError:  # no thread is to be had: layers wait for what they read
                 self._release()
 

@@ -20,13 +20,13 @@ from partita.loading.bundle.manifest import (
     WEIGHTS,
     Manifest,
     Variant,
-    choose_scheme,
+    choose_variant,
     read_manifest,
     stamp_of,
 )
 from partita.loading.bundle.ort_session import open_child
 from partita.loading.bundle.verify import check_feeds, check_files, find_altered_weights
-from partita.loading.serve.detached_thread import Aside
+from partita.loading.serve.detached_thread import DetachedThread
 from partita.loading.serve.read_ahead import ReadAhead
 from partita.loading.serve.runner import Mark, Runner
 from partita.program import TensorSpec
@@ -56,7 +56,7 @@ os.register_at_fork(after_in_child=_renew_locks)
 def load_bundle(
     folder: str | Path,
     *,
-    scheme: str | None = None,
+    variant: str | None = None,
     threads: int | None = None,
     loaders: int | None = None,
     read_ahead: bool = True,
@@ -66,9 +66,9 @@ def load_bundle(
 
     Args:
         folder: What ``partita load split`` wrote.
-        scheme: Name of the scheme to use; the first that this processor can run by default.
-        threads: Threads within one operator; the scheme's by default.
-        loaders: Children that load at the same time; the scheme's by default.
+        variant: Name of the variant to use; the first that this processor can run by default.
+        threads: Threads within one operator; the variant's by default.
+        loaders: Children that load at the same time; the variant's by default.
         read_ahead: Whether weights are read ahead of the layers that need them.
         verify: Whether the weights are compared with their hash, in the background: an answer
             after that is refused where they were altered.
@@ -83,7 +83,7 @@ def load_bundle(
     home = Path(folder)
     made = stamp_of(home)
     manifest = read_manifest(home)
-    chosen = choose_scheme(manifest, home, scheme)
+    chosen = choose_variant(manifest, home, variant)
     return BundleSession(
         home / chosen.name,
         manifest,
@@ -97,7 +97,7 @@ def load_bundle(
 
 
 class BundleSession:
-    """The children of one scheme, executed by the state machine that workers have.
+    """The children of one variant, executed by the state machine that workers have.
 
     Made by :func:`load_bundle`. A child computes when it is loaded and its inputs are there, while
     later ones still load; a single one is loaded by whoever makes the session. Calls from several
@@ -105,14 +105,14 @@ class BundleSession:
 
     Attributes:
         manifest: The bundle's.
-        scheme: The one in use.
+        variant: The one in use.
     """
 
     def __init__(
         self,
         folder: Path,
         manifest: Manifest,
-        scheme: Variant,
+        variant: Variant,
         *,
         threads: int,
         loaders: int,
@@ -121,20 +121,20 @@ class BundleSession:
         made: tuple[int, ...],
     ) -> None:
         self.manifest = manifest
-        self.scheme = scheme
+        self.variant = variant
         self._folder = folder
         self._stamp, self._is_whole = made, False
         self._threads = threads
-        check_files(folder, scheme)
-        self._ahead = ReadAhead(_weights_of(folder, scheme)) if read_ahead else None
+        check_files(folder, variant)
+        self._ahead = ReadAhead(_weights_of(folder, variant)) if read_ahead else None
         try:
             self._runner = Runner(
-                scheme.program.devices[0],
+                variant.program.devices[0],
                 self._open,
                 loaders=loaders,
                 name=f"bundle '{folder.parent}'",
                 # Making one session of mapped weights takes less than handing it over.
-                at_once=len(scheme.children) == 1 and not scheme.prepack,
+                at_once=len(variant.children) == 1 and not variant.prepack,
             )
         except BaseException:
             if self._ahead is not None:
@@ -144,7 +144,7 @@ class BundleSession:
         self._asking = threading.Lock()
         self._asker = 0
         self._beginning = threading.Lock()
-        self._verifier: Aside | None = None
+        self._verifier: DetachedThread | None = None
         self._is_closed = False
         _open_sessions.add(self)
 
@@ -160,11 +160,11 @@ class BundleSession:
 
     def get_inputs(self) -> tuple[TensorSpec, ...]:
         """Return name, shape and type of each input."""
-        return self.scheme.program.inputs
+        return self.variant.program.inputs
 
     def get_outputs(self) -> tuple[TensorSpec, ...]:
         """Return name, shape and type of each output."""
-        return self.scheme.program.outputs
+        return self.variant.program.outputs
 
     def run(self, outputs: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Array]:
         """Return the outputs for one request.
@@ -180,7 +180,7 @@ class BundleSession:
             RunError: A child failed, or this thread's own request is under way: a signal's handler
                 asks in the middle of it.
         """
-        program = self.scheme.program
+        program = self.variant.program
         names = [spec.name for spec in program.outputs]
         if outputs is not None and (isinstance(outputs, str) or not isinstance(outputs, Sequence)):
             raise InputError(f"Outputs are {outputs!r}: allowed is a list of names, or None.")
@@ -251,9 +251,9 @@ class BundleSession:
         self.close()
 
     def _open(self, child: int) -> Any:
-        path = self._folder / self.scheme.children[child].file
+        path = self._folder / self.variant.children[child].file
         try:
-            return open_child(path, self._threads, prepack=self.scheme.prepack)
+            return open_child(path, self._threads, prepack=self.variant.prepack)
         except Exception as error:  # as for runs
             if self._is_replaced():
                 raise self._replaced() from None
@@ -266,10 +266,10 @@ class BundleSession:
         with self._beginning:
             if self._verify and self._verifier is None and not self._is_closed:
                 with suppress(RuntimeError):  # no thread is to be had: the next request tries again
-                    self._verifier = Aside(self._verify_weights)
+                    self._verifier = DetachedThread(self._verify_weights)
 
     def _verify_weights(self) -> None:
-        error = find_altered_weights(self._folder, self.scheme, lambda: self._is_closed)
+        error = find_altered_weights(self._folder, self.variant, lambda: self._is_closed)
         if error is not None:
             self._runner.fail(self._replaced() if self._is_replaced() else error)
 
@@ -292,9 +292,9 @@ class BundleSession:
         )
 
 
-def _weights_of(folder: Path, scheme: Variant) -> list[tuple[Path, int]]:
+def _weights_of(folder: Path, variant: Variant) -> list[tuple[Path, int]]:
     """Return the files of weights in the order of use, and how much of each is used."""
-    shared = [child.start + child.size_bytes for child in scheme.children if not child.weights]
-    own = [(child.weights, child.size_bytes) for child in scheme.children if child.weights]
+    shared = [child.start + child.size_bytes for child in variant.children if not child.weights]
+    own = [(child.weights, child.size_bytes) for child in variant.children if child.weights]
     found = [(WEIGHTS, max(shared, default=0)), *own]
     return [(folder / name, size) for name, size in found if size]

@@ -70,7 +70,7 @@ def _find_foreign(target: Path, entries: list[Path]) -> Path | None:
 
 
 @contextmanager
-def open_aside(target: Path) -> Iterator[Path]:
+def open_replacement(target: Path) -> Iterator[Path]:
     """Yield an empty folder that takes the place of ``target`` when the block ends without error.
 
     What was there before stays until then. What a process that was killed left aside is removed, or

@@ -22,7 +22,7 @@ from partita.graph import Graph
 from partita.graph.fragment import BlobStore, FragmentWriter
 from partita.graph.regions import RegionMap
 from partita.loading.bundle.manifest import Child
-from partita.loading.bundle.verify import check_plain
+from partita.loading.bundle.verify import check_source
 from partita.loading.write.child_models import HERE, PAGE_BYTES, plan_children
 from partita.regions import Region
 
@@ -33,7 +33,7 @@ TRAINED = "trained:"
 _STATISTICS = {"BatchNormalization": (3, 4)}
 
 
-class _PlainWriter(FragmentWriter):
+class _SourceWriter(FragmentWriter):
     """Writes weights into the graph itself, those that may be trained under the model's names."""
 
     def __init__(self, graph: Graph, regions: RegionMap, own: frozenset[str]) -> None:
@@ -56,7 +56,7 @@ class _PlainWriter(FragmentWriter):
         return self._inside[key]
 
 
-def write_plain(graph: Graph, ends: Sequence[int], trainable: Sequence[str]) -> onnx.ModelProto:
+def write_source(graph: Graph, ends: Sequence[int], trainable: Sequence[str]) -> onnx.ModelProto:
     """Return the last child of a division as a graph, weights inside.
 
     Inputs are ``i0``, ``i1``... and outputs ``o0``..., as those of the child. Weights that only
@@ -80,7 +80,7 @@ def write_plain(graph: Graph, ends: Sequence[int], trainable: Sequence[str]) -> 
         )
     layout = build_layout(graph, plan_children(graph, ends), Cluster.of([HERE]))
     builder = work_builder(graph)
-    writer = _PlainWriter(graph, builder.regions, own)
+    writer = _SourceWriter(graph, builder.regions, own)
     fragment = fill_writer(builder, layout.works[len(ends) - 1], writer)
     return onnx.load_model_from_string(fragment.graph)
 
@@ -107,8 +107,8 @@ def _own_weights(graph: Graph, trainable: frozenset[str]) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class PlainChild:
-    """A plain graph, and where its weights are.
+class SourceGraph:
+    """A source graph, and where its weights are.
 
     Attributes:
         model: The graph; large weights are named, not held.
@@ -128,33 +128,33 @@ class PlainChild:
         return np.fromfile(self.path, dtype, count, offset=start).reshape(tuple(weight.dims))
 
 
-def read_plain(folder: Path, child: Child) -> PlainChild:
+def read_source(folder: Path, child: Child) -> SourceGraph:
     """Return what a trainable child is trained from.
 
     Args:
-        folder: Of the scheme.
+        folder: Of the variant.
         child: Its last child.
 
     Raises:
         BundleError: The child is not trainable, or a file is missing or altered.
     """
-    plain = child.plain
-    if plain is None:
+    source = child.source
+    if source is None:
         raise BundleError(
             f"Child '{folder / child.file}' cannot be trained: the bundle was split without"
             " trainable layers. Split the model again and name them.",
             subject=str(folder / child.file),
         )
-    check_plain(folder, plain)
-    return PlainChild(
-        onnx.load(folder / plain.file, load_external_data=False), folder / plain.weights
+    check_source(folder, source)
+    return SourceGraph(
+        onnx.load(folder / source.file, load_external_data=False), folder / source.weights
     )
 
 
-def change_plain(
-    old: PlainChild, weights: Mapping[str, Array], file: str
+def replace_weights(
+    old: SourceGraph, weights: Mapping[str, Array], file: str
 ) -> tuple[onnx.ModelProto, Iterator[bytes | memoryview]]:
-    """Return the plain graph with other trained weights, and what its file of weights holds.
+    """Return the source graph with other trained weights, and what its file of weights holds.
 
     Args:
         old: What it is now.
@@ -171,7 +171,7 @@ def change_plain(
     }
     if found != {name: array.shape for name, array in weights.items()}:
         raise BundleError(
-            f"A scheme trains {', '.join(sorted(found)) or 'nothing'}, another one"
+            f"A variant trains {', '.join(sorted(found)) or 'nothing'}, another one"
             f" {', '.join(sorted(weights))}. Split the model again."
         )
     model = onnx.ModelProto()
@@ -186,7 +186,7 @@ def change_plain(
     return model, _fill(old, weights)
 
 
-def _fill(old: PlainChild, weights: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
+def _fill(old: SourceGraph, weights: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
     """Yield the content of the new file of weights: one weight, and what fills its last page."""
     large = [w for w in old.model.graph.initializer if w.data_location == w.EXTERNAL]
     for weight in sorted(large, key=lambda one: ExternalDataInfo(one).offset or 0):

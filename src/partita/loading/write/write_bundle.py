@@ -28,10 +28,10 @@ from partita.loading.bundle.manifest import (
     engine_name,
     processor_signature,
 )
-from partita.loading.write.atomic_folder import check_target, open_aside
+from partita.loading.write.atomic_folder import check_target, open_replacement
 from partita.loading.write.child_models import Written, cut_children, optimise, place_weights
 from partita.loading.write.trainable_layers import first_trainable
-from partita.loading.write.trainable_source import write_plain
+from partita.loading.write.trainable_source import write_source
 from partita.naming import NAME_RULE, is_name
 from partita.program import Program
 
@@ -40,16 +40,16 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Division:
-    """How one scheme divides the model.
+    """How one variant divides the model.
 
     Attributes:
-        name: Of the scheme, and of its folder.
+        name: Of the variant, and of its folder.
         ends: Numbers of layers before which each child ends; the last one is all layers.
         device: Kind of device that it is for.
         tuned: For this machine's processor alone; else for all.
         threads: Threads within one operator.
         loaders: Children that load at the same time.
-        prepack: Whether weights are rearranged while they load.
+        prepack: Whether weights are prepacked at load.
         measured_on: Signature of the processor that it was chosen on, where it was measured.
     """
 
@@ -75,7 +75,7 @@ def write_bundle(
 
     Args:
         graph: The model.
-        divisions: A scheme each, the preferred first.
+        divisions: A variant each, the preferred first.
         folder: Of the bundle; made if it is missing.
         trainable: Names of layers that may be trained; they must lie in the last child.
         progress: Called before each child, with the number done, of all, and a name.
@@ -98,9 +98,9 @@ def write_bundle(
 
     try:
         check_target(target)
-        with open_aside(target) as made:
-            schemes = tuple(_write_scheme(graph, one, made, trainable, tell) for one in chosen)
-            manifest = Manifest(graph.name, graph.hash, engine_name(), schemes)
+        with open_replacement(target) as made:
+            variants = tuple(_write_variant(graph, one, made, trainable, tell) for one in chosen)
+            manifest = Manifest(graph.name, graph.hash, engine_name(), variants)
             (made / MANIFEST).write_bytes(dump_manifest(manifest))
     except OSError as error:
         raise BundleError(
@@ -140,7 +140,7 @@ def _check_trainable(graph: Graph, division: Division, trainable: Sequence[str])
         )
 
 
-def _write_scheme(
+def _write_variant(
     graph: Graph,
     division: Division,
     folder: Path,
@@ -148,7 +148,7 @@ def _write_scheme(
     tell: Callable[[str], None],
 ) -> Variant:
     compiled = cut_children(graph, division.ends)
-    plain = write_plain(graph, division.ends, trainable) if trainable else None
+    source = write_source(graph, division.ends, trainable) if trainable else None
     home = folder / division.name
     home.mkdir()
     children: list[Child] = []
@@ -166,8 +166,8 @@ def _write_scheme(
             size += written.size_bytes
         weights.flush()
         os.fsync(weights.fileno())
-    if plain is not None:
-        children[-1] = _add_plain(home, children[-1], plain)
+    if source is not None:
+        children[-1] = _add_source(home, children[-1], source)
     return Variant(
         division.name,
         division.device,
@@ -190,16 +190,16 @@ def _write_child(home: Path, number: int, written: Written, layers: Sequence[str
     return Child(name, digest, tuple(layers), written.start, written.size_bytes)
 
 
-def _add_plain(home: Path, child: Child, model: onnx.ModelProto) -> Child:
+def _add_source(home: Path, child: Child, model: onnx.ModelProto) -> Child:
     """Return the last child with what it is trained from."""
     stem = f"{Path(child.file).stem}.plain"
     written = place_weights(model, f"{stem}.bin", 0)
     weights = b"".join(written.weights)
     hashes = [hashlib.sha256(data).hexdigest() for data in (written.graph, weights)]
-    plain = TrainableSource(f"{stem}.onnx", hashes[0], f"{stem}.bin", hashes[1])
-    (home / plain.file).write_bytes(written.graph)
-    (home / plain.weights).write_bytes(weights)
-    return msgspec.structs.replace(child, trainable=True, plain=plain)
+    source = TrainableSource(f"{stem}.onnx", hashes[0], f"{stem}.bin", hashes[1])
+    (home / source.file).write_bytes(written.graph)
+    (home / source.weights).write_bytes(weights)
+    return msgspec.structs.replace(child, trainable=True, source=source)
 
 
 def _bare_program(compiled: Compiled) -> Program:

@@ -14,13 +14,13 @@ from partita.reproduce.loading.setting import (
     claim_gain,
     draw_nothing,
     name_impossible,
-    open_stand,
+    open_load_bench,
     state,
     time_chart,
     time_table,
 )
 
-WAYS = {
+VARIANTS = {
     "plain": "one file",
     "children": "four children, at the same time",
     "children_in_turn": "four children, in turn",
@@ -41,9 +41,9 @@ def make_engine(bench: Bench) -> Drawn:
         return draw_nothing(1, TABLE_1)
     found = {}
     for model in models:
-        with open_stand(bench, model) as stand:
-            stand.starts = stand.balance(TABLE_1[model].count)
-            found[model] = stand.measure(tuple(WAYS))
+        with open_load_bench(bench, model) as load_bench:
+            load_bench.starts = load_bench.balance(TABLE_1[model].count)
+            found[model] = load_bench.measure(tuple(VARIANTS))
     return draw_engine(found, state(bench))
 
 
@@ -66,10 +66,10 @@ def draw_engine(found: Medians, here: str) -> Drawn:
     )
     tables = (
         table,
-        time_table(f"{title}, ms", found, WAYS, "answered_s"),
-        time_table("Table 1: from the call until all is loaded, ms", found, WAYS, "loaded_s"),
+        time_table(f"{title}, ms", found, VARIANTS, "answered_s"),
+        time_table("Table 1: from the call until all is loaded, ms", found, VARIANTS, "loaded_s"),
     )
-    return Drawn(tables, claims, (time_chart(title, found, WAYS),), notes)
+    return Drawn(tables, claims, (time_chart(title, found, VARIANTS),), notes)
 
 
 def _row(model: str, one: Mapping[str, LoadTrial]) -> tuple[Cell, ...]:

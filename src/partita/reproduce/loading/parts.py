@@ -19,7 +19,7 @@ from partita.reproduce.loading.setting import (
     bound_by,
     draw_nothing,
     name_impossible,
-    open_stand,
+    open_load_bench,
     state,
     weight_bytes,
 )
@@ -40,9 +40,12 @@ def make_parts(bench: Bench) -> Drawn:
     found: dict[str, tuple[Sequence[int], Sequence[float]]] = {}
     for model in models:
         starts = list(TABLE_2[model].values())
-        with open_stand(bench, model, starts) as stand:
-            way = "torch_children_in_turn"
-            found[model] = weight_bytes(stand.model, starts), stand.measure((way,))[way].parts_s
+        with open_load_bench(bench, model, starts) as load_bench:
+            variant = "torch_children_in_turn"
+            found[model] = (
+                weight_bytes(load_bench.model, starts),
+                load_bench.measure((variant,))[variant].parts_s,
+            )
     return draw_parts(found, state(bench))
 
 

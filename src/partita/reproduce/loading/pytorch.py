@@ -19,14 +19,14 @@ from partita.reproduce.loading.setting import (
     claim_gain,
     draw_nothing,
     name_impossible,
-    open_stand,
+    open_load_bench,
     state,
     time_chart,
     time_table,
     weight_bytes,
 )
 
-WAYS = {
+VARIANTS = {
     "torch_load": "torch.load",
     "torch_mmap": "torch.load, mmap",
     "torch_safetensors": "Safetensors",
@@ -50,9 +50,9 @@ def make_pytorch(bench: Bench) -> Drawn:
     found, bounds = {}, {}
     for model in models:
         starts = list(TABLE_2[model].values())
-        with open_stand(bench, model, starts) as stand:
-            found[model] = stand.measure(available(tuple(WAYS)))
-            bounds[model] = bound_by(weight_bytes(stand.model, starts))
+        with open_load_bench(bench, model, starts) as load_bench:
+            found[model] = load_bench.measure(available(tuple(VARIANTS)))
+            bounds[model] = bound_by(weight_bytes(load_bench.model, starts))
     return draw_pytorch(found, bounds, state(bench))
 
 
@@ -63,8 +63,8 @@ def draw_pytorch(found: Medians, bounds: Mapping[str, float], here: str) -> Draw
     title = f"Table 3: from the call to the first answer ({here})"
     tables = (
         table,
-        time_table(f"{title}, ms", found, WAYS, "answered_s"),
-        time_table("Table 3: from the process's start, ms", found, WAYS, "from_start_s"),
+        time_table(f"{title}, ms", found, VARIANTS, "answered_s"),
+        time_table("Table 3: from the process's start, ms", found, VARIANTS, "from_start_s"),
     )
     claims = tuple(claim_gain(model, TABLE_3[model], _gains(one)) for model, one in found.items())
     notes = (
@@ -74,7 +74,7 @@ def draw_pytorch(found: Medians, bounds: Mapping[str, float], here: str) -> Draw
         " the checkpoint and the modules that take it, without values drawn for them before. Bound:"
         " all children's load times, each alone, over the longest.",
     )
-    return Drawn(tables, claims, (time_chart(title, found, WAYS),), notes)
+    return Drawn(tables, claims, (time_chart(title, found, VARIANTS),), notes)
 
 
 def check_pytorch() -> None:

@@ -1,4 +1,4 @@
-"""What the three tables share: a stand per model, times in columns, claims."""
+"""What the three tables share: a bench per model, times in columns, claims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from partita.reproduce.bench import Bench
 from partita.reproduce.figure import Cell, Chart, Claim, Drawn, Table
-from partita.reproduce.loading.bench.load_bench import Conditions, LoadBench
+from partita.reproduce.loading.bench.load_bench import LoadBench, TrialOptions
 from partita.reproduce.loading.bench.trials import LoadTrial
 from partita.reproduce.loading.bench.variants import find_starts
 from partita.reproduce.loading.published import TITLES, Measured
@@ -29,12 +29,12 @@ def draw_nothing(number: int, models: Iterable[str]) -> Drawn:
     return Drawn((), (), (), (note,))
 
 
-def open_stand(bench: Bench, model: str, starts: Sequence[str] = ()) -> LoadBench:
-    """Return a model's stand; it must be closed."""
+def open_load_bench(bench: Bench, model: str, starts: Sequence[str] = ()) -> LoadBench:
+    """Return a model's bench; it must be closed."""
     study = bench.study
     return LoadBench(
         bench.build(model),
-        Conditions(THREADS, study.trials, study.cold),
+        TrialOptions(THREADS, study.trials, study.cold),
         starts,
         lambda what: bench.advance(f"{model}, {what}"),
     )
@@ -66,30 +66,34 @@ def state(bench: Bench) -> str:
     return f"{where}, {trials}, {THREADS} thread{'s' if THREADS > 1 else ''}"
 
 
-def time_table(title: str, found: Medians, ways: Mapping[str, str], key: str) -> Table:
-    """Return milliseconds: a row per model, a column per way.
+def time_table(title: str, found: Medians, variants: Mapping[str, str], key: str) -> Table:
+    """Return milliseconds: a row per model, a column per variant.
 
     Args:
         title: Of the table.
-        found: Medians by model and way.
-        ways: Heads of the columns by way; those that were not tried are left out.
+        found: Medians by model and variant.
+        variants: Heads of the columns by variant; those that were not tried are left out.
         key: Which of a trial's times.
     """
-    tried = {way: head for way, head in ways.items() if all(way in one for one in found.values())}
+    tried = {
+        variant: head
+        for variant, head in variants.items()
+        if all(variant in one for one in found.values())
+    }
     rows: list[tuple[Cell, ...]] = [
-        (TITLES[model], *(1e3 * getattr(one[way], key) for way in tried))
+        (TITLES[model], *(1e3 * getattr(one[variant], key) for variant in tried))
         for model, one in found.items()
     ]
     return Table(title, ("model", *tried.values()), tuple(rows))
 
 
-def time_chart(title: str, found: Medians, ways: Mapping[str, str]) -> Chart:
-    """Return bars of the time to the first answer: a group per model, a bar per way."""
+def time_chart(title: str, found: Medians, variants: Mapping[str, str]) -> Chart:
+    """Return bars of the time to the first answer: a group per model, a bar per variant."""
     places = tuple(TITLES[model] for model in found)
     series = {
-        head: tuple(1e3 * one[way].answered_s for one in found.values())
-        for way, head in ways.items()
-        if all(way in one for one in found.values())
+        head: tuple(1e3 * one[variant].answered_s for one in found.values())
+        for variant, head in variants.items()
+        if all(variant in one for one in found.values())
     }
     return Chart(title, "bars", places, series, "model", "ms from the call to the first answer")
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-#: Modules that only one of the ways to load a model needs, or none.
+#: Modules that only one of the variants of a model needs, or none.
 HEAVY = ("onnx", "onnxruntime", "scipy", "torch", "partita.planners", "partita.graph")
 
 

@@ -1,4 +1,4 @@
-"""Every way to ship a model gives the whole model's answer, from a process of its own."""
+"""Every variant of a model gives the whole model's answer, from a process of its own."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def answer_whole() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelVariant]:
-    """Return the model in every way, PyTorch's where it is installed."""
-    folder = tmp_path_factory.mktemp("ways")
+    """Return every variant of the model, PyTorch's where it is installed."""
+    folder = tmp_path_factory.mktemp("variants")
     found = [one for write in variants.WRITERS.values() for one in write(MODEL, folder, 1)]
     found += variants.ship_bundle(MODEL, folder, 1, (10, 30), loaders=2)
     found += variants.ship_children(MODEL, folder, 1, STARTS)
@@ -40,18 +40,18 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelVariant]
         found += variants.ship_torch(MODEL, folder, 1, STARTS)
     for one in found:
         settle(one.files)
-    return {one.way: one for one in found}
+    return {one.name: one for one in found}
 
 
 def ways_of_torch() -> list[str]:
-    """Return the ways that need PyTorch, and Safetensors, where they are installed."""
+    """Return the variants that need PyTorch, and Safetensors, where they are installed."""
     if find_spec("torch") is None:
         return []
     found = ["torch_load", "torch_mmap", "torch_children", "torch_children_in_turn"]
     return [*found, "torch_safetensors"] if find_spec("safetensors") else found
 
 
-WAYS = [
+VARIANTS = [
     *("plain", "ort_format", "external", "external_no_prepack", "optimised_prepack", "optimised"),
     "optimised_still",
     "optimised_brief",
@@ -60,28 +60,28 @@ WAYS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
-def test_each_way_answers_as_the_whole(shipped: dict[str, ModelVariant], way: str) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_each_variant_answers_as_the_whole(shipped: dict[str, ModelVariant], variant: str) -> None:
     """A trial compares the answers itself, and its times follow each other."""
-    found = run_trial(shipped[way], FEEDS, answer_whole(), runs=1, cold=way == "bundle")
+    found = run_trial(shipped[variant], FEEDS, answer_whole(), runs=1, cold=variant == "bundle")
     assert 0 < found.start_s < found.from_start_s
     assert found.answered_s > 0
     assert found.loaded_s > 0
     assert found.peak_bytes > 10e6
     loads = {"children": 3, "bundle": 2, "torch": 1}
-    assert len(found.parts_s) == next((loads[kind] for kind in loads if kind in way), 0)
+    assert len(found.parts_s) == next((loads[kind] for kind in loads if kind in variant), 0)
 
 
 @pytest.mark.slow
 def test_ways_take_turns(shipped: dict[str, ModelVariant]) -> None:
     """All have one trial in each round, in an order that changes from one to the next."""
     told: list[str] = []
-    chosen = {way: shipped[way] for way in ("plain", "optimised")}
+    chosen = {variant: shipped[variant] for variant in ("plain", "optimised")}
     found = run_trials(chosen, FEEDS, answer_whole(), trials=4, advance=told.append)
     rounds = [told[place : place + 2] for place in range(0, 8, 2)]
     assert all(set(one) == set(chosen) for one in rounds)
     assert len({one[0] for one in rounds}) == 2
-    assert {way: len(one) for way, one in found.items()} == {"plain": 4, "optimised": 4}
+    assert {variant: len(one) for variant, one in found.items()} == {"plain": 4, "optimised": 4}
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""One model on the test stand: shipped in the ways asked for, tried in turns."""
+"""One model on the test bench: written in the variants asked for, loaded in turns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from partita.reproduce.loading.bench.variants import (
 
 Array = npt.NDArray[Any]
 PLAIN = "plain"
-#: Which writer makes a way, where its name does not say so.
+#: Which writer makes a variant, where its name does not say so.
 _WRITTEN_BY = {
     "external_no_prepack": "external",
     "optimised_prepack": "optimised",
@@ -46,12 +46,12 @@ _WRITTEN_BY = {
 
 
 @dataclass(frozen=True)
-class Conditions:
+class TrialOptions:
     """How a model is tried.
 
     Attributes:
         threads: Within one operator.
-        trials: Processes per way.
+        trials: Processes per variant.
         cold: Whether files are dropped from the page cache before each.
         repeats: Times that blocks are measured, for where to cut the bundle.
     """
@@ -64,26 +64,26 @@ class Conditions:
 
 @dataclass
 class LoadBench:
-    """A model, its ways to be shipped, and what they take; use it in a ``with`` statement.
+    """A model, its variants, and what they take to load; use it in a ``with`` statement.
 
-    Files are written when a way is first asked for, and go when the stand is closed.
+    Files are written when a variant is first asked for, and go when the bench is closed.
 
     Attributes:
         model: As ONNX; one input, one output, where PyTorch is asked for.
-        conditions: How it is tried.
-        starts: Layers with which child models begin, for the ways that load them as the paper
+        options: How it is tried.
+        starts: Layers with which child models begin, for the variants that load them as the paper
             does.
         advance: Called with what comes next.
     """
 
     model: onnx.ModelProto
-    conditions: Conditions
+    options: TrialOptions
     starts: Sequence[str] = ()
     advance: Callable[[str], None] = lambda what: None
     _shipped: dict[str, ModelVariant] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="partita-stand-")
+        self._folder = tempfile.TemporaryDirectory(prefix="partita-bench-")
 
     def __enter__(self) -> Self:
         return self
@@ -115,7 +115,7 @@ class LoadBench:
     @cached_property
     def profile(self) -> BlockProfile:
         """The model's blocks as measured here."""
-        told = self.conditions
+        told = self.options
         return measure_blocks(
             self.graph,
             threads=told.threads,
@@ -126,7 +126,7 @@ class LoadBench:
     @cached_property
     def choice(self) -> Choice:
         """Where the bundle is cut: as ``partita load split`` does."""
-        cold = self.conditions.cold
+        cold = self.options.cold
         with TrialLoads(self.graph, self.profile, loaders=1, cold=cold) as trial_loads:
             return choose_division(self.profile, loaders=1, cold=cold, trial_loads=trial_loads)
 
@@ -136,27 +136,27 @@ class LoadBench:
         Raises:
             BundleError: The model cannot be divided into that many.
         """
-        cold = self.conditions.cold
+        cold = self.options.cold
         problem = Problem.of(self.profile, loaders=count, cold=cold, prepack=True, mapped=False)
         ends = self.profile.layer_ends(balance_loads(problem, count))
         return [self.graph.layers[start].name for start in (0, *ends[:-1])]
 
-    def ship(self, way: str) -> ModelVariant:
-        """Return the model in a way, written to disk the first time.
+    def ship(self, variant: str) -> ModelVariant:
+        """Return a variant of the model, written to disk the first time.
 
         Raises:
-            KeyError: There is no such way.
-            BundleError: As the way's writer.
+            KeyError: There is no such variant.
+            BundleError: As the variant's writer.
         """
-        if way not in self._shipped:
-            for one in self._write("torch" if way.startswith("torch_") else way):
+        if variant not in self._shipped:
+            for one in self._write("torch" if variant.startswith("torch_") else variant):
                 settle(one.files)
-                self._shipped[one.way] = one
-        return self._shipped[way]
+                self._shipped[one.name] = one
+        return self._shipped[variant]
 
-    def _write(self, way: str) -> list[ModelVariant]:
-        model, home, threads = self.model, Path(self._folder.name), self.conditions.threads
-        writer = _WRITTEN_BY.get(way, way)
+    def _write(self, variant: str) -> list[ModelVariant]:
+        model, home, threads = self.model, Path(self._folder.name), self.options.threads
+        writer = _WRITTEN_BY.get(variant, variant)
         self.advance(f"writing {writer}")
         if writer == "bundle":
             choice = self.choice
@@ -167,33 +167,37 @@ class LoadBench:
             return ship_torch(model, home, threads, self.starts)
         return WRITERS[writer](model, home, threads)
 
-    def run(self, ways: Sequence[str], *, cold: bool | None = None) -> dict[str, list[LoadTrial]]:
-        """Return the trials of each way, which take turns.
+    def run(
+        self, variants: Sequence[str], *, cold: bool | None = None
+    ) -> dict[str, list[LoadTrial]]:
+        """Return the trials of each variant, which take turns.
 
         Args:
-            ways: Names, as in :mod:`partita.reproduce.loading.bench.variants`.
-            cold: Other than the conditions say, where it is given.
+            variants: Names, as in :mod:`partita.reproduce.loading.bench.variants`.
+            cold: Other than the options say, where it is given.
 
         Raises:
             RunError: A trial failed, or answered otherwise than the whole model.
         """
-        chosen: Mapping[str, ModelVariant] = {way: self.ship(way) for way in ways}
+        chosen: Mapping[str, ModelVariant] = {variant: self.ship(variant) for variant in variants}
         return run_trials(
             chosen,
             self.feeds,
             self.expected,
-            trials=self.conditions.trials,
-            cold=self.conditions.cold if cold is None else cold,
+            trials=self.options.trials,
+            cold=self.options.cold if cold is None else cold,
             advance=self.advance,
         )
 
-    def measure(self, ways: Sequence[str], *, cold: bool | None = None) -> dict[str, LoadTrial]:
+    def measure(self, variants: Sequence[str], *, cold: bool | None = None) -> dict[str, LoadTrial]:
         """Return the medians of :meth:`run`."""
-        return {way: middle(found) for way, found in self.run(ways, cold=cold).items()}
+        return {variant: middle(found) for variant, found in self.run(variants, cold=cold).items()}
 
 
-def available(ways: Sequence[str]) -> tuple[str, ...]:
-    """Return the ways whose packages are installed."""
+def available(variants: Sequence[str]) -> tuple[str, ...]:
+    """Return the variants whose packages are installed."""
     needs = {"torch_": "torch", "torch_safetensors": "safetensors"}
     missing = [start for start, package in needs.items() if find_spec(package) is None]
-    return tuple(way for way in ways if not any(way.startswith(start) for start in missing))
+    return tuple(
+        variant for variant in variants if not any(variant.startswith(start) for start in missing)
+    )

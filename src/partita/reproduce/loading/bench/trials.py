@@ -1,4 +1,4 @@
-"""Trials of ways to load a model, each in a new process, in turns."""
+"""Trials of variants of a model, each in a new process, in turns."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ class LoadTrial(msgspec.Struct, frozen=True):
         return self.start_s + self.answered_s
 
 
-def answer(shipped: ModelVariant, feeds: Mapping[str, Array]) -> list[Array]:
+def answer(variant: ModelVariant, feeds: Mapping[str, Array]) -> list[Array]:
     """Return what a model answers, loaded in this process."""
     order = {
-        "path": str(shipped.path),
-        "settings": dict(shipped.settings),
-        "threads": shipped.threads,
+        "path": str(variant.path),
+        "settings": dict(variant.settings),
+        "threads": variant.threads,
     }
-    return list(ENGINES[shipped.engine](order)().run(None, dict(feeds)))
+    return list(ENGINES[variant.engine](order)().run(None, dict(feeds)))
 
 
 def run_trial(
-    shipped: ModelVariant,
+    variant: ModelVariant,
     feeds: Mapping[str, Array],
     expected: Sequence[Array],
     *,
@@ -83,7 +83,7 @@ def run_trial(
     """Return what a new process takes from its start to its first answer, and later.
 
     Args:
-        shipped: The model; its files are settled.
+        variant: The model; its files are settled.
         feeds: One request.
         expected: What the whole model answers.
         cold: Whether the model's files are dropped from the page cache before; else they are read.
@@ -94,16 +94,16 @@ def run_trial(
     Raises:
         RunError: The process failed, or its answer is another one than the whole model's.
     """
-    name = f"Trial '{shipped.way}' of {shipped.path} ({'cold' if cold else 'warm'})"
-    forget(shipped.files) if cold else read_once_s(shipped.files)
+    name = f"Trial '{variant.name}' of {variant.path} ({'cold' if cold else 'warm'})"
+    forget(variant.files) if cold else read_once_s(variant.files)
     with tempfile.TemporaryDirectory(prefix="partita-trial-") as folder:
         given, answer = Path(folder) / "feeds.npz", Path(folder) / "answer.npz"
         np.savez(given, allow_pickle=False, **feeds)
         order = {
-            "engine": shipped.engine,
-            "path": str(shipped.path),
-            "settings": dict(shipped.settings),
-            "threads": shipped.threads,
+            "engine": variant.engine,
+            "path": str(variant.path),
+            "settings": dict(variant.settings),
+            "threads": variant.threads,
             "feeds": str(given),
             "answer": str(answer),
             "runs": runs,
@@ -121,8 +121,8 @@ def _spawn(name: str, order: Mapping[str, Any]) -> LoadTrial:
     command = [sys.executable, "-P", str(_SCRIPT), json.dumps(told)]
     # Modules lie compiled beside their sources, as in an installed package.
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    # NumPy's threads wait busily for a while once it is imported, which would hold up most the
-    # way whose other imports take the shortest.
+    # NumPy's threads spin for a while once it is imported, which would hold up most the
+    # variant whose other imports take the shortest.
     env["OPENBLAS_NUM_THREADS"] = "1"
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=_MOST_S, env=env)
@@ -146,7 +146,7 @@ def _compare(name: str, found: Sequence[Array], expected: Sequence[Array]) -> No
 
 
 def run_trials(
-    ways: Mapping[str, ModelVariant],
+    variants: Mapping[str, ModelVariant],
     feeds: Mapping[str, Array],
     expected: Sequence[Array],
     *,
@@ -154,33 +154,33 @@ def run_trials(
     cold: bool = False,
     advance: Advance | None = None,
 ) -> dict[str, list[LoadTrial]]:
-    """Return the trials of each way; they take turns, so that all see the same machine.
+    """Return the trials of each variant; they take turns, so that all see the same machine.
 
     The order within a turn is drawn from a seed, so that none always follows the same other one.
 
     Args:
-        ways: By the name they get here.
+        variants: By the name they get here.
         feeds: One request.
         expected: What the whole model answers.
-        trials: Of each way.
+        trials: Of each variant.
         cold: As for :func:`run_trial`.
-        advance: Called with each way's name before its trial.
+        advance: Called with each variant's name before its trial.
 
     Raises:
         RunError: As :func:`run_trial`.
     """
-    names = list(ways)
+    names = list(variants)
     found: dict[str, list[LoadTrial]] = {name: [] for name in names}
     for turn in range(trials):
         for name in random.Random(turn).sample(names, len(names)):
             if advance is not None:
                 advance(name)
-            found[name].append(run_trial(ways[name], feeds, expected, cold=cold))
+            found[name].append(run_trial(variants[name], feeds, expected, cold=cold))
     return found
 
 
 def middle(trials: Sequence[LoadTrial]) -> LoadTrial:
-    """Return the medians of several trials of one way."""
+    """Return the medians of several trials of one variant."""
     keys = LoadTrial.__struct_fields__[:-1]
     parts = zip(*(one.parts_s for one in trials), strict=True)
     found: dict[str, Any] = {

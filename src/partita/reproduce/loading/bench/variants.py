@@ -1,4 +1,4 @@
-"""Ways to ship a model: what lies on disk, and how a trial loads it."""
+"""Variants of a model: what lies on disk, and how a trial loads it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MODEL = "model.onnx"
 
 @dataclass(frozen=True)
 class ModelVariant:
-    """A model on disk in one way.
+    """One form of a model on disk, and how it is loaded; a bundle is one, whatever it holds.
 
     Attributes:
-        way: Its name.
+        name: Its name.
         engine: ``ort``, ``children``, ``bundle`` or ``torch``.
         path: What the engine is given.
         files: All that it reads.
@@ -33,7 +33,7 @@ class ModelVariant:
         settings: How the engine loads it.
     """
 
-    way: str
+    name: str
     engine: str
     path: Path
     files: tuple[Path, ...]
@@ -47,14 +47,14 @@ class ModelVariant:
 
 
 def ship_plain(model: onnx.ModelProto, folder: Path, threads: int) -> list[ModelVariant]:
-    """Write one ONNX file with the weights inside; way ``plain``."""
+    """Write one ONNX file with the weights inside; variant ``plain``."""
     path = folder / "plain.onnx"
     path.write_bytes(model.SerializeToString())
     return [ModelVariant("plain", "ort", path, (path,), threads)]
 
 
 def ship_ort_format(model: onnx.ModelProto, folder: Path, threads: int) -> list[ModelVariant]:
-    """Write ONNX Runtime's own format, fully optimised; way ``ort_format``."""
+    """Write ONNX Runtime's own format, fully optimised; variant ``ort_format``."""
     path = folder / "model.ort"
     config = SessionConfig(
         threads=threads,
@@ -67,7 +67,7 @@ def ship_ort_format(model: onnx.ModelProto, folder: Path, threads: int) -> list[
 
 
 def ship_external(model: onnx.ModelProto, folder: Path, threads: int) -> list[ModelVariant]:
-    """Write weights to a file beside the model; ways ``external`` and ``external_no_prepack``."""
+    """Write weights beside the model; variants ``external`` and ``external_no_prepack``."""
     home = folder / "external"
     home.mkdir()
     path = home / MODEL
@@ -77,15 +77,15 @@ def ship_external(model: onnx.ModelProto, folder: Path, threads: int) -> list[Mo
         copied, path, save_as_external_data=True, location=WEIGHTS, size_threshold=EXTERNAL_BYTES
     )
     plain = ModelVariant("external", "ort", path, _files(home), threads)
-    return [plain, replace(plain, way="external_no_prepack", settings={"prepack": False})]
+    return [plain, replace(plain, name="external_no_prepack", settings={"prepack": False})]
 
 
 def ship_optimised(model: onnx.ModelProto, folder: Path, threads: int) -> list[ModelVariant]:
     """Write the fully optimised model, weights beside it in the order of use.
 
-    Ways ``optimised_prepack``, in which the engine still rearranges weights; ``optimised``, in
-    which nothing is left to do; ``optimised_still``, whose threads do not wait busily; and
-    ``optimised_brief``, whose threads wait busily no longer than a bundle's.
+    Variants ``optimised_prepack``, in which the engine still prepacks weights; ``optimised``, in
+    which nothing is left to do; ``optimised_still``, whose threads do not spin; and
+    ``optimised_brief``, whose threads spin no longer than a bundle's.
     """
     home = folder / "optimised"
     home.mkdir()
@@ -102,7 +102,10 @@ def ship_optimised(model: onnx.ModelProto, folder: Path, threads: int) -> list[M
         "optimised_still": {"spin_us": 0},
         "optimised_brief": {"spin_us": SPIN_US},
     }
-    return [first, *(replace(first, way=way, settings=bare | one) for way, one in waits.items())]
+    return [
+        first,
+        *(replace(first, name=variant, settings=bare | one) for variant, one in waits.items()),
+    ]
 
 
 def ship_bundle(
@@ -114,7 +117,7 @@ def ship_bundle(
     loaders: int = 1,
     prepack: bool = False,
 ) -> list[ModelVariant]:
-    """Write a bundle; ways ``bundle_no_ahead`` and ``bundle``, the latter with read-ahead.
+    """Write a bundle; variants ``bundle_no_ahead`` and ``bundle``, the latter with read-ahead.
 
     Args:
         model: The model.
@@ -122,7 +125,7 @@ def ship_bundle(
         threads: Within one operator.
         ends: Numbers of layers before which children end.
         loaders: Children that load at the same time.
-        prepack: Whether weights are rearranged while they load.
+        prepack: Whether weights are prepacked at load.
 
     Raises:
         BundleError: The ends are none of this model.
@@ -132,7 +135,7 @@ def ship_bundle(
     write_bundle(load_graph(model), [division], home)
     without = {"read_ahead": False}
     first = ModelVariant("bundle_no_ahead", "bundle", home, _files(home), threads, without)
-    return [first, replace(first, way="bundle", settings={})]
+    return [first, replace(first, name="bundle", settings={})]
 
 
 def ship_children(
@@ -140,8 +143,8 @@ def ship_children(
 ) -> list[ModelVariant]:
     """Write ONNX files of consecutive nodes, the weights inside.
 
-    Ways ``children``, each loaded by a thread of its own, as the paper on modularization does, and
-    ``children_in_turn``, one after the other, which tells how long each of them takes alone.
+    Variants ``children``, each loaded by a thread of its own, as the paper on modularization does,
+    and ``children_in_turn``, one after the other, which tells how long each of them takes alone.
 
     Args:
         model: Its nodes in the order in which they run.
@@ -161,7 +164,7 @@ def ship_children(
         (home / f"child-{number}.onnx").write_bytes(child.SerializeToString())
     settings: dict[str, Any] = {"children": len(starts), "in_turn": False}
     first = ModelVariant("children", "children", home, _files(home), threads, settings)
-    return [first, replace(first, way="children_in_turn", settings=settings | {"in_turn": True})]
+    return [first, replace(first, name="children_in_turn", settings=settings | {"in_turn": True})]
 
 
 def _cut(whole: onnx.ModelProto, start: int, stop: int) -> onnx.ModelProto:
@@ -191,8 +194,8 @@ def ship_torch(
 ) -> list[ModelVariant]:
     """Write checkpoints of PyTorch.
 
-    Ways ``torch_load``, ``torch_mmap`` and, where it is installed, ``torch_safetensors``; and as
-    those of :func:`ship_children`, ``torch_children`` and ``torch_children_in_turn``.
+    Variants ``torch_load``, ``torch_mmap`` and, where it is installed, ``torch_safetensors``; and,
+    as those of :func:`ship_children`, ``torch_children`` and ``torch_children_in_turn``.
 
     Args:
         model: The model; one input, one output.
@@ -223,16 +226,16 @@ def ship_torch(
     files = eager.write_network(layers, weights, find_starts(model, starts), home)
     chosen = tuple(home / name for name in (eager.NETWORK, eager.CHECKPOINT))
     whole = ModelVariant("torch_load", "torch", home, chosen, threads)
-    found = [whole, replace(whole, way="torch_mmap", settings={"mmap": True})]
+    found = [whole, replace(whole, name="torch_mmap", settings={"mmap": True})]
     if home / eager.SAFETENSORS in files:
         kept = (home / eager.NETWORK, home / eager.SAFETENSORS)
         told = {"safetensors": True}
-        found.append(replace(whole, way="torch_safetensors", files=kept, settings=told))
+        found.append(replace(whole, name="torch_safetensors", files=kept, settings=told))
     parts = tuple(path for path in files if path.name not in (eager.CHECKPOINT, eager.SAFETENSORS))
-    for way, in_turn in (("torch_children", False), ("torch_children_in_turn", True)):
+    for variant, in_turn in (("torch_children", False), ("torch_children_in_turn", True)):
         if starts:
             settings = {"children": len(starts), "in_turn": in_turn}
-            found.append(replace(whole, way=way, files=parts, settings=settings))
+            found.append(replace(whole, name=variant, files=parts, settings=settings))
     return found
 
 
