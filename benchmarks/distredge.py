@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import geometric_mean, mean
 
 from benchmarks.harness import Row, make_parser, report, say
-from partita.cli.actions.reproduce import parse_seeds, usual_cache
+from partita.cli.actions.reproduce import parse_seeds
+from partita.cli.output import cache_folder
 from partita.planners import find_plan, get_planner, planner_names
 from partita.reproduce import Bench, Case, ResultCache, Series, Study
 from partita.reproduce.distredge.methods import BASELINES
@@ -146,7 +147,7 @@ def time_planning(bench: Bench) -> Iterator[Row]:
 
 def make_bench(args: argparse.Namespace) -> Bench:
     study = Study(seeds=parse_seeds(args.seeds), episodes=args.episodes)
-    return Bench(study, cache=ResultCache(args.cache or usual_cache()), advance=say)
+    return Bench(study, cache=ResultCache(args.cache or cache_folder("reproduce")), advance=say)
 
 
 def main() -> int:

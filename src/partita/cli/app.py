@@ -101,10 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     one line on stderr, or one JSON object on stdout with ``--json``; ``--debug`` adds the
     traceback.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    as_json, debug = "--json" in given, "--debug" in given
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    as_json, debug = "--json" in words, "--debug" in words
     try:
-        code = int(app(given, prog_name="partita", standalone_mode=False) or 0)
+        code = int(app(words, prog_name="partita", standalone_mode=False) or 0)
         if code == INTERRUPTED:  # Typer turns Ctrl-C into this code without a word
             say("partita: interrupted")
         return code
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _as_partita_error(error: Exception) -> PartitaError:
-    """Return any failure as one of ours; what nobody foresaw says how to see more."""
+    """Any failure as one of ours; what nobody foresaw says how to see more."""
     if isinstance(error, PartitaError):
         return error
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _PLAN_MODULES:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from partita.cli.flags import ModelFiles, PlanFiles
-from partita.cli.output import progress_bar
+from partita.cli.output import cache_folder, progress_bar
 from partita.cluster import THIS_MACHINE, Cluster
 from partita.cost import CostModel
 from partita.errors import InputError
@@ -67,8 +65,7 @@ def profile_files(texts: Sequence[str] | None) -> list[str]:
 
 def measure_this_machine(graph: Graph) -> Profile:
     """This machine's profile of the model: from the user's cache, else measured now."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    path = base / "partita" / "profiles" / f"{graph.hash[:24]}.json"
+    path = cache_folder("profiles") / f"{graph.hash[:24]}.json"
     if path.exists():
         return load_profile(path)
     options = MeasureOptions(repeats=9, budget_s=0.3)

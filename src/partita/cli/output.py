@@ -66,8 +66,8 @@ def report_error(error: PartitaError, *, as_json: bool) -> int:
     """Print one line (or one JSON object) about an error and return its exit code."""
     message = " ".join(str(error).split())
     if as_json:
-        told = {"kind": error.kind, "message": message, "subject": error.subject}
-        print(json.dumps({"error": told}))
+        fields = {"kind": error.kind, "message": message, "subject": error.subject}
+        print(json.dumps({"error": fields}))
     else:
         print(f"partita: {message}", file=sys.stderr)
     return error.exit_code
@@ -135,6 +135,11 @@ def check_folder(path: Path | None) -> None:
             raise InputError(
                 f"Folder '{path}' cannot be made: '{folder}' is a file.", subject=str(path)
             )
+
+
+def cache_folder(name: str) -> Path:
+    """A folder of the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "partita" / name
 
 
 def write_output(path: Path, data: bytes) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from partita.cli.output import Reply
 from partita.cluster import Cluster
 from partita.execution import Change, Report
 from partita.report import draw_table
@@ -35,17 +36,19 @@ def describe_report(report: Report) -> dict[str, Any]:
     }
 
 
-def list_notes(cluster: Cluster, end_s: float) -> list[str]:
-    """A line for each group of traces that ended before the run did."""
+def add_notes(reply: Reply, cluster: Cluster, end_s: float) -> None:
+    """Add a line for each group of traces that ended before the run did."""
     ended: dict[float, list[str]] = {}
     for link in cluster.links:
         if link.trace and link.trace[-1][0] < end_s:
             ended.setdefault(link.trace[-1][0], []).append(f"{link.source} → {link.target}")
-    return [
-        f"Traces:      of {_name_some(links)} the last change is at {last_s:.3g} s, the run took"
-        f" {end_s:.3g} s: the last rate held to the end"
-        for last_s, links in sorted(ended.items())
-    ]
+    for last_s, links in sorted(ended.items()):
+        note = (
+            f"of {_name_some(links)} the last change is at {last_s:.3g} s, the run took"
+            f" {end_s:.3g} s: the last rate held to the end"
+        )
+        reply.payload.setdefault("notes", []).append(f"Traces: {note}")
+        reply.shown.append(f"Traces:      {note}")
 
 
 def _name_some(links: Sequence[str]) -> str:

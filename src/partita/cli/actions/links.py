@@ -7,6 +7,8 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
+
 from partita.api import open_endpoint
 from partita.cli.access import read_access
 from partita.cli.flags import AccessFlags
@@ -83,7 +85,7 @@ def _link_toml(link: dict[str, Any]) -> str:
     )
 
 
-def _link_table(links: Sequence[dict[str, Any]]) -> Any:
+def _link_table(links: Sequence[dict[str, Any]]) -> Table:
     rows = tuple(
         (
             f"{link['from']} to {link['to']}",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from partita.cli.output import Reply, progress_bar, say, write_output
+from partita.cli.output import Reply, cache_folder, progress_bar, say, write_output
 from partita.errors import InputError, ModelError
 from partita.report import draw_table
 from partita.report.tables import NOTHING, TableData
@@ -74,12 +73,6 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(seeds))
 
 
-def usual_cache() -> Path:
-    """Where results are kept unless told: a folder of the user's cache."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "partita" / "reproduce"
-
-
 def make_figures(
     name: str, labels: Sequence[Label], study: Study, cache: Path | None, folder: Path | None
 ) -> Reply:
@@ -96,7 +89,7 @@ def make_figures(
         InputError: There is no such paper or figure.
     """
     figures = find_figures(name, labels)
-    results = ResultCache(cache or usual_cache())
+    results = ResultCache(cache or cache_folder("reproduce"))
     reply = Reply({"paper": name, "tables": [], "claims": [], "notes": [], "files": []})
     with progress_bar("reproducing") as advance:
         for place, figure in enumerate(figures):

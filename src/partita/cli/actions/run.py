@@ -15,7 +15,7 @@ from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags
 from partita.cli.inputs import Feeds, get_requests, pack_arrays
 from partita.cli.output import Reply, check_folder, say
-from partita.cli.replies import describe_changes, describe_report, list_notes, show_changes
+from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
 from partita.cli.sources import Loaded, read_plan
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel
@@ -151,35 +151,27 @@ def check_answers(loaded: Loaded, feeds: Sequence[Feeds], answers: Sequence[Feed
 
 def describe_run(ran: Ran) -> Reply:
     """The reply: measured beside predicted, the check, and changes of plan."""
-    plan, cluster = ran.loaded.plan, ran.loaded.cluster
+    plan, cluster, checked = ran.loaded.plan, ran.loaded.cluster, ran.checked
     payload = describe_report(ran.measured) | {"predicted": describe_report(ran.predicted)}
     reply = Reply(payload, [plan_table(plan, cluster.names)])
     reply.shown += report_tables(ran.predicted, ran.measured)
     if ran.changes is not None:
         payload["changes"] = describe_changes(ran.changes)
         reply.shown += show_changes(ran.changes)
-    if ran.checked is not None:
-        _add_check(reply, ran.checked)
-    notes = list_notes(cluster, ran.measured.makespan_s)
-    if notes:
-        payload["notes"] = [" ".join(note.split()) for note in notes]
-        reply.shown += notes
+    if checked is not None:
+        payload |= {
+            "max_difference": checked.max_difference,
+            "max_magnitude": checked.max_magnitude,
+            "passed": checked.passed,
+            "lossy_transfers": checked.lossy,
+        }
+        reply.exit_code = 0 if checked.passed or checked.lossy else 4
+        reply.shown.append(
+            f"Check:       {checked.max_difference:.2e} from the whole model at most,"
+            f" largest value {checked.max_magnitude:.3g}: {checked.verdict}"
+        )
+    add_notes(reply, cluster, ran.measured.makespan_s)
     return reply
-
-
-def _add_check(reply: Reply, checked: Checked) -> None:
-    reply.payload |= {
-        "max_difference": checked.max_difference,
-        "max_magnitude": checked.max_magnitude,
-        "passed": checked.passed,
-        "lossy_transfers": checked.lossy,
-    }
-    reply.exit_code = 0 if checked.passed or checked.lossy else 4
-    reply.shown.append(
-        f"Check:       {checked.max_difference:.2e} from the whole model at most,"
-        f" largest value {checked.max_magnitude:.3g}:"
-        f" {checked.verdict}"
-    )
 
 
 def write_run(folder: Path, ran: Ran) -> Path:

@@ -9,7 +9,7 @@ from partita.adapting.replanner import make_method
 from partita.cli.costs import profile_files, read_cost
 from partita.cli.flags import MOST_REQUESTS, AdaptFlags, PlanFiles
 from partita.cli.output import Reply, check_output, progress_bar
-from partita.cli.replies import describe_changes, describe_report, list_notes, show_changes
+from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
 from partita.cli.sources import read_plan
 from partita.cost import CostModel
 from partita.errors import InputError
@@ -84,20 +84,19 @@ def simulate_long_run(files: PlanFiles, flags: AdaptFlags, times: LongRun) -> Re
         )
     ordered = sorted(run.latencies_s)
     p50_s, p99_s = ordered[len(ordered) // 2], ordered[int(0.99 * len(ordered))]
-    notes = list_notes(cost.cluster, times.duration_s)
     payload = {
         "planner": flags.planner,
         "requests": len(ordered),
         "latency_s": {"mean": run.mean_s, "p50": p50_s, "p99": p99_s},
         "changes": describe_changes(run.changes),
     }
-    if notes:
-        payload["notes"] = [" ".join(note.split()) for note in notes]
     line = (
         f"Latency:     {format_seconds(run.mean_s)} on average of {len(ordered)} requests in"
         f" {times.duration_s:g} s, p50 {format_seconds(p50_s)}, p99 {format_seconds(p99_s)}"
     )
-    return Reply(payload, [*show_changes(run.changes), line, *notes])
+    reply = Reply(payload, [*show_changes(run.changes), line])
+    add_notes(reply, cost.cluster, times.duration_s)
+    return reply
 
 
 def _check_long_run(plan: Plan, times: LongRun) -> None:

@@ -12,37 +12,7 @@ from partita.cli.flags import flag
 from partita.cli.output import Reply, check_output, print_reply, write_output
 from partita.errors import InputError
 
-EXAMPLE = """\
-[cluster]
-name = "lab"
-requester = "camera"              # where inputs come from and answers go
-
-[[device]]
-name = "camera"
-kind = "this-machine"             # or a name of the catalogue, see 'partita doctor'
-memory = "1 GB"
-threads = 1
-
-[[device]]
-name = "box-1"
-kind = "this-machine"
-memory = "1 GB"
-threads = 1
-
-[[device]]
-name = "box-2"
-kind = "this-machine"
-memory = "1 GB"
-threads = 1
-
-[[link]]
-between = ["*", "*"]              # every pair, each direction
-bandwidth = "200 Mbit/s"
-latency = "2 ms"
-
-[lab]                             # emulation on one machine; ignored by real workers
-slow_down = { camera = 24, box-1 = 8, box-2 = 12 }
-"""
+EXAMPLE = Path(__file__).with_name("example.toml")
 
 
 def lab(
@@ -64,7 +34,7 @@ def lab(
 ) -> int:
     """Emulate a cluster: one worker per device with its slow-down and links, until Ctrl-C."""
     if example is not None:
-        write_output(example, EXAMPLE.encode())
+        write_output(example, EXAMPLE.read_bytes())
         return print_reply(Reply({"file": str(example)}, [f"Written to {example}"]), as_json=json)
     if cluster is None:
         raise InputError("Give a cluster file, or --example FILE to write one.")
