@@ -6,6 +6,7 @@ import os
 import random
 
 import numpy as np
+import pytest
 
 from partita.fabric.arena import Arena, ArenaView
 
@@ -40,3 +41,60 @@ def test_blocks_that_are_looked_at_are_never_written() -> None:
             held.pop(choose.randrange(len(held)))
         assert all(bytes(array) == data for array, data in held)
     assert full > 10
+
+
+def test_a_full_arena_says_so_and_is_used_again_when_a_block_is_free() -> None:
+    """Neither what is larger than the arena nor what finds no room is written anywhere."""
+    arena = Arena(1024)
+    view = ArenaView(arena.file)
+    assert arena.allocate(bytes(2000)) is None
+    first, second = arena.allocate(b"a" * 400), arena.allocate(b"b" * 300)
+    assert first is not None
+    assert second is not None
+    assert arena.allocate(b"c" * 400) is None
+    block = view.read(first, 400)
+    assert arena.allocate(b"c" * 400) is None
+    del block
+    assert arena.allocate(b"c" * 400) == first
+    assert bytes(view.read(second, 300)) == b"b" * 300
+
+
+def test_a_block_that_nobody_has_read_is_not_free() -> None:
+    """A sender that is ahead of its reader does not write over what is still to be read."""
+    arena = Arena(1024)
+    view = ArenaView(arena.file)
+    place = arena.allocate(b"first" * 100)
+    assert place is not None
+    assert arena.allocate(b"other" * 100) is None
+    assert bytes(view.read(place, 500)) == b"first" * 100
+
+
+def test_the_reader_counts_what_it_has_consumed() -> None:
+    """The count lies before the blocks: no block ever writes over it."""
+    arena = Arena(1024)
+    view = ArenaView(arena.file)
+    arena.allocate(b"\xff" * 800)
+    for count in range(1, 4):
+        view.count()
+        assert arena.consumed == count
+
+
+@pytest.mark.parametrize(
+    ("place", "length"), [(0, 9), (32, 9), (96, 9), (-64, 9), (64, 999), (960, 1)]
+)
+def test_places_outside_the_blocks_are_refused(place: int, length: int) -> None:
+    """The count, the middle of a line, negative places and overlong blocks are no blocks."""
+    arena = Arena(1024)
+    view = ArenaView(arena.file)
+    with pytest.raises(ValueError, match="leaves its memory"):
+        view.read(place, length)
+
+
+def test_memory_that_could_shrink_is_refused_and_its_descriptor_closed() -> None:
+    """A reader of a file that its sender truncates would be killed by the kernel."""
+    file = os.memfd_create("test", os.MFD_ALLOW_SEALING)
+    os.ftruncate(file, 1024)
+    with pytest.raises(ValueError, match="not sealed"):
+        ArenaView(file)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(file)

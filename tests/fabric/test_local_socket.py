@@ -155,3 +155,19 @@ def test_the_other_end_is_asked_who_it_is() -> None:
     assert is_same_user(ours)
     ours.close()
     theirs.close()
+
+
+def test_a_path_that_fails_half_made_leaves_nothing_open(
+    ears: Ears, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target that goes away while it is greeted costs the sender no descriptor."""
+
+    def fail(*given: object) -> None:
+        raise BrokenPipeError("gone")
+
+    monkeypatch.setattr(socket, "send_fds", fail)
+    with pytest.raises(BrokenPipeError):
+        LocalPath("sender", ears.listener.address)
+    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    targets = [os.readlink(link) for link in links if os.path.lexists(link)]
+    assert not [target for target in targets if "partita-arena" in target]

@@ -44,3 +44,33 @@ def test_watcher_that_slept_blames_nobody() -> None:
     presence = make()
     presence.excuse(10.0)
     assert presence.find_hung(11.0) == []
+
+
+def test_a_late_watcher_hears_who_is_there() -> None:
+    """Those that hang are not there; each watcher is told of later changes."""
+    presence = make()
+    presence.seen("c", True, 0.0)
+    presence.find_hung(5.0)
+    presence.heard("c", 5.1)
+    seen: list[tuple[str, bool]] = []
+    presence.watch(lambda name, alive: seen.append((name, alive)), 5.2)
+    assert seen == [("c", True)]
+    assert len(presence.seen("c", False, 5.3)) == 2
+
+
+def test_what_is_unknown_is_not_alive() -> None:
+    """An answer of a peer without a token, or a token that goes twice, tells nothing."""
+    presence = make()
+    assert presence.heard("stranger", 1.0) == []
+    assert presence.alive() == {"b"}
+    assert told(presence.seen("b", False, 1.0)) == [("b", False)]
+    assert presence.seen("b", False, 1.1) == []
+    assert presence.seen("b", True, 1.2) != []
+    assert presence.seen("b", True, 1.3) == []
+
+
+def test_hung_peers_are_asked_on() -> None:
+    """Else one that was only stopped could never come back."""
+    presence = make()
+    presence.find_hung(5.0)
+    assert presence.to_ask() == ["b"]

@@ -171,7 +171,7 @@ class Inflow:
         if envelope.chunk < len(self.parts):
             if envelope.chunk > 0:
                 return None
-            self._restart()
+            self.restart()
         self._check(envelope, data)
         return self._add(envelope, data)
 
@@ -179,7 +179,7 @@ class Inflow:
         total = self.part_bytes + len(data)
         is_last = envelope.chunk == envelope.chunks - 1
         if total > envelope.size_bytes or (is_last and total != envelope.size_bytes):
-            self._restart()
+            self.restart()
             raise ValueError(
                 f"message {envelope.sequence} has {total} bytes, its header says "
                 f"{envelope.size_bytes}"
@@ -199,10 +199,11 @@ class Inflow:
         whole = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
         header = self.header
         self.expected += 1
-        self._restart()
+        self.restart()
         return header, memoryview(whole)
 
-    def _restart(self) -> None:
+    def restart(self) -> None:
+        """Drop the chunks of the message that is due; it begins anew."""
         self.parts = []
         self.part_bytes = 0
 

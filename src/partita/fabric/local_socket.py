@@ -59,8 +59,10 @@ class LocalPath:
             self._socket.connect(address)
             self._arena = Arena()
             hello = _HELLO.pack(len(name)) + name.encode()
-            socket.send_fds(self._socket, [hello], [self._arena.file])
-            os.close(self._arena.file)
+            try:
+                socket.send_fds(self._socket, [hello], [self._arena.file])
+            finally:
+                os.close(self._arena.file)
         except OSError:
             self._socket.close()
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 
 from partita.errors import RunError
@@ -128,14 +128,13 @@ class MemoryEndpoint:
         if peer._calls is None:
             good, answer = answer_call(handler, method, body)
         else:
-            future: Future[tuple[bool, bytes]] = peer._calls.submit(
-                answer_call, handler, method, body
-            )
             try:
-                good, answer = future.result(timeout_s)
+                good, answer = peer._calls.submit(answer_call, handler, method, body).result(
+                    timeout_s
+                )
             except FutureTimeout:
                 raise no_answer(target, method, timeout_s) from None
-            except CancelledError:
+            except (CancelledError, RuntimeError):  # it closes: its pool is, or will be, shut down
                 raise unreachable(target, self.peers()) from None
         if not good:
             raise refusal(target, answer)

@@ -282,7 +282,7 @@ class DataPlane:
         """Drop the half-received message of a peer that is gone."""
         inflow = self._inflows.get(source)
         if inflow is not None:
-            inflow.parts = []
+            inflow.restart()
 
     def close(self) -> None:
         """Stop receiving and close the session."""

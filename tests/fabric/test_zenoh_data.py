@@ -1,0 +1,266 @@
+"""Numbered messages over a transport that loses what the test says, on a turned clock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+import zenoh
+
+from partita.errors import RunError
+from partita.fabric import ZenohOptions, zenoh_data
+from partita.fabric.flows import Ack, AckRequest, Envelope, Signal, read_envelope, write_envelope
+from partita.fabric.zenoh_data import DataHooks, DataPlane
+from tests.engine.test_slowed import VirtualClock
+from tests.leader.fakes import fake_time
+
+
+class Bytes:
+    """What Zenoh calls its payloads."""
+
+    def __init__(self, data: bytes) -> None:
+        self.to_bytes = lambda: data
+
+
+class Publisher:
+    """Keeps what is put, or fails."""
+
+    def __init__(self) -> None:
+        self.matching_status = SimpleNamespace(matching=True)
+        self.frames: list[tuple[Envelope, bytes]] = []
+        self.error: Exception | None = None
+
+    def put(self, data: bytes, attachment: bytes) -> None:
+        """Keep one chunk."""
+        if self.error is not None:
+            raise self.error
+        self.frames.append((read_envelope(attachment), data))
+
+
+class Session:
+    """A session of nobody: samples come from the test."""
+
+    def __init__(self) -> None:
+        self.publisher = Publisher()
+        self.declare_publisher = lambda key, **settings: self.publisher
+        self.closed = 0
+
+    def close(self) -> None:
+        """Count."""
+        self.closed += 1
+
+
+class Bench:
+    """A data plane with everything that it asks for and tells."""
+
+    def __init__(self, clock: VirtualClock, session: Session) -> None:
+        self.clock = clock
+        self.session = session
+        self.pieces: list[tuple[str, bytes, bytes]] = []
+        self.errors: list[RunError] = []
+        self.signals: list[tuple[str, Signal]] = []
+        hooks = DataHooks(
+            lambda source, header, data: self.pieces.append((source, header, bytes(data))),
+            self.errors.append,
+            lambda target, signal: self.signals.append((target, signal)),
+            lambda target: None,
+            lambda: None,
+        )
+        options = ZenohOptions("a", local_sockets=False, patience_s=10.0)
+        self.plane = DataPlane(options, hooks)
+
+    @property
+    def frames(self) -> list[tuple[Envelope, bytes]]:
+        """All chunks that went out."""
+        return self.session.publisher.frames
+
+    def sequences(self) -> list[int]:
+        """The messages of all chunks that went out."""
+        return [envelope.sequence for envelope, _ in self.frames]
+
+    def tick(self, seconds: float) -> bool:
+        """Let time pass and see what is due; resends are done on return."""
+        self.clock.time_s += seconds
+        busy = self.plane.tick(self.clock.time_s)
+        for thread in threading.enumerate():
+            if "_send_again" in thread.name:
+                thread.join(5)
+        return busy
+
+    def come(self, envelope: Envelope | bytes, data: bytes = b"") -> None:
+        """Let one chunk arrive."""
+        attachment = envelope if isinstance(envelope, bytes) else write_envelope(envelope)
+        self.plane._take(SimpleNamespace(attachment=Bytes(attachment), payload=Bytes(data)))
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """A plane over a session of its own."""
+    clock, session = VirtualClock(), Session()
+    numbers = iter(range(1000, 2000))
+    times = fake_time(clock)
+    times.time_ns = lambda: next(numbers)
+    monkeypatch.setattr(zenoh_data, "time", times)
+    fake = SimpleNamespace(
+        open=lambda config: session,
+        CongestionControl=zenoh.CongestionControl,
+        Reliability=zenoh.Reliability,
+        ZError=zenoh.ZError,
+    )
+    monkeypatch.setattr(zenoh_data, "zenoh", fake)
+    made = Bench(clock, session)
+    yield made
+    made.plane.close()
+    assert session.closed == 1
+
+
+def test_a_large_piece_goes_out_in_chunks_and_its_header_with_the_first(bench: Bench) -> None:
+    """Every chunk says how many there are and how long the whole is."""
+    size = zenoh_data.NETWORK_CHUNK_BYTES
+    payload = b"a" * size + b"b" * 10
+    bench.plane.send("b", b"head", payload)
+    assert b"".join(data for _, data in bench.frames) == payload
+    assert [e.header for e, _ in bench.frames] == [b"head", b""]
+    assert {(e.chunks, e.size_bytes, e.sequence) for e, _ in bench.frames} == {(2, size + 10, 0)}
+
+
+def test_what_is_not_acknowledged_is_asked_for_then_sent_again_then_given_up(
+    bench: Bench,
+) -> None:
+    """The waits double; at the end the loss is told with its count, and a new flow begins."""
+    bench.plane.send("b", b"", b"1")
+    bench.plane.send("b", b"", b"2")
+    flow = bench.frames[0][0].flow
+    assert bench.tick(0.4)
+    assert bench.signals == []
+    bench.tick(0.2)
+    assert bench.signals == [("b", AckRequest(flow))]
+    bench.tick(1.0)
+    assert bench.sequences() == [0, 1, 0, 1]
+    bench.tick(1.0)
+    assert len(bench.frames) == 4
+    bench.tick(1.0)
+    assert len(bench.frames) == 8 - 2
+    bench.tick(7.0)
+    assert "lost 2 pieces" in bench.errors[0].message
+    assert bench.errors[0].device == "b"
+    assert not bench.tick(0.1)
+    bench.plane.send("b", b"", b"3")
+    assert bench.frames[-1][0].flow > flow
+    assert bench.frames[-1][0].sequence == 0
+
+
+def test_an_acknowledgement_ends_the_waiting(bench: Bench) -> None:
+    """What has arrived is not kept; what is left is sent again where the receiver saw a gap."""
+    for number in range(3):
+        bench.plane.send("b", b"", b"%d" % number)
+    flow = bench.frames[0][0].flow
+    bench.clock.time_s += 1.0
+    bench.plane.take_signal("b", Ack(flow, 1, 1, True))
+    bench.tick(0.0)
+    assert bench.sequences() == [0, 1, 2, 1, 2]
+    bench.plane.take_signal("b", Ack(flow, 1, 1, True))
+    bench.tick(0.05)
+    assert len(bench.frames) == 5  # one resend answers all reports of a gap
+    bench.plane.take_signal("b", Ack(flow, 3, 3, False))
+    assert not bench.tick(100.0)
+    assert bench.errors == []
+    bench.plane.take_signal("stranger", Ack(flow, 9, 9, False))
+
+
+def test_progress_of_a_slow_link_is_no_stall(bench: Bench) -> None:
+    """As long as chunks arrive, nothing is sent again, however long the whole takes."""
+    bench.plane.send("b", b"", b"1")
+    flow = bench.frames[0][0].flow
+    for chunks in range(1, 20):
+        bench.tick(1.0)
+        bench.plane.take_signal("b", Ack(flow, 0, chunks, False))
+    assert len(bench.frames) == 1
+    assert bench.errors == []
+
+
+def test_what_arrives_is_delivered_once_and_acknowledged_once_per_tick(bench: Bench) -> None:
+    """Doubles and late chunks of an older flow are not delivered again."""
+    for sequence in (0, 1, 1):
+        bench.come(Envelope("b", 7, sequence, 0, 1, 1, b"h"), b"%d" % sequence)
+    bench.come(Envelope("b", 6, 2, 0, 1, 1, b"old"), b"x")
+    assert bench.pieces == [("b", b"h", b"0"), ("b", b"h", b"1")]
+    bench.tick(0.05)
+    bench.tick(0.05)
+    assert bench.signals == [("b", Ack(7, 2, 2, False))]
+
+
+def test_a_restarted_peer_begins_anew(bench: Bench) -> None:
+    """A later flow replaces the earlier one, whatever was half received."""
+    bench.come(Envelope("b", 7, 0, 0, 2, 4, b"h"), b"ab")
+    bench.plane.forget("b")
+    bench.come(Envelope("b", 8, 0, 0, 1, 2, b"new"), b"cd")
+    assert bench.pieces == [("b", b"new", b"cd")]
+    bench.plane.take_signal("b", AckRequest(8))
+    bench.plane.take_signal("b", AckRequest(9))
+    bench.plane.take_signal("stranger", AckRequest(1))
+    assert [signal for _, signal in bench.signals] == [
+        Ack(8, 1, 1, False),
+        Ack(9, 0, 0, False),
+        Ack(1, 0, 0, False),
+    ]
+
+
+def test_a_peer_that_is_gone_leaves_no_half_message(bench: Bench) -> None:
+    """After it is forgotten the same flow may send the message again from its start."""
+    bench.come(Envelope("b", 7, 0, 0, 2, 4, b"h"), b"ab")
+    bench.plane.forget("b")
+    assert bench.plane._inflows["b"].parts == []
+    bench.come(Envelope("b", 7, 0, 0, 2, 4, b"h"), b"ab")
+    bench.come(Envelope("b", 7, 0, 1, 2, 4, b""), b"cd")
+    assert bench.errors == []
+    assert bench.pieces == [("b", b"h", b"abcd")]
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        (b"garbage", "no readable envelope"),
+        (Envelope("b", 7, 0, 0, 1, 5, b""), "1 bytes, its header says 5"),
+        (Envelope("b", 7, 0, 0, 1, 0, b""), "1 bytes, its header says 0"),
+    ],
+)
+def test_garbage_is_told_and_nothing_is_delivered(
+    bench: Bench, frame: Envelope | bytes, reason: str
+) -> None:
+    """A frame that cannot be read, or lies about its length, is a fault of its sender."""
+    bench.come(frame, b"x")
+    assert reason in bench.errors[0].message
+    assert bench.pieces == []
+
+
+def test_a_piece_beyond_the_limit_is_not_sent(bench: Bench) -> None:
+    """It is refused before any of it leaves, by its size alone."""
+
+    class Huge(bytes):
+        def __len__(self) -> int:
+            return zenoh_data.MAX_PIECE_BYTES + 1
+
+    with pytest.raises(RunError, match="has 1073741825 bytes, at most 1073741824"):
+        bench.plane.send("b", b"", Huge())
+    assert bench.frames == []
+
+
+def test_errors_of_the_transport_are_errors_of_the_run(bench: Bench) -> None:
+    """Zenoh's own exception does not come out; the target is named."""
+    bench.session.publisher.error = zenoh.ZError("closed")
+    with pytest.raises(RunError, match="Piece for 'b' not sent: closed") as caught:
+        bench.plane.send("b", b"", b"1")
+    assert caught.value.device == "b"
+
+
+def test_a_target_that_does_not_come_is_waited_for_with_patience(bench: Bench) -> None:
+    """Nobody listens: after the patience the target is unreachable, and nothing was sent."""
+    bench.session.publisher.matching_status.matching = False
+    began_s = bench.clock.time_s
+    with pytest.raises(RunError, match="'b' cannot be reached"):
+        bench.plane.send("b", b"", b"1")
+    assert 10.0 < bench.clock.time_s - began_s < 10.1
+    assert bench.frames == []
