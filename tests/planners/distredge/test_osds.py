@@ -13,7 +13,6 @@ pytest.importorskip("stable_baselines3")
 
 import torch
 from gymnasium.utils.env_checker import check_env
-from stable_baselines3 import DDPG
 
 from partita.errors import PlanError
 from partita.execution import Report
@@ -107,30 +106,6 @@ def test_critic_and_actor_learn_at_their_own_rates() -> None:
         key = "mu.0.weight" if name == "actor" else "qf0.0.weight"
         moved = (agent.weights()[name][key] - before[name][key]).abs().max().item()
         assert moved == pytest.approx(rate, rel=0.05)
-
-
-def test_updates_are_those_of_stable_baselines() -> None:
-    """After three updates from equal weights and batches nothing differs but the last digits."""
-    environment = _environment(4)
-    equal = replace(FEW, actor_rate=1e-3, critic_rate=1e-3)
-    ours, theirs = _agent(environment, equal), _agent(environment, equal)
-    rng = np.random.default_rng(0)
-    for _ in range(40):
-        states = rng.random((2, 8), np.float32)
-        action, ended = rng.standard_normal(3).astype(np.float32), rng.random() < 0.2
-        for agent in (ours, theirs):
-            agent.remember(states[0], action, float(ended), (states[1], ended))
-    with one_thread():
-        np.random.seed(1)
-        ours.train(gradient_steps=3, batch_size=16)
-        np.random.seed(1)
-        DDPG.train(theirs, gradient_steps=3, batch_size=16)
-    for name, part in theirs.weights().items():
-        for key, value in part.items():
-            assert torch.allclose(ours.weights()[name][key], value, atol=2e-6)
-    assert not torch.equal(
-        ours.weights()["actor"]["mu.0.bias"], _agent(environment).weights()["actor"]["mu.0.bias"]
-    )
 
 
 def test_target_of_a_last_step_is_its_reward_alone() -> None:

@@ -11,11 +11,9 @@ import numpy as np
 import torch
 from stable_baselines3 import DDPG
 from stable_baselines3.common.logger import Logger
-from threadpoolctl import threadpool_limits
 
 from partita.planners.distredge.actions import Action
 from partita.planners.distredge.environment import SplitEnvironment
-from partita.planners.distredge.gradients import Adam, Layers, follow, side_by_side
 from partita.planners.distredge.observation import Observation
 from partita.planners.distredge.settings import DistrEdgeSettings
 
@@ -29,9 +27,9 @@ Weights = Mapping[str, Mapping[str, Any]]
 
 
 class SplitAgent(DDPG):
-    """DDPG that is driven from outside: it acts, remembers and updates when told.
+    """DDPG that is driven from outside: it acts, remembers and trains when told.
 
-    Policy, networks and memory are Stable-Baselines3's.
+    Networks, replay memory and training are Stable-Baselines3's.
 
     Args:
         environment: Gives the sizes of states and actions.
@@ -51,23 +49,21 @@ class SplitAgent(DDPG):
             batch_size=settings.batch,
             tau=settings.tau,
             gamma=settings.discount,
-            policy_kwargs={"net_arch": layers},
+            policy_kwargs={"net_arch": layers, "optimizer_kwargs": {"fused": True}},
             device="cpu",
             seed=seed,
         )
         self.set_logger(Logger(folder=None, output_formats=[]))
-        self._layers = {name: Layers(part) for name, part in self._parts().items()}
-        self._steps = [
-            Adam(self._layers[name], rate)
-            for name, rate in (
-                ("actor", settings.actor_rate),
-                ("critic", settings.critic_rate),
-            )
-        ]
+        self.actor.optimizer.param_groups[0]["lr"] = settings.actor_rate
+        self.critic.optimizer.param_groups[0]["lr"] = settings.critic_rate
+
+    def _update_learning_rate(self, optimizers: object) -> None:
+        """Leave each optimizer its own rate; DDPG has one for both."""
 
     def act(self, observation: Observation) -> Action:
         """Return what the actor does in a state, shape (providers - 1,), from -1 to 1."""
-        return np.asarray(np.tanh(self._layers["actor"].run(observation[None])[0]))
+        with torch.no_grad():
+            return np.asarray(self.actor(torch.from_numpy(observation[None]))[0].numpy())
 
     def remember(
         self, before: Observation, action: Action, reward: float, after: tuple[Observation, bool]
@@ -91,43 +87,6 @@ class SplitAgent(DDPG):
     def remembered(self) -> int:
         """Transitions that are kept."""
         return 0 if self.replay_buffer is None else self.replay_buffer.size()
-
-    def train(self, gradient_steps: int, batch_size: int = 64) -> None:
-        """Update critic and actor, each by one batch per step.
-
-        What DDPG's own ``train`` does, with a rate for each network: see :mod:`.gradients`.
-        """
-        for _ in range(gradient_steps):
-            if self.replay_buffer is not None:
-                self._update(self.replay_buffer.sample(batch_size))
-            self._n_updates += 1
-
-    def _update(self, batch: Any) -> None:
-        states, actions, after, dones, rewards = (
-            part.numpy()
-            for part in (
-                batch.observations,
-                batch.actions,
-                batch.next_observations,
-                batch.dones,
-                batch.rewards,
-            )
-        )
-        later = side_by_side([after, np.tanh(self._layers["actor_target"].run(after))])
-        value = self._layers["critic_target"].run(later)
-        target = rewards + (1.0 - dones) * np.float32(self.gamma) * value
-        actor, critic = self._layers["actor"], self._layers["critic"]
-        error = critic.run(side_by_side([states, actions])) - target
-        critic.back(error * np.float32(2.0 / len(error)))
-        self._steps[1].step()
-        chosen = np.tanh(actor.run(states))
-        critic.run(side_by_side([states, chosen]))
-        slope = critic.back(np.full_like(error, -1.0 / len(error)), keep=False)
-        inner = slope[:, states.shape[1] :] * (np.float32(1.0) - chosen * chosen)
-        actor.back(inner.astype(np.float32, copy=False))
-        self._steps[0].step()
-        for name in ("actor", "critic"):
-            follow(self._layers[f"{name}_target"], self._layers[name], self.tau)
 
     def weights(self) -> Weights:
         """Return a copy of the weights of actor and critic and their targets."""
@@ -162,8 +121,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     try:
-        with threadpool_limits(1, user_api="blas"):
-            yield
+        yield
     finally:
         torch.set_flush_denormal(False)
         torch.set_num_threads(threads)
