@@ -106,7 +106,7 @@ def test_a_planted_halo_fault_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         start, stop = part.need
         if stop - start < 3 or start == 0 or interval == (0, axis.out_extent):
             return part
-        return window.AxisPart((start + 1, stop), (1, part.pads[1]), part.made, part.overflows)
+        return window.AxisPart((start + 1, stop), (1, part.pads[1]), part.computed, part.overflows)
 
     monkeypatch.setattr(window, "part_of_axis", short)
     assert _count_failures(range(40)) >= 3

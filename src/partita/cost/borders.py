@@ -70,13 +70,13 @@ class Borders:
 
     def crossings(self, work: FragmentWork) -> Crossings:
         """Return the crossings of ``work``."""
-        layers = tuple(one.layer for one in work.layers)
+        layers = tuple(item.layer for item in work.layers)
         outputs = tuple(tensor for tensor, _ in work.outputs)
         key = (layers, outputs)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._find(layers, outputs)
-        return found
+        crossings = self._known.get(key)
+        if crossings is None:
+            crossings = self._known[key] = self._find(layers, outputs)
+        return crossings
 
     def _find(self, layers: tuple[str, ...], outputs: tuple[str, ...]) -> Crossings:
         laid: set[str] = set()

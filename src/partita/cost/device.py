@@ -64,20 +64,20 @@ class DeviceCost:
 
     def _curve(self, layer: str) -> list[float]:
         scale = self.facts.slow_down * self.facts.runs.factor
-        found = self.facts.estimator.curve(self._amounts.layers[layer])
-        return [scale * seconds for seconds in found]
+        curve = self.facts.estimator.curve(self._amounts.layers[layer])
+        return [scale * seconds for seconds in curve]
 
     def work_s(self, work: FragmentWork) -> float:
         """Return the seconds of one run of ``work``."""
         key = work.key
-        found = self._works.get(key)
-        if found is None:
+        seconds = self._works.get(key)
+        if seconds is None:
             kinds = {"stage": self._stage_s, "partial": self._partial_s, "merge": self._merge_s}
-            found = self._works[key] = kinds[work.kind](work)
-        return found
+            seconds = self._works[key] = kinds[work.kind](work)
+        return seconds
 
     def _stage_s(self, work: FragmentWork) -> float:
-        layers_s = sum(self.layer_s(one.layer, one.boxes[0][1]) for one in work.layers)
+        layers_s = sum(self.layer_s(item.layer, item.boxes[0][1]) for item in work.layers)
         return layers_s + self._run_s(work)
 
     def _run_s(self, work: FragmentWork) -> float:
@@ -98,8 +98,8 @@ class DeviceCost:
         runs = self.facts.runs
         crossings = self._borders.crossings(work)
         boxes = dict(work.inputs)
-        for one in work.layers:
-            boxes.update(one.boxes)
+        for item in work.layers:
+            boxes.update(item.boxes)
         enter = [tensor for tensor in crossings.enter if _has_blocks(boxes[tensor])]
         seconds = 0.0
         for tensors, rate in (

@@ -116,22 +116,22 @@ class Table:
         samples = _without_humps(self._sources.samples(amount))
         rows = np.array([sample.rows for sample in samples], float)
         seconds = np.array([sample.seconds for sample in samples])
-        wanted = _rows(amount)
-        found = np.interp(wanted, rows, seconds)
+        asked = _rows(amount)
+        inside = np.interp(asked, rows, seconds)
         if len(rows) > 1:
-            found = _extend(wanted, found, rows, seconds)
+            inside = _extend(asked, inside, rows, seconds)
         elif rows[0] != amount.rows:
-            found = seconds[0] * wanted / rows[0]
-        return rising(found)
+            inside = seconds[0] * asked / rows[0]
+        return rising(inside)
 
 
-def _extend(wanted: Floats, found: Floats, rows: Floats, seconds: Floats) -> Floats:
+def _extend(asked: Floats, inside: Floats, rows: Floats, seconds: Floats) -> Floats:
     """Return ``found`` with the end lines drawn on where no extent was measured."""
     first = (seconds[1] - seconds[0]) / (rows[1] - rows[0])
     last = (seconds[-1] - seconds[-2]) / (rows[-1] - rows[-2])
-    below = np.maximum(seconds[0] + first * (wanted - rows[0]), seconds[0] * wanted / rows[0])
-    above = seconds[-1] + last * (wanted - rows[-1])
-    return np.where(wanted < rows[0], below, np.where(wanted > rows[-1], above, found))
+    below = np.maximum(seconds[0] + first * (asked - rows[0]), seconds[0] * asked / rows[0])
+    above = seconds[-1] + last * (asked - rows[-1])
+    return np.where(asked < rows[0], below, np.where(asked > rows[-1], above, inside))
 
 
 def _without_humps(samples: Sequence[Sample]) -> list[Sample]:
@@ -186,8 +186,8 @@ def _hats(rows: Floats, knots: Floats) -> Floats:
 def _fit(basis: Floats, seconds: Floats) -> Floats:
     """Return coefficients that are not negative and make the least relative squares."""
     weights = 1 / np.maximum(seconds, 1e-7)
-    found, _ = nnls(basis * weights[:, None], seconds * weights)
-    return np.asarray(found, float)
+    coefficients, _ = nnls(basis * weights[:, None], seconds * weights)
+    return np.asarray(coefficients, float)
 
 
 class Regression:

@@ -63,7 +63,7 @@ def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUs
 
 def _arena_bytes(graph: Graph, work: FragmentWork) -> int:
     """Return the most bytes of neighbouring layers' outputs inside a fragment."""
-    sizes = [pieces_bytes(graph, one.boxes, "float32") for one in work.layers]
+    sizes = [pieces_bytes(graph, item.boxes, "float32") for item in work.layers]
     return max((a + b for a, b in zip(sizes, [*sizes[1:], 0], strict=True)), default=0)
 
 

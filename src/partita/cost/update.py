@@ -21,14 +21,14 @@ def update_cost(cost: CostModel, belief: Conditions) -> CostModel:
         belief: Rates of links, constant from now on, and slowness of devices compared with the
             profiles of ``cost``. What it does not name stays as it is.
     """
-    found = copy.copy(cost)
-    found.cluster = cost.cluster.with_bandwidth(belief.rates)
-    found.links = found.cluster.link_map
-    found.devices = {
+    updated = copy.copy(cost)
+    updated.cluster = cost.cluster.with_bandwidth(belief.rates)
+    updated.links = updated.cluster.link_map
+    updated.devices = {
         name: _slow(device, cost.amounts, belief.slowness.get(name, 1.0))
         for name, device in cost.devices.items()
     }
-    return found
+    return updated
 
 
 def _slow(device: DeviceCost, amounts: Amounts, factor: float) -> DeviceCost:

@@ -35,16 +35,15 @@ def evaluate_nodes(
     half = len(nodes) // 2
     first, second = nodes[:half], nodes[half:]
     inner = {name for node in second for name in node.input}
-    made = {name for node in first for name in node.output if name}
-    found = evaluate_nodes(draft, first, [n for n in made if n in inner or n in names])
-    rest = [
-        node for node in second if all(not i or i not in made or i in found for i in node.input)
-    ]
+    computed = {name for node in first for name in node.output if name}
+    values = evaluate_nodes(draft, first, [n for n in computed if n in inner or n in names])
+    lost = computed - values.keys()
+    rest = [node for node in second if lost.isdisjoint(node.input)]
     reached = {name for node in rest for name in node.output}
     scratch = MutableGraph(
-        draft.name, [], draft.constants | found, {}, {}, draft.opset_imports, draft.ir_version
+        draft.name, [], draft.constants | values, {}, {}, draft.opset_imports, draft.ir_version
     )
-    return found | evaluate_nodes(scratch, rest, [n for n in names if n in reached])
+    return values | evaluate_nodes(scratch, rest, [n for n in names if n in reached])
 
 
 def _evaluate(

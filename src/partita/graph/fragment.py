@@ -44,16 +44,16 @@ class BlobStore:
 
     def add(self, name: str, box: Region) -> str:
         """Keep part of a constant as a blob and return its hash."""
-        found = self._hashes.get((name, box))
-        if found is None:
+        blob = self._hashes.get((name, box))
+        if blob is None:
             part = self.cut(name, box)
             flat = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
             whole = part.size == self._graph.constants[name].size
             known = self._graph.constant_hash(name) if whole else ""
-            found = known or hashlib.sha256(flat.data).hexdigest()
-            self._hashes[name, box] = found
-            self.blobs[found] = flat
-        return found
+            blob = known or hashlib.sha256(flat.data).hexdigest()
+            self._hashes[name, box] = blob
+            self.blobs[blob] = flat
+        return blob
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,8 @@ class FragmentWriter:
         args = self.arguments(node, needs, held)
         for name in node.captured:
             self._bind(name, held)
-        made = rule.emit(view, outs, args, self)
-        for name, box, local in zip(node.outputs, outs, made, strict=True):
+        names = rule.emit(view, outs, args, self)
+        for name, box, local in zip(node.outputs, outs, names, strict=True):
             if box is not None:
                 held[name] = (local, box)
 
@@ -245,10 +245,10 @@ class FragmentWriter:
 
     def _rename(self, names: Sequence[str]) -> None:
         """Give the fragment's outputs their names; copy what is no node's own output."""
-        made = {name for node in self._nodes for name in node.output if name.startswith("%")}
+        computed = {name for node in self._nodes for name in node.output if name.startswith("%")}
         renamed: dict[str, str] = {}
         for position, name in enumerate(names):
-            if name in made and name not in renamed:
+            if name in computed and name not in renamed:
                 renamed[name] = f"o{position}"
             else:
                 source = renamed.get(name, name)

@@ -64,12 +64,12 @@ def group_nodes(wiring: Wiring, tail: frozenset[int]) -> list[tuple[int, ...]]:
 
 def _ancestors(wiring: Wiring) -> dict[str, frozenset[str]]:
     """Return for each tensor all tensors that it is computed from."""
-    found: dict[str, frozenset[str]] = {}
+    ancestors: dict[str, frozenset[str]] = {}
     for node in wiring.nodes:
         reads = [name for name in node.reads if name not in wiring.constants]
-        union = frozenset(reads).union(*(found.get(name, frozenset()) for name in reads))
-        found.update((name, union) for name in node.outputs if name)
-    return found
+        union = frozenset(reads).union(*(ancestors.get(name, frozenset()) for name in reads))
+        ancestors.update((name, union) for name in node.outputs if name)
+    return ancestors
 
 
 def _next_followers(
@@ -79,16 +79,15 @@ def _next_followers(
     live = _live(wiring, group)
     if len(live) != 1 or live[0] in wiring.outputs:
         return []
-    start, added, made = live[0], list[int](), {live[0]}
+    start, added, computed = live[0], list[int](), {live[0]}
     while len(added) < _LOOK_AHEAD:
-        near = sorted({r for name in made for r in wiring.readers.get(name, ())} - set(added))
-        place = next(
-            (p for p in near if p not in taken and _fits(wiring, p, start, made | available)), None
-        )
+        near = {r for name in computed for r in wiring.readers.get(name, ())} - {*added, *taken}
+        reach = computed | available
+        place = next((p for p in sorted(near) if _fits(wiring, p, start, reach)), None)
         if place is None:
             return []
         added.append(place)
-        made.update(name for name in wiring.nodes[place].outputs if name)
+        computed.update(name for name in wiring.nodes[place].outputs if name)
         left = _live(wiring, (*group, *added))
         if len(left) == 1 and left[0] != start:
             return sorted(added)

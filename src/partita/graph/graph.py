@@ -131,11 +131,11 @@ class Graph:
 
     @cached_property
     def _readers(self) -> dict[str, tuple[Layer, ...]]:
-        found: dict[str, list[Layer]] = {}
+        readers: dict[str, list[Layer]] = {}
         for layer in self.layers:
             for name in layer.inputs:
-                found.setdefault(name, []).append(layer)
-        return {name: tuple(layers) for name, layers in found.items()}
+                readers.setdefault(name, []).append(layer)
+        return {name: tuple(layers) for name, layers in readers.items()}
 
     def layer(self, name: str) -> Layer:
         """Return the layer called ``name``.

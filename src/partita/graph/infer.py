@@ -103,10 +103,10 @@ def refuse_empty(draft: MutableGraph) -> None:
 
 def moving_tensors(draft: MutableGraph) -> frozenset[str]:
     """Return tensors without a fixed shape, and all tensors that are computed from them."""
-    found: set[str] = set()
+    moving: set[str] = set()
     for node in draft.nodes:
         names = {name for name in node.output if name}
-        follows = not found.isdisjoint(node_reads(node))
+        follows = not moving.isdisjoint(node_reads(node))
         if (
             follows
             or (_shape_depends_on_values(node, draft) and not _all_static(draft, names))
@@ -115,8 +115,8 @@ def moving_tensors(draft: MutableGraph) -> frozenset[str]:
                 and _is_sequence(node)
             )
         ):
-            found |= names
-    return frozenset(found)
+            moving |= names
+    return frozenset(moving)
 
 
 _NO_TENSOR = Info(0, None)

@@ -24,11 +24,11 @@ def make_layers(
     layers = []
     for group in groups:
         nodes = [wiring.nodes[place] for place in group]
-        made = {name for node in nodes for name in node.outputs if name}
+        computed = {name for node in nodes for name in node.outputs if name}
         reads = dict.fromkeys(name for node in nodes for name in node.reads)
-        inputs = tuple(n for n in reads if n not in made and n not in constants)
+        inputs = tuple(n for n in reads if n not in computed and n not in constants)
         outputs = _outputs(wiring, group)
-        moves = any(min(tensors[name].shape, default=0) < 0 for name in made)
+        moves = any(min(tensors[name].shape, default=0) < 0 for name in computed)
         is_fixed_value = not inputs
         if is_fixed_value:  # it follows a request, as every layer does: the first input stands in
             inputs = tuple(wiring.inputs)[:1]

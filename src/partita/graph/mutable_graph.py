@@ -66,11 +66,11 @@ class MutableGraph:
 
     def readers(self) -> dict[str, list[onnx.NodeProto]]:
         """Return for each tensor the nodes that read it, each node once, in order."""
-        found: dict[str, list[onnx.NodeProto]] = {}
+        readers: dict[str, list[onnx.NodeProto]] = {}
         for node in self.nodes:
             for name in node_reads(node):
-                found.setdefault(name, []).append(node)
-        return found
+                readers.setdefault(name, []).append(node)
+        return readers
 
     def producers(self) -> dict[str, onnx.NodeProto]:
         """Return the node that writes each tensor."""

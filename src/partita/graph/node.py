@@ -64,17 +64,17 @@ def wrap_node(proto: onnx.NodeProto, index: int) -> Node:
 
 def captured_names(proto: onnx.NodeProto) -> tuple[str, ...]:
     """Return names that the node's subgraphs take from outside themselves, in order."""
-    found: dict[str, None] = {}
+    captured: dict[str, None] = {}
     for graph in subgraphs(proto):
         known = {i.name for i in graph.input} | {t.name for t in graph.initializer}
         known |= {t.values.name for t in graph.sparse_initializer}
         for inner in graph.node:
             for name in (*inner.input, *captured_names(inner)):
                 if name and name not in known:
-                    found[name] = None
+                    captured[name] = None
             known.update(inner.output)
-        found.update({o.name: None for o in graph.output if o.name not in known})
-    return tuple(found)
+        captured.update({o.name: None for o in graph.output if o.name not in known})
+    return tuple(captured)
 
 
 def subgraphs(proto: onnx.NodeProto) -> Iterator[onnx.GraphProto]:

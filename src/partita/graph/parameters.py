@@ -20,10 +20,10 @@ def count_parameters(draft: MutableGraph) -> int:
     Weights, biases, scales and shifts count, a batch normalisation's mean and variance do not; of
     other operators' constants only floating-point ones with more than one element.
     """
-    found: set[str] = set()
+    trained: set[str] = set()
     for node in draft.nodes:
-        found.update(_trained_names(node, draft))
-    return sum(draft.constants[name].size for name in found)
+        trained.update(_trained_names(node, draft))
+    return sum(draft.constants[name].size for name in trained)
 
 
 def _trained_names(node: onnx.NodeProto, draft: MutableGraph) -> list[str]:

@@ -71,15 +71,15 @@ def _find_rounded(
 
     that miss for one more.
     """
-    found = []
+    pools = []
     for node in nodes:
         if node.op_type not in POOLS or node.domain:
             continue
         attrs, shape = _attributes(node), shape_of(node.input[0])
         if shape is None or not attrs.get("ceil_mode") or attrs.get("auto_pad", b"") not in _PLAIN:
             continue
-        found.append((node, _count_axes(attrs, shape[2:])))
-    return found
+        pools.append((node, _count_axes(attrs, shape[2:])))
+    return pools
 
 
 _PLAIN = (b"", b"NOTSET")

@@ -68,20 +68,20 @@ class RegionMap:
             None if not name else (graph.tensors[name].shape if value is None else value.shape)
             for name, value in zip(node.inputs, constants, strict=True)
         )
-        made = tuple(graph.tensors[name].shape if name else () for name in node.outputs)
+        outputs = tuple(graph.tensors[name].shape if name else () for name in node.outputs)
         dtype = "float32"
         if node.inputs and node.inputs[0]:
             first = constants[0]
             dtype = graph.tensors[node.inputs[0]].dtype if first is None else str(first.dtype)
-        return NodeView(node, shapes, made, constants, dtype, graph.opset)
+        return NodeView(node, shapes, outputs, constants, dtype, graph.opset)
 
     def walk(self, layer: Layer, boxes: TensorBoxes) -> LayerWalk:
         """Return what each node of ``layer`` computes so that ``boxes`` of its outputs come out."""
         key = (layer.name, tuple(sorted(boxes.items(), key=lambda item: item[0])))
-        found = self._walks.get(key)
-        if found is None:
-            found = self._walks[key] = self._walk(layer, boxes)
-        return found
+        walk = self._walks.get(key)
+        if walk is None:
+            walk = self._walks[key] = self._walk(layer, boxes)
+        return walk
 
     def _walk(self, layer: Layer, boxes: TensorBoxes, *, stop_at_core: bool = False) -> LayerWalk:
         wanted = dict(boxes)
@@ -90,10 +90,10 @@ class RegionMap:
         weight_bytes = 0
         for position in range(len(nodes) - 1, -1, -1):
             node = nodes[position]
-            made = tuple(wanted.get(name) if name else None for name in node.outputs)
-            outs.append(made)
-            if any(box is not None for box in made) and not (stop_at_core and position == 0):
-                weight_bytes = self._add_needs(node, made, wanted)
+            computed = tuple(wanted.get(name) if name else None for name in node.outputs)
+            outs.append(computed)
+            if any(box is not None for box in computed) and not (stop_at_core and position == 0):
+                weight_bytes = self._add_needs(node, computed, wanted)
         inside = {name for node in nodes for name in node.outputs}
         kept = {
             name: box
@@ -105,11 +105,11 @@ class RegionMap:
         return LayerWalk(tuple(reversed(outs)), kept, weight_bytes)
 
     def _add_needs(
-        self, node: Node, made: tuple[Region | None, ...], wanted: dict[str, Region]
+        self, node: Node, computed: tuple[Region | None, ...], wanted: dict[str, Region]
     ) -> int:
         """Add what a node reads to ``wanted``; return the bytes that it reads of constants."""
         constants, weight_bytes = self._graph.constants, 0
-        needs = self.rule(node).needs(self.view(node), made)
+        needs = self.rule(node).needs(self.view(node), computed)
         pairs: Iterable[tuple[str, Region | None]] = zip(node.inputs, needs, strict=True)
         outer = [(n, self.whole(n)) for n in node.captured if n in self._graph.tensors]
         for name, box in (*pairs, *outer):

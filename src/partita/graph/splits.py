@@ -61,10 +61,10 @@ class RowAxes:
 
         More than 1 where rows and columns were flattened together, and after nearest upsampling.
         """
-        found = self._units.get(tensor)
-        if found is None:
-            found = self._units[tensor] = self._find_unit(tensor)
-        return found
+        unit = self._units.get(tensor)
+        if unit is None:
+            unit = self._units[tensor] = self._find_unit(tensor)
+        return unit
 
     def channel_axis(self, layer: str) -> int | None:
         """Return the axis of the layer's one output along which its weights are cut.
@@ -72,9 +72,9 @@ class RowAxes:
         None for what is no convolution or matrix product, and where channels cannot be divided.
         """
         if layer not in self._channels:
-            one = self._graph.layer(layer)
-            may = one.kind in _CHANNEL_KINDS and len(one.outputs) == 1
-            self._channels[layer] = self._regions.channel_axis(one) if may else None
+            facts = self._graph.layer(layer)
+            may = facts.kind in _CHANNEL_KINDS and len(facts.outputs) == 1
+            self._channels[layer] = self._regions.channel_axis(facts) if may else None
         return self._channels[layer]
 
     def is_divisible(self, layer: str) -> bool:
@@ -87,19 +87,19 @@ class RowAxes:
 
         ``reduce`` means that its core sums over rows, so that partial results can be exchanged.
         """
-        one = self._graph.layer(layer)
-        found = ["rows"] if self.is_divisible(layer) else []
+        facts = self._graph.layer(layer)
+        splits = ["rows"] if self.is_divisible(layer) else []
         if self.channel_axis(layer) is not None:
-            found.append("output_channels")
-        partial = self._regions.partial_form(one)
+            splits.append("output_channels")
+        partial = self._regions.partial_form(facts)
         if partial is not None:
-            source = self._graph.nodes[one.nodes[0]].inputs[0]
+            source = self._graph.nodes[facts.nodes[0]].inputs[0]
             over_rows = self._axes.get(source) in partial[1] and source in self._axes
             if over_rows and not self.is_divisible(layer):
-                found.append("reduce")
-            elif one.kind in _CHANNEL_KINDS:
-                found.append("input_channels")
-        return tuple(found)
+                splits.append("reduce")
+            elif facts.kind in _CHANNEL_KINDS:
+                splits.append("input_channels")
+        return tuple(splits)
 
     def _choose_input_axis(self, tensor: str) -> int | None:
         """Return the axis from which most work follows, where windows slide over height."""
@@ -124,27 +124,27 @@ class RowAxes:
         for layer in self._graph.layers:
             if reached.isdisjoint(layer.inputs):
                 continue
-            found = self._follow(layer, axes)
-            axes.update(found)
-            reached.update(found)
-            if found:
+            followed = self._follow(layer, axes)
+            axes.update(followed)
+            reached.update(followed)
+            if followed:
                 covered += layer.macs + 1
                 if height_first is None and layer.window is not None:
                     rank = len(self._graph.tensors[layer.outputs[0]].shape)
-                    height_first = found[layer.outputs[0]] == max(2, rank - 2)
+                    height_first = followed[layer.outputs[0]] == max(2, rank - 2)
         return bool(height_first), covered
 
     def _follow(self, layer: Layer, axes: dict[str, int]) -> dict[str, int]:
         """Return the row axes of the layer's outputs; empty unless all have one."""
         if layer.barrier or not any(tensor in axes for tensor in layer.inputs):
             return {}
-        found = {}
+        followed = {}
         for tensor in layer.outputs:
             axis = next(self._matching_axes(layer, tensor, axes), None)
             if axis is None:
                 return {}
-            found[tensor] = axis
-        return found
+            followed[tensor] = axis
+        return followed
 
     def _matching_axes(self, layer: Layer, tensor: str, axes: dict[str, int]) -> Iterator[int]:
         shape = self._graph.tensors[tensor].shape

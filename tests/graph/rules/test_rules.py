@@ -369,7 +369,7 @@ def test_a_planted_halo_fault_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         start, stop = part.need
         if axis.kernel < 3 or start == 0 or interval == (0, axis.out_extent):
             return part
-        return window.AxisPart((start + 1, stop), (1, part.pads[1]), part.made)
+        return window.AxisPart((start + 1, stop), (1, part.pads[1]), part.computed)
 
     monkeypatch.setattr(window, "part_of_axis", short)
     x, w, attrs = CONVS["plain"]

@@ -89,8 +89,8 @@ def test_the_rest_runs_where_most_of_the_last_volume_is() -> None:
     process = small_process()
     decisions = [(0, height, height, height) for height in process.heights]
     last = process.heights[-1]
-    assert process.home((0, 1, last, last)) == "d1"
-    assert process.home((0, 0, last // 2, last)) in ("d1", "d2")
+    assert process.tail_device((0, 1, last, last)) == "d1"
+    assert process.tail_device((0, 0, last // 2, last)) in ("d1", "d2")
     assert {stage.axis for stage in process.draft(decisions)} == {"rows"}
 
 

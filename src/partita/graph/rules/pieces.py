@@ -185,12 +185,12 @@ class Pad(Rule):
         if parts is None:
             return super().emit(view, outs, args, out)
         flat = [pads[0] for _, pads, _ in parts] + [pads[1] for _, pads, _ in parts]
-        made = Region(tuple(span for _, _, span in parts))
+        held = Region(tuple(span for _, _, span in parts))
         if not any(flat):
-            return [out.crop(args[0], made, box)]
+            return [out.crop(args[0], held, box)]
         value = [args[2]] if view.has_input(2) else []
         (name,) = copy_node(view, [args[0], out.constant(int64(flat)), *value], out)
-        return [out.crop(name, made, box)]
+        return [out.crop(name, held, box)]
 
 
 class Gather(Rule):

@@ -154,15 +154,16 @@ class Resize(Rule):
         if self._is_whole(maps, box):
             return [self._identity_axes(view, box), *padding]
         spans: list[Interval] = []
-        for one, (start, stop) in zip(maps, box.bounds, strict=True):
-            spans.append((int(one.low[start:stop].min()), int(one.high[start:stop].max()) + 1))
+        for axis_map, (start, stop) in zip(maps, box.bounds, strict=True):
+            low, high = axis_map.low[start:stop], axis_map.high[start:stop]
+            spans.append((int(low.min()), int(high.max()) + 1))
         return [Region(tuple(spans)), *padding]
 
     @staticmethod
     def _is_whole(maps: list[AxisMap], box: Region) -> bool:
         """Whether the box is whole along every resized axis, so that the node stays as it is."""
         pairs = zip(maps, box.bounds, strict=True)
-        return all(one.is_identity or span == (0, len(one.low)) for one, span in pairs)
+        return all(each.is_identity or span == (0, len(each.low)) for each, span in pairs)
 
     def _kept_axes(self, view: NodeView) -> list[bool]:
         """Return, per axis, whether it is not resized at all."""
@@ -182,7 +183,7 @@ class Resize(Rule):
         if maps is None:
             return self._emit_whole(view, box, args, out)
         spans = self.needs(view, outs)[0]
-        resized = [axis for axis, one in enumerate(maps) if not one.is_identity]
+        resized = [axis for axis, axis_map in enumerate(maps) if not axis_map.is_identity]
         if spans is None or not resized:
             return [args[0]]
         if self._is_whole(maps, box):
@@ -192,8 +193,8 @@ class Resize(Rule):
         if times is not None:
             name = self._emit_local(view, times, name, out)
             pairs = zip(spans.bounds, times, strict=True)
-            made = Region(tuple((start * by, stop * by) for (start, stop), by in pairs))
-            return [out.crop(name, made, box)]
+            held = Region(tuple((start * by, stop * by) for (start, stop), by in pairs))
+            return [out.crop(name, held, box)]
         for axis in resized:
             local = maps[axis].local(spans.bounds[axis][0], box.bounds[axis])
             name = self._emit_axis(view, local, axis, name, out)
@@ -204,16 +205,16 @@ class Resize(Rule):
     ) -> list[str]:
         """Write the node over whole resized axes and crop them."""
         rows = zip(self._kept_axes(view), box.bounds, view.output_shapes[0], strict=True)
-        made = Region(tuple(span if kept else (0, extent) for kept, span, extent in rows))
+        held = Region(tuple(span if kept else (0, extent) for kept, span, extent in rows))
         scales = np.asarray(self._scales(view), np.float32)
         if view.node.op == "Upsample":
             (name,) = copy_node(view, [args[0], out.constant(scales)], out)
         elif view.has_input(3):
-            sizes = out.constant(int64(made.shape))
+            sizes = out.constant(int64(held.shape))
             (name,) = copy_node(view, [args[0], "", "", sizes], out, axes=None)
         else:
             (name,) = copy_node(view, [args[0], "", out.constant(scales)], out, axes=None)
-        return [out.crop(name, made, box)]
+        return [out.crop(name, held, box)]
 
     def _times(self, view: NodeView, maps: list[AxisMap]) -> list[int] | None:
         """Return by what whole number each axis grows, if that is the same at every position.
@@ -224,16 +225,16 @@ class Resize(Rule):
         linear = view.attr("mode", "nearest") == "linear"
         if linear and view.attr("coordinate_transformation_mode", "half_pixel") not in _SHIFTABLE:
             return None
-        found = []
-        for one, scale in zip(maps, self._scales(view), strict=True):
-            times, rest = divmod(len(one.low), one.extent)
+        factors = []
+        for axis_map, scale in zip(maps, self._scales(view), strict=True):
+            times, rest = divmod(len(axis_map.low), axis_map.extent)
             if rest or times != scale or (linear and times & (times - 1)):
                 return None
-            repeats = bool((one.low == np.arange(len(one.low)) // times).all())
+            repeats = bool((axis_map.low == np.arange(len(axis_map.low)) // times).all())
             if not repeats and not linear:
                 return None
-            found.append(times)
-        return found
+            factors.append(times)
+        return factors
 
     @staticmethod
     def _emit_local(view: NodeView, times: list[int], name: str, out: Emitter) -> str:
@@ -251,12 +252,12 @@ class Resize(Rule):
         return out.node("Resize", [name, "", scales], attrs)[0]
 
     @staticmethod
-    def _emit_axis(view: NodeView, one: AxisMap, axis: int, name: str, out: Emitter) -> str:
-        (first,) = out.node("Gather", [name, out.constant(one.low)], {"axis": axis})
-        if not one.weight.any():
+    def _emit_axis(view: NodeView, axis_map: AxisMap, axis: int, name: str, out: Emitter) -> str:
+        (first,) = out.node("Gather", [name, out.constant(axis_map.low)], {"axis": axis})
+        if not axis_map.weight.any():
             return first
-        (second,) = out.node("Gather", [name, out.constant(one.high)], {"axis": axis})
-        return _emit_blend((first, second), one.weight, axis, view, out)
+        (second,) = out.node("Gather", [name, out.constant(axis_map.high)], {"axis": axis})
+        return _emit_blend((first, second), axis_map.weight, axis, view, out)
 
 
 def _emit_blend(

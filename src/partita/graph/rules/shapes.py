@@ -81,8 +81,8 @@ def map_group(
         return whole
     step = _inner(source)
     wide = (run[0] // step * step, -(-run[1] // step) * step)
-    needed, made = _as_box(source, wide), _as_box(target, wide)
-    return whole if needed is None or made is None else (needed, made)
+    needed, held = _as_box(source, wide), _as_box(target, wide)
+    return whole if needed is None or held is None else (needed, held)
 
 
 class Reshape(Rule):
@@ -92,7 +92,7 @@ class Reshape(Rule):
     def _map(view: NodeView, box: Region) -> tuple[Region, Region]:
         source, target = view.shape(), view.output_shapes[0]
         needed: list[Interval] = [(0, extent) for extent in source]
-        made: list[Interval] = [(0, extent) for extent in target]
+        held: list[Interval] = [(0, extent) for extent in target]
         for left, right in match_axes(source, target):
             if not right:
                 continue
@@ -101,10 +101,10 @@ class Reshape(Rule):
                 tuple(target[axis] for axis in right),
                 [box.bounds[axis] for axis in right],
             )
-            for axes, spans_of, into in ((left, spans[0], needed), (right, spans[1], made)):
+            for axes, spans_of, into in ((left, spans[0], needed), (right, spans[1], held)):
                 for axis, span in zip(axes, spans_of, strict=True):
                     into[axis] = span
-        return Region(tuple(needed)), Region(tuple(made))
+        return Region(tuple(needed)), Region(tuple(held))
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
         """Return the box that flattens to the wanted run; the target shape is written anew."""
@@ -114,9 +114,9 @@ class Reshape(Rule):
     def emit(self, view: NodeView, outs: Boxes, args: Sequence[str], out: Emitter) -> list[str]:
         """Write a reshape to the local extents, then crop."""
         box = wanted(outs)
-        _, made = self._map(view, box)
-        (name,) = out.node("Reshape", [args[0], out.constant(int64(made.shape))], {})
-        return [out.crop(name, made, box)]
+        _, held = self._map(view, box)
+        (name,) = out.node("Reshape", [args[0], out.constant(int64(held.shape))], {})
+        return [out.crop(name, held, box)]
 
 
 class DepthToSpace(Rule):
@@ -137,9 +137,9 @@ class DepthToSpace(Rule):
     def emit(self, view: NodeView, outs: Boxes, args: Sequence[str], out: Emitter) -> list[str]:
         """Write the node, then crop."""
         box = wanted(outs)
-        _, made = self._spans(view, box)
+        _, spatial = self._spans(view, box)
         (name,) = copy_node(view, args, out)
-        held = Region((box.bounds[0], (0, view.output_shapes[0][1]), *made))
+        held = Region((box.bounds[0], (0, view.output_shapes[0][1]), *spatial))
         return [out.crop(name, held, box)]
 
 

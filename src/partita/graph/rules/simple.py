@@ -55,11 +55,11 @@ class Quantise(Pointwise):
         """Return the box, and the parameters of the box's range along the quantised axis."""
         box = wanted(outs)
         axis = int(view.attr("axis", 1)) % max(1, len(box.bounds))
-        per_channel = [shape is not None and len(shape) == 1 for shape in view.input_shapes[1:]]
+        vectors = [shape is not None and len(shape) == 1 for shape in view.input_shapes[1:]]
         rest = [
-            Region((box.bounds[axis],)) if one and shape != (1,) else view.full(index)
-            for index, (one, shape) in enumerate(
-                zip(per_channel, view.input_shapes[1:], strict=True), start=1
+            Region((box.bounds[axis],)) if is_vector and shape != (1,) else view.full(index)
+            for index, (is_vector, shape) in enumerate(
+                zip(vectors, view.input_shapes[1:], strict=True), start=1
             )
         ]
         return [box, *rest]
@@ -103,8 +103,8 @@ class AlongAxes(Rule):
         held = self._held(view, wanted(outs))
         rest: list[Region | None] = []
         for index, shape in enumerate(view.input_shapes[1:], start=1):
-            one = self._per_channel and shape is not None
-            rest.append(Region((held.bounds[1],)) if one else view.full(index))
+            is_per_channel = self._per_channel and shape is not None
+            rest.append(Region((held.bounds[1],)) if is_per_channel else view.full(index))
         return [held, *rest]
 
     def emit(self, view: NodeView, outs: Boxes, args: Sequence[str], out: Emitter) -> list[str]:

@@ -36,7 +36,7 @@ class AxisPart:
 
     need: Interval
     pads: tuple[int, int]
-    made: Interval
+    computed: Interval
     overflows: bool = False
 
 
@@ -66,10 +66,10 @@ def window_axes(view: NodeView, kernel: Sequence[int]) -> list[AxisWindow]:
     strides = view.attr("strides", [1] * count)
     dilations = view.attr("dilations", [1] * count)
     pads = view.attr("pads", [0] * (2 * count))
-    extents, made = view.shape()[2:], view.output_shapes[0][2:]
+    extents, outs = view.shape()[2:], view.output_shapes[0][2:]
     return [
         AxisWindow(
-            extents[i], made[i], kernel[i], strides[i], dilations[i], pads[i], pads[i + count]
+            extents[i], outs[i], kernel[i], strides[i], dilations[i], pads[i], pads[i + count]
         )
         for i in range(count)
     ]
@@ -110,12 +110,12 @@ class Pool(Rule):
     @staticmethod
     def _made(view: NodeView, parts: Sequence[AxisPart], ceil: int) -> list[Interval]:
         axes = window_axes(view, view.attr("kernel_shape", []))
-        made = []
+        spans = []
         for axis, part in zip(axes, parts, strict=True):
             extent, span = part.need[1] - part.need[0], axis.dilation * (axis.kernel - 1) + 1
             count = count_windows(extent, part.pads, span, axis.stride, ceil=bool(ceil))
-            made.append((part.made[0], max(part.made[1], part.made[0] + count)))
-        return made
+            spans.append((part.computed[0], max(part.computed[1], part.computed[0] + count)))
+        return spans
 
 
 class Conv(Rule):
@@ -143,23 +143,23 @@ class Conv(Rule):
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
         """Return the receptive field, the filters and the biases of the box."""
         box = wanted(outs)
-        made, needed, _ = self._channels(view, box)
+        channels, needed, _ = self._channels(view, box)
         spatial = tuple(part.need for part in self._parts(view, box))
         result: list[Region | None] = [
             Region((box.bounds[0], needed, *spatial)),
-            Region.full(view.shape(1)).with_axis(0, made),
+            Region.full(view.shape(1)).with_axis(0, channels),
         ]
         if len(view.input_shapes) > 2:
-            result.append(Region((made,)) if view.has_input(2) else None)
+            result.append(Region((channels,)) if view.has_input(2) else None)
         return result
 
     def emit(self, view: NodeView, outs: Boxes, args: Sequence[str], out: Emitter) -> list[str]:
         """Write the node with local pads and groups."""
         box = wanted(outs)
         parts = self._parts(view, box)
-        made, _, groups = self._channels(view, box)
+        channels, _, groups = self._channels(view, box)
         (name,) = copy_node(view, args, out, pads=_pads(parts), group=groups, auto_pad=None)
-        held = Region((box.bounds[0], made, *(part.made for part in parts)))
+        held = Region((box.bounds[0], channels, *(part.computed for part in parts)))
         return [out.crop(name, held, box)]
 
 
@@ -179,11 +179,11 @@ class ConvTranspose(Rule):
             first = max(0, min(first, (start + axis.begin) // axis.stride, axis.extent - 1))
             last = min((stop - 1 + axis.begin) // axis.stride, axis.extent - 1)
             need = (first, max(first, last) + 1)
-            made = (
+            reached = (
                 need[0] * axis.stride - axis.begin,
                 (need[1] - 1) * axis.stride + reach - axis.begin,
             )
-            parts.append(AxisPart(need, (start - made[0], made[1] - stop), made))
+            parts.append(AxisPart(need, (start - reached[0], reached[1] - stop), reached))
         return parts
 
     @staticmethod
@@ -202,19 +202,19 @@ class ConvTranspose(Rule):
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
         """Return the inputs that reach into the box."""
         box = wanted(outs)
-        made, needed, inner, _ = self._channels(view, box)
+        channels, needed, inner, _ = self._channels(view, box)
         spatial = tuple(part.need for part in self._parts(view, box))
         weights = Region.full(view.shape(1)).with_axis(0, needed).with_axis(1, inner)
         result: list[Region | None] = [Region((box.bounds[0], needed, *spatial)), weights]
         if len(view.input_shapes) > 2:
-            result.append(Region((made,)) if view.has_input(2) else None)
+            result.append(Region((channels,)) if view.has_input(2) else None)
         return result
 
     def emit(self, view: NodeView, outs: Boxes, args: Sequence[str], out: Emitter) -> list[str]:
         """Write the node with pads that crop to the box, output padding where no input reaches."""
         box = wanted(outs)
         parts = self._parts(view, box)
-        made, _, _, groups = self._channels(view, box)
+        channels, _, _, groups = self._channels(view, box)
         pads = [part.pads[0] for part in parts] + [max(0, part.pads[1]) for part in parts]
         beyond = [max(0, -part.pads[1]) for part in parts]
         (name,) = copy_node(
@@ -227,4 +227,4 @@ class ConvTranspose(Rule):
             auto_pad=None,
             group=groups,
         )
-        return [out.crop(name, box.with_axis(1, made), box)]
+        return [out.crop(name, box.with_axis(1, channels), box)]

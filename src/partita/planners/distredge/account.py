@@ -88,10 +88,10 @@ class Counter:
         return Account(operations, scatter, halo, gather)
 
     def _part(self, volume: Volume) -> _Part:
-        found = self._parts.get(volume)
-        if found is None:
-            found = self._parts[volume] = self._make_part(volume)
-        return found
+        part = self._parts.get(volume)
+        if part is None:
+            part = self._parts[volume] = self._make_part(volume)
+        return part
 
     def _make_part(self, volume: Volume) -> _Part:
         outline = self._outline
@@ -103,13 +103,13 @@ class Counter:
         operations, inside = 0.0, set[str]()
         for layer in reversed(outline.works.ordered(outline.layers(volume.start, volume.stop))):
             inside |= set(layer.outputs)
-            made = {t: w for t in layer.outputs if (w := wanted.get(t)) is not None}
-            if not made:
+            asked = {t: w for t in layer.outputs if (w := wanted.get(t)) is not None}
+            if not asked:
                 continue
             rows = max(outline.axes.rows(tensor) for tensor in layer.outputs)
-            sizes = np.maximum.reduce([spans.sizes for spans in made.values()])
+            sizes = np.maximum.reduce([spans.sizes for spans in asked.values()])
             operations += float(sizes.sum() * layer.macs) / rows / len(sizes)
-            for tensor, spans in self._tables.needs(layer, made).items():
+            for tensor, spans in self._tables.needs(layer, asked).items():
                 old = wanted.get(tensor)
                 wanted[tensor] = spans if old is None or spans is None else old.hull(spans)
         needs = {tensor: spans for tensor, spans in wanted.items() if tensor not in inside}
@@ -136,26 +136,26 @@ class Counter:
 
     def _halo(self, tensor: str, owner: Volume, volume: Volume) -> float:
         key = (tensor, owner, volume)
-        found = self._halos.get(key)
-        if found is None:
+        elements = self._halos.get(key)
+        if elements is None:
             owned, needed = self._owned(tensor, owner), self._part(volume).needs[tensor]
             if needed is None:
                 rows = self._outline.axes.rows(tensor)
                 counts = self._part(volume).busy * (rows - owned.sizes)
             else:
                 counts = needed.sizes - needed.common(owned)
-            found = float(counts.sum()) / len(counts) * self._row_size(tensor)
-            self._halos[key] = found
-        return found
+            elements = float(counts.sum()) / len(counts) * self._row_size(tensor)
+            self._halos[key] = elements
+        return elements
 
     def _gather(self, tensor: str, owner: Volume, last: Volume) -> float:
         key = (tensor, owner, last)
-        found = self._gathers.get(key)
-        if found is None:
+        elements = self._gathers.get(key)
+        if elements is None:
             sizes = self._owned(tensor, owner).sizes
             height = self._outline.rows(last.start, last.stop)
-            home = Spans.of_cuts(self._cuts_at(last.stop, height)).sizes.argmax(axis=1)
-            kept = sizes[np.arange(len(sizes)), home]
+            tail = Spans.of_cuts(self._cuts_at(last.stop, height)).sizes.argmax(axis=1)
+            kept = sizes[np.arange(len(sizes)), tail]
             moved = float((sizes.sum(axis=1) - kept).sum()) / len(sizes)
-            found = self._gathers[key] = moved * self._row_size(tensor)
-        return found
+            elements = self._gathers[key] = moved * self._row_size(tensor)
+        return elements

@@ -62,15 +62,15 @@ def load_checkpoint(path: Path, providers: int) -> Checkpoint:
         PlanError: There is no such file, it is no checkpoint, or it is for another state size.
     """
     content = _read(path)
-    found = content["providers"]
-    if found != providers:
+    trained_for = content["providers"]
+    if trained_for != providers:
+        sizes = trained_for + LAYER_FACTS, providers + LAYER_FACTS
         raise PlanError(
-            f"Checkpoint '{path}' is for {found} providers (states of {found + LAYER_FACTS}), the"
-            f" cluster has {providers} (states of {providers + LAYER_FACTS}). Train anew for this"
-            " cluster.",
+            f"Checkpoint '{path}' is for {trained_for} providers (states of {sizes[0]}), the"
+            f" cluster has {providers} (states of {sizes[1]}). Train anew for this cluster.",
             subject=str(path),
         )
-    return Checkpoint(found, content["time_unit_s"], content["weights"])
+    return Checkpoint(trained_for, content["time_unit_s"], content["weights"])
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -44,9 +44,9 @@ class Spans:
         mine, theirs = self.sizes > 0, other.sizes > 0
         start = np.minimum(self.start, other.start)
         stop = np.maximum(self.stop, other.stop)
-        one = np.where(mine, self.start, other.start), np.where(mine, self.stop, other.stop)
+        single = np.where(mine, self.start, other.start), np.where(mine, self.stop, other.stop)
         both = mine & theirs
-        return Spans(np.where(both, start, one[0]), np.where(both, stop, one[1]))
+        return Spans(np.where(both, start, single[0]), np.where(both, stop, single[1]))
 
     def common(self, other: Spans) -> Rows:
         """Return how many rows each interval shares with its partner."""
@@ -67,11 +67,11 @@ class _Reach:
     first: Rows
     after: Rows
 
-    def needs(self, made: Spans) -> Spans:
+    def needs(self, computed: Spans) -> Spans:
         """Return what intervals of the output read."""
-        start = self.first[np.minimum(made.start, len(self.first) - 1)]
-        stop = self.after[np.maximum(made.stop - 1, 0)]
-        some = (made.sizes > 0) & (stop > start)
+        start = self.first[np.minimum(computed.start, len(self.first) - 1)]
+        stop = self.after[np.maximum(computed.stop - 1, 0)]
+        some = (computed.sizes > 0) & (stop > start)
         return Spans(np.where(some, start, 0), np.where(some, stop, 0))
 
 
@@ -86,26 +86,26 @@ class RowTables:
         self.outline = outline
         self._reaches: dict[str, dict[str, list[tuple[str, _Reach | None]]]] = {}
 
-    def needs(self, layer: Layer, made: dict[str, Spans]) -> dict[str, Spans | None]:
+    def needs(self, layer: Layer, computed: dict[str, Spans]) -> dict[str, Spans | None]:
         """Return the rows of each input that intervals of the outputs read.
 
         An input without rows, or one that is read whole whatever the rows, has None.
         """
-        found: dict[str, Spans | None] = {}
+        needs: dict[str, Spans | None] = {}
         tables = self._tables(layer)
-        for output, spans in made.items():
+        for output, spans in computed.items():
             for source, reach in tables[output]:
                 new = None if reach is None else reach.needs(spans)
-                old = found.get(source)
-                found[source] = new if new is None or old is None else old.hull(new)
-        return found
+                old = needs.get(source)
+                needs[source] = new if new is None or old is None else old.hull(new)
+        return needs
 
     def _tables(self, layer: Layer) -> dict[str, list[tuple[str, _Reach | None]]]:
-        found = self._reaches.get(layer.name)
-        if found is None:
-            found = {output: self._tabulate(layer, output) for output in layer.outputs}
-            self._reaches[layer.name] = found
-        return found
+        tables = self._reaches.get(layer.name)
+        if tables is None:
+            tables = {output: self._tabulate(layer, output) for output in layer.outputs}
+            self._reaches[layer.name] = tables
+        return tables
 
     def _tabulate(self, layer: Layer, output: str) -> list[tuple[str, _Reach | None]]:
         outline = self.outline

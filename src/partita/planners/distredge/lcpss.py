@@ -96,11 +96,11 @@ class RandomCuts:
 
     def __call__(self, stop: int, rows: int) -> Rows:
         """Return the cuts of a volume that ends at ``stop``."""
-        found = self._known.get((stop, rows))
-        if found is None:
+        cuts = self._known.get((stop, rows))
+        if cuts is None:
             fractions = np.random.default_rng((self._seed, stop)).random(self._shape)
-            found = self._known[stop, rows] = random_cuts(fractions, rows)
-        return found
+            cuts = self._known[stop, rows] = random_cuts(fractions, rows)
+        return cuts
 
 
 class _Search:
@@ -122,12 +122,12 @@ class _Search:
         """Return the partition that no further cut of one volume improves."""
         starts: frozenset[int] = frozenset(self._places[-1:])
         while True:
-            found = starts | {
+            refined = starts | {
                 cut for volume in self._volumes(starts) for cut in self._cut(starts, volume)
             }
-            if found == starts:
+            if refined == starts:
                 break
-            starts = found
+            starts = refined
         volumes = self._volumes(starts)
         account = self._counter.count(volumes)
         return Partition(volumes, self._score(account), account, self._evaluations)
@@ -154,9 +154,9 @@ class _Search:
             if volume.start < inner < volume.stop:
                 self._evaluations += 1
                 account = self._counter.count(self._volumes(starts | {inner}))
-                found = (self._score(account), account.moved_elements, inner)
-                if found[0] < limit and (best is None or _is_better(found, best)):
-                    best = found
+                candidate = (self._score(account), account.moved_elements, inner)
+                if candidate[0] < limit and (best is None or _is_better(candidate, best)):
+                    best = candidate
         return () if best is None else (best[2],)
 
 

@@ -166,11 +166,11 @@ def accumulated_latencies(
             number = stages.index(int(span.label.split()[0].partition("-")[2]))
             ends[number, span.device] = span.end_s - began_s
     reached = dict.fromkeys(devices, 0.0)
-    found = []
+    ends_s = []
     for number in range(volumes):
         reached = {device: ends.get((number, device), reached[device]) for device in devices}
-        found.append(tuple(reached[device] for device in devices))
-    return tuple(found)
+        ends_s.append(tuple(reached[device] for device in devices))
+    return tuple(ends_s)
 
 
 def _is_rows(label: str) -> bool:

@@ -46,12 +46,12 @@ def _runs(outline: LayerOrder) -> list[tuple[int, int]]:
 
 def _places(outline: LayerOrder, start: int, stop: int) -> tuple[int, ...]:
     crossing = [_count_crossing(outline, place, stop) for place in range(start, stop)]
-    found = []
+    places = []
     for offset in range(1, stop - start):
         ahead = crossing[offset + 1 : offset + 1 + LOOK_AHEAD]
         if crossing[offset] <= min(ahead, default=crossing[offset]):
-            found.append(start + offset)
-    return tuple(found)
+            places.append(start + offset)
+    return tuple(places)
 
 
 def _count_crossing(outline: LayerOrder, place: int, stop: int) -> int:

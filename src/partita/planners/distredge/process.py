@@ -38,7 +38,7 @@ class SplitProcess:
         self.volumes = tuple(volumes)
         self.devices = evaluator.devices
         outline = evaluator.outline
-        self.heights = tuple(outline.rows(one.start, one.stop) for one in self.volumes)
+        self.heights = tuple(outline.rows(volume.start, volume.stop) for volume in self.volumes)
         self._pricer = _pricer(evaluator)
         self._states: dict[tuple[Cuts, ...], PricingState | None] = {}
 
@@ -59,10 +59,10 @@ class SplitProcess:
         if len(decisions) < len(self.volumes) or not whole:
             return tuple(stages)
         outline = self.evaluator.outline
-        home = self.home(decisions[-1])
-        return (*stages, *whole_stages(outline, reached, len(outline), home))
+        tail_device = self.tail_device(decisions[-1])
+        return (*stages, *whole_stages(outline, reached, len(outline), tail_device))
 
-    def home(self, last: Cuts) -> str:
+    def tail_device(self, last: Cuts) -> str:
         """Return the device that runs the rest: that with most rows of the last volume."""
         sizes = _sizes(last)
         return self.devices[sizes.index(max(sizes))]
@@ -131,14 +131,14 @@ class SplitProcess:
             return (0.0,) * len(self.devices)
         before = self.latencies(decisions[:-1])
         stage = self.draft(decisions, whole=False)[-1]
-        start_s, found = max(before), list(before)
+        start_s, ends_s = max(before), list(before)
         for number, device in enumerate(self.devices):
             boxes = self.evaluator.problem.lowering.boxes(stage, number)
             if not all(box.is_empty for box in boxes.values()):
                 layers = self.evaluator.outline.layers(stage.start, stage.stop)
                 work = self.evaluator.outline.works.stage(layers, boxes)
-                found[number] = start_s + self.evaluator.cost.work_s(device, work)
-        return tuple(found)
+                ends_s[number] = start_s + self.evaluator.cost.work_s(device, work)
+        return tuple(ends_s)
 
     def _between(self, start: int, stop: int, devices: tuple[str, ...]) -> Iterator[DraftStage]:
         outline = self.evaluator.outline

@@ -50,8 +50,9 @@ def _alone_s(process: SplitProcess, device: str) -> float:
 
 def _bandwidth(process: SplitProcess, device: str) -> float:
     """Return a device's mean bandwidth to the others, relative to the fastest link."""
-    links = [one for one in process.evaluator.cluster.links if device in (one.source, one.target)]
-    fastest = max((one.bandwidth_bytes_per_s for one in process.evaluator.cluster.links), default=0)
+    every = process.evaluator.cluster.links
+    links = [link for link in every if device in (link.source, link.target)]
+    fastest = max((link.bandwidth_bytes_per_s for link in every), default=0)
     if not links or fastest in (0, float("inf")):
         return 0.0
-    return sum(one.bandwidth_bytes_per_s for one in links) / len(links) / fastest
+    return sum(link.bandwidth_bytes_per_s for link in links) / len(links) / fastest

@@ -31,11 +31,11 @@ def train(process: SplitProcess, settings: DistrEdgeSettings) -> Trained:
         agent = SplitAgent(environment, settings, seed)
         if loaded is not None:
             agent.restore(loaded.weights)
-        found = Training(environment, agent, settings, seed).run(starts if settings.warm else ())
+        trained = Training(environment, agent, settings, seed).run(starts if settings.warm else ())
     if settings.save is not None:
-        checkpoint = Checkpoint(len(process.devices), unit_s, found.weights)
+        checkpoint = Checkpoint(len(process.devices), unit_s, trained.weights)
         save_checkpoint(Path(settings.save), checkpoint)
-    return found
+    return trained
 
 
 def time_unit_s(process: SplitProcess) -> float:

@@ -17,13 +17,13 @@ class PrefixDivision:
         devices: Those that take part, in the order of their rows.
         shares: Of each, in any unit.
         boundaries: Where divided stages end, positions of the outline; the last ends all division.
-        home: The device that runs what is not divided.
+        tail_device: The device that runs what is not divided.
     """
 
     devices: tuple[str, ...]
     shares: tuple[float, ...]
     boundaries: tuple[int, ...]
-    home: str
+    tail_device: str
 
 
 def divide(outline: LayerOrder, division: PrefixDivision) -> Draft:
@@ -39,7 +39,7 @@ def divide(outline: LayerOrder, division: PrefixDivision) -> Draft:
     for stop in stops:
         stages += _range_stages(outline, start, stop, division)
         start = stop
-    return (*stages, *whole_stages(outline, end, len(outline), division.home))
+    return (*stages, *whole_stages(outline, end, len(outline), division.tail_device))
 
 
 def _kind_borders(outline: LayerOrder, end: int) -> Iterable[int]:
@@ -63,7 +63,7 @@ def _range_stages(outline: LayerOrder, start: int, stop: int, division: PrefixDi
         return (DraftStage(start, stop, "rows", division.devices, cuts),)
     axis: DraftAxis = "reduce" if kind == "reduce" else "everywhere"
     is_last = stop == division.boundaries[-1]
-    devices = (division.home,) if is_last else division.devices
+    devices = (division.tail_device,) if is_last else division.devices
     return (DraftStage(start, stop, axis, devices),)
 
 

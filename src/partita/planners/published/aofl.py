@@ -34,10 +34,11 @@ def choose_draft(view: LinearView) -> Draft:
     """Return the blocks and shares with the least linear seconds."""
     best: tuple[float, Draft] | None = None
     for shares in dict.fromkeys(_share_vectors(view)):
-        home = largest_share(view, view.devices, shares)
-        ends, seconds = FusedBlocks(view, shares).best_ends(home)
+        tail_device = largest_share(view, view.devices, shares)
+        ends, seconds = FusedBlocks(view, shares).best_ends(tail_device)
         if best is None or seconds < best[0]:
-            best = seconds, divide(view.outline, PrefixDivision(view.devices, shares, ends, home))
+            division = PrefixDivision(view.devices, shares, ends, tail_device)
+            best = seconds, divide(view.outline, division)
     return best[1] if best else ()
 
 

@@ -235,15 +235,15 @@ class _Program:
                 most = np.append(most, (goal.deadline_s - self.rest_s) / unit_s)
         if not is_timed:
             limits, most = limits[:0], most[:0]
-        found = linprog(
+        solution = linprog(
             aim, A_ub=limits, b_ub=most, A_eq=[[1.0] * count + [0.0] * steps], b_eq=[1.0]
         )
-        if found.status != 0:
+        if solution.status != 0:
             return None
-        return self._answer(found.x[:count])
+        return self._answer(solution.x[:count])
 
-    def _answer(self, found: Sequence[float]) -> Answer:
-        kept = [float(share) if share > 1e-9 else 0.0 for share in found]
+    def _answer(self, solution: Sequence[float]) -> Answer:
+        kept = [float(share) if share > 1e-9 else 0.0 for share in solution]
         shares = [0.0] * len(self.view.devices)
         for number, share in zip(self.active, kept, strict=True):
             shares[number] = share
@@ -261,7 +261,7 @@ class _Program:
 def list_halos(view: LinearView) -> list[Halo]:
     """Return the halo of every layer that is divided; of one tensor no row is counted twice."""
     outline = view.outline
-    made = {tensor for name in outline.order for tensor in outline.graph.layer(name).outputs}
+    computed = {tensor for name in outline.order for tensor in outline.graph.layer(name).outputs}
     held: dict[str, tuple[float, float]] = {}
     halos = []
     for position in range(last_rows(outline)):
@@ -272,7 +272,7 @@ def list_halos(view: LinearView) -> list[Halo]:
         for tensor, (height, *beyond) in find_beyond(view, position).items():
             before = held.get(tensor, (0.0, 0.0))
             share = max(share, *(rows / height for rows in beyond))
-            if tensor in made:
+            if tensor in computed:
                 for side, rows in enumerate(beyond):
                     extra = max(0.0, rows - before[side])
                     sums[side] += extra * view.sizes[tensor] / height
@@ -302,7 +302,7 @@ def find_beyond(view: LinearView, position: int) -> dict[str, tuple[int, float, 
         for half, span in zip(halves, ((0, middle), (middle, height)), strict=True):
             half[tensor] = whole.with_axis(axis, span)
     first, second = (regions.walk(layer, half).needs for half in halves)
-    found = {}
+    beyond = {}
     for tensor in first.keys() & second.keys():
         axis = outline.axes.axis(tensor)
         if axis is not None:
@@ -310,8 +310,8 @@ def find_beyond(view: LinearView, position: int) -> dict[str, tuple[int, float, 
             own = cut * height
             above = max(0.0, own - second[tensor].bounds[axis][0])
             below = max(0.0, first[tensor].bounds[axis][1] - own)
-            found[tensor] = (height, above, below)
-    return found
+            beyond[tensor] = (height, above, below)
+    return beyond
 
 
 def find_least_share(halos: Sequence[Halo]) -> float:

@@ -129,8 +129,8 @@ class FusedBlocks:
                 seconds += view.transfer_s(source, device, missing * row_bytes)
         return seconds
 
-    def rest_s(self, position: int, home: str) -> float:
-        """Return the seconds to gather what crosses, run the rest at home, and answer."""
+    def rest_s(self, position: int, tail_device: str) -> float:
+        """Return the seconds to gather what crosses, run the rest, and answer."""
         view = self.view
         sent = view.crossing(position)
         parts = [share / sum(self.shares) for share in self.shares]
@@ -139,30 +139,32 @@ class FusedBlocks:
                 view.transfer_s(device, target, size * part)
                 for device, part in zip(view.devices, parts, strict=True)
             )
-            for target, size in ((home, sent.gathered), (view.requester, sent.answered))
+            for target, size in ((tail_device, sent.gathered), (view.requester, sent.answered))
         )
-        work_s = view.compute_s(home, view.work(position, len(self.outline)))
-        late_s = view.transfer_s(home, view.requester, sent.late)
+        work_s = view.compute_s(tail_device, view.work(position, len(self.outline)))
+        late_s = view.transfer_s(tail_device, view.requester, sent.late)
         return max(answer_s, gather_s + work_s + late_s)
 
-    def best_ends(self, home: str, *, until: int | None = None) -> tuple[tuple[int, ...], float]:
+    def best_ends(
+        self, tail_device: str, *, until: int | None = None
+    ) -> tuple[tuple[int, ...], float]:
         """Return where blocks should end for the least sum, and that sum in seconds.
 
         Every set of places is considered, by dynamic programming: the sum is of one term per block.
 
         Args:
-            home: The device that runs what comes after the last block.
+            tail_device: The device that runs what comes after the last block.
             until: Where the last block must end; anywhere if None.
 
         Returns:
             The ends, in order; none where nothing can be divided.
         """
         chains = least_chains(self.places, self.block_s)
-        ends = {p: one.cost + self.rest_s(p, home) for p, one in chains.items()}
+        ends = {p: chain.cost + self.rest_s(p, tail_device) for p, chain in chains.items()}
         if until is not None:
             ends = {p: time_s for p, time_s in ends.items() if p == until}
         if not ends:
-            return (), self.rest_s(0, home)
+            return (), self.rest_s(0, tail_device)
         last = min(ends, key=lambda p: (ends[p], p))
         return chains[last].ends, ends[last]
 

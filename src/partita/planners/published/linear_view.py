@@ -129,9 +129,9 @@ def divide_layers(view: LinearView, devices: Sequence[str], shares: Sequence[flo
         devices: Those that take part, in the order of their rows.
         shares: Of each, in any unit.
     """
-    home = largest_share(view, devices, shares)
+    tail_device = largest_share(view, devices, shares)
     ends = tuple(range(1, last_rows(view.outline) + 1))
-    return divide(view.outline, PrefixDivision(tuple(devices), tuple(shares), ends, home))
+    return divide(view.outline, PrefixDivision(tuple(devices), tuple(shares), ends, tail_device))
 
 
 def largest_share(view: LinearView, devices: Sequence[str], shares: Sequence[float]) -> str:
@@ -250,13 +250,13 @@ def _find_crew(evaluator: Evaluator) -> tuple[str, ...]:
     """
     capability = fit_view(evaluator, evaluator.devices).capability
     needed = (evaluator.requester, *evaluator.outline.pins.values())
-    crew: list[str] = [evaluator.requester]
-    for device in sorted(capability, key=lambda one: (one not in needed, -capability[one])):
-        if all(_can_talk(evaluator, device, other) for other in crew):
-            crew.append(device)
-    return tuple(device for device in evaluator.devices if device in crew)
+    group: list[str] = [evaluator.requester]
+    for device in sorted(capability, key=lambda name: (name not in needed, -capability[name])):
+        if all(_can_talk(evaluator, device, other) for other in group):
+            group.append(device)
+    return tuple(device for device in evaluator.devices if device in group)
 
 
-def _can_talk(evaluator: Evaluator, one: str, other: str) -> bool:
-    links = [evaluator.cluster.link(*pair) for pair in ((one, other), (other, one))]
-    return one == other or all(link and link.bandwidth_at(0.0) > 0 for link in links)
+def _can_talk(evaluator: Evaluator, first: str, second: str) -> bool:
+    links = [evaluator.cluster.link(*pair) for pair in ((first, second), (second, first))]
+    return first == second or all(link and link.bandwidth_at(0.0) > 0 for link in links)

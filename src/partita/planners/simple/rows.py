@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from partita.errors import InfeasibleError
 from partita.planners.drafts.draft import Draft
@@ -54,9 +55,9 @@ def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
     for draft in sorted(drafts, key=evaluator.loads.busiest_s):
         if latency_counts and evaluator.loads.busiest_s(draft) > score[0]:
             break
-        found = evaluator.score(draft)
-        if found < score:
-            best, score = draft, found
+        new_score = evaluator.score(draft)
+        if new_score < score:
+            best, score = draft, new_score
     if score == IMPOSSIBLE:
         evaluator.estimate(best)
         raise InfeasibleError("No division into rows is possible.")
@@ -66,22 +67,22 @@ def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
 def _row_drafts(evaluator: Evaluator, shares: Sequence[float]) -> Iterator[Draft]:
     outline = evaluator.outline
     runs = outline.row_runs()
-    homes = [evaluator.requester] if evaluator.requester in evaluator.devices else []
+    tail_devices = [evaluator.requester] if evaluator.requester in evaluator.devices else []
     fastest = evaluator.devices[max(range(len(shares)), key=lambda i: device_speeds(evaluator)[i])]
-    homes += [] if fastest in homes else [fastest]
+    tail_devices += [] if fastest in tail_devices else [fastest]
     for end in row_ends(evaluator):
         inside = [
             p for start, stop in runs for p in (*shrink_positions(outline, start, stop), stop)
         ]
         boundaries = tuple(p for p in inside if p < end)
-        for home in homes:
-            plain = divide(outline, PrefixDivision(evaluator.devices, tuple(shares), (end,), home))
+        for tail_device in tail_devices:
+            division = PrefixDivision(evaluator.devices, tuple(shares), (end,), tail_device)
+            plain = divide(outline, division)
             yield plain
             if len(plain) > MANY_STAGES:
                 continue
             for kept in (boundaries, tuple(thin(boundaries, 3))):
-                division = PrefixDivision(evaluator.devices, tuple(shares), (*kept, end), home)
-                yield divide(outline, division)
+                yield divide(outline, replace(division, boundaries=(*kept, end)))
 
 
 def row_ends(evaluator: Evaluator, most: int = MOST_ENDS) -> list[int]:
