@@ -7,7 +7,7 @@ import math
 import pytest
 
 from partita.errors import PlanError
-from partita.execution import Link, LinkClock, LinkClocks, SharedMedium, Transfer
+from partita.execution import Link, LinkClock, LinkClocks, SharedMedium, TransferTimes
 
 
 def test_message_takes_cost_then_bytes_then_latency() -> None:
@@ -20,14 +20,14 @@ def test_messages_queue_but_latency_overlaps() -> None:
     """The second message starts when the first has left, not when it has arrived."""
     clock = LinkClock(100.0, 5.0)
     clock.reserve(0.0, 100)
-    assert clock.reserve(0.5, 100) == Transfer(1.0, 2.0, 7.0)
+    assert clock.reserve(0.5, 100) == TransferTimes(1.0, 2.0, 7.0)
 
 
 def test_idle_link_does_not_save_up() -> None:
     """After a pause the link takes a message when it comes, at its own rate."""
     clock = LinkClock(100.0)
     clock.reserve(0.0, 100)
-    assert clock.reserve(10.0, 100) == Transfer(10.0, 11.0, 11.0)
+    assert clock.reserve(10.0, 100) == TransferTimes(10.0, 11.0, 11.0)
 
 
 def test_links_of_one_medium_take_turns() -> None:
@@ -35,15 +35,15 @@ def test_links_of_one_medium_take_turns() -> None:
     air = SharedMedium()
     up, down, wire = LinkClock(10.0, medium=air), LinkClock(5.0, medium=air), LinkClock(5.0)
     assert up.reserve(0.0, 10).end_s == 1.0
-    assert down.reserve(0.0, 10) == Transfer(1.0, 3.0, 3.0)
-    assert up.reserve(0.0, 10) == Transfer(3.0, 4.0, 4.0)
+    assert down.reserve(0.0, 10) == TransferTimes(1.0, 3.0, 3.0)
+    assert up.reserve(0.0, 10) == TransferTimes(3.0, 4.0, 4.0)
     assert wire.reserve(0.0, 10).end_s == 2.0
 
 
 def test_rate_changes_within_a_message() -> None:
     """100 B: 20 B in 2 s at 10 B/s, nothing for 1 s, then 80 B at 40 B/s in 2 s."""
     clock = LinkClock(10.0, 0.5, trace=[(2.0, 0.0), (3.0, 40.0)])
-    assert clock.reserve(0.0, 100) == Transfer(0.0, 5.0, 5.5)
+    assert clock.reserve(0.0, 100) == TransferTimes(0.0, 5.0, 5.5)
 
 
 def test_message_that_ends_at_a_change_uses_the_old_rate() -> None:
@@ -60,7 +60,7 @@ def test_changes_before_the_message_count() -> None:
 
 def test_infinite_bandwidth_leaves_cost_and_latency() -> None:
     """On a link without a rate limit only fixed costs remain."""
-    assert LinkClock(math.inf, 0.5, 0.25).reserve(1.0, 10**9) == Transfer(1.0, 1.25, 1.75)
+    assert LinkClock(math.inf, 0.5, 0.25).reserve(1.0, 10**9) == TransferTimes(1.0, 1.25, 1.75)
 
 
 @pytest.mark.parametrize(

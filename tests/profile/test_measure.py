@@ -19,7 +19,7 @@ from partita.profile import (
     measure_profile,
     save_profile,
 )
-from partita.profile.options import State
+from partita.profile.options import MeasureState
 from tests.cost.fakes import conv_graph, straight_profile
 from tests.models import make_model
 
@@ -89,7 +89,7 @@ def test_interrupted_measurement_goes_on_where_it_stopped(tmp_path: Path) -> Non
     with pytest.raises(KeyboardInterrupt):
         measure_profile(graph, options, stop_at_second)
     assert unfinished.exists()
-    kept = msgspec.json.decode(unfinished.read_bytes(), type=State)
+    kept = msgspec.json.decode(unfinished.read_bytes(), type=MeasureState)
     profile = measure_profile(graph, options)
     assert seen == [(0, 2), (1, 2)]
     assert not unfinished.exists()

@@ -6,7 +6,7 @@ import csv
 import io
 from pathlib import Path
 
-from partita.execution.clock import Change
+from partita.execution.clock import RateChange
 from partita.files import read_regular
 from partita.units import parse_quantity
 
@@ -15,7 +15,7 @@ COLUMNS = ["time_s", "bandwidth"]
 BANDWIDTHS = ("1 bit/s", "10000 Gbit/s")
 
 
-def read_trace(path: Path) -> tuple[Change, ...]:
+def read_trace(path: Path) -> tuple[RateChange, ...]:
     """Return the trace in ``path`` as ``(time_s, bytes_per_s)`` points.
 
     The file has the columns ``time_s`` (seconds from the run's start, increasing) and ``bandwidth``
@@ -33,7 +33,7 @@ def read_trace(path: Path) -> tuple[Change, ...]:
         raise ValueError(f"trace {str(path)!r} is no CSV file: {error}") from error
     if not rows or [cell.strip() for cell in rows[0]] != COLUMNS:
         raise ValueError(f"trace {str(path)!r} line 1 must be {','.join(COLUMNS)}")
-    points: list[Change] = []
+    points: list[RateChange] = []
     for line, row in enumerate(rows[1:], start=2):
         if row:
             points.append(_read_point(path, line, row, points[-1][0] if points else -1.0))
@@ -42,7 +42,7 @@ def read_trace(path: Path) -> tuple[Change, ...]:
     return tuple(points)
 
 
-def _read_point(path: Path, line: int, row: list[str], before_s: float) -> Change:
+def _read_point(path: Path, line: int, row: list[str], before_s: float) -> RateChange:
     where = f"trace {str(path)!r} line {line}"
     if len(row) != len(COLUMNS):
         raise ValueError(f"{where} has {len(row)} cells, {len(COLUMNS)} needed")

@@ -10,7 +10,7 @@ from partita.lazy import on_first_use
 if TYPE_CHECKING:
     from partita.execution.adapt import AdaptOptions, Change, Conditions
     from partita.execution.admission import Admission
-    from partita.execution.clock import LinkClock, SharedMedium, Transfer
+    from partita.execution.clock import LinkClock, SharedMedium, TransferTimes
     from partita.execution.durations import Durations, Link, LinkClocks
     from partita.execution.events import (
         Action,
@@ -63,7 +63,7 @@ _HOMES = {
     "Span": "report",
     "Start": "events",
     "StartLoad": "events",
-    "Transfer": "clock",
+    "TransferTimes": "clock",
     "Wait": "request",
     "weight_bytes": "memory",
 }
@@ -98,7 +98,7 @@ __all__ = [
     "Span",
     "Start",
     "StartLoad",
-    "Transfer",
+    "TransferTimes",
     "Wait",
     "weight_bytes",
 ]

@@ -10,11 +10,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: From a time on (seconds), the link carries so many bytes per second.
-Change = tuple[float, float]
+#: From a time on (seconds), a link carries so many bytes per second.
+RateChange = tuple[float, float]
 
 
-class Transfer(NamedTuple):
+class TransferTimes(NamedTuple):
     """One message on a link, in seconds on the caller's clock.
 
     Attributes:
@@ -49,7 +49,7 @@ class LinkClock:
         ValueError: A rate or time is negative, the trace is out of order or ends at rate 0.
 
     >>> LinkClock(1000.0, latency_s=0.5).reserve(2.0, 500)
-    Transfer(start_s=2.0, end_s=2.5, arrive_s=3.0)
+    TransferTimes(start_s=2.0, end_s=2.5, arrive_s=3.0)
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class LinkClock:
         latency_s: float = 0.0,
         per_message_s: float = 0.0,
         *,
-        trace: Sequence[Change] = (),
+        trace: Sequence[RateChange] = (),
         medium: SharedMedium | None = None,
     ) -> None:
         if trace or not bandwidth_bytes_per_s > 0 or latency_s < 0 or per_message_s < 0:
@@ -71,13 +71,13 @@ class LinkClock:
         self.free_at_s = -math.inf
         self._medium = medium
 
-    def set_trace(self, trace: Sequence[Change]) -> None:
+    def set_trace(self, trace: Sequence[RateChange]) -> None:
         """Take other changes of the rate from now on; they are as the constructor takes them."""
         _check_link(self.bandwidth_bytes_per_s, self.latency_s, self.per_message_s, trace)
         self.trace = tuple(trace)
         self._times = [time_s for time_s, _ in self.trace]
 
-    def reserve(self, now_s: float, nbytes: int) -> Transfer:
+    def reserve(self, now_s: float, nbytes: int) -> TransferTimes:
         """Occupy the link with a message that is given to it at ``now_s``; the message's times.
 
         Messages are served in the order of the calls.
@@ -97,7 +97,7 @@ class LinkClock:
         self.free_at_s = end_s
         if medium is not None:
             medium.free_at_s = end_s
-        return Transfer(start_s, end_s, end_s + self.latency_s)
+        return TransferTimes(start_s, end_s, end_s + self.latency_s)
 
     def _end_of(self, start_s: float, nbytes: float) -> float:
         """The time when ``nbytes`` begun at ``start_s`` have left, across changes of the rate."""
@@ -115,7 +115,7 @@ class LinkClock:
 
 
 def _check_link(
-    bandwidth: float, latency_s: float, per_message_s: float, trace: Sequence[Change]
+    bandwidth: float, latency_s: float, per_message_s: float, trace: Sequence[RateChange]
 ) -> None:
     if not bandwidth > 0 or latency_s < 0 or per_message_s < 0:
         raise ValueError(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from partita.errors import PlanError
-from partita.execution.clock import Change, LinkClock, SharedMedium
+from partita.execution.clock import LinkClock, RateChange, SharedMedium
 
 #: (source device, target device)
 Pair = tuple[str, str]
@@ -32,7 +32,7 @@ class Link:
     latency_s: float = 0.0
     per_message_s: float = 0.0
     medium: str | None = None
-    trace: tuple[Change, ...] = ()
+    trace: tuple[RateChange, ...] = ()
 
     @property
     def pair(self) -> Pair:

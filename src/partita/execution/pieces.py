@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 Slices = tuple[slice, ...]
 
 
-class Part(msgspec.Struct, frozen=True):
+class BufferSlice(msgspec.Struct, frozen=True):
     """What one buffer gives to an argument; None means the whole of it."""
 
     buffer: int
@@ -29,7 +29,7 @@ class Gather(msgspec.Struct, frozen=True):
 
     shape: tuple[int, ...]
     dtype: str
-    parts: tuple[Part, ...]
+    parts: tuple[BufferSlice, ...]
 
     def collect(self, held: Mapping[int, Array]) -> Array:
         """The argument, contiguous; a buffer that is exactly the argument is not copied.
@@ -70,7 +70,7 @@ def plan_gather(argument: Input, buffers: Mapping[int, Buffer]) -> Gather:
         source = None if common == box else common.relative_to(box).slices()
         whole = common == argument.box
         target = None if whole else common.relative_to(argument.box).slices()
-        parts.append(Part(number, source, target))
+        parts.append(BufferSlice(number, source, target))
     first = buffers[argument.buffers[0]] if argument.buffers else None
     dtype = first.dtype if first is not None else "float32"
     return Gather(argument.box.shape, dtype, tuple(parts))

@@ -22,8 +22,8 @@ from partita.graph.splits import RowAxes
 from partita.profile.data import LayerProfile
 from partita.profile.options import Alone, MeasureOptions
 from partita.profile.probe import draw_feeds, open_plain
-from partita.profile.segments import make_piece
-from partita.profile.trace import write_piece
+from partita.profile.segments import size_segment
+from partita.profile.trace import write_segment
 from partita.regions import Region
 
 #: Layers are taken evenly over the network, so many of them; their sessions are open at once.
@@ -96,25 +96,28 @@ class _Part:
         if axis is not None:
             start = (profile.rows - sample.rows) // 2
             box = box.with_axis(axis, (start, start + sample.rows))
-        self.piece = make_piece(self._graph, self._regions, (layer.name,), {tensor: box})
+        self.segment = size_segment(self._graph, self._regions, (layer.name,), {tensor: box})
         self.layer_s = sample.seconds
         self.is_blocked = profile.blocked
 
     def open(self, store: BlobStore, options: MeasureOptions) -> Callable[[], None]:
         """Return a run of the part."""
-        fragment = write_piece(self._graph, self._regions, self.piece, store)
+        fragment = write_segment(self._graph, self._regions, self.segment, store)
         session = open_plain(fragment, store, options)
-        dtypes = [self._graph.tensors[tensor].dtype for tensor, _ in self.piece.inputs]
-        feeds = draw_feeds(self.piece, dtypes)
+        dtypes = [self._graph.tensors[tensor].dtype for tensor, _ in self.segment.inputs]
+        feeds = draw_feeds(self.segment, dtypes)
         return lambda: session.run(None, feeds)
 
     def describe(self, seconds: float) -> Alone:
         """Return the part with the seconds that it took."""
-        read_bytes, write_bytes = self._bytes(self.piece.inputs), self._bytes(self.piece.outputs)
+        read_bytes, write_bytes = (
+            self._bytes(self.segment.inputs),
+            self._bytes(self.segment.outputs),
+        )
         return Alone(seconds, self.layer_s, read_bytes, write_bytes, self.is_blocked)
 
-    def _bytes(self, pieces: Sequence[tuple[str, Region]]) -> int:
-        return sum(self._graph.size_bytes(t) * b.size // self._size(t) for t, b in pieces)
+    def _bytes(self, boxes: Sequence[tuple[str, Region]]) -> int:
+        return sum(self._graph.size_bytes(t) * b.size // self._size(t) for t, b in boxes)
 
     def _size(self, tensor: str) -> int:
         return max(1, self._regions.whole(tensor).size)

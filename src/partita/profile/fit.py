@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 
 from partita.profile.data import RunCost, WireCost
 from partita.profile.link import LinkCost, fit_link
-from partita.profile.options import Alone, Border, State
+from partita.profile.options import Alone, Border, MeasureState
 from partita.regions import WIRE_FORMATS, decode_array, encode_array
 
 #: Borders smaller than this say little about seconds per byte.
@@ -25,7 +25,7 @@ _COPY_ITEMS = 2**23
 _REPEATS = 3
 
 
-def fit_runs(state: State) -> RunCost:
+def fit_runs(state: MeasureState) -> RunCost:
     """The cost of runs, from fragments that were timed from outside."""
     enter, leave = _rate(state.enter), _rate(state.leave)
     overhead_s, read, write = _fit_borders(state.alone, enter, leave)
@@ -67,7 +67,7 @@ def _fit_borders(alone: Sequence[Alone], enter: float, leave: float) -> tuple[fl
     return float(found[0]), float(found[1]), float(found[2])
 
 
-def _fit_factor(state: State, overhead_s: float) -> float:
+def _fit_factor(state: MeasureState, overhead_s: float) -> float:
     """Return measured over predicted, as the median over fragments weighed by their length."""
     ratios = sorted(
         (wall.seconds / (wall.nodes_s + overhead_s), wall.seconds)

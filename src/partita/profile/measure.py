@@ -24,22 +24,22 @@ from partita.profile.options import (
     Border,
     Loading,
     MeasureOptions,
+    MeasureState,
     Progress,
-    State,
     Wall,
     load_state,
     save_state,
 )
-from partita.profile.probe import Probe, open_probe
+from partita.profile.probe import ProfiledFragment, open_fragment
 from partita.profile.segments import (
-    Piece,
+    SizedSegment,
     choose_rows,
-    make_piece,
     make_segments,
     middle_rows,
+    size_segment,
     stage_outputs,
 )
-from partita.profile.trace import Run, Trace, write_piece
+from partita.profile.trace import FragmentRun, Trace, write_segment
 from partita.regions import Region
 
 #: Sessions that are open at the same time; each holds its segment's weights.
@@ -108,7 +108,9 @@ def _precision(graph: Graph) -> str:
 class _Measurement:
     """Measures segments one after the other and collects what comes out."""
 
-    def __init__(self, graph: Graph, options: MeasureOptions, folder: Path, state: State) -> None:
+    def __init__(
+        self, graph: Graph, options: MeasureOptions, folder: Path, state: MeasureState
+    ) -> None:
         self.graph = graph
         self.options = options
         self.state = state
@@ -126,12 +128,13 @@ class _Measurement:
     def measure(self, layers: Sequence[str]) -> None:
         """Measure one segment at all its extents."""
         store = BlobStore(self.graph)
-        pieces = self.pieces(layers)
-        for at in range(0, len(pieces), _BATCH):
-            batch = pieces[at : at + _BATCH]
+        segments = self.sized_segments(layers)
+        for at in range(0, len(segments), _BATCH):
+            batch = segments[at : at + _BATCH]
             timed = {0, len(batch) // 2, len(batch) - 1}
             probes = [
-                self.open(piece, store, timed=place in timed) for place, piece in enumerate(batch)
+                self.open(segment, store, timed=place in timed)
+                for place, segment in enumerate(batch)
             ]
             for probe in probes:
                 probe.warm_up(self.options)
@@ -152,18 +155,18 @@ class _Measurement:
             state.alone = measure_alone(self.graph, self.axes, state.layers, self.options, pace)
             save_state(state, self.options)
 
-    def pieces(self, layers: Sequence[str]) -> list[Piece]:
+    def sized_segments(self, layers: Sequence[str]) -> list[SizedSegment]:
         """Return the segment at each extent, each set of boxes once."""
         outputs = stage_outputs(self.graph, layers)
         full = max(self.rows(tensor) for tensor in outputs)
-        found: dict[object, Piece] = {}
+        found: dict[object, SizedSegment] = {}
         for rows in choose_rows(full, self.options.rows):
             wanted = {
                 tensor: middle_rows(self.graph.tensors[tensor], self.axes.axis(tensor), rows / full)
                 for tensor in outputs
             }
-            piece = make_piece(self.graph, self.regions, layers, wanted)
-            found.setdefault(piece.outputs, piece)
+            segment = size_segment(self.graph, self.regions, layers, wanted)
+            found.setdefault(segment.outputs, segment)
         return list(found.values())
 
     def rows(self, tensor: str) -> int:
@@ -171,17 +174,17 @@ class _Measurement:
         axis = self.axes.axis(tensor)
         return 1 if axis is None else self.graph.tensors[tensor].shape[axis]
 
-    def open(self, piece: Piece, store: BlobStore, *, timed: bool) -> Probe:
-        """Return a probe of the piece."""
-        fragment = write_piece(self.graph, self.regions, piece, store)
-        dtypes = [self.graph.tensors[tensor].dtype for tensor, _ in piece.inputs]
-        return open_probe(piece, fragment, store, (self.options, self.folder, timed), dtypes)
+    def open(self, segment: SizedSegment, store: BlobStore, *, timed: bool) -> ProfiledFragment:
+        """The segment as a fragment with its sessions."""
+        fragment = write_segment(self.graph, self.regions, segment, store)
+        dtypes = [self.graph.tensors[tensor].dtype for tensor, _ in segment.inputs]
+        return open_fragment(segment, fragment, store, (self.options, self.folder, timed), dtypes)
 
-    def collect(self, probe: Probe, trace: Trace) -> None:
+    def collect(self, probe: ProfiledFragment, trace: Trace) -> None:
         """Add what one probe measured."""
         nodes_s = 0.0
         runs = Quiet.of(trace.runs, probe.shares)
-        for place, (name, boxes) in enumerate(probe.piece.layers):
+        for place, (name, boxes) in enumerate(probe.segment.layers):
             times = [run.layers[place] for run in trace.runs]
             seconds = runs.typical_s([run.layers[place] for run in runs.runs])
             seconds *= self.pace
@@ -204,7 +207,7 @@ class _Measurement:
             nodes_s += sum(border.seconds for border in found)
         if probe.walls:
             self.state.walls.append(
-                Wall(min(probe.walls) * self.pace, nodes_s, len(probe.piece.layers))
+                Wall(min(probe.walls) * self.pace, nodes_s, len(probe.segment.layers))
             )
         self.state.loads.append(Loading(probe.weight_bytes, probe.load_s))
 
@@ -236,11 +239,11 @@ class Quiet:
         shares: Processor time over time of day of each; 1 for all where they are undisturbed.
     """
 
-    runs: list[Run]
+    runs: list[FragmentRun]
     shares: list[float]
 
     @classmethod
-    def of(cls, runs: list[Run], shares: Sequence[float]) -> Quiet:
+    def of(cls, runs: list[FragmentRun], shares: Sequence[float]) -> Quiet:
         """Return the undisturbed runs when there are enough of them."""
         paired = list(zip(runs, shares, strict=True))
         clean = [run for run, share in paired if share >= _CLEAN_SHARE]

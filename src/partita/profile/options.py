@@ -86,7 +86,7 @@ class Loading(msgspec.Struct, array_like=True):
     seconds: float
 
 
-class State(msgspec.Struct):
+class MeasureState(msgspec.Struct):
     """What is measured so far.
 
     Attributes:
@@ -118,23 +118,23 @@ def state_key(graph: Graph, options: MeasureOptions) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def load_state(graph: Graph, options: MeasureOptions) -> State:
+def load_state(graph: Graph, options: MeasureOptions) -> MeasureState:
     """Return what an interrupted measurement of the same kind left, else an empty state."""
     key = state_key(graph, options)
     if options.unfinished is None or not options.unfinished.exists():
-        return State(key)
+        return MeasureState(key)
     try:
-        state = msgspec.json.decode(read_regular(options.unfinished), type=State)
+        state = msgspec.json.decode(read_regular(options.unfinished), type=MeasureState)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ClusterError(
             f"Unfinished measurement {str(options.unfinished)!r} cannot be read: {error}."
             " Delete it to start again.",
             subject=str(options.unfinished),
         ) from error
-    return state if state.key == key else State(key)
+    return state if state.key == key else MeasureState(key)
 
 
-def save_state(state: State, options: MeasureOptions) -> None:
+def save_state(state: MeasureState, options: MeasureOptions) -> None:
     """Keep what is done, where the options name a file."""
     if options.unfinished is not None:
         write_atomically(options.unfinished, msgspec.json.encode(state))

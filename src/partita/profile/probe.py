@@ -17,7 +17,7 @@ from partita.engine.session import open_session
 from partita.errors import ClusterError
 from partita.graph.fragment import BlobStore, Fragment
 from partita.profile.options import MeasureOptions
-from partita.profile.segments import Piece
+from partita.profile.segments import SizedSegment
 from partita.profile.trace import Trace, read_trace
 
 _MIN_PER_ROUND = 2
@@ -28,7 +28,7 @@ _NUMBERS = itertools.count()
 
 
 @dataclass
-class Probe:
+class ProfiledFragment:
     """One fragment with a session that the engine profiles and, for some, a plain one.
 
     Attributes:
@@ -40,7 +40,7 @@ class Probe:
         shares: Per run of the profiled session: processor time over time of day.
     """
 
-    piece: Piece
+    segment: SizedSegment
     weight_bytes: int
     load_s: float
     traced: Any
@@ -83,23 +83,23 @@ class Probe:
     def finish(self) -> Trace:
         """Return the trace of all runs, warm-ups excluded, and let go of the sessions."""
         path = Path(self.traced.end_profiling())
-        trace = read_trace(path.read_bytes(), self.piece)
+        trace = read_trace(path.read_bytes(), self.segment)
         path.unlink()
         self.traced = self.plain = None
         return Trace(trace.runs[_WARM_UPS:], trace.blocked)
 
 
-def open_probe(
-    piece: Piece,
+def open_fragment(
+    segment: SizedSegment,
     fragment: Fragment,
     store: BlobStore,
     specs: tuple[MeasureOptions, Path, bool],
     dtypes: Sequence[str],
-) -> Probe:
+) -> ProfiledFragment:
     """Return a probe of ``fragment``.
 
     Args:
-        piece: What the fragment computes.
+        segment: What the fragment computes.
         fragment: The graph to run.
         store: Where its weights are.
         specs: Options, the folder of the engine's profile files, and whether to time from outside.
@@ -113,18 +113,18 @@ def open_probe(
     traced = _open(fragment, store, options, folder)
     load_s = time.perf_counter() - start_s
     plain = _open(fragment, store, options, None) if timed else None
-    feeds = draw_feeds(piece, dtypes)
+    feeds = draw_feeds(segment, dtypes)
     is_alone = options.threads == 1 and options.provider == CPU
     clock = time.thread_time if is_alone else time.perf_counter
-    return Probe(piece, fragment.weight_bytes, load_s, traced, plain, feeds, clock)
+    return ProfiledFragment(segment, fragment.weight_bytes, load_s, traced, plain, feeds, clock)
 
 
-def draw_feeds(piece: Piece, dtypes: Sequence[str]) -> dict[str, Any]:
+def draw_feeds(segment: SizedSegment, dtypes: Sequence[str]) -> dict[str, Any]:
     """Return a value for each input of a fragment: random numbers, zeros for integers."""
     rng = np.random.default_rng(_SEED)
     return {
         f"i{place}": _draw(rng, box.shape, dtype)
-        for place, ((_, box), dtype) in enumerate(zip(piece.inputs, dtypes, strict=True))
+        for place, ((_, box), dtype) in enumerate(zip(segment.inputs, dtypes, strict=True))
     }
 
 

@@ -19,7 +19,7 @@ MAX_LAYERS = 9
 
 
 @dataclass(frozen=True)
-class Piece:
+class SizedSegment:
     """Layers to be measured as one fragment.
 
     Attributes:
@@ -92,9 +92,9 @@ def middle_rows(spec: TensorSpec, axis: int | None, share: float) -> Region:
     return whole.with_axis(axis, (start, start + count))
 
 
-def make_piece(
+def size_segment(
     graph: Graph, regions: RegionMap, layers: Sequence[str], wanted: dict[str, Region]
-) -> Piece:
+) -> SizedSegment:
     """Return the group computed so that the boxes of ``wanted`` come out, halos included."""
     boxes = dict(wanted)
     computed: list[tuple[str, dict[str, Region]]] = []
@@ -108,7 +108,7 @@ def make_piece(
         computed.append((name, outs))
         for tensor, box in regions.walk(layer, outs).needs.items():
             boxes[tensor] = boxes[tensor].hull(box) if tensor in boxes else box
-    return Piece(
+    return SizedSegment(
         tuple(reversed(computed)),
         tuple((tensor, box) for tensor, box in boxes.items() if tensor not in made),
         tuple((tensor, boxes[tensor]) for tensor in wanted),

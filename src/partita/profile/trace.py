@@ -18,7 +18,7 @@ import msgspec
 from partita.graph import Graph
 from partita.graph.fragment import BlobStore, Fragment, FragmentWriter, Held
 from partita.graph.regions import RegionMap
-from partita.profile.segments import Piece
+from partita.profile.segments import SizedSegment
 
 _NODE = re.compile(r"L(\d+)\.")
 _SUFFIX = "_kernel_time"
@@ -50,27 +50,29 @@ class TraceWriter(FragmentWriter):
         return names
 
 
-def write_piece(graph: Graph, regions: RegionMap, piece: Piece, store: BlobStore) -> Fragment:
-    """Return a piece as a fragment whose profile :func:`read_trace` understands."""
+def write_segment(
+    graph: Graph, regions: RegionMap, segment: SizedSegment, store: BlobStore
+) -> Fragment:
+    """A segment as a fragment whose profile :func:`read_trace` understands."""
     writer = TraceWriter(graph, regions, store)
-    held: Held = {tensor: (f"i{k}", box) for k, (tensor, box) in enumerate(piece.inputs)}
-    for place, (name, boxes) in enumerate(piece.layers):
+    held: Held = {tensor: (f"i{k}", box) for k, (tensor, box) in enumerate(segment.inputs)}
+    for place, (name, boxes) in enumerate(segment.layers):
         writer.place = place
         writer.layer(name, boxes, held)
-    names = [writer.crop(*held[tensor], box) for tensor, box in piece.outputs]
+    names = [writer.crop(*held[tensor], box) for tensor, box in segment.outputs]
     values = [
-        [(graph.tensors[tensor].dtype, box) for tensor, box in pieces]
-        for pieces in (piece.inputs, piece.outputs)
+        [(graph.tensors[tensor].dtype, box) for tensor, box in ends]
+        for ends in (segment.inputs, segment.outputs)
     ]
     return writer.finish(values[0], values[1], names)
 
 
 @dataclass
-class Run:
+class FragmentRun:
     """One run of a fragment.
 
     Attributes:
-        layers: Seconds per place of a layer in the piece.
+        layers: Seconds per place of a layer in the segment.
         enter: Bytes and seconds of each input converted to the blocked layout.
         leave: The same for outputs converted back.
         nodes: Number of nodes that ran.
@@ -96,39 +98,42 @@ class Trace:
         blocked: Places of layers that ran in the blocked layout.
     """
 
-    runs: list[Run]
+    runs: list[FragmentRun]
     blocked: set[int]
 
 
-def read_trace(content: bytes, piece: Piece) -> Trace:
+def read_trace(content: bytes, segment: SizedSegment) -> Trace:
     """Return the runs in a file of ONNX Runtime's profiler.
 
     Args:
         content: The JSON that ``end_profiling`` wrote.
-        piece: The piece that the fragment was written from.
+        segment: The segment that the fragment was written from.
     """
     events = [event for event in msgspec.json.decode(content) if "dur" in event]
-    producers = {name: place for place, (_, boxes) in enumerate(piece.layers) for name in boxes}
-    outputs = [producers.get(tensor, 0) for tensor, _ in piece.outputs]
-    runs: list[Run] = []
+    producers = {name: place for place, (_, boxes) in enumerate(segment.layers) for name in boxes}
+    outputs = [producers.get(tensor, 0) for tensor, _ in segment.outputs]
+    runs: list[FragmentRun] = []
     blocked: set[int] = set()
     batch: list[dict[str, Any]] = []
     for event in events:
         if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX):
             batch.append(event)
         elif event["name"] == "model_run":
-            runs.append(_read_run(batch, piece, outputs, blocked))
+            runs.append(_read_run(batch, segment, outputs, blocked))
             batch = []
     return Trace(runs, blocked)
 
 
 def _read_run(
-    events: Sequence[dict[str, Any]], piece: Piece, outputs: Sequence[int], blocked: set[int]
-) -> Run:
-    run = Run(nodes=len(events))
+    events: Sequence[dict[str, Any]],
+    segment: SizedSegment,
+    outputs: Sequence[int],
+    blocked: set[int],
+) -> FragmentRun:
+    run = FragmentRun(nodes=len(events))
     shapes = {
-        _ENTER: Counter(box.shape for _, box in piece.inputs),
-        _LEAVE: Counter(box.shape for _, box in piece.outputs),
+        _ENTER: Counter(box.shape for _, box in segment.inputs),
+        _LEAVE: Counter(box.shape for _, box in segment.outputs),
     }
     place = 0
     for event in events:

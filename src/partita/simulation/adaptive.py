@@ -98,7 +98,7 @@ def simulate_adaptive(
     duration_s: float,
     interval_s: float = 0.0,
     plan: Plan | None = None,
-    slowness: Mapping[str, Sequence[link_clock.Change]] | None = None,
+    slowness: Mapping[str, Sequence[link_clock.RateChange]] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> AdaptiveRun:
     """Return a run of requests one at a time, on links that follow their traces.

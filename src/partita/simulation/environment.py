@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from partita.cost import CostModel, update_cost
 from partita.execution import Conditions, Durations, Link
-from partita.execution.clock import Change
+from partita.execution.clock import RateChange
 from partita.execution.durations import Pair
 from partita.plan import Plan
 from partita.program import Load, Program
@@ -31,7 +31,7 @@ class StepFunction:
     (10.0, 20.0, 15.0, 5.0)
     """
 
-    def __init__(self, first: float, changes: Sequence[Change] = ()) -> None:
+    def __init__(self, first: float, changes: Sequence[RateChange] = ()) -> None:
         self.times = [time_s for time_s, _ in changes]
         self.values = [first, *(value for _, value in changes)]
         steps = zip(self.times, self.times[1:], self.values[1:], strict=False)
@@ -61,7 +61,7 @@ class StepFunction:
         index = bisect_right(self.times, time_s)
         return self.times[index] if index < len(self.times) else float("inf")
 
-    def between(self, start_s: float, end_s: float) -> list[Change]:
+    def between(self, start_s: float, end_s: float) -> list[RateChange]:
         """Return the changes after ``start_s`` and before ``end_s``, counted from ``start_s``."""
         first, last = bisect_right(self.times, start_s), bisect_left(self.times, end_s)
         return [(self.times[k] - start_s, self.values[k + 1]) for k in range(first, last)]
@@ -93,7 +93,7 @@ class Environment:
     """
 
     def __init__(
-        self, cost: CostModel, slowness: Mapping[str, Sequence[Change]] | None = None
+        self, cost: CostModel, slowness: Mapping[str, Sequence[RateChange]] | None = None
     ) -> None:
         self.cost = cost
         self._specs = cost.links
