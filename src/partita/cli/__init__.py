@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-__all__ = ["main", "start"]
+from partita.cli.interrupt import INTERRUPTED, is_interrupted
 
-#: Exit code after Ctrl-C, as shells have it.
-INTERRUPTED = 130
+__all__ = ["main", "start"]
 
 
 def start() -> int:
@@ -28,15 +27,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from partita.cli.app import main as run
 
     return run(arguments)
-
-
-def is_interrupted(error: BaseException) -> bool:
-    """Whether an error came of Ctrl-C: what is cleaned up, or imported, may fail by it in turn."""
-    seen: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and cause not in seen:
-        if isinstance(cause, KeyboardInterrupt):
-            return True
-        seen.append(cause)
-        cause = cause.__cause__ or cause.__context__
-    return False

@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from partita.cli import INTERRUPTED, is_interrupted
 from partita.cli.commands.check import check
 from partita.cli.commands.compare import compare
 from partita.cli.commands.demo import demo
@@ -28,6 +27,7 @@ from partita.cli.commands.run import run
 from partita.cli.commands.simulate import simulate
 from partita.cli.commands.worker import worker
 from partita.cli.commands.zoo import zoo
+from partita.cli.interrupt import INTERRUPTED, is_interrupted
 from partita.cli.output import report_error, say
 from partita.errors import InputError, PartitaError, RunError
 from partita.version import VERSION
