@@ -27,7 +27,8 @@ class MinimumCosts:
     def __init__(self, evaluator: Evaluator) -> None:
         self.evaluator = evaluator
         self.outline = evaluator.outline
-        self.devices = evaluator.devices
+        # A tensor may be kept on a device that computes nothing else.
+        self.devices = tuple(dict.fromkeys((*evaluator.devices, *self.outline.pins.values())))
         self.layer_s = {layer.name: self._layer_floors(layer) for layer in evaluator.graph.layers}
         self.run_s = [self._run_floor(device) for device in self.devices]
         self.reach_s = self._delays(outward=True)

@@ -149,7 +149,7 @@ class _Walk:
             self._rest[position] = self._rest[position + 1] + self._fluid[names[position]]
         self._speeds = [
             max((self._speed(name, number) for name in names), default=1.0)
-            for number in range(len(evaluator.devices))
+            for number in range(len(self._floors.devices))
         ]
 
     def _speed(self, name: str, number: int) -> float:
@@ -165,7 +165,7 @@ class _Walk:
         """
         for draft in single_drafts(self._evaluator):
             self._try(draft)
-        self._extend((), 0, dict.fromkeys(self._evaluator.devices, 0.0))
+        self._extend((), 0, dict.fromkeys(self._floors.devices, 0.0))
         return self._draft or self._evaluator.best(single_drafts(self._evaluator))
 
     def _try(self, draft: Draft) -> None:
