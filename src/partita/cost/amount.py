@@ -44,11 +44,11 @@ class Amount:
     channels: int
 
     def macs_at(self, rows: Rows) -> Rows:
-        """Return multiply-accumulates for ``rows`` output rows, one number or many."""
+        """Multiply-accumulates for ``rows`` output rows, one number or many."""
         return self.macs * rows / self.rows
 
     def bytes_at(self, rows: Rows) -> Rows:
-        """Return bytes that move for ``rows`` output rows, one number or many."""
+        """Bytes that move for ``rows`` output rows, one number or many."""
         return self.weight_bytes + self.moved_bytes * rows / self.rows
 
 
@@ -84,7 +84,7 @@ class Amounts:
         )
 
     def _place(self, layer: Layer) -> tuple[int | None, int]:
-        """Return the row axis of the first output, and the elements of one of its rows."""
+        """The row axis of the first output, and the elements of one of its rows."""
         if not layer.outputs:
             return None, 1
         spec = self.graph.tensors[layer.outputs[0]]
@@ -93,7 +93,7 @@ class Amounts:
         return axis, size if axis is None else max(1, size // max(1, spec.shape[axis]))
 
     def extent(self, layer: str, box: Region) -> tuple[int, float]:
-        """Return the rows of ``box`` of the layer's first output, and the share of each row."""
+        """The rows of ``box`` of the layer's first output, and the share of each row."""
         axis, row_size = self._places[layer]
         if axis is None:
             return 1, box.size / row_size
@@ -103,7 +103,7 @@ class Amounts:
 
 
 def find_group(layer: Layer, channels: int) -> str:
-    """Return the group of layers that share an efficiency."""
+    """The group of layers that share an efficiency."""
     window = layer.window
     if layer.macs == 0 or layer.kind not in _DENSE:
         return "stream"
@@ -115,7 +115,7 @@ def find_group(layer: Layer, channels: int) -> str:
 
 
 def pieces_bytes(graph: Graph, pieces: Sequence[tuple[str, Region]], dtype: str) -> int:
-    """Return the size of pieces; ``dtype`` counts for tensors that the graph does not know."""
+    """The size of pieces; ``dtype`` counts for tensors that the graph does not know."""
     total = 0
     for tensor, box in pieces:
         spec = graph.tensors.get(tensor)

@@ -37,7 +37,7 @@ class Crossings:
 
 
 def find_blocked(graph: Graph, profile: Profile | None) -> frozenset[str]:
-    """Return the layers whose outputs the engine keeps in its own layout.
+    """The layers whose outputs the engine keeps in its own layout.
 
     Those that the profile saw, and what passes the layout on: the engine's names do not tell.
     """
@@ -69,7 +69,7 @@ class Borders:
         self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], Crossings] = {}
 
     def crossings(self, work: FragmentWork) -> Crossings:
-        """Return the crossings of ``work``."""
+        """The crossings of ``work``."""
         layers = tuple(item.layer for item in work.layers)
         outputs = tuple(tensor for tensor, _ in work.outputs)
         key = (layers, outputs)
@@ -102,7 +102,7 @@ class Borders:
 
 
 def _split_inputs(layer: Layer) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what a layer's core converts for itself, and what must have the layout already."""
+    """What a layer's core converts for itself, and what must have the layout already."""
     if layer.kind in _PASS_ON:
         return (), layer.inputs
     return layer.inputs[:1], layer.inputs[1:]

@@ -55,7 +55,7 @@ class DeviceCost:
         self._works: dict[WorkKey, float] = {}
 
     def layer_s(self, layer: str, box: Region) -> float:
-        """Return the seconds that a layer takes for ``box`` of its first output, in company."""
+        """The seconds that a layer takes for ``box`` of its first output, in company."""
         curve = self._curves.get(layer)
         if curve is None:
             curve = self._curves[layer] = self._curve(layer)
@@ -68,7 +68,7 @@ class DeviceCost:
         return [scale * seconds for seconds in curve]
 
     def work_s(self, work: FragmentWork) -> float:
-        """Return the seconds of one run of ``work``."""
+        """The seconds of one run of ``work``."""
         key = work.key
         seconds = self._works.get(key)
         if seconds is None:
@@ -81,7 +81,7 @@ class DeviceCost:
         return layers_s + self._run_s(work)
 
     def _run_s(self, work: FragmentWork) -> float:
-        """Return what the run costs beyond its layers: itself, its length, and its borders."""
+        """What the run costs beyond its layers: itself, its length, and its borders."""
         runs = self.facts.runs
         seconds = runs.overhead_s + runs.layer_s * len(work.layers)
         for pieces, rate in (
@@ -114,14 +114,14 @@ class DeviceCost:
         return pieces_bytes(self._amounts.graph, [(tensor, box)], self.facts.precision)
 
     def _partial_s(self, work: FragmentWork) -> float:
-        """Return a core over part of its input: that share of the whole layer."""
+        """A core over part of its input: that share of the whole layer."""
         layer = work.layers[0].layer
         output = self._amounts.graph.layer(layer).outputs[0]
         whole = Region.full(self._amounts.graph.tensors[output].shape)
         return self.layer_s(layer, whole) * work.share + self._run_s(work)
 
     def _merge_s(self, work: FragmentWork) -> float:
-        """Return the adding of partial results: every byte read and written once."""
+        """The adding of partial results: every byte read and written once."""
         moved = pieces_bytes(
             self._amounts.graph, (*work.inputs, *work.outputs), self.facts.precision
         )
@@ -129,17 +129,17 @@ class DeviceCost:
         return moved * self.facts.runs.copy_s_per_byte * scale + self._run_s(work)
 
     def encode_s(self, wire: str, size_bytes: int) -> float:
-        """Return the seconds that encoding a piece takes, by its bytes in memory."""
+        """The seconds that encoding a piece takes, by its bytes in memory."""
         cost = self.facts.wires.get(wire, _FREE)
         return (cost.encode_s + cost.encode_s_per_byte * size_bytes) * self.facts.slow_down
 
     def decode_s(self, wire: str, size_bytes: int) -> float:
-        """Return the seconds that decoding a piece takes, by its bytes in memory."""
+        """The seconds that decoding a piece takes, by its bytes in memory."""
         cost = self.facts.wires.get(wire, _FREE)
         return (cost.decode_s + cost.decode_s_per_byte * size_bytes) * self.facts.slow_down
 
     def load_s(self, weight_bytes: int) -> float:
-        """Return the seconds that making a fragment ready takes."""
+        """The seconds that making a fragment ready takes."""
         runs = self.facts.runs
         return (runs.load_s + runs.load_s_per_byte * weight_bytes) * self.facts.slow_down
 
@@ -150,7 +150,7 @@ def _has_blocks(box: Region) -> bool:
 
 
 def catalogue_runs(entry: CatalogueEntry) -> RunCost:
-    """Return the cost of runs of a device that is known from the catalogue only."""
+    """The cost of runs of a device that is known from the catalogue only."""
     return RunCost(
         overhead_s=entry.overhead_s,
         layer_s=entry.layer_overhead_s,

@@ -28,7 +28,7 @@ class Estimator(Protocol):
     """Says how long layers take on one device."""
 
     def curve(self, amount: Amount) -> Sequence[float]:
-        """Return seconds for 0, 1, ... up to all of the layer's output rows.
+        """Seconds for 0, 1, ... up to all of the layer's output rows.
 
         Never negative, never falling, and 0 for 0 rows.
         """
@@ -55,7 +55,7 @@ class Sources:
     byte_share: float = 1.0
 
     def measured(self) -> Profile:
-        """Return the profile.
+        """The profile.
 
         Raises:
             ClusterError: There is none.
@@ -70,7 +70,7 @@ class Sources:
         return self.profile
 
     def samples(self, amount: Amount) -> tuple[Sample, ...]:
-        """Return the layer's samples.
+        """The layer's samples.
 
         Raises:
             ClusterError: The profile does not have the layer.
@@ -85,7 +85,7 @@ class Sources:
         return layer.samples
 
     def points(self) -> list[tuple[Amount, Sample]]:
-        """Return all samples that took time, with the amount of their layer."""
+        """All samples that took time, with the amount of their layer."""
         return [
             (self.amounts[name], sample)
             for name, layer in self.measured().layers.items()
@@ -96,7 +96,7 @@ class Sources:
 
 
 def rising(seconds: Sequence[float] | Floats) -> list[float]:
-    """Return seconds for 0, 1, ... rows out of those for 1, 2, ...: not negative, not falling."""
+    """Seconds for 0, 1, ... rows out of those for 1, 2, ...: not negative, not falling."""
     kept = np.maximum.accumulate(np.maximum(np.asarray(seconds, float), 0.0))
     return [0.0, *kept.tolist()]
 
@@ -112,7 +112,7 @@ class Table:
         self._sources = sources
 
     def curve(self, amount: Amount) -> Sequence[float]:
-        """Return the layer's seconds; see :meth:`Estimator.curve`."""
+        """The layer's seconds; see :meth:`Estimator.curve`."""
         samples = _without_humps(self._sources.samples(amount))
         rows = np.array([sample.rows for sample in samples], float)
         seconds = np.array([sample.seconds for sample in samples])
@@ -126,7 +126,7 @@ class Table:
 
 
 def _extend(asked: Floats, inside: Floats, rows: Floats, seconds: Floats) -> Floats:
-    """Return ``found`` with the end lines drawn on where no extent was measured."""
+    """``inside`` with the end lines drawn on where no extent was measured."""
     first = (seconds[1] - seconds[0]) / (rows[1] - rows[0])
     last = (seconds[-1] - seconds[-2]) / (rows[-1] - rows[-2])
     below = np.maximum(seconds[0] + first * (asked - rows[0]), seconds[0] * asked / rows[0])
@@ -135,7 +135,7 @@ def _extend(asked: Floats, inside: Floats, rows: Floats, seconds: Floats) -> Flo
 
 
 def _without_humps(samples: Sequence[Sample]) -> list[Sample]:
-    """Return samples without those that noise made slower than a larger extent."""
+    """Samples without those that noise made slower than a larger extent."""
     kept: list[Sample] = []
     for sample in reversed(samples):
         if not kept or sample.seconds <= kept[-1].seconds:
@@ -152,7 +152,7 @@ class Linear:
         self._sources = sources
 
     def curve(self, amount: Amount) -> Sequence[float]:
-        """Return the layer's seconds; see :meth:`Estimator.curve`."""
+        """The layer's seconds; see :meth:`Estimator.curve`."""
         samples = self._sources.samples(amount)
         rows = np.array([sample.rows for sample in samples], float)
         seconds = np.array([sample.seconds for sample in samples])
@@ -168,7 +168,7 @@ class PiecewiseLinear:
         self._sources = sources
 
     def curve(self, amount: Amount) -> Sequence[float]:
-        """Return the layer's seconds; see :meth:`Estimator.curve`."""
+        """The layer's seconds; see :meth:`Estimator.curve`."""
         samples = self._sources.samples(amount)
         rows = np.array([sample.rows for sample in samples], float)
         seconds = np.array([sample.seconds for sample in samples])
@@ -178,13 +178,13 @@ class PiecewiseLinear:
 
 
 def _hats(rows: Floats, knots: Floats) -> Floats:
-    """Return the weight of each knot's value at each number of rows."""
+    """The weight of each knot's value at each number of rows."""
     units = np.eye(len(knots))
     return np.stack([np.interp(rows, knots, unit) for unit in units], axis=1)
 
 
 def _fit(basis: Floats, seconds: Floats) -> Floats:
-    """Return coefficients that are not negative and make the least relative squares."""
+    """Coefficients that are not negative and make the least relative squares."""
     weights = 1 / np.maximum(seconds, 1e-7)
     coefficients, _ = nnls(basis * weights[:, None], seconds * weights)
     return np.asarray(coefficients, float)
@@ -209,13 +209,13 @@ class Regression:
         return _fit(np.array([x for x, _ in points]), np.array([y for _, y in points]))
 
     def curve(self, amount: Amount) -> Sequence[float]:
-        """Return the layer's seconds; see :meth:`Estimator.curve`."""
+        """The layer's seconds; see :meth:`Estimator.curve`."""
         factors = self._groups.get(amount.group, self._all)
         return rising(_features(amount, _rows(amount)) @ factors)
 
 
 def _features(amount: Amount, rows: Floats) -> Floats:
-    """Return per number of rows: one, multiply-accumulates and bytes, in billions."""
+    """Per number of rows: one, multiply-accumulates and bytes, in billions."""
     columns = (np.ones_like(rows), amount.macs_at(rows) * 1e-9, amount.bytes_at(rows) * 1e-9)
     return np.stack(columns, axis=-1)
 
@@ -245,14 +245,14 @@ class Neighbours:
         return amount.macs_at(rows) + amount.bytes_at(rows) + 1.0
 
     def _points(self, amount: Amount, rows: Floats) -> Floats:
-        """Return one line per number of rows."""
+        """One line per number of rows."""
         sizes = (amount.macs_at(rows) + 1, amount.bytes_at(rows) + 1)
         fixed = [np.log(amount.channels), *(10.0 * (amount.group == n) for n in self._GROUPS)]
         columns = (*np.log(sizes), *(np.full_like(rows, value) for value in fixed))
         return np.stack(columns, axis=1)
 
     def curve(self, amount: Amount) -> Sequence[float]:
-        """Return the layer's seconds; see :meth:`Estimator.curve`."""
+        """The layer's seconds; see :meth:`Estimator.curve`."""
         if self._tree is None:
             return [0.0] * (amount.rows + 1)
         rows = _rows(amount)
@@ -294,7 +294,7 @@ class Roofline:
         self._byte_share = sources.byte_share if sources.precision in peaks else 1.0
 
     def curve(self, amount: Amount) -> Sequence[float]:
-        """Return the layer's seconds; see :meth:`Estimator.curve`."""
+        """The layer's seconds; see :meth:`Estimator.curve`."""
         entry, rows = self._entry, _rows(amount)
         efficiency = {
             "winograd": entry.winograd_efficiency,
@@ -319,7 +319,7 @@ ESTIMATORS: dict[str, Callable[[Sources], Estimator]] = {
 
 
 def make_estimator(name: str, sources: Sources) -> Estimator:
-    """Return the estimator called ``name``.
+    """The estimator called ``name``.
 
     Raises:
         ClusterError: There is none of that name, or its sources are missing.

@@ -46,7 +46,7 @@ class MemoryUse:
 
 
 def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUse:
-    """Return the memory of one device.
+    """The memory of one device.
 
     Pieces are counted as if the steps ran in the program's order, each request in flight with its
     own; a run that reorders steps can hold a little more.
@@ -62,7 +62,7 @@ def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUs
 
 
 def _arena_bytes(graph: Graph, work: FragmentWork) -> int:
-    """Return the most bytes of neighbouring layers' outputs inside a fragment."""
+    """The most bytes of neighbouring layers' outputs inside a fragment."""
     sizes = [pieces_bytes(graph, item.boxes, "float32") for item in work.layers]
     return max((a + b for a, b in zip(sizes, [*sizes[1:], 0], strict=True)), default=0)
 

@@ -115,7 +115,7 @@ class CostModel:
         )
 
     def _find_profile(self, device: Device) -> tuple[Profile | None, float]:
-        """Return the profile that holds for a device, and what its times are multiplied by."""
+        """The profile that holds for a device, and what its times are multiplied by."""
         if isinstance(self.profiles, Profile):
             return self.profiles, device.slow_down
         given = self.profiles or {}
@@ -147,7 +147,7 @@ class CostModel:
         return self.graph.tensors[self.graph.inputs[0]].dtype if self.graph.inputs else "float32"
 
     def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
-        """Return the seconds of one layer among others, for boxes of its outputs.
+        """The seconds of one layer among others, for boxes of its outputs.
 
         Args:
             device: Name of the device.
@@ -159,11 +159,11 @@ class CostModel:
         return self.devices[device].layer_s(layer, box)
 
     def work_s(self, device: str, work: FragmentWork) -> float:
-        """Return the seconds of one run of ``work`` on ``device``."""
+        """The seconds of one run of ``work`` on ``device``."""
         return self.devices[device].work_s(work)
 
     def transfer_s(self, source: str, target: str, size_bytes: float) -> float:
-        """Return the seconds of one message on a free link.
+        """The seconds of one message on a free link.
 
         Zero on one device, infinite where there is no link. Bandwidth is that of time 0 where it
         varies.
@@ -176,11 +176,11 @@ class CostModel:
         return link.per_message_s + size_bytes / link.bandwidth_at(0.0) + link.latency_s
 
     def layout(self, plan: Plan) -> Layout:
-        """Return the plan's layout on this model's graph and cluster."""
+        """The plan's layout on this model's graph and cluster."""
         return build_layout(self.graph, plan, self.cluster)
 
     def price(self, layout: Layout) -> Durations:
-        """Return how long each step of the layout takes."""
+        """How long each step of the layout takes."""
         compute: dict[int, float] = {}
         receive: dict[int, float] = {}
         encode: dict[int, float] = {}
@@ -222,25 +222,25 @@ class CostModel:
         return self.options.admit_s
 
     def encode_s(self, device: str, wire: str, size_bytes: int) -> float:
-        """Return the seconds of sending a piece beyond the link's, by its bytes in memory."""
+        """The seconds of sending a piece beyond the link's, by its bytes in memory."""
         return self.devices[device].encode_s(wire, size_bytes) + self.options.send_s
 
     def decode_s(self, device: str, wire: str, size_bytes: int) -> float:
-        """Return the seconds of receiving a piece beyond the link's, by its bytes in memory."""
+        """The seconds of receiving a piece beyond the link's, by its bytes in memory."""
         return self.devices[device].decode_s(wire, size_bytes) + self.options.receive_s
 
     def watts_busy(self, device: str) -> float:
-        """Return a device's power while it computes; estimated where its kind is unknown."""
+        """A device's power while it computes; estimated where its kind is unknown."""
         return self.devices[device].facts.watts_busy
 
     def memory(self, layout: Layout) -> dict[str, MemoryUse]:
-        """Return the memory that the layout takes, per device it uses."""
+        """The memory that the layout takes, per device it uses."""
         return {
             part.device: device_memory(self.graph, layout, part) for part in layout.program.devices
         }
 
     def busy_s(self, layout: Layout) -> dict[str, float]:
-        """Return the seconds that each device computes per request.
+        """The seconds that each device computes per request.
 
         Of a replicated stage each device counts its share of the requests.
         """
@@ -255,7 +255,7 @@ class CostModel:
         return busy
 
     def bottleneck_s(self, layout: Layout) -> float:
-        """Return the largest busy time per request over devices, links and shared mediums.
+        """The largest busy time per request over devices, links and shared mediums.
 
         Its inverse bounds the outputs per second.
         """
@@ -279,7 +279,7 @@ class CostModel:
         return max(busy.values(), default=0.0)
 
     def energy_joules(self, layout: Layout) -> float:
-        """Return the energy of one request: each device's power when busy times its busy time.
+        """The energy of one request: each device's power when busy times its busy time.
 
         Devices of no known kind count as the catalogue's laptop: an estimate.
         """

@@ -14,7 +14,7 @@ from partita.execution.durations import Pair
 
 
 def update_cost(cost: CostModel, belief: Conditions) -> CostModel:
-    """Return a cost model with other constant rates and speeds; all else is shared with ``cost``.
+    """A cost model with other constant rates and speeds; all else is shared with ``cost``.
 
     Args:
         cost: Priced by its profiles.
@@ -39,5 +39,5 @@ def _slow(device: DeviceCost, amounts: Amounts, factor: float) -> DeviceCost:
 
 
 def rates_at(cost: CostModel, time_s: float) -> Mapping[Pair, float]:
-    """Return the rate of each link in bytes per second, ``time_s`` after the traces began."""
+    """The rate of each link in bytes per second, ``time_s`` after the traces began."""
     return {link.pair: link.bandwidth_at(time_s) for link in cost.cluster.links}

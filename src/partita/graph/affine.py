@@ -81,7 +81,7 @@ def _read_affine(node: onnx.NodeProto, source: str, draft: MutableGraph) -> Affi
 
 
 def _per_channel(constant: Array, shape: tuple[int, ...] | None) -> Vector | None:
-    """Return a constant as one value per channel, None if it varies along other axes."""
+    """A constant as one value per channel, None if it varies along other axes."""
     if shape is None or len(shape) < 2 or constant.ndim > len(shape):
         return None
     if constant.dtype.kind != "f":
@@ -95,7 +95,7 @@ def _per_channel(constant: Array, shape: tuple[int, ...] | None) -> Vector | Non
 
 
 def read_batch_norm(node: onnx.NodeProto, draft: MutableGraph) -> Affine | None:
-    """Return what a batch normalisation does at inference, None if it is not all constant."""
+    """What a batch normalisation does at inference, None if it is not all constant."""
     if any(name not in draft.constants for name in node.input[1:5]) or any(node.output[1:]):
         return None
     attrs = {a.name: a for a in node.attribute}

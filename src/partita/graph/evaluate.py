@@ -14,14 +14,14 @@ from partita.graph.mutable_graph import Array, MutableGraph, array_info, make_op
 
 
 def make_session(model: onnx.ModelProto) -> Any:
-    """Return a session of one thread that runs ``model`` as written."""
+    """A session of one thread that runs ``model`` as written."""
     return open_session(model.SerializeToString(), SessionConfig(threads=1, optimise="none"))
 
 
 def evaluate_nodes(
     draft: MutableGraph, nodes: Sequence[onnx.NodeProto], names: Sequence[str]
 ) -> dict[str, Array]:
-    """Return the values of tensors ``names``, which ``nodes`` compute from constants alone.
+    """The values of tensors ``names``, which ``nodes`` compute from constants alone.
 
     What cannot be computed is left out of the answer.
     """

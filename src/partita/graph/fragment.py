@@ -39,7 +39,7 @@ class BlobStore:
         self.blobs: dict[str, np.ndarray[Any, np.dtype[np.uint8]]] = {}
 
     def cut(self, name: str, box: Region) -> np.ndarray[Any, Any]:
-        """Return part of a constant."""
+        """Part of a constant."""
         return self._graph.constants[name][box.slices()]
 
     def add(self, name: str, box: Region) -> str:
@@ -146,7 +146,7 @@ class FragmentWriter:
         return fresh
 
     def crop(self, name: str, held: Region, wanted: Region) -> str:
-        """Return a name that holds ``wanted`` out of ``name``, which holds ``held``."""
+        """A name that holds ``wanted`` out of ``name``, which holds ``held``."""
         local = wanted.relative_to(held)
         axes = [
             axis
@@ -212,7 +212,7 @@ class FragmentWriter:
     def finish(
         self, inputs: Sequence[Value], outputs: Sequence[Value], names: Sequence[str]
     ) -> Fragment:
-        """Return the fragment.
+        """The fragment.
 
         Args:
             inputs: Type name and box of each input, called ``i0``, ``i1`` and so on.

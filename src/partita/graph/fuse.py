@@ -35,7 +35,7 @@ class Wiring:
 
 
 def group_nodes(wiring: Wiring, tail: frozenset[int]) -> list[tuple[int, ...]]:
-    """Return groups of node places in topological order; the first of each is its core.
+    """Groups of node places in topological order; the first of each is its core.
 
     A pointwise node joins the group before it if that leaves one tensor to be read by others, keeps
     its shape, and if its other operands are constants, inputs of the graph, or were needed to
@@ -63,7 +63,7 @@ def group_nodes(wiring: Wiring, tail: frozenset[int]) -> list[tuple[int, ...]]:
 
 
 def _ancestors(wiring: Wiring) -> dict[str, frozenset[str]]:
-    """Return for each tensor all tensors that it is computed from."""
+    """For each tensor all tensors that it is computed from."""
     ancestors: dict[str, frozenset[str]] = {}
     for node in wiring.nodes:
         reads = [name for name in node.reads if name not in wiring.constants]
@@ -75,7 +75,7 @@ def _ancestors(wiring: Wiring) -> dict[str, frozenset[str]]:
 def _next_followers(
     wiring: Wiring, group: Sequence[int], available: set[str], taken: set[int]
 ) -> list[int]:
-    """Return the fewest followers after which one tensor leaves the group, or none."""
+    """The fewest followers after which one tensor leaves the group, or none."""
     live = _live(wiring, group)
     if len(live) != 1 or live[0] in wiring.outputs:
         return []
@@ -95,7 +95,7 @@ def _next_followers(
 
 
 def _live(wiring: Wiring, group: Sequence[int]) -> list[str]:
-    """Return tensors that the group makes and that somebody else reads."""
+    """Tensors that the group makes and that somebody else reads."""
     inside = set(group)
     return [
         name

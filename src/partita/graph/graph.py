@@ -92,7 +92,7 @@ class Graph:
         return digest.hexdigest()
 
     def constant_hash(self, name: str) -> str:
-        """Return the SHA-256 of a constant's little-endian bytes; computed once.
+        """The SHA-256 of a constant's little-endian bytes; computed once.
 
         Raises:
             ModelError: The graph has no such constant.
@@ -138,7 +138,7 @@ class Graph:
         return {name: tuple(layers) for name, layers in readers.items()}
 
     def layer(self, name: str) -> Layer:
-        """Return the layer called ``name``.
+        """The layer called ``name``.
 
         Raises:
             ModelError: The graph has no such layer.
@@ -146,7 +146,7 @@ class Graph:
         return self.layers[self.layer_index(name)]
 
     def layer_index(self, name: str) -> int:
-        """Return the place of layer ``name`` in ``layers``.
+        """The place of layer ``name`` in ``layers``.
 
         Raises:
             ModelError: The graph has no such layer.
@@ -156,19 +156,19 @@ class Graph:
         return self._layer_indices[name]
 
     def producer(self, tensor: str) -> Layer | None:
-        """Return the layer that computes ``tensor``, None for inputs and tensors inside a layer."""
+        """The layer that computes ``tensor``, None for inputs and tensors inside a layer."""
         return self._producers.get(tensor)
 
     def readers(self, tensor: str) -> tuple[Layer, ...]:
-        """Return the layers that read ``tensor``, in order."""
+        """The layers that read ``tensor``, in order."""
         return self._readers.get(tensor, ())
 
     def size_bytes(self, tensor: str) -> int:
-        """Return the size of a whole activation; 0 where its shape depends on the data."""
+        """The size of a whole activation; 0 where its shape depends on the data."""
         return self.tensors[tensor].size_bytes
 
     def cuts(self) -> tuple[Cut, ...]:
-        """Return every place where layers can be divided in two, from all after to all before.
+        """Every place where layers can be divided in two, from all after to all before.
 
         At position 0 the inputs cross, at the last position the outputs.
         """
@@ -190,7 +190,7 @@ class Graph:
         return Cut(position, tensors, sum(self.size_bytes(name) for name in tensors))
 
     def to_model(self) -> onnx.ModelProto:
-        """Return the normalised network as one ONNX model that holds its weights."""
+        """The normalised network as one ONNX model that holds its weights."""
         inputs, outputs = (
             [self._value_info(name) for name in names] for names in (self.inputs, self.outputs)
         )
@@ -216,5 +216,5 @@ def _as_bytes(array: Array) -> memoryview:
 
 
 def _frame(data: bytes) -> bytes:
-    """Return ``data`` with its length before it, so that parts cannot run into each other."""
+    """``data`` with its length before it, so that parts cannot run into each other."""
     return len(data).to_bytes(8, "little") + data

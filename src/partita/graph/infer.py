@@ -102,7 +102,7 @@ def refuse_empty(draft: MutableGraph) -> None:
 
 
 def moving_tensors(draft: MutableGraph) -> frozenset[str]:
-    """Return tensors without a fixed shape, and all tensors that are computed from them."""
+    """Tensors without a fixed shape, and all tensors that are computed from them."""
     moving: set[str] = set()
     for node in draft.nodes:
         names = {name for name in node.output if name}
@@ -163,5 +163,5 @@ def _run_on_zeros(draft: MutableGraph, names: list[str], fault: str) -> dict[str
 
 
 def zeros(info: Info) -> Array:
-    """Return an array of zeros for an input."""
+    """An array of zeros for an input."""
     return np.zeros(info.shape or (), helper.tensor_dtype_to_np_dtype(info.elem_type))

@@ -19,7 +19,7 @@ def make_layers(
     constants: dict[str, Array],
     tensors: dict[str, TensorSpec],
 ) -> tuple[Layer, ...]:
-    """Return the layers that ``groups`` (places in ``wiring.nodes``) make, in their order."""
+    """The layers that ``groups`` (places in ``wiring.nodes``) make, in their order."""
     used: set[str] = set()
     layers = []
     for group in groups:

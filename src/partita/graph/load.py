@@ -20,7 +20,7 @@ from partita.program import DTYPE_BYTES, TensorSpec
 
 
 def load_graph(source: Source, *, shapes: Shapes | None = None, name: str | None = None) -> Graph:
-    """Return the normalised graph of an ONNX model.
+    """The normalised graph of an ONNX model.
 
     Constants and batch normalisation are folded, idle nodes dropped, pads written out, and
     pointwise nodes fused to the layer before them. Its answers are the file's, to rounding. What is
@@ -84,7 +84,7 @@ def _shape_of(draft: MutableGraph, name: str) -> tuple[int, ...]:
 
 
 def _side_by_side(groups: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return the groups' places once nodes of one group lie side by side."""
+    """The groups' places once nodes of one group lie side by side."""
     start, result = 0, []
     for group in groups:
         result.append(tuple(range(start, start + len(group))))

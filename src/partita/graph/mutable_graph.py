@@ -65,7 +65,7 @@ class MutableGraph:
         return self.opset_imports.get("", 1)
 
     def readers(self) -> dict[str, list[onnx.NodeProto]]:
-        """Return for each tensor the nodes that read it, each node once, in order."""
+        """For each tensor the nodes that read it, each node once, in order."""
         readers: dict[str, list[onnx.NodeProto]] = {}
         for node in self.nodes:
             for name in node_reads(node):
@@ -73,11 +73,11 @@ class MutableGraph:
         return readers
 
     def producers(self) -> dict[str, onnx.NodeProto]:
-        """Return the node that writes each tensor."""
+        """The node that writes each tensor."""
         return {name: node for node in self.nodes for name in node.output if name}
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return the static shape of a tensor or constant, None where it is not known."""
+        """The static shape of a tensor or constant, None where it is not known."""
         if name in self.constants:
             return tuple(self.constants[name].shape)
         info = self.infos.get(name)
@@ -86,7 +86,7 @@ class MutableGraph:
     def to_stripped_model(
         self, extra_outputs: Iterable[str] = (), *, output_shape: tuple[int, ...] | None = None
     ) -> onnx.ModelProto:
-        """Return a model in which large constants are inputs, so that it is small to pass about.
+        """A model in which large constants are inputs, so that it is small to pass about.
 
         Args:
             extra_outputs: Activations to be outputs besides the graph's own.
@@ -124,7 +124,7 @@ class MutableGraph:
 
 
 def node_reads(node: onnx.NodeProto) -> list[str]:
-    """Return all names that a node needs, each once: inputs, then those its subgraphs capture."""
+    """All names that a node needs, each once: inputs, then those its subgraphs capture."""
     return list(dict.fromkeys(n for n in (*node.input, *captured_names(node)) if n))
 
 
@@ -136,17 +136,17 @@ def rename_input(node: onnx.NodeProto, old: str, new: str) -> None:
 
 
 def make_opsets(imports: dict[str, int]) -> list[onnx.OperatorSetIdProto]:
-    """Return operator set imports as ONNX has them."""
+    """Operator set imports as ONNX has them."""
     return [helper.make_opsetid(domain, version) for domain, version in imports.items()]
 
 
 def array_info(array: Array) -> Info:
-    """Return type and shape of a constant."""
+    """Type and shape of a constant."""
     return Info(helper.np_dtype_to_tensor_dtype(array.dtype), tuple(array.shape))
 
 
 def value_info(value: onnx.ValueInfoProto) -> Info:
-    """Return what a value's declaration says; -1 for each free dimension."""
+    """What a value's declaration says; -1 for each free dimension."""
     if value.type.WhichOneof("value") != "tensor_type":
         return Info(TensorProto.UNDEFINED, None)
     tensor = value.type.tensor_type

@@ -43,7 +43,7 @@ class Node:
 
 
 def wrap_node(proto: onnx.NodeProto, index: int) -> Node:
-    """Return ``proto`` with its attributes converted once.
+    """``proto`` with its attributes converted once.
 
     >>> node = wrap_node(onnx.helper.make_node("Concat", ["a", "b"], ["c"], axis=1), 0)
     >>> node.op, node.inputs, dict(node.attrs)
@@ -63,7 +63,7 @@ def wrap_node(proto: onnx.NodeProto, index: int) -> Node:
 
 
 def captured_names(proto: onnx.NodeProto) -> tuple[str, ...]:
-    """Return names that the node's subgraphs take from outside themselves, in order."""
+    """Names that the node's subgraphs take from outside themselves, in order."""
     captured: dict[str, None] = {}
     for graph in subgraphs(proto):
         known = {i.name for i in graph.input} | {t.name for t in graph.initializer}

@@ -15,7 +15,7 @@ _TRAINED = {
 
 
 def count_parameters(draft: MutableGraph) -> int:
-    """Return the number of trained elements, each constant once.
+    """The number of trained elements, each constant once.
 
     Weights, biases, scales and shifts count, a batch normalisation's mean and variance do not; of
     other operators' constants only floating-point ones with more than one element.

@@ -17,7 +17,7 @@ ShapeOf = Callable[[str], Sequence[int] | None]
 
 
 def count_windows(extent: int, pads: tuple[int, int], span: int, stride: int, *, ceil: bool) -> int:
-    """Return the number of windows along one axis.
+    """The number of windows along one axis.
 
     Args:
         extent: Elements without padding.
@@ -67,9 +67,9 @@ def pad_instead(nodes: Sequence[onnx.NodeProto], shape_of: ShapeOf) -> None:
 def _find_rounded(
     nodes: Sequence[onnx.NodeProto], shape_of: ShapeOf
 ) -> list[tuple[onnx.NodeProto, list[tuple[int, int, int]]]]:
-    """Return pools with ``ceil_mode`` and, per axis, windows with it and without, and elements
+    """Pools with ``ceil_mode`` and, per axis: windows with it, windows without, elements missing.
 
-    that miss for one more.
+    Missing are those that would make one more window whole.
     """
     pools = []
     for node in nodes:

@@ -28,7 +28,7 @@ KNOWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "com.microsoft"))
 
 
 def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> MutableGraph:
-    """Return the graph of ``source`` with weights taken out and input shapes fixed.
+    """The graph of ``source`` with weights taken out and input shapes fixed.
 
     Raises:
         ModelError: The file is missing, damaged, too old, or uses what is not supported; an input
@@ -100,7 +100,7 @@ def _read_model(source: Source) -> onnx.ModelProto:
 
 
 def _read_file(path: Path) -> bytes:
-    """Return a file's bytes.
+    """A file's bytes.
 
     Raises:
         ModelError: It is no regular file, or larger than an ONNX file can be.
@@ -289,5 +289,5 @@ def _check_structure(draft: MutableGraph) -> None:
 
 
 def bare_line(error: BaseException) -> str:
-    """Return the first line of an error's text, without the engine's codes."""
+    """The first line of an error's text, without the engine's codes."""
     return _CODES.sub("", first_line(error))

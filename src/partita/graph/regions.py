@@ -46,14 +46,14 @@ class RegionMap:
         self._walks: dict[tuple[str, tuple[tuple[str, Region], ...]], LayerWalk] = {}
 
     def view(self, node: Node) -> NodeView:
-        """Return a node with shapes and constants, for its rule."""
+        """A node with shapes and constants, for its rule."""
         view = self._views.get(node.index)
         if view is None:
             view = self._views[node.index] = self._make_view(node)
         return view
 
     def rule(self, node: Node) -> Rule:
-        """Return what says which boxes of its inputs a node needs."""
+        """What says which boxes of its inputs a node needs."""
         rule = self._rules.get(node.index)
         if rule is None:
             view = self.view(node)
@@ -76,7 +76,7 @@ class RegionMap:
         return NodeView(node, shapes, outputs, constants, dtype, graph.opset)
 
     def walk(self, layer: Layer, boxes: TensorBoxes) -> LayerWalk:
-        """Return what each node of ``layer`` computes so that ``boxes`` of its outputs come out."""
+        """What each node of ``layer`` computes so that ``boxes`` of its outputs come out."""
         key = (layer.name, tuple(sorted(boxes.items(), key=lambda item: item[0])))
         walk = self._walks.get(key)
         if walk is None:
@@ -123,7 +123,7 @@ class RegionMap:
         return weight_bytes
 
     def whole(self, tensor: str) -> Region:
-        """Return the box of a whole tensor."""
+        """The box of a whole tensor."""
         return Region.full(self._graph.tensors[tensor].shape)
 
     def weight_share(self, layer: Layer, boxes: TensorBoxes) -> float:
@@ -162,7 +162,7 @@ class RegionMap:
         return max(shares, default=1.0)
 
     def partial_form(self, layer: Layer) -> tuple[PartialForm, tuple[int, ...]] | None:
-        """Return how the layer's core can be summed over parts of its first input, and which axes.
+        """How the layer's core can be summed over parts of its first input, and which axes.
 
         None when it cannot: the core is no such operator, or its further inputs are not constant.
         """
@@ -176,7 +176,7 @@ class RegionMap:
         return (form, axes) if axes else None
 
     def merge_walk(self, layer: Layer, boxes: TensorBoxes) -> LayerWalk:
-        """Return the walk of a layer's followers alone, down to the core's output.
+        """The walk of a layer's followers alone, down to the core's output.
 
         The first entry of ``outs`` is the box of the core's output that partials must hold.
         """

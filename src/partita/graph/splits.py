@@ -46,18 +46,18 @@ class RowAxes:
                 self.unit(tensor)
 
     def axis(self, tensor: str) -> int | None:
-        """Return the tensor's row axis; None where nothing follows the image's height."""
+        """The tensor's row axis; None where nothing follows the image's height."""
         return self._axes.get(tensor)
 
     def rows(self, tensor: str) -> int:
-        """Return how many rows the tensor can be divided into; 1 where it has no row axis."""
+        """How many rows the tensor can be divided into; 1 where it has no row axis."""
         axis = self._axes.get(tensor)
         if axis is None:
             return 1
         return self._graph.tensors[tensor].shape[axis] // self.unit(tensor)
 
     def unit(self, tensor: str) -> int:
-        """Return how many positions along the row axis come from one row of the image's kind.
+        """How many positions along the row axis come from one row of the image's kind.
 
         More than 1 where rows and columns were flattened together, and after nearest upsampling.
         """
@@ -67,7 +67,7 @@ class RowAxes:
         return unit
 
     def channel_axis(self, layer: str) -> int | None:
-        """Return the axis of the layer's one output along which its weights are cut.
+        """The axis of the layer's one output along which its weights are cut.
 
         None for what is no convolution or matrix product, and where channels cannot be divided.
         """
@@ -83,7 +83,7 @@ class RowAxes:
         return bool(outputs) and all(tensor in self._axes for tensor in outputs)
 
     def splits(self, layer: str) -> tuple[str, ...]:
-        """Return how a layer can be divided: rows, output_channels, input_channels, reduce.
+        """How a layer can be divided: rows, output_channels, input_channels, reduce.
 
         ``reduce`` means that its core sums over rows, so that partial results can be exchanged.
         """
@@ -102,7 +102,7 @@ class RowAxes:
         return tuple(splits)
 
     def _choose_input_axis(self, tensor: str) -> int | None:
-        """Return the axis from which most work follows, where windows slide over height."""
+        """The axis from which most work follows, where windows slide over height."""
         rank = len(self._graph.tensors[tensor].shape)
         if rank < 3:
             return None
@@ -135,7 +135,7 @@ class RowAxes:
         return bool(height_first), covered
 
     def _follow(self, layer: Layer, axes: dict[str, int]) -> dict[str, int]:
-        """Return the row axes of the layer's outputs; empty unless all have one."""
+        """The row axes of the layer's outputs; empty unless all have one."""
         if layer.barrier or not any(tensor in axes for tensor in layer.inputs):
             return {}
         followed = {}
@@ -203,6 +203,6 @@ class RowAxes:
 
 
 def _candidates(rank: int) -> tuple[int, ...]:
-    """Return the axes that may be height, the usual one first."""
+    """The axes that may be height, the usual one first."""
     usual = max(2, rank - 2)
     return (usual, *(axis for axis in range(1, rank) if axis != usual))

@@ -122,11 +122,11 @@ class _Extents:
         self.axes = list(zip(before, spans, strides, strict=True))
 
     def same_totals(self) -> list[int]:
-        """Return the padding of each axis that gives one output per stride."""
+        """The padding of each axis that gives one output per stride."""
         return [max(0, (-(-b // s) - 1) * s + k - b) for b, k, s in self.axes]
 
     def transposed_totals(self, extra: list[int], shape: Sequence[int] | None) -> list[int]:
-        """Return the padding of each axis of a transposed convolution.
+        """The padding of each axis of a transposed convolution.
 
         Args:
             extra: Its output padding.
@@ -159,7 +159,7 @@ def _share(totals: list[int], more_at_end: bool) -> list[int]:
 
 
 def read_window(node: Node) -> Window | None:
-    """Return the window of a node that ``make_windows_explicit`` has seen, None for others."""
+    """The window of a node that ``make_windows_explicit`` has seen, None for others."""
     if node.op not in WINDOWED or node.domain or "pads" not in node.attrs:
         return None
     kernel = tuple(node.attrs["kernel_shape"])

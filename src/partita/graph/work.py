@@ -13,7 +13,7 @@ ShapeOf = Callable[[str], Shape]
 
 
 def count_macs(node: Node, shape_of: ShapeOf) -> int:
-    """Return the multiply-accumulates of convolutions and matrix products, 0 for other nodes.
+    """The multiply-accumulates of convolutions and matrix products, 0 for other nodes.
 
     A transposed convolution multiplies each input element by each of its filters' taps.
     """

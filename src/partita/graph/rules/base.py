@@ -38,11 +38,11 @@ class NodeView:
     opset: int
 
     def attr(self, name: str, default: Any) -> Any:
-        """Return an attribute of the node, or ``default``."""
+        """An attribute of the node, or ``default``."""
         return self.node.attrs.get(name, default)
 
     def shape(self, index: int = 0) -> Shape:
-        """Return the whole shape of input ``index``."""
+        """The whole shape of input ``index``."""
         shape = self.input_shapes[index]
         return () if shape is None else shape
 
@@ -51,11 +51,11 @@ class NodeView:
         return index < len(self.node.inputs) and bool(self.node.inputs[index])
 
     def constant(self, index: int) -> Array | None:
-        """Return the value of input ``index`` if it is present and constant."""
+        """The value of input ``index`` if it is present and constant."""
         return self.constants[index] if index < len(self.constants) else None
 
     def full(self, index: int) -> Region | None:
-        """Return the whole box of input ``index``; None when absent."""
+        """The whole box of input ``index``; None when absent."""
         shape = self.input_shapes[index]
         return None if shape is None else Region.full(shape)
 
@@ -78,7 +78,7 @@ class Emitter(Protocol):
         """Add a constant and return its name."""
 
     def crop(self, name: str, held: Region, wanted: Region) -> str:
-        """Return a name that holds ``wanted`` out of ``name``, which holds ``held``."""
+        """A name that holds ``wanted`` out of ``name``, which holds ``held``."""
 
 
 class Rule:
@@ -87,7 +87,7 @@ class Rule:
     barrier = False
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the box of each input that suffices to compute the boxes ``outs``."""
+        """The box of each input that suffices to compute the boxes ``outs``."""
         return [view.full(index) for index in range(len(view.input_shapes))]
 
     def emit(self, view: NodeView, outs: Boxes, args: Sequence[str], out: Emitter) -> list[str]:
@@ -119,7 +119,7 @@ def copy_node(view: NodeView, args: Sequence[str], out: Emitter, **changes: Any)
 
 
 def wanted(outs: Boxes) -> Region:
-    """Return the box of the first output that is needed."""
+    """The box of the first output that is needed."""
     for box in outs:
         if box is not None:
             return box
@@ -127,10 +127,10 @@ def wanted(outs: Boxes) -> Region:
 
 
 def as_ints(array: Array | Sequence[int] | None) -> list[int]:
-    """Return a constant's or attribute's values as integers; empty for None."""
+    """A constant's or attribute's values as integers; empty for None."""
     return [] if array is None else [int(value) for value in np.asarray(array).reshape(-1)]
 
 
 def int64(values: Sequence[int]) -> Array:
-    """Return a one-axis int64 constant."""
+    """A one-axis int64 constant."""
     return np.asarray(values, np.int64)

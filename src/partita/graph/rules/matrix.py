@@ -13,7 +13,7 @@ class Gemm(Rule):
     """``alpha A B + beta C`` of two matrices, either of them transposed."""
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return rows of A, columns of B, and the part of C."""
+        """Rows of A, columns of B, and the part of C."""
         box = wanted(outs)
         rows, columns = box.bounds
         inner: Interval = (0, view.shape(0)[0 if view.attr("transA", 0) else 1])
@@ -37,7 +37,7 @@ class MatMul(Rule):
         return min(len(view.shape(0)), len(view.shape(1))) >= 2
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return rows of the left operand and columns of the right."""
+        """Rows of the left operand and columns of the right."""
         if not self._is_plain(view):
             return super().needs(view, outs)
         box = wanted(outs)

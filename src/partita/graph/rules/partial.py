@@ -32,18 +32,18 @@ class PartialForm:
     widens_input = False
 
     def sum_dtype(self, view: NodeView) -> str:
-        """Return the type of a partial result: single precision where the core's is half.
+        """The type of a partial result: single precision where the core's is half.
 
         Half-precision sums of partials would be rounded once per shard.
         """
         return "float32" if view.dtype == "float16" else view.dtype
 
     def split_axes(self, view: NodeView) -> tuple[int, ...]:
-        """Return the axes of the first input that may be divided among shards."""
+        """The axes of the first input that may be divided among shards."""
         raise NotImplementedError
 
     def needs(self, view: NodeView, part: Region) -> list[Region | None]:
-        """Return the box of every input for a partial over ``part`` of the first."""
+        """The box of every input for a partial over ``part`` of the first."""
         raise NotImplementedError
 
     def emit_partial(self, view: NodeView, part: Region, args: Sequence[str], out: Emitter) -> str:
@@ -51,7 +51,7 @@ class PartialForm:
         raise NotImplementedError
 
     def merge_needs(self, view: NodeView, box: Region) -> dict[int, Region]:
-        """Return the boxes of further constants (by input index) that merging ``box`` needs."""
+        """The boxes of further constants (by input index) that merging ``box`` needs."""
         return {}
 
     def emit_merge(
@@ -68,11 +68,11 @@ class PartialConv(PartialForm):
     """Sum over input channels; one group only."""
 
     def split_axes(self, view: NodeView) -> tuple[int, ...]:
-        """Return the channel axis, unless the convolution is grouped."""
+        """The channel axis, unless the convolution is grouped."""
         return (1,) if view.attr("group", 1) == 1 else ()
 
     def needs(self, view: NodeView, part: Region) -> list[Region | None]:
-        """Return the input part and its slice of every filter."""
+        """The input part and its slice of every filter."""
         filters = Region.full(view.shape(1)).with_axis(1, part.bounds[1])
         return [part, filters, *[None] * (len(view.input_shapes) - 2)]
 
@@ -81,7 +81,7 @@ class PartialConv(PartialForm):
         return copy_node(view, args[:2], out, auto_pad=None)[0]
 
     def merge_needs(self, view: NodeView, box: Region) -> dict[int, Region]:
-        """Return the biases of the box's channels."""
+        """The biases of the box's channels."""
         return {2: Region((box.bounds[1],))} if view.has_input(2) else {}
 
     def emit_merge(
@@ -100,11 +100,11 @@ class PartialGemm(PartialForm):
     """Sum over the inner dimension of ``alpha A B + beta C``."""
 
     def split_axes(self, view: NodeView) -> tuple[int, ...]:
-        """Return the inner axis of A."""
+        """The inner axis of A."""
         return (0 if view.attr("transA", 0) else 1,)
 
     def needs(self, view: NodeView, part: Region) -> list[Region | None]:
-        """Return the input part and its rows of B."""
+        """The input part and its rows of B."""
         inner = part.bounds[self.split_axes(view)[0]]
         axis = 1 if view.attr("transB", 0) else 0
         weights = Region.full(view.shape(1)).with_axis(axis, inner)
@@ -115,7 +115,7 @@ class PartialGemm(PartialForm):
         return copy_node(view, args[:2], out)[0]
 
     def merge_needs(self, view: NodeView, box: Region) -> dict[int, Region]:
-        """Return the part of C that meets the box."""
+        """The part of C that meets the box."""
         if not view.has_input(2):
             return {}
         shape = view.shape(2)
@@ -141,12 +141,12 @@ class PartialMatMul(PartialForm):
     """Sum over the inner dimension of a product with a matrix."""
 
     def split_axes(self, view: NodeView) -> tuple[int, ...]:
-        """Return the last axis of the left operand; the right one must be a matrix."""
+        """The last axis of the left operand; the right one must be a matrix."""
         plain = len(view.shape(1)) == 2 and len(view.shape(0)) >= 2
         return (len(view.shape(0)) - 1,) if plain else ()
 
     def needs(self, view: NodeView, part: Region) -> list[Region | None]:
-        """Return the input part and its rows of the matrix."""
+        """The input part and its rows of the matrix."""
         return [part, Region.full(view.shape(1)).with_axis(0, part.bounds[-1])]
 
     def emit_partial(self, view: NodeView, part: Region, args: Sequence[str], out: Emitter) -> str:
@@ -160,15 +160,15 @@ class PartialReduce(PartialForm):
     widens_input = True
 
     def sum_dtype(self, view: NodeView) -> str:
-        """Return the type of a partial result; a maximum keeps its own."""
+        """The type of a partial result; a maximum keeps its own."""
         return view.dtype if view.node.op in _MAXIMA else super().sum_dtype(view)
 
     def split_axes(self, view: NodeView) -> tuple[int, ...]:
-        """Return the reduced axes."""
+        """The reduced axes."""
         return tuple(reduced_axes(view) or ())
 
     def needs(self, view: NodeView, part: Region) -> list[Region | None]:
-        """Return the input part; the axes are written anew."""
+        """The input part; the axes are written anew."""
         return [part, *[None] * (len(view.input_shapes) - 1)]
 
     def emit_partial(self, view: NodeView, part: Region, args: Sequence[str], out: Emitter) -> str:

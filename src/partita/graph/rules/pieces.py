@@ -21,7 +21,7 @@ class Concat(Rule):
     """Each input lies at its own offset along one axis; inputs outside the box are not needed."""
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return each input's part of the box, in its own coordinates."""
+        """Each input's part of the box, in its own coordinates."""
         box = wanted(outs)
         axis = int(view.attr("axis", 1)) % len(box.bounds)
         start, stop = box.bounds[axis]
@@ -57,7 +57,7 @@ class Split(Rule):
         return placed
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the hull of the outputs' places in the input."""
+        """The hull of the outputs' places in the input."""
         hull = hull_of(box for box in self._placed(view, outs) if box is not None)
         return [hull, *[None] * (len(view.input_shapes) - 1)]
 
@@ -71,7 +71,7 @@ class Split(Rule):
 
 
 def _slice_axes(view: NodeView) -> dict[int, tuple[int, int]] | None:
-    """Return per sliced axis the first index and the step; None when they are not known."""
+    """Per sliced axis the first index and the step; None when they are not known."""
     if any(
         view.has_input(i) and view.constant(i) is None for i in range(1, len(view.input_shapes))
     ):
@@ -93,7 +93,7 @@ class Slice(Rule):
     """A strided range along some axes; a negative step needs its axis whole."""
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the elements between the first and the last that the box takes."""
+        """The elements between the first and the last that the box takes."""
         sliced = _slice_axes(view)
         if sliced is None:
             return super().needs(view, outs)
@@ -138,7 +138,7 @@ class Pad(Rule):
     def _axis(
         extent: int, pads: tuple[int, int], interval: Interval, mode: str
     ) -> tuple[Interval, tuple[int, int], Interval]:
-        """Return the input needed, the pads to give, and the output interval that comes out."""
+        """The input needed, the pads to give, and the output interval that comes out."""
         (begin, end), (start, stop) = pads, interval
         low, high = start - begin, stop - begin
         if mode == "constant":
@@ -169,7 +169,7 @@ class Pad(Rule):
         return [self._axis(extent, pair, span, mode) for extent, pair, span in triples]
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the elements inside the box, with what an edge or reflection looks at."""
+        """The elements inside the box, with what an edge or reflection looks at."""
         parts = self._parts(view, wanted(outs))
         if parts is None:
             return super().needs(view, outs)
@@ -210,7 +210,7 @@ class Gather(Rule):
         return axis, values[start:stop], False
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the hull of the elements that the box's indices name."""
+        """The hull of the elements that the box's indices name."""
         box = wanted(outs)
         selected = self._selected(view, box)
         if selected is None:

@@ -9,7 +9,7 @@ from partita.regions import Region
 
 
 def reduced_axes(view: NodeView) -> list[int] | None:
-    """Return the axes that a reduction sums over; None when they are not constant."""
+    """The axes that a reduction sums over; None when they are not constant."""
     rank = len(view.shape())
     if view.node.op.startswith("Global"):
         return list(range(2, rank))
@@ -32,7 +32,7 @@ class Reduce(Rule):
     """Sums, means, extremes and their kin over some axes."""
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the box, whole along the reduced axes."""
+        """The box, whole along the reduced axes."""
         axes = reduced_axes(view)
         if axes is None:
             return super().needs(view, outs)

@@ -44,7 +44,7 @@ class AxisMap:
         return same and not self.weight.any()
 
     def local(self, origin: int, span: Interval) -> AxisMap:
-        """Return the map of output positions ``span`` into a piece that begins at ``origin``."""
+        """The map of output positions ``span`` into a piece that begins at ``origin``."""
         part = slice(*span)
         low, high = self.low[part] - origin, self.high[part] - origin
         return AxisMap(low, high, self.weight[part], self.extent)
@@ -79,7 +79,7 @@ def _nearest(x: Array, mode: str) -> Array:
 
 
 def axis_map(view: NodeView, axis: int, scale: np.float32) -> AxisMap:
-    """Return where the outputs of one axis look."""
+    """Where the outputs of one axis look."""
     extent, out_extent = view.shape()[axis], view.output_shapes[0][axis]
     legacy = view.node.op == "Upsample"
     mode = "asymmetric" if legacy else view.attr("coordinate_transformation_mode", "half_pixel")
@@ -120,7 +120,7 @@ class Resize(Rule):
         return ratios
 
     def _maps(self, view: NodeView) -> list[AxisMap] | None:
-        """Return where outputs look, per axis; remembered per node."""
+        """Where outputs look, per axis; remembered per node."""
         if view.node not in _MAPS:
             _MAPS[view.node] = self._find_maps(view)
         return _MAPS[view.node]
@@ -143,7 +143,7 @@ class Resize(Rule):
         return not any(view.has_input(i) and view.constant(i) is None for i in places)
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the positions that the box looks at."""
+        """The positions that the box looks at."""
         if not self._is_known(view):
             return super().needs(view, outs)
         maps = self._maps(view)
@@ -217,7 +217,7 @@ class Resize(Rule):
         return [out.crop(name, held, box)]
 
     def _times(self, view: NodeView, maps: list[AxisMap]) -> list[int] | None:
-        """Return by what whole number each axis grows, if that is the same at every position.
+        """By what whole number each axis grows, if that is the same at every position.
 
         Nearest upscaling then repeats, and linear upscaling by a power of two has weights that are
         exact in single precision wherever a piece begins.

@@ -12,7 +12,7 @@ AxisGroup = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def match_axes(source: Shape, target: Shape) -> list[AxisGroup]:
-    """Return the finest pairing of runs of axes with equal products.
+    """The finest pairing of runs of axes with equal products.
 
     >>> match_axes((1, 6, 4), (1, 2, 3, 4))
     [((0,), (0,)), ((1,), (1, 2)), ((2,), (3,))]
@@ -33,7 +33,7 @@ def match_axes(source: Shape, target: Shape) -> list[AxisGroup]:
 
 
 def _absorb_ones(groups: list[AxisGroup], left: Interval, right: Interval) -> list[AxisGroup]:
-    """Return the groups with the axes of extent 1 that remain at the end added to the last."""
+    """The groups with the axes of extent 1 that remain at the end added to the last."""
     more = (tuple(range(*left)), tuple(range(*right)))
     if not groups:
         return [more]
@@ -42,7 +42,7 @@ def _absorb_ones(groups: list[AxisGroup], left: Interval, right: Interval) -> li
 
 
 def _flat_interval(shape: Shape, bounds: Sequence[Interval]) -> Interval | None:
-    """Return the box as one run of the flattened axes; None if it is no run."""
+    """The box as one run of the flattened axes; None if it is no run."""
     leading = next((axis for axis, extent in enumerate(shape) if extent != 1), None)
     if leading is None:
         return (0, 1)
@@ -54,7 +54,7 @@ def _flat_interval(shape: Shape, bounds: Sequence[Interval]) -> Interval | None:
 
 
 def _as_box(shape: Shape, run: Interval) -> tuple[Interval, ...] | None:
-    """Return a run of the flattened axes as a box; None if it is no box."""
+    """A run of the flattened axes as a box; None if it is no box."""
     leading = next((axis for axis, extent in enumerate(shape) if extent != 1), None)
     if leading is None:
         return tuple((0, 1) for _ in shape)
@@ -74,7 +74,7 @@ def _inner(shape: Shape) -> int:
 def map_group(
     source: Shape, target: Shape, bounds: Sequence[Interval]
 ) -> tuple[Sequence[Interval], Sequence[Interval]]:
-    """Return the source box needed for a target box, and the target box that this yields."""
+    """The source box needed for a target box, and the target box that this yields."""
     whole = tuple((0, extent) for extent in source), tuple((0, extent) for extent in target)
     run = _flat_interval(target, bounds)
     if run is None:
@@ -107,7 +107,7 @@ class Reshape(Rule):
         return Region(tuple(needed)), Region(tuple(held))
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the box that flattens to the wanted run; the target shape is written anew."""
+        """The box that flattens to the wanted run; the target shape is written anew."""
         needed, _ = self._map(view, wanted(outs))
         return [needed, *[None] * (len(view.input_shapes) - 1)]
 
@@ -129,7 +129,7 @@ class DepthToSpace(Rule):
         return needed, [(start * block, stop * block) for start, stop in needed]
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the blocks that meet the box, with all channels."""
+        """The blocks that meet the box, with all channels."""
         box = wanted(outs)
         needed, _ = self._spans(view, box)
         return [Region((box.bounds[0], (0, view.shape()[1]), *needed))]
@@ -147,7 +147,7 @@ class SpaceToDepth(Rule):
     """Blocks of positions become channels."""
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the block's positions, with all channels."""
+        """The block's positions, with all channels."""
         box = wanted(outs)
         block = int(view.attr("blocksize", 1))
         spatial = tuple((start * block, stop * block) for start, stop in box.bounds[2:])

@@ -19,7 +19,7 @@ from partita.regions import Region
 
 
 def broadcast_box(shape: Shape, box: Region) -> Region:
-    """Return the part of an operand of ``shape`` that meets output ``box`` under broadcasting."""
+    """The part of an operand of ``shape`` that meets output ``box`` under broadcasting."""
     tail = box.bounds[len(box.bounds) - len(shape) :]
     return Region(
         tuple((0, 1) if extent == 1 else pair for extent, pair in zip(shape, tail, strict=True))
@@ -30,7 +30,7 @@ class Pointwise(Rule):
     """Every output element depends on the elements at the same (broadcast) position."""
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the same box of every operand, whole where it is broadcast."""
+        """The same box of every operand, whole where it is broadcast."""
         box = wanted(outs)
         return [None if s is None else broadcast_box(s, box) for s in view.input_shapes]
 
@@ -43,7 +43,7 @@ class FirstOnly(Pointwise):
     """Pointwise in the first input; the others are scalars or vectors that are needed whole."""
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the box for the first input and all of the rest."""
+        """The box for the first input and all of the rest."""
         rest = [view.full(index) for index in range(1, len(view.input_shapes))]
         return [wanted(outs), *rest]
 
@@ -52,7 +52,7 @@ class Quantise(Pointwise):
     """Pointwise in the first input; scale and zero point are scalars or one value per channel."""
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the box, and the parameters of the box's range along the quantised axis."""
+        """The box, and the parameters of the box's range along the quantised axis."""
         box = wanted(outs)
         axis = int(view.attr("axis", 1)) % max(1, len(box.bounds))
         vectors = [shape is not None and len(shape) == 1 for shape in view.input_shapes[1:]]
@@ -69,7 +69,7 @@ class PerChannel(Pointwise):
     """Pointwise in the first input; the others hold one value per channel (axis 1)."""
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the box and its channels' parameters."""
+        """The box and its channels' parameters."""
         box = wanted(outs)
         rest = [None if s is None else Region((box.bounds[1],)) for s in view.input_shapes[1:]]
         return [box, *rest]
@@ -99,7 +99,7 @@ class AlongAxes(Rule):
         return box
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the box widened to whole along the axes."""
+        """The box widened to whole along the axes."""
         held = self._held(view, wanted(outs))
         rest: list[Region | None] = []
         for index, shape in enumerate(view.input_shapes[1:], start=1):
@@ -126,7 +126,7 @@ class Transpose(Rule):
         return list(view.attr("perm", list(range(rank))[::-1]))
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the box with axes put back."""
+        """The box with axes put back."""
         box, perm = wanted(outs), self._perm(view)
         bounds = [(0, 0)] * len(perm)
         for position, axis in enumerate(perm):
@@ -142,7 +142,7 @@ class Expand(Rule):
     """Broadcast to a constant shape."""
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the operand's part; the target shape is written anew."""
+        """The operand's part; the target shape is written anew."""
         return [broadcast_box(view.shape(), wanted(outs)), None]
 
     def emit(self, view: NodeView, outs: Boxes, args: Sequence[str], out: Emitter) -> list[str]:
@@ -161,7 +161,7 @@ class Tile(Rule):
         return box
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the box, whole along repeated axes."""
+        """The box, whole along repeated axes."""
         box = wanted(outs)
         for axis, times in enumerate(as_ints(view.constant(1))):
             if times != 1:

@@ -41,7 +41,7 @@ class AxisPart:
 
 
 def part_of_axis(axis: AxisWindow, interval: Interval) -> AxisPart:
-    """Return how to compute output ``interval`` of a windowed axis, padding only at true borders.
+    """How to compute output ``interval`` of a windowed axis, padding only at true borders.
 
     A window that lies wholly in the padding has no input; then the whole axis is computed. The last
     output is given what is left after its window, too: fewer elements than a stride, which add no
@@ -61,7 +61,7 @@ def part_of_axis(axis: AxisWindow, interval: Interval) -> AxisPart:
 
 
 def window_axes(view: NodeView, kernel: Sequence[int]) -> list[AxisWindow]:
-    """Return the spatial axes of a convolution or pooling node."""
+    """The spatial axes of a convolution or pooling node."""
     count = len(kernel)
     strides = view.attr("strides", [1] * count)
     dilations = view.attr("dilations", [1] * count)
@@ -88,7 +88,7 @@ class Pool(Rule):
         return [part_of_axis(*pair) for pair in zip(axes, box.bounds[2:], strict=True)]
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the receptive field of the box."""
+        """The receptive field of the box."""
         box = wanted(outs)
         spatial = tuple(part.need for part in self._parts(view, box))
         return [Region((*box.bounds[:2], *spatial))]
@@ -128,7 +128,7 @@ class Conv(Rule):
 
     @staticmethod
     def _channels(view: NodeView, box: Region) -> tuple[Interval, Interval, int]:
-        """Return output channels to compute, input channels needed, and the groups left."""
+        """Output channels to compute, input channels needed, and the groups left."""
         groups = int(view.attr("group", 1))
         filters, per_group = view.shape(1)[:2]
         if groups == 1:
@@ -141,7 +141,7 @@ class Conv(Rule):
         return (first * each, last * each), needed, last - first
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the receptive field, the filters and the biases of the box."""
+        """The receptive field, the filters and the biases of the box."""
         box = wanted(outs)
         channels, needed, _ = self._channels(view, box)
         spatial = tuple(part.need for part in self._parts(view, box))
@@ -200,7 +200,7 @@ class ConvTranspose(Rule):
         return (first * each, last * each), needed, (0, each), last - first
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """Return the inputs that reach into the box."""
+        """The inputs that reach into the box."""
         box = wanted(outs)
         channels, needed, inner, _ = self._channels(view, box)
         spatial = tuple(part.need for part in self._parts(view, box))

@@ -70,7 +70,7 @@ class Counter:
         self._gathers: dict[tuple[str, Volume, Volume], float] = {}
 
     def count(self, volumes: Sequence[Volume]) -> Account:
-        """Return what a partition costs; ``volumes`` are in order and hold all layers with rows."""
+        """What a partition costs; ``volumes`` are in order and hold all layers with rows."""
         operations = scatter = halo = gather = 0.0
         owner: dict[str, Volume] = {}
         for volume in volumes:
@@ -116,7 +116,7 @@ class Counter:
         return _Part(operations, needs, busy)
 
     def _owned(self, tensor: str, volume: Volume) -> Spans:
-        """Return the rows of a volume's output that each device owns."""
+        """The rows of a volume's output that each device owns."""
         height = self._outline.rows(volume.start, volume.stop)
         cuts = self._cuts_at(volume.stop, height)
         rows = self._outline.axes.rows(tensor)

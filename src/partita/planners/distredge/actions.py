@@ -14,7 +14,7 @@ Action = npt.NDArray[np.float32]
 
 
 def cut_rows(action: npt.ArrayLike, height: int) -> Cuts:
-    """Return the cuts of ``height`` rows that an action means: sorted, clipped, rounded.
+    """The cuts of ``height`` rows that an action means: sorted, clipped, rounded.
 
     >>> cut_rows([0.5, -0.5, 3.0], 8)
     (0, 2, 6, 8, 8)
@@ -25,7 +25,7 @@ def cut_rows(action: npt.ArrayLike, height: int) -> Cuts:
 
 
 def action_of(cuts: Sequence[int]) -> Action:
-    """Return the action that means these cuts.
+    """The action that means these cuts.
 
     >>> action_of((0, 2, 6, 8)).tolist()
     [-0.5, 0.5]

@@ -61,7 +61,7 @@ class SplitAgent(DDPG):
         """Leave each optimizer its own rate; DDPG has one for both."""
 
     def act(self, observation: Observation) -> Action:
-        """Return what the actor does in a state, shape (providers - 1,), from -1 to 1."""
+        """What the actor does in a state, shape (providers - 1,), from -1 to 1."""
         with torch.no_grad():
             return np.asarray(self.actor(torch.from_numpy(observation[None]))[0].numpy())
 
@@ -89,7 +89,7 @@ class SplitAgent(DDPG):
         return 0 if self.replay_buffer is None else self.replay_buffer.size()
 
     def weights(self) -> Weights:
-        """Return a copy of the weights of actor and critic and their targets."""
+        """A copy of the weights of actor and critic and their targets."""
         return {
             name: {key: value.clone() for key, value in part.state_dict().items()}
             for name, part in self._parts().items()

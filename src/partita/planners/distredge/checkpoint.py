@@ -54,7 +54,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path, providers: int) -> Checkpoint:
-    """Return a checkpoint for a cluster with so many providers.
+    """A checkpoint for a cluster with so many providers.
 
     Only tensors and plain values are read from the file; it cannot run code.
 

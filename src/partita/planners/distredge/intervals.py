@@ -40,7 +40,7 @@ class Spans:
         return self.stop - self.start
 
     def hull(self, other: Spans) -> Spans:
-        """Return the least intervals that hold both; an empty one adds nothing."""
+        """The least intervals that hold both; an empty one adds nothing."""
         mine, theirs = self.sizes > 0, other.sizes > 0
         start = np.minimum(self.start, other.start)
         stop = np.maximum(self.stop, other.stop)
@@ -49,13 +49,13 @@ class Spans:
         return Spans(np.where(both, start, single[0]), np.where(both, stop, single[1]))
 
     def common(self, other: Spans) -> Rows:
-        """Return how many rows each interval shares with its partner."""
+        """How many rows each interval shares with its partner."""
         shared = np.minimum(self.stop, other.stop) - np.maximum(self.start, other.start)
         return np.asarray(np.maximum(shared, 0))
 
     @classmethod
     def of_cuts(cls, cuts: npt.ArrayLike) -> Spans:
-        """Return the parts between cuts, shape (splits, devices + 1)."""
+        """The parts between cuts, shape (splits, devices + 1)."""
         array = np.atleast_2d(np.asarray(cuts, dtype=np.int64))
         return cls(array[:, :-1], array[:, 1:])
 
@@ -68,7 +68,7 @@ class _Reach:
     after: Rows
 
     def needs(self, computed: Spans) -> Spans:
-        """Return what intervals of the output read."""
+        """What intervals of the output read."""
         start = self.first[np.minimum(computed.start, len(self.first) - 1)]
         stop = self.after[np.maximum(computed.stop - 1, 0)]
         some = (computed.sizes > 0) & (stop > start)
@@ -87,7 +87,7 @@ class RowTables:
         self._reaches: dict[str, dict[str, list[tuple[str, _Reach | None]]]] = {}
 
     def needs(self, layer: Layer, computed: dict[str, Spans]) -> dict[str, Spans | None]:
-        """Return the rows of each input that intervals of the outputs read.
+        """The rows of each input that intervals of the outputs read.
 
         An input without rows, or one that is read whole whatever the rows, has None.
         """
@@ -115,7 +115,7 @@ class RowTables:
         return [(source, self._reach(source, [n.get(source) for n in reads])) for source in sources]
 
     def _row_needs(self, layer: Layer, output: str, row: int) -> dict[str, Region]:
-        """Return the boxes that one row of an output reads."""
+        """The boxes that one row of an output reads."""
         axes = self.outline.axes
         whole = Region.full(self.outline.graph.tensors[output].shape)
         axis, unit = axes.axis(output), axes.unit(output)
@@ -139,7 +139,7 @@ class RowTables:
 
 
 def law_rows(windows: Sequence[Window], rows: int) -> int:
-    """Return the rows of input that the published law asks for (equations 1 and 2).
+    """The rows of input that the published law asks for (equations 1 and 2).
 
     Args:
         windows: Of the layers, first to last; the axis of height is the first.
@@ -155,7 +155,7 @@ def law_rows(windows: Sequence[Window], rows: int) -> int:
 
 
 def random_cuts(fractions: npt.NDArray[Any], rows: int) -> Rows:
-    """Return cuts of ``rows`` at sorted fractions, ends included: shape (splits, devices + 1)."""
+    """Cuts of ``rows`` at sorted fractions, ends included: shape (splits, devices + 1)."""
     inner = np.rint(np.sort(fractions, axis=1) * rows).astype(np.int64)
     zeros = np.zeros((len(inner), 1), dtype=np.int64)
     return np.concatenate([zeros, inner, zeros + rows], axis=1)

@@ -66,7 +66,7 @@ class Partition:
 
 
 def find_partition(outline: LayerOrder, options: PartitionOptions) -> Partition:
-    """Return the layer-volumes of a network; none where no layer can be divided in rows.
+    """The layer-volumes of a network; none where no layer can be divided in rows.
 
     A network that is interrupted (by a mean over space, say) has volumes that end there.
 
@@ -95,7 +95,7 @@ class RandomCuts:
         self._known: dict[tuple[int, int], Rows] = {}
 
     def __call__(self, stop: int, rows: int) -> Rows:
-        """Return the cuts of a volume that ends at ``stop``."""
+        """The cuts of a volume that ends at ``stop``."""
         cuts = self._known.get((stop, rows))
         if cuts is None:
             fractions = np.random.default_rng((self._seed, stop)).random(self._shape)
@@ -119,7 +119,7 @@ class _Search:
         self._evaluations = 0
 
     def run(self) -> Partition:
-        """Return the partition that no further cut of one volume improves."""
+        """The partition that no further cut of one volume improves."""
         starts: frozenset[int] = frozenset(self._places[-1:])
         while True:
             refined = starts | {
@@ -143,7 +143,7 @@ class _Search:
         )
 
     def _cut(self, starts: frozenset[int], volume: Volume) -> Sequence[int]:
-        """Return the place in a volume where a cut lowers the score most; none if it does nowhere.
+        """The place in a volume where a cut lowers the score most; none if it does nowhere.
 
         Among equal scores the place that moves fewer elements, then the first.
         """

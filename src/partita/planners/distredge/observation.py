@@ -32,7 +32,7 @@ class Observer:
         self._facts = (facts / np.maximum(facts.max(axis=0), 1.0)).astype(np.float32)
 
     def observe(self, number: int, latencies_s: Sequence[float]) -> Observation:
-        """Return the state before volume ``number`` is divided; zeros for layer facts at the end.
+        """The state before volume ``number`` is divided; zeros for layer facts at the end.
 
         Args:
             number: Of the volume, from 0.
@@ -44,12 +44,12 @@ class Observer:
         return np.concatenate([scaled.astype(np.float32), facts])
 
     def reward(self, latency_s: float) -> float:
-        """Return the reward of a whole plan (equation 8): 1 / T in the unit of time, 0 if none."""
+        """The reward of a whole plan (equation 8): 1 / T in the unit of time, 0 if none."""
         return self.time_unit_s / latency_s if latency_s > 0 else 0.0
 
 
 def _facts(process: SplitProcess, number: int) -> tuple[float, ...]:
-    """Return height, depth, filter size and stride of the last layer of a volume."""
+    """Height, depth, filter size and stride of the last layer of a volume."""
     outline, volume = process.evaluator.outline, process.volumes[number]
     layer = outline.graph.layer(outline.order[volume.stop - 1])
     shape = outline.graph.tensors[layer.outputs[0]].shape

@@ -67,7 +67,7 @@ class OnlineSplitter:
         return self.process.volumes
 
     def decide(self, number: int, latencies_s: Sequence[float]) -> Cuts:
-        """Return the cuts of one volume.
+        """The cuts of one volume.
 
         Args:
             number: Of the volume, from 0.
@@ -77,7 +77,7 @@ class OnlineSplitter:
         return cut_rows(self.agent.act(observation), self.process.heights[number])
 
     def plan(self, measured_s: Sequence[Sequence[float]] = ()) -> Plan:
-        """Return the plan of the next request.
+        """The plan of the next request.
 
         Args:
             measured_s: Per volume, accumulated seconds per provider after it, as
@@ -95,7 +95,7 @@ class OnlineSplitter:
         )
 
     def best_plan(self) -> Plan | None:
-        """Return the best plan of the last training; None when it found none."""
+        """The best plan of the last training; None when it found none."""
         if self.trained.decisions is None:
             return None
         draft = self.process.draft(self.trained.decisions)
@@ -146,7 +146,7 @@ class OnlineSplitter:
 def accumulated_latencies(
     report: Report, volumes: int, devices: Sequence[str]
 ) -> tuple[tuple[float, ...], ...]:
-    """Return per volume and provider when its part was computed in the last request of a report.
+    """Per volume and provider when its part was computed in the last request of a report.
 
     Where a provider had no part of a volume, when it had finished the one before: what the split
     process calls accumulated latencies, measured.

@@ -81,7 +81,7 @@ class Training:
         self._due = 0.0
 
     def run(self, starts: Sequence[Decisions] = ()) -> Trained:
-        """Return the best plan of all episodes.
+        """The best plan of all episodes.
 
         Args:
             starts: Plans that the first episodes take as they are.
@@ -131,7 +131,7 @@ class Training:
                 self._agent.train(gradient_steps=steps, batch_size=settings.batch)
 
     def _actions(self, given: Decisions | None) -> list[Action]:
-        """Return an episode's actions where they do not come from the actor."""
+        """An episode's actions where they do not come from the actor."""
         if given is not None:
             return [action_of(cuts) for cuts in given]
         best = self._best[1]
@@ -140,7 +140,7 @@ class Training:
         return self._change(best)
 
     def _change(self, best: Decisions) -> list[Action]:
-        """Return the best plan's actions, changed by noise of a drawn size in one of three ways."""
+        """The best plan's actions, changed by noise of a drawn size in one of three ways."""
         draw = self._random
         bounds = np.log(min(_LEAST_CHANGE, self._deviation)), np.log(self._deviation)
         deviation = float(np.exp(draw.uniform(*bounds)))
@@ -162,7 +162,7 @@ class Training:
         return self._shift(actions, noise)
 
     def _shift(self, actions: list[Action], noise: npt.NDArray[np.float64]) -> list[Action]:
-        """Return actions with the same noise on volumes that follow each other, or on all."""
+        """Actions with the same noise on volumes that follow each other, or on all."""
         first, last = np.sort(self._random.integers(0, len(actions), 2))
         if self._random.random() < _ALL_SHARE:
             first, last = 0, len(actions) - 1

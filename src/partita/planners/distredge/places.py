@@ -30,13 +30,13 @@ class Run:
     places: tuple[int, ...]
 
     def volumes(self, starts: Sequence[int]) -> tuple[Volume, ...]:
-        """Return the run cut at those ``starts`` that lie in it."""
+        """The run cut at those ``starts`` that lie in it."""
         inner = sorted({place for place in starts if self.start < place < self.stop})
         return tuple(Volume(*pair) for pair in pairwise((self.start, *inner, self.stop)))
 
 
 def find_runs(outline: LayerOrder) -> tuple[Run, ...]:
-    """Return the ranges that can be divided in rows, with their places; none where nothing can."""
+    """The ranges that can be divided in rows, with their places; none where nothing can."""
     return tuple(Run(start, stop, _places(outline, start, stop)) for start, stop in _runs(outline))
 
 
@@ -55,7 +55,7 @@ def _places(outline: LayerOrder, start: int, stop: int) -> tuple[int, ...]:
 
 
 def _count_crossing(outline: LayerOrder, place: int, stop: int) -> int:
-    """Return how many tensors made before a place are read between it and the run's end."""
+    """How many tensors made before a place are read between it and the run's end."""
     later = set(outline.layers(place, stop))
     graph = outline.graph
     return sum(

@@ -43,7 +43,7 @@ class SplitProcess:
         self._states: dict[tuple[Cuts, ...], PricingState | None] = {}
 
     def draft(self, decisions: Sequence[Cuts], *, whole: bool = True) -> Draft:
-        """Return the draft of the first volumes, and of the rest when all are decided.
+        """The draft of the first volumes, and of the rest when all are decided.
 
         Args:
             decisions: Cuts of the first volumes.
@@ -63,12 +63,12 @@ class SplitProcess:
         return (*stages, *whole_stages(outline, reached, len(outline), tail_device))
 
     def tail_device(self, last: Cuts) -> str:
-        """Return the device that runs the rest: that with most rows of the last volume."""
+        """The device that runs the rest: that with most rows of the last volume."""
         sizes = _sizes(last)
         return self.devices[sizes.index(max(sizes))]
 
     def latencies(self, decisions: Sequence[Cuts]) -> tuple[float, ...]:
-        """Return per device when it has computed its parts of the volumes decided so far, seconds.
+        """Per device when it has computed its parts of the volumes decided so far, seconds.
 
         Where it has none, when it had finished the one before. Exact where each device's steps run
         in the order of the volumes on links of their own; else as if they did, which concerns what
@@ -80,7 +80,7 @@ class SplitProcess:
         return tuple(self._pricer.free_s(state, device) for device in self.devices)
 
     def _state(self, decisions: tuple[Cuts, ...]) -> PricingState | None:
-        """Return where everything is after some volumes; None where that cannot be told."""
+        """Where everything is after some volumes; None where that cannot be told."""
         if self._pricer is None:
             return None
         if not decisions:
@@ -97,7 +97,7 @@ class SplitProcess:
     def _extend(
         self, pricer: IncrementalPricer, state: PricingState | None, decisions: tuple[Cuts, ...]
     ) -> PricingState | None:
-        """Return the state after one more volume and what comes between."""
+        """The state after one more volume and what comes between."""
         draft = self.draft(decisions, whole=False)
         known = len(self.draft(decisions[:-1], whole=False))
         for stop in range(known + 1, len(draft) + 1):
@@ -105,7 +105,7 @@ class SplitProcess:
         return state
 
     def latency_s(self, decisions: Sequence[Cuts]) -> float:
-        """Return the seconds of one request, all volumes decided; infinite where impossible.
+        """The seconds of one request, all volumes decided; infinite where impossible.
 
         By the cost model, as every planner's plans are priced; or measured, where the options say
         how.
@@ -118,7 +118,7 @@ class SplitProcess:
         return measure(self.evaluator.problem.plan(draft, planner="distredge"))
 
     def explain(self, decisions: Sequence[Cuts]) -> PlanError | None:
-        """Return why a whole plan is impossible; None when it is not."""
+        """Why a whole plan is impossible; None when it is not."""
         try:
             self.evaluator.estimate(self.draft(decisions))
         except PlanError as error:
@@ -126,7 +126,7 @@ class SplitProcess:
         return None
 
     def _rough(self, decisions: Sequence[Cuts]) -> tuple[float, ...]:
-        """Return latencies as if each volume began when all devices have ended the one before."""
+        """Latencies as if each volume began when all devices have ended the one before."""
         if not decisions:
             return (0.0,) * len(self.devices)
         before = self.latencies(decisions[:-1])
@@ -161,7 +161,7 @@ class SplitProcess:
 
 
 def find_process(evaluator: Evaluator, settings: DistrEdgeSettings) -> SplitProcess | None:
-    """Return the split process of the volumes that LC-PSS chooses.
+    """The split process of the volumes that LC-PSS chooses.
 
     None where there is nothing to decide: one provider, or no layer that can be divided in rows.
     """
@@ -178,7 +178,7 @@ def find_process(evaluator: Evaluator, settings: DistrEdgeSettings) -> SplitProc
 
 
 def _pricer(evaluator: Evaluator) -> IncrementalPricer | None:
-    """Return what tells when devices are free; None where costs do not tell parts of messages."""
+    """What tells when devices are free; None where costs do not tell parts of messages."""
     cost = evaluator.cost
     if evaluator.pricer is None and isinstance(cost, StepCosts):
         return IncrementalPricer(cost, evaluator.problem.lowering, evaluator.options)

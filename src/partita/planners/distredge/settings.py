@@ -69,7 +69,7 @@ class DistrEdgeSettings:
                 raise _wrong(name, value, "0 or more")
 
     def noise_variance(self, providers: int) -> float:
-        """Return the variance of the exploring noise: 0.1 up to 4 providers, 1 from 16 on.
+        """The variance of the exploring noise: 0.1 up to 4 providers, 1 from 16 on.
 
         The paper names these two; in between the exponent is interpolated.
         """
@@ -78,7 +78,7 @@ class DistrEdgeSettings:
         return float(10.0 ** (min(max((providers - 4) / 12, 0.0), 1.0) - 1.0))
 
     def exploration(self, episode: int) -> float:
-        """Return the chance of exploring in an episode, counted from 1.
+        """The chance of exploring in an episode, counted from 1.
 
         The paper's 1 - (episode * decay)^2 is 0 at episode 250 and -255 at 4000; it is clamped to
         ``floor`` here.

@@ -11,7 +11,7 @@ from partita.planners.simple.rows import device_speeds
 
 
 def start_plans(process: SplitProcess) -> tuple[tuple[Cuts, ...], ...]:
-    """Return plans with the same shares for all volumes, each once.
+    """Plans with the same shares for all volumes, each once.
 
     Equal; by speed; by bandwidth; by both, as seconds of the whole network with its way there and
     back; everything on one device, for each device.
@@ -40,7 +40,7 @@ def _share_vectors(process: SplitProcess) -> Iterator[Sequence[float]]:
 
 
 def _alone_s(process: SplitProcess, device: str) -> float:
-    """Return the seconds of the whole network on a device, its input sent there and back."""
+    """The seconds of the whole network on a device, its input sent there and back."""
     evaluator = process.evaluator
     costs, count = RangeCosts(evaluator), len(evaluator.outline)
     moved_s = costs.move_s(0, evaluator.requester, device)
@@ -49,7 +49,7 @@ def _alone_s(process: SplitProcess, device: str) -> float:
 
 
 def _bandwidth(process: SplitProcess, device: str) -> float:
-    """Return a device's mean bandwidth to the others, relative to the fastest link."""
+    """A device's mean bandwidth to the others, relative to the fastest link."""
     every = process.evaluator.cluster.links
     links = [link for link in every if device in (link.source, link.target)]
     fastest = max((link.bandwidth_bytes_per_s for link in every), default=0)

@@ -15,7 +15,7 @@ from partita.planners.distredge.starts import start_plans
 
 
 def train(process: SplitProcess, settings: DistrEdgeSettings) -> Trained:
-    """Return what a training finds; reads and writes checkpoints where the settings say so.
+    """What a training finds; reads and writes checkpoints where the settings say so.
 
     Raises:
         PlanError: A checkpoint cannot be read or written, or is for another state size.
@@ -39,7 +39,7 @@ def train(process: SplitProcess, settings: DistrEdgeSettings) -> Trained:
 
 
 def time_unit_s(process: SplitProcess) -> float:
-    """Return the predicted seconds of the best plan by a simple rule; 1 when none is possible.
+    """The predicted seconds of the best plan by a simple rule; 1 when none is possible.
 
     Scales what the learner sees; has no other effect.
     """

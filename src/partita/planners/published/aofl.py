@@ -31,7 +31,7 @@ def plan_aofl(evaluator: Evaluator) -> Chosen:
 
 
 def choose_draft(view: LinearView) -> Draft:
-    """Return the blocks and shares with the least linear seconds."""
+    """The blocks and shares with the least linear seconds."""
     best: tuple[float, Draft] | None = None
     for shares in dict.fromkeys(_share_vectors(view)):
         tail_device = largest_share(view, view.devices, shares)

@@ -116,7 +116,7 @@ def plan_coedge(evaluator: Evaluator) -> Chosen:
 
 
 def choose_draft(view: LinearView, goal: EnergyGoal | None = None) -> Draft:
-    """Return every layer divided in the shares of the linear program.
+    """Every layer divided in the shares of the linear program.
 
     Raises:
         InfeasibleError: No shares meet the deadline.
@@ -130,7 +130,7 @@ def choose_draft(view: LinearView, goal: EnergyGoal | None = None) -> Draft:
 
 
 def find_shares(view: LinearView, goal: EnergyGoal | None = None) -> tuple[float, ...]:
-    """Return the share of each device of the view, 0 for those that are dropped.
+    """The share of each device of the view, 0 for those that are dropped.
 
     Raises:
         InfeasibleError: No shares meet the deadline.
@@ -150,7 +150,7 @@ def find_shares(view: LinearView, goal: EnergyGoal | None = None) -> tuple[float
 
 
 def _drop_small(view: LinearView, halos: list[Halo], goal: EnergyGoal | None) -> Answer | None:
-    """Return the answer in which all shares suffice for the halo; None if no shares do.
+    """The answer in which all shares suffice for the halo; None if no shares do.
 
     The smallest share below the halo is dropped and the program solved again.
     """
@@ -206,7 +206,7 @@ class _Program:
         self.rest_s = rest_s + view.transfer_s(view.fastest, view.requester, sent.late)
 
     def _halo_s(self, halo: Halo, place: int) -> float:
-        """Return the seconds in which a device gets its halo from those before and after it."""
+        """The seconds in which a device gets its halo from those before and after it."""
         seconds, device = 0.0, self.devices[place]
         if place > 0:
             seconds += self.view.transfer_s(self.devices[place - 1], device, halo.above_bytes)
@@ -215,7 +215,7 @@ class _Program:
         return seconds
 
     def solve(self, goal: EnergyGoal | None) -> Answer | None:
-        """Return the best shares; None where no shares meet the goal's deadline."""
+        """The best shares; None where no shares meet the goal's deadline."""
         count, steps = len(self.devices), len(self.slopes)
         is_timed = goal is None or goal.deadline_s is not None
         unit_s = max(sum(column) for column in zip(*self.slopes, strict=True)) or 1.0
@@ -259,7 +259,7 @@ class _Program:
 
 
 def list_halos(view: LinearView) -> list[Halo]:
-    """Return the halo of every layer that is divided; of one tensor no row is counted twice."""
+    """The halo of every layer that is divided; of one tensor no row is counted twice."""
     outline = view.outline
     computed = {tensor for name in outline.order for tensor in outline.graph.layer(name).outputs}
     held: dict[str, tuple[float, float]] = {}
@@ -282,7 +282,7 @@ def list_halos(view: LinearView) -> list[Halo]:
 
 
 def find_beyond(view: LinearView, position: int) -> dict[str, tuple[int, float, float]]:
-    """Return how many rows a layer reads above and below its own, where it is cut in the middle.
+    """How many rows a layer reads above and below its own, where it is cut in the middle.
 
     Returns:
         Per tensor with rows: its height, and the rows above and below.
@@ -315,7 +315,7 @@ def find_beyond(view: LinearView, position: int) -> dict[str, tuple[int, float, 
 
 
 def find_least_share(halos: Sequence[Halo]) -> float:
-    """Return the share below which a device is dropped: the halo's part of the lowest maps."""
+    """The share below which a device is dropped: the halo's part of the lowest maps."""
     left = TAIL_WORK * sum(halo.work for halo in halos)
     for halo in sorted(halos, key=lambda halo: -halo.share):
         left -= halo.work
@@ -325,7 +325,7 @@ def find_least_share(halos: Sequence[Halo]) -> float:
 
 
 def find_watts(evaluator: Evaluator, device: str) -> float:
-    """Return a device's power when it computes; 0 where it cannot be reached."""
+    """A device's power when it computes; 0 where it cannot be reached."""
     whole = (DraftStage(0, len(evaluator.outline), "none", (device,)),)
     plan = replace(evaluator.problem.plan(whole), keep_on={})
     try:

@@ -29,7 +29,7 @@ def plan_deeperthings(evaluator: Evaluator) -> Chosen:
 
 
 def choose_draft(view: LinearView) -> Draft:
-    """Return the best blocks in equal shares, up to the last layer with rows."""
+    """The best blocks in equal shares, up to the last layer with rows."""
     shares = [1.0] * len(view.devices)
     blocks = FusedBlocks(view.averaged(), shares)
     ends, _ = blocks.best_ends(view.fastest, until=last_rows(view.outline))

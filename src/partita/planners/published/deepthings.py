@@ -30,7 +30,7 @@ def plan_deepthings(evaluator: Evaluator) -> Chosen:
 
 
 def choose_draft(view: LinearView) -> Draft:
-    """Return the best prefix in equal shares."""
+    """The best prefix in equal shares."""
     outline, devices = view.outline, view.devices
     gateway = view.requester if view.requester in devices else view.fastest
     runs = outline.row_runs()

@@ -39,7 +39,7 @@ class FusedBlocks:
         self._sweeps: dict[int, dict[int, float]] = {}
 
     def block_s(self, start: int, stop: int) -> float:
-        """Return the seconds of layers ``start`` to ``stop`` as one step; infinite if none."""
+        """The seconds of layers ``start`` to ``stop`` as one step; infinite if none."""
         outline, view = self.outline, self.view
         place = outline.pins.get(start)
         if place is not None or outline.kinds[start] != "rows":
@@ -55,7 +55,7 @@ class FusedBlocks:
         return self._sweeps[stop].get(start, _NEVER)
 
     def _sweep(self, stop: int) -> dict[int, float]:
-        """Return the seconds of every block that ends at ``stop``, by where it starts."""
+        """The seconds of every block that ends at ``stop``, by where it starts."""
         seconds: dict[int, float] = {}
         for number in range(len(self.view.devices)):
             for start, part_s in self._part(stop, number):
@@ -89,7 +89,7 @@ class FusedBlocks:
             position -= 1
 
     def _own(self, tensor: str, number: int, ends: set[str]) -> Region | None:
-        """Return the rows that a device makes of a tensor that leaves the block."""
+        """The rows that a device makes of a tensor that leaves the block."""
         axis = self.outline.axes.axis(tensor)
         if tensor not in ends or axis is None:
             return None
@@ -108,7 +108,7 @@ class FusedBlocks:
         return cuts[number], cuts[number + 1]
 
     def _receive_s(self, tensor: str, box: Region, number: int) -> float:
-        """Return the seconds to get what a device needs of a tensor and does not hold."""
+        """The seconds to get what a device needs of a tensor and does not hold."""
         view, device = self.view, self.view.devices[number]
         size = view.sizes.get(tensor, 0) / max(1, self.outline.works.regions.whole(tensor).size)
         made_by = self._producers.get(tensor)
@@ -130,7 +130,7 @@ class FusedBlocks:
         return seconds
 
     def rest_s(self, position: int, tail_device: str) -> float:
-        """Return the seconds to gather what crosses, run the rest, and answer."""
+        """The seconds to gather what crosses, run the rest, and answer."""
         view = self.view
         sent = view.crossing(position)
         parts = [share / sum(self.shares) for share in self.shares]
@@ -148,7 +148,7 @@ class FusedBlocks:
     def best_ends(
         self, tail_device: str, *, until: int | None = None
     ) -> tuple[tuple[int, ...], float]:
-        """Return where blocks should end for the least sum, and that sum in seconds.
+        """Where blocks should end for the least sum, and that sum in seconds.
 
         Every set of places is considered, by dynamic programming: the sum is of one term per block.
 
@@ -170,7 +170,7 @@ class FusedBlocks:
 
 
 def find_places(view: LinearView) -> tuple[int, ...]:
-    """Return where blocks may start and end, up to the last layer that has rows.
+    """Where blocks may start and end, up to the last layer that has rows.
 
     Borders of kinds always; within runs of layers with rows all places where they are few, else
     those that the fewest tensors and bytes cross.

@@ -71,25 +71,25 @@ class LinearView:
         return max(self.devices, key=lambda device: self.capability[device])
 
     def work(self, start: int, stop: int) -> float:
-        """Return the multiply-accumulates of a range of layers."""
+        """The multiply-accumulates of a range of layers."""
         return sum(
             layer_work(self.outline, position, macs=self.counts_macs)
             for position in range(start, stop)
         )
 
     def compute_s(self, device: str, work: float) -> float:
-        """Return the seconds of so much work on a device."""
+        """The seconds of so much work on a device."""
         return work / self.capability[device]
 
     def transfer_s(self, source: str, target: str, size_bytes: float) -> float:
-        """Return the seconds of so many bytes; 0 on one device, infinite without a link."""
+        """The seconds of so many bytes; 0 on one device, infinite without a link."""
         if source == target or not size_bytes:
             return 0.0
         rate = self.bandwidth.get((source, target), 0.0)
         return size_bytes / rate if rate > 0 else float("inf")
 
     def crossing(self, place: int) -> Crossing:
-        """Return what is sent when division ends before the layer at ``place``."""
+        """What is sent when division ends before the layer at ``place``."""
         graph, live = self.outline.graph, self.outline.live(place)
         after = {
             tensor for name in self.outline.order[place:] for tensor in graph.layer(name).inputs
@@ -101,7 +101,7 @@ class LinearView:
         )
 
     def averaged(self) -> LinearView:
-        """Return the view of a method that takes all devices and all links for equal."""
+        """The view of a method that takes all devices and all links for equal."""
         mean = sum(self.capability[device] for device in self.devices) / max(1, len(self.devices))
         rates = list(self.bandwidth.values())
         rate = sum(rates) / max(1, len(rates))
@@ -113,13 +113,13 @@ class LinearView:
 
 
 def last_rows(outline: LayerOrder) -> int:
-    """Return the place after the last layer that can be divided in rows; 0 if there is none."""
+    """The place after the last layer that can be divided in rows; 0 if there is none."""
     runs = outline.row_runs()
     return runs[-1][1] if runs else 0
 
 
 def divide_layers(view: LinearView, devices: Sequence[str], shares: Sequence[float]) -> Draft:
-    """Return the draft of a method that divides layer by layer.
+    """The draft of a method that divides layer by layer.
 
     Every layer with rows is a stage in the same shares. What comes after them runs on the device
     with the largest share, of equal ones the one with most capability.
@@ -135,14 +135,14 @@ def divide_layers(view: LinearView, devices: Sequence[str], shares: Sequence[flo
 
 
 def largest_share(view: LinearView, devices: Sequence[str], shares: Sequence[float]) -> str:
-    """Return the device with the largest share; of equal ones that with most capability."""
+    """The device with the largest share; of equal ones that with most capability."""
     ranked = zip(shares, (view.capability[device] for device in devices), strict=True)
     order = [(share, rate, -number) for number, (share, rate) in enumerate(ranked)]
     return devices[-max(order)[2]]
 
 
 def layer_work(outline: LayerOrder, position: int, *, macs: bool) -> float:
-    """Return the multiply-accumulates, or the output elements, of one layer."""
+    """The multiply-accumulates, or the output elements, of one layer."""
     layer = outline.graph.layer(outline.order[position])
     if macs:
         return float(layer.macs)
@@ -151,7 +151,7 @@ def layer_work(outline: LayerOrder, position: int, *, macs: bool) -> float:
 
 
 def fit_view(evaluator: Evaluator, devices: tuple[str, ...]) -> LinearView:
-    """Return the linear view of some devices.
+    """The linear view of some devices.
 
     A capability is the slope of the least squares line through the origin: work against seconds of
     all layers at several numbers of rows.
@@ -208,7 +208,7 @@ Choose = Callable[[LinearView], Draft]
 
 
 def decide(evaluator: Evaluator, choose: Choose) -> Chosen:
-    """Return what a method chooses when it sees the linear view alone.
+    """What a method chooses when it sees the linear view alone.
 
     Where the method gives a device more than its memory holds, the device is left out and the
     method decides again: of the exact cost model it learns nothing but this.
@@ -244,7 +244,7 @@ def decide(evaluator: Evaluator, choose: Choose) -> Chosen:
 
 
 def _find_crew(evaluator: Evaluator) -> tuple[str, ...]:
-    """Return devices that can all talk with each other, in the cluster's order.
+    """Devices that can all talk with each other, in the cluster's order.
 
     The requester and devices that must hold a tensor come first, then those with most capability.
     """

@@ -31,7 +31,7 @@ def plan_mednn(evaluator: Evaluator) -> Chosen:
 
 
 def choose_draft(view: LinearView) -> Draft:
-    """Return every layer divided by its own greedy deal."""
+    """Every layer divided by its own greedy deal."""
     rates = [view.capability[device] for device in view.devices]
     plain = divide_layers(view, view.devices, rates)
     return tuple(
@@ -43,7 +43,7 @@ def choose_draft(view: LinearView) -> Draft:
 
 
 def deal_rows(rows: int, rates: Sequence[float]) -> list[int]:
-    """Return how many rows each device gets so that the last to finish does so soonest.
+    """How many rows each device gets so that the last to finish does so soonest.
 
     Whole rows of the proportional share first; each that is left goes to the device that would have
     finished with it first.

@@ -27,5 +27,5 @@ def plan_modnn(evaluator: Evaluator) -> Chosen:
 
 
 def choose_draft(view: LinearView) -> Draft:
-    """Return every layer divided in proportion to capability."""
+    """Every layer divided in proportion to capability."""
     return divide_layers(view, view.devices, [view.capability[device] for device in view.devices])

@@ -24,7 +24,7 @@ def plan_offload(evaluator: Evaluator) -> Chosen:
 
 
 def choose_draft(view: LinearView) -> Draft:
-    """Return the whole network on one device."""
+    """The whole network on one device."""
     most = max(view.capability[device] for device in view.devices)
     alike = [d for d in view.devices if view.capability[d] >= most * (1 - ALIKE)]
     best = max(alike, key=lambda device: _reach(view, device))
@@ -32,7 +32,7 @@ def choose_draft(view: LinearView) -> Draft:
 
 
 def _reach(view: LinearView, device: str) -> float:
-    """Return the bandwidth from the requester; infinite for the requester itself."""
+    """The bandwidth from the requester; infinite for the requester itself."""
     if device == view.requester:
         return float("inf")
     return view.bandwidth.get((view.requester, device), 0.0)

@@ -27,7 +27,7 @@ def plan_cut(evaluator: Evaluator) -> Chosen:
 
 
 def cut_drafts(evaluator: Evaluator) -> list[Draft]:
-    """Return the best cuts by latency and, where throughput is asked for, by bottleneck."""
+    """The best cuts by latency and, where throughput is asked for, by bottleneck."""
     costs = RangeCosts(evaluator)
     drafts = [_least_latency(evaluator, costs)]
     if evaluator.options.objective == "throughput":
@@ -36,7 +36,7 @@ def cut_drafts(evaluator: Evaluator) -> list[Draft]:
 
 
 def _least_latency(evaluator: Evaluator, costs: RangeCosts) -> Draft:
-    """Return the chain of ranges with the least sum of work and moves."""
+    """The chain of ranges with the least sum of work and moves."""
     outline, requester = evaluator.outline, evaluator.requester
     positions = cut_positions(evaluator)
     reached: dict[Node, float] = {(0, requester): 0.0}
@@ -85,7 +85,7 @@ def _walk_back(end: Node, came: dict[Node, tuple[Node, DraftStage]]) -> Draft:
 
 
 def _least_bottleneck(evaluator: Evaluator, costs: RangeCosts) -> Draft:
-    """Return the pipeline, each device once, whose busiest device or link is least busy."""
+    """The pipeline, each device once, whose busiest device or link is least busy."""
     positions = cut_positions(evaluator, _MOST_PIPELINE_CUTS)
     best: tuple[float, Draft] = (float("inf"), ())
     devices = evaluator.devices

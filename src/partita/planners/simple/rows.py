@@ -33,14 +33,14 @@ def plan_proportional_rows(evaluator: Evaluator) -> Chosen:
 
 
 def device_speeds(evaluator: Evaluator) -> list[float]:
-    """Return how many whole networks each device would compute per second."""
+    """How many whole networks each device would compute per second."""
     costs = RangeCosts(evaluator)
     count = len(evaluator.outline)
     return [1.0 / max(costs.work_s(0, count, d), 1e-12) for d in evaluator.devices]
 
 
 def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
-    """Return the best division with fixed shares: where rows end, how layers are fused, who ends.
+    """The best division with fixed shares: where rows end, how layers are fused, who ends.
 
     Without a layer that can be divided, the best single device.
 
@@ -86,7 +86,7 @@ def _row_drafts(evaluator: Evaluator, shares: Sequence[float]) -> Iterator[Draft
 
 
 def row_ends(evaluator: Evaluator, most: int = MOST_ENDS) -> list[int]:
-    """Return places where division into rows may end, few bytes crossing."""
+    """Places where division into rows may end, few bytes crossing."""
     outline = evaluator.outline
     ends: list[int] = []
     for start, stop in outline.row_runs():

@@ -14,6 +14,6 @@ def plan_single(evaluator: Evaluator) -> Chosen:
 
 
 def single_drafts(evaluator: Evaluator) -> list[Draft]:
-    """Return the whole network on each device."""
+    """The whole network on each device."""
     outline = evaluator.outline
     return [whole_stages(outline, 0, len(outline), device) for device in evaluator.devices]
