@@ -28,7 +28,8 @@ from partita.execution.tables import DELIVER_LANE, StepTable
 from partita.program import DeviceProgram, Load, Stream
 
 _IDLE = -1
-#: How many finished requests of a routed program are remembered, to tell a late double.
+#: Finished requests of a routed program that are remembered, to recognise a late duplicate: many
+#: times the 1000 that may be in flight.
 _REMEMBERED = 4096
 
 
@@ -125,7 +126,7 @@ class Machine:
         return actions
 
     def state(self) -> tuple[Wait, ...]:
-        """Return what each unfinished step of each open request waits for, oldest first."""
+        """The unfinished steps of open requests with their reasons, oldest request first."""
         return tuple(
             wait
             for number in sorted(self._requests)

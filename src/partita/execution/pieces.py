@@ -1,4 +1,4 @@
-"""How arrays become arguments and payloads: worked out once per program."""
+"""Gathering of arguments and encoding of payloads, planned once per program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Slices = tuple[slice, ...]
 
 
 class BufferSlice(msgspec.Struct, frozen=True):
-    """What one buffer gives to an argument; None means the whole of it."""
+    """The part of one buffer that goes into an argument; None means the whole of it."""
 
     buffer: int
     source: Slices | None
@@ -25,7 +25,7 @@ class BufferSlice(msgspec.Struct, frozen=True):
 
 
 class Gather(msgspec.Struct, frozen=True):
-    """How one argument is assembled; later parts win where parts overlap."""
+    """The assembly of one argument; later parts win where parts overlap."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -52,14 +52,14 @@ class Gather(msgspec.Struct, frozen=True):
 
 
 def as_argument(array: Array) -> Array:
-    """Return ``array`` contiguous and aligned, copied only where it is not."""
+    """``array``, contiguous and aligned; copied only where it is not."""
     if array.flags.c_contiguous and array.flags.aligned:
         return array
     return np.require(array, requirements=["C", "A"])
 
 
 def plan_gather(argument: Input, buffers: Mapping[int, Buffer]) -> Gather:
-    """How ``argument`` is assembled from the device's ``buffers``."""
+    """The assembly of ``argument`` from the device's ``buffers``."""
     parts = []
     # Reversed, because of overlapping buffers the first one counts.
     for number in reversed(argument.buffers):
@@ -82,7 +82,7 @@ def index_buffers(program: DeviceProgram) -> dict[int, Buffer]:
 
 
 class Codec(msgspec.Struct, frozen=True):
-    """How pieces of one stream travel."""
+    """Encoding and decoding of one stream's pieces."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -104,7 +104,7 @@ class Codec(msgspec.Struct, frozen=True):
 
 
 def plan_codec(stream: Stream, held: Region | None = None) -> Codec:
-    """How pieces of ``stream`` travel.
+    """Encoding and decoding of the pieces of ``stream``.
 
     Args:
         stream: The stream.
@@ -117,5 +117,5 @@ def plan_codec(stream: Stream, held: Region | None = None) -> Codec:
 
 
 def decode_feed(payload: memoryview, tensor: TensorSpec) -> Array:
-    """A model input as the leader sent it."""
+    """A model input, as the leader sent it."""
     return decode_array(payload, tensor.shape, tensor.dtype, "raw")

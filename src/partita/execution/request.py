@@ -1,4 +1,4 @@
-"""A request under way on one device, and what its steps wait for."""
+"""An open request on one device, and the waits of its steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WAITING, QUEUED, RUNNING, DONE = range(4)
 
 
 class OpenRequest:
-    """What a device knows of one request.
+    """A device's state of one request.
 
     Attributes:
         missing: Per step, buffers that it still waits for.

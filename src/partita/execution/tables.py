@@ -28,7 +28,7 @@ NO_LANE = -1
 
 
 class StepTable:
-    """What every request of a device has in common.
+    """The part of a device's program that is the same for all requests.
 
     Args:
         program: The device's steps and buffers.

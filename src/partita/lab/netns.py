@@ -15,7 +15,7 @@ from partita.lab.places import Place
 
 _PORT = 7447
 _PREFIX = "pt"
-#: Bytes that may leave at once; small, so that small messages are paced too.
+#: The token bucket: five Ethernet frames, so that messages of some kB are paced, too.
 _BURST_BYTES = 8000
 _FREE_RATE = "10gbit"
 _FREE_CLASS = 2
@@ -23,15 +23,15 @@ _FIRST_CLASS = 16
 
 
 def left_out(cluster: Cluster) -> tuple[str, ...]:
-    """Return what namespaces do not emulate of the cluster's links, for people."""
-    found = []
+    """Traits of the cluster's links that namespaces do not emulate, for people."""
+    traits = []
     if any(link.latency_s or link.per_message_s for link in cluster.links):
-        found.append("latency and cost per message (this kernel has rates only)")
+        traits.append("latency and cost per message (this kernel has rates only)")
     if any(link.medium for link in cluster.links):
-        found.append("shared media")
+        traits.append("shared media")
     if any(link.trace for link in cluster.links):
-        found.append("traces")
-    return tuple(found)
+        traits.append("traces")
+    return tuple(traits)
 
 
 @contextlib.contextmanager

@@ -31,23 +31,26 @@ from partita.lab.places import Place
 from partita.lab.ports import free_addresses
 from partita.worker import WorkerOptions
 
+#: Imports of all workers at once on two cores take some seconds; a machine under load needs more.
 _START_S = 20.0
+#: A worker under way ends its step first; then it is killed.
 _END_S = 3.0
+_POLL_S = 0.02
 _MODULE = "partita.worker"
 
 
 @dataclass(frozen=True)
 class LabOptions:
-    """How a lab is set up.
+    """The options of a lab.
 
     Attributes:
         threads: Of each worker; None takes the devices' own numbers.
         store: Directory of content, shared by the workers; the user's cache by default.
-        shaped: Whether links are emulated; off, all devices talk as fast as this machine can.
+        shaped: Whether links are emulated; if not, they are as fast as this machine.
         local_sockets: Whether pieces go through sockets of this host; never in namespaces.
         name: Name under which other leaders find the workers; by default one of its own.
         network: ``user`` shapes links inside the processes; ``netns`` has the kernel do so, with a
-            namespace per device (root only). Empty takes what the cluster file says.
+            namespace per device (root only). Empty takes the cluster file's.
     """
 
     threads: int | None = 1
@@ -63,10 +66,10 @@ class Lab:
     """Workers of a cluster, running on this machine.
 
     Attributes:
-        cluster: What is emulated.
+        cluster: The emulated one.
         endpoint: A leader's endpoint that reaches all workers, not shaped.
         processes: Per device, its worker.
-        left_out: What of the links is not emulated, for people.
+        left_out: Traits of the links that are not emulated, for people.
         addresses: Per device, where its worker listens.
     """
 
@@ -81,11 +84,11 @@ class Lab:
         self.processes[device].kill()
 
     def freeze(self, device: str) -> None:
-        """Stop a worker without ending it; :meth:`thaw` lets it go on."""
+        """Suspend a worker with SIGSTOP, until :meth:`thaw`."""
         self.processes[device].send_signal(signal.SIGSTOP)
 
     def thaw(self, device: str) -> None:
-        """Let a frozen worker go on."""
+        """Resume a frozen worker with SIGCONT."""
         self.processes[device].send_signal(signal.SIGCONT)
 
 
@@ -108,7 +111,7 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
         network = options.network or cluster.lab.network
         if network == "netns":
             places = stack.enter_context(open_namespaces(cluster))
-            # Sockets of this host go around namespaces; links would not be emulated at all.
+            # Unix sockets would bypass the namespaces' links.
             options = replace(options, local_sockets=False, shaped=False)
             plan = LabPlan(cluster, options, directory, places)
         else:
@@ -128,10 +131,10 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
 
 
 class LabPlan:
-    """Who listens where, and which links are emulated how.
+    """Addresses and links of a lab.
 
     Args:
-        cluster: What is emulated.
+        cluster: The emulated one.
         options: Threads, store and network.
         directory: Place for logs and for the files that stand for shared media.
         places: Where each worker runs.
@@ -198,7 +201,7 @@ def spawn(
     """Start a worker process; it ends when its standard input does.
 
     Args:
-        options: What the worker is told.
+        options: Of the worker.
         directory: Place for its log.
         prefix: Command that runs the worker, such as one that enters a namespace.
     """
@@ -219,7 +222,7 @@ def spawn(
 
 
 def wait_for_workers(lab: Lab, directory: Path, timeout_s: float = _START_S) -> None:
-    """When all workers are there.
+    """Wait until all workers are there.
 
     Raises:
         RunError: One has ended, or is not there in time.
@@ -232,11 +235,11 @@ def wait_for_workers(lab: Lab, directory: Path, timeout_s: float = _START_S) -> 
                 words = last_words(directory, name)
                 what = "ended at once" if ended else f"is not there after {timeout_s:g} s"
                 raise RunError(f"Worker {name!r} of the lab {what}: {words}", device=name)
-        time.sleep(0.02)
+        time.sleep(_POLL_S)
 
 
 def log_path(directory: Path, name: str) -> Path:
-    """Where a worker writes what it has to say."""
+    """The file of a worker's standard error."""
     return directory / f"{name}.log"
 
 
@@ -273,7 +276,7 @@ def terminate_as_exit() -> Iterator[None]:
     try:
         old = signal.signal(signal.SIGTERM, leave)
     except ValueError:
-        # Not the main thread: then the workers see the end of their pipes.
+        # Not the main thread: the workers end with their pipes.
         yield
         return
     try:

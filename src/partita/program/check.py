@@ -105,11 +105,11 @@ def _check_streams(program: Program) -> Iterator[str]:
     for stream in program.streams:
         name = f"stream {stream.id} ({stream.tensor!r})"
         for kind, device in ((Send, stream.source), (Receive, stream.target)):
-            found = ends[stream.id][kind]
-            if [where for where, _ in found] != [device]:
-                where = [where for where, _ in found]
+            there = ends[stream.id][kind]
+            if [where for where, _ in there] != [device]:
+                where = [where for where, _ in there]
                 yield f"{name} needs one {kind.__name__} on {device!r}, has them on {where}"
-            for _, step in found:
+            for _, step in there:
                 if sorted(step.when) != sorted(stream.when):
                     yield f"{name} is used when {stream.when}, step {step.id} when {step.when}"
         yield from _check_stream(program, stream, name)

@@ -67,11 +67,11 @@ class _Uses:
     def find(self) -> frozenset[int]:
         """The streams of settled steps."""
         todo = [n for n, (_, step) in self._steps.items() if isinstance(step, Deliver)]
-        found: set[int] = set()
+        settled: set[int] = set()
         while todo:
             device, step = self._steps[todo.pop()]
             if isinstance(step, Receive) and step.stream in self._send:
-                found.add(step.stream)
+                settled.add(step.stream)
                 todo.append(self._send[step.stream])
             for buffer in buffers_read(step):
                 held = device, buffer
@@ -81,4 +81,4 @@ class _Uses:
                     self._left[writer] -= 1
                     if self._left[writer] == 0:
                         todo.append(writer)
-        return frozenset(found)
+        return frozenset(settled)

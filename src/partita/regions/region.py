@@ -130,7 +130,7 @@ def subtract_all(box: Region, covers: Iterable[Region]) -> list[Region]:
 
 
 def find_tiling_fault(shape: Sequence[int], boxes: Sequence[Region]) -> str | None:
-    """Return what is wrong if ``boxes`` do not cover a tensor exactly once, else None."""
+    """The fault of ``boxes`` that do not cover a tensor exactly once; None where they do."""
     whole = Region.full(shape)
     kept = [box for box in boxes if not box.is_empty]
     for box in kept:

@@ -1,0 +1,113 @@
+"""Plans for a running session: what is proposed, kept, expected and recovered."""
+
+from __future__ import annotations
+
+import pytest
+from tests.planners.fakes import make_chain
+
+from partita.adapting.replanner import Replanner, predict_s
+from partita.cluster import Cluster, Device, Link
+from partita.cost import CostModel, update_cost
+from partita.errors import PlanError
+from partita.execution import Conditions
+from partita.plan import Plan
+from partita.planners import PlanOptions, find_plan
+
+NAMES = ("cam", "box", "pad")
+RATE = 5e6
+
+
+def make_cost(medium: str | None = None) -> CostModel:
+    """Three devices, each linked to each, at a rate that makes messages count."""
+    devices = [Device(name, kind="raspberry-pi-3") for name in NAMES]
+    links = [Link(a, b, RATE, 1e-4, medium=medium) for a in NAMES for b in NAMES if a != b]
+    graph = make_chain(3, height=8, channels=64)
+    return CostModel(graph, Cluster.of(devices, links=links))
+
+
+def plan_on(cost: CostModel, device: str) -> Plan:
+    """The plan that has one device do everything."""
+    return find_plan(cost, planner="single", options=PlanOptions(devices=(device,))).plan
+
+
+class Finder:
+    """A search that gives one device after the other and keeps what it was given."""
+
+    def __init__(self, *devices: str) -> None:
+        self.devices = list(devices)
+        self.costs: list[CostModel] = []
+
+    def __call__(self, cost: CostModel) -> Plan:
+        """The plan on the next device."""
+        self.costs.append(cost)
+        return plan_on(cost, self.devices.pop(0))
+
+
+def test_a_proposal_is_priced_beside_the_running_plan_under_the_same_conditions() -> None:
+    """Both latencies are of the links as measured; nothing runs before it is adopted."""
+    cost = make_cost()
+    replanner = Replanner(cost, plan_on(cost, "box"), Finder("cam"))
+    first = replanner.key
+    rates = dict.fromkeys(cost.links, RATE / 100)
+    measured = Conditions(rates, dict.fromkeys(NAMES, 2.0))
+    proposed = replanner.propose(measured)
+    model = update_cost(cost, measured)
+    assert proposed.predicted_s == pytest.approx(predict_s(model, plan_on(cost, "cam")))
+    assert proposed.present_s == pytest.approx(predict_s(model, plan_on(cost, "box")))
+    assert proposed.predicted_s < proposed.present_s
+    assert replanner.assumed == measured
+    assert replanner.key == first != proposed.key
+    replanner.adopt(proposed.key)
+    assert replanner.plan == plan_on(cost, "cam")
+
+
+def test_a_search_without_a_plan_leaves_everything_as_it_was() -> None:
+    """The error comes out; conditions and running plan are the old ones."""
+    cost = make_cost()
+
+    def find(_: CostModel) -> Plan:
+        raise PlanError("No plan fits.")
+
+    replanner = Replanner(cost, plan_on(cost, "box"), find)
+    before = replanner.key, replanner.assumed
+    with pytest.raises(PlanError, match="No plan fits"):
+        replanner.propose(Conditions({}, {"box": 9.0}))
+    assert (replanner.key, replanner.assumed) == before
+
+
+def test_the_last_compiled_plans_are_kept_for_a_way_back() -> None:
+    """Rolling back compiles nothing; a plan that was not used for long is compiled anew."""
+    cost = make_cost()
+    replanner = Replanner(cost, plan_on(cost, "cam"), Finder("box", "pad", "cam"))
+    first = replanner.compile(replanner.key)
+    keys = [replanner.propose(replanner.assumed).key for _ in range(2)]
+    for key in keys:
+        assert replanner.compile(key) is not first
+    assert replanner.compile(replanner.key) is first
+    assert set(replanner._compiled) == {replanner.key, *keys}
+
+
+def test_a_lost_device_is_planned_around_for_good() -> None:
+    """Its links and speed are forgotten; a second loss takes both devices out."""
+    cost = make_cost()
+    finder = Finder("box", "cam")
+    replanner = Replanner(cost, plan_on(cost, "pad"), finder)
+    compiled = replanner.recover("pad")
+    assert {part.device for part in compiled.program.devices} == {"cam", "box"}
+    assert replanner.plan == plan_on(finder.costs[0], "box")
+    assert set(replanner.assumed.slowness) == {"cam", "box"}
+    assert set(replanner.assumed.rates) == {("cam", "box"), ("box", "cam")}
+    compiled = replanner.recover("box")
+    assert [part.device for part in compiled.program.devices] == ["cam"]
+    assert replanner.assumed.rates == {}
+
+
+@pytest.mark.parametrize("medium", [None, "radio"])
+def test_links_of_one_medium_are_expected_to_take_turns(medium: str | None) -> None:
+    """A link of its own has nothing to wait for; on a shared one turns count as expected."""
+    cost = make_cost(medium)
+    replanner = Replanner(cost, plan_on(cost, "box"), Finder())
+    expected = replanner.expect(replanner.key)
+    assert min(expected.compute_s.values()) > 0
+    assert set(expected.stretch) == (set() if medium is None else {("cam", "box"), ("box", "cam")})
+    assert all(factor >= 1 for factor in expected.stretch.values())
