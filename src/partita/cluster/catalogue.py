@@ -71,18 +71,18 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=1)
 def load_catalogue() -> Mapping[str, CatalogueEntry]:
-    """Return every entry of the catalogue by kind."""
+    """Every entry of the catalogue by kind."""
     content = files("partita.cluster").joinpath("catalogue.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(content), dict[str, CatalogueEntry])
 
 
 def catalogue_names() -> tuple[str, ...]:
-    """Return the kinds of the catalogue, in the file's order."""
+    """The kinds of the catalogue, in the file's order."""
     return tuple(load_catalogue())
 
 
 def find_entry(kind: str) -> CatalogueEntry:
-    """Return the catalogue's entry of ``kind``.
+    """The catalogue's entry of ``kind``.
 
     Raises:
         ClusterError: The catalogue has no such kind; the message lists those it has.

@@ -9,7 +9,7 @@ from partita.execution import Link
 
 
 def dump_cluster(cluster: Cluster) -> str:
-    """Return the TOML text that :func:`~partita.cluster.load_cluster` reads as the same cluster.
+    """The TOML text that :func:`~partita.cluster.load_cluster` reads as the same cluster.
 
     Bandwidth traces are files of their own and are left out.
     """

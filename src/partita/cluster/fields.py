@@ -29,7 +29,7 @@ class Field:
 def read_table(
     table: object, fields: Mapping[str, Field], where: str, faults: list[str]
 ) -> dict[str, Any]:
-    """Return the parsed values of ``table``; rules it breaks are appended to ``faults``.
+    """The parsed values of ``table``; rules it breaks are appended to ``faults``.
 
     Args:
         table: What TOML gave.
@@ -56,7 +56,7 @@ def read_table(
 
 
 def text(value: object) -> str:
-    """Return a string that is not empty.
+    """A string that is not empty.
 
     Raises:
         ValueError: It is something else.
@@ -67,7 +67,7 @@ def text(value: object) -> str:
 
 
 def one_of(allowed: Sequence[str]) -> Parser:
-    """Return a parser of one of the ``allowed`` words."""
+    """A parser of one of the ``allowed`` words."""
 
     def parse(value: object) -> str:
         if value not in allowed:
@@ -78,7 +78,7 @@ def one_of(allowed: Sequence[str]) -> Parser:
 
 
 def list_of(parser: Parser, count: int | None = None) -> Parser:
-    """Return a parser of a list, of exactly ``count`` entries where given."""
+    """A parser of a list, of exactly ``count`` entries where given."""
 
     def parse(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list) or not value:
@@ -91,7 +91,7 @@ def list_of(parser: Parser, count: int | None = None) -> Parser:
 
 
 def name(value: object) -> str:
-    """Return a name that the network takes.
+    """A name that the network takes.
 
     Raises:
         ValueError: It is something else.
@@ -102,7 +102,7 @@ def name(value: object) -> str:
 
 
 def address(value: object) -> str:
-    """Return an address of the network.
+    """An address of the network.
 
     Raises:
         ValueError: It is something else.
@@ -113,7 +113,7 @@ def address(value: object) -> str:
 
 
 def whole(minimum: int, maximum: int) -> Parser:
-    """Return a parser of a whole number from ``minimum`` to ``maximum``."""
+    """A parser of a whole number from ``minimum`` to ``maximum``."""
     allowed = range(minimum, maximum + 1)
 
     def parse(value: object) -> int:
@@ -125,7 +125,7 @@ def whole(minimum: int, maximum: int) -> Parser:
 
 
 def yes_or_no(value: object) -> bool:
-    """Return true or false.
+    """True or false.
 
     Raises:
         ValueError: It is something else.
@@ -136,7 +136,7 @@ def yes_or_no(value: object) -> bool:
 
 
 def factor(value: object) -> float:
-    """Return a number from 1 to ``MAX_SLOW_DOWN``.
+    """A number from 1 to ``MAX_SLOW_DOWN``.
 
     Raises:
         ValueError: It is something else.
@@ -148,7 +148,7 @@ def factor(value: object) -> float:
 
 
 def quantity(kind: Quantity, least: str, most: str) -> Parser:
-    """Return a parser of a text with unit into SI, from ``least`` to ``most``."""
+    """A parser of a text with unit into SI, from ``least`` to ``most``."""
     low, high = parse_quantity(least, kind), parse_quantity(most, kind)
 
     def parse(value: object) -> float:

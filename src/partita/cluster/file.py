@@ -95,7 +95,7 @@ _LAB = {
 
 
 def load_cluster(source: str | Path | bytes | Mapping[str, Any]) -> Cluster:
-    """Return the cluster that a TOML file describes.
+    """The cluster that a TOML file describes.
 
     Args:
         source: Path of the file, ``scenario:NAME`` of a shipped one, the file's bytes, or its
@@ -139,7 +139,7 @@ def load_cluster(source: str | Path | bytes | Mapping[str, Any]) -> Cluster:
 
 
 def _read(source: str | Path | bytes | Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Path]:
-    """Return a name for messages, the parsed content, and the folder of relative paths."""
+    """A name for messages, the parsed content, and the folder of relative paths."""
     if isinstance(source, Mapping):
         return "Cluster description", source, Path()
     if isinstance(source, bytes):
@@ -162,7 +162,7 @@ def _parse(subject: str, content: bytes) -> dict[str, Any]:
 
 
 def _tables(value: object, where: str, faults: list[str]) -> list[tuple[str, object]]:
-    """Return each ``[[where]]`` table with its key for messages."""
+    """Each ``[[where]]`` table with its key for messages."""
     if not isinstance(value, list):
         faults.append(f"{where}: must be written as [[{where}]]")
         return []
@@ -199,14 +199,14 @@ def _check_device(values: Mapping[str, Any], where: str, faults: list[str]) -> N
 
 
 def _address_faults(devices: Iterable[Device]) -> list[str]:
-    """Return a fault for each device whose data or control port (one above) is another's."""
+    """A fault for each device whose data or control port (one above) is another's."""
     owners: dict[tuple[str, int], str] = {}
     faults = []
     for device in devices:
-        found = parse_address(device.address or "")
-        if found is None:
+        address = parse_address(device.address or "")
+        if address is None:
             continue
-        places = [(found.host.lower(), port) for port in (found.port, found.port + 1)]
+        places = [(address.host.lower(), port) for port in (address.port, address.port + 1)]
         taken = [owners[place] for place in places if place in owners]
         if taken:
             faults.append(
@@ -238,7 +238,7 @@ def _make_device(values: Mapping[str, Any], folder: Path) -> Device:
 def _read_links(
     tables: object, names: list[str], folder: Path, faults: list[str]
 ) -> tuple[Link, ...]:
-    """Return one link per ordered pair; keys of later tables override those of earlier ones."""
+    """One link per ordered pair; keys of later tables override those of earlier ones."""
     merged: dict[tuple[str, str], dict[str, Any]] = {}
     for where, table in _tables(tables, "link", faults):
         values = read_table(table, _LINK, where, faults)
@@ -280,7 +280,7 @@ def _trace(path: Path, where: str, faults: list[str]) -> tuple[tuple[float, floa
 def _pairs(
     values: Mapping[str, Any], where: str, names: list[str], faults: list[str]
 ) -> list[tuple[str, str]]:
-    """Return the ordered pairs of devices that a link table speaks of."""
+    """The ordered pairs of devices that a link table speaks of."""
     one_way = "from" in values and "to" in values
     if ("between" in values) == one_way or ("from" in values) != ("to" in values):
         if not any(fault.startswith(f"{where}.") for fault in faults):

@@ -77,7 +77,7 @@ class Cluster:
         bandwidth_bytes_per_s: float = 25e6,
         latency_s: float = 0.002,
     ) -> Cluster:
-        """Return a cluster from parts in memory.
+        """A cluster from parts in memory.
 
         Args:
             devices: Devices, or names of devices that are this machine.
@@ -92,12 +92,12 @@ class Cluster:
         >>> Cluster.of(["camera", "box"]).link("camera", "box").latency_s
         0.002
         """
-        made = tuple(Device(item) if isinstance(item, str) else item for item in devices)
+        listed = tuple(Device(item) if isinstance(item, str) else item for item in devices)
         if links is None:
-            pairs = permutations([device.name for device in made], 2)
+            pairs = permutations([device.name for device in listed], 2)
             links = [Link(a, b, bandwidth_bytes_per_s, latency_s) for a, b in pairs]
-        first = made[0].name if made else ""
-        cluster = cls("cluster", requester or first, made, tuple(links))
+        first = listed[0].name if listed else ""
+        cluster = cls("cluster", requester or first, listed, tuple(links))
         raise_faults("Cluster", find_faults(cluster))
         return cluster
 
@@ -121,20 +121,20 @@ class Cluster:
         return tuple(device.name for device in self.devices if device.computes)
 
     def device(self, name: str) -> Device:
-        """Return the device called ``name``.
+        """The device called ``name``.
 
         Raises:
             ClusterError: There is none; the message lists those that exist.
         """
-        found = self._devices.get(name)
-        if found is None:
+        device = self._devices.get(name)
+        if device is None:
             known = ", ".join(self.names)
             message = f"Device {name!r} is not in cluster {self.name!r}: known are {known}."
             raise ClusterError(message, subject=name)
-        return found
+        return device
 
     def link(self, source: str, target: str) -> Link | None:
-        """Return the link from ``source`` to ``target``; None for one device or no link."""
+        """The link from ``source`` to ``target``; None for one device or no link."""
         return self.link_map.get((source, target))
 
     @cached_property
@@ -148,7 +148,7 @@ class Cluster:
         return hashlib.sha256(json.dumps(structure).encode()).hexdigest()
 
     def without(self, *names: str) -> Cluster:
-        """Return the cluster without the named devices and their links."""
+        """The cluster without the named devices and their links."""
         return replace(
             self,
             devices=tuple(device for device in self.devices if device.name not in names),
@@ -158,7 +158,7 @@ class Cluster:
         )
 
     def with_time_scale(self, factor: float) -> Cluster:
-        """Return the cluster whose traces run ``factor`` times as fast."""
+        """The cluster whose traces run ``factor`` times as fast."""
         links = [
             replace(link, trace=tuple((time_s / factor, rate) for time_s, rate in link.trace))
             for link in self.links
@@ -166,7 +166,7 @@ class Cluster:
         return replace(self, links=tuple(links))
 
     def with_bandwidth(self, bytes_per_s: Mapping[tuple[str, str], float]) -> Cluster:
-        """Return the cluster with other constant bandwidths for the given ordered pairs."""
+        """The cluster with other constant bandwidths for the given ordered pairs."""
         links = [
             link.at_rate(bytes_per_s[link.pair]) if link.pair in bytes_per_s else link
             for link in self.links
@@ -175,7 +175,7 @@ class Cluster:
 
 
 def find_faults(cluster: Cluster) -> list[str]:
-    """Return every rule that the cluster breaks as a whole, as ``key: what is wrong``."""
+    """Every rule that the cluster breaks as a whole, as ``key: what is wrong``."""
     names = cluster.names
     known = ", ".join(dict.fromkeys(names))
     faults = [] if names else ["device: a cluster needs at least one device"]

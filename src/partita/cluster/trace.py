@@ -16,7 +16,7 @@ BANDWIDTHS = ("1 bit/s", "10000 Gbit/s")
 
 
 def read_trace(path: Path) -> tuple[RateChange, ...]:
-    """Return the trace in ``path`` as ``(time_s, bytes_per_s)`` points.
+    """The trace in ``path`` as ``(time_s, bytes_per_s)`` points.
 
     The file has the columns ``time_s`` (seconds from the run's start, increasing) and ``bandwidth``
     (with its unit, such as ``50 Mbit/s``).

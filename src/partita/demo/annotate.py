@@ -27,7 +27,7 @@ class Band:
 
 
 def find_bands(plan: Plan) -> list[Band]:
-    """Return which device owns which rows in the plan's largest stage that is divided by rows.
+    """The rows of each device in the plan's largest stage that is divided by rows.
 
     Returns:
         Bands from top to bottom; empty where no stage is divided by rows.
@@ -47,13 +47,13 @@ def find_bands(plan: Plan) -> list[Band]:
 
 
 def _owners(stage: Stage) -> list[Shard]:
-    """Return the shards of a stage that own something, where there are several."""
+    """The shards of a stage that own something, where there are several."""
     owners = [s for s in stage.shards if any(not box.is_empty for box in s.boxes.values())]
     return owners if len(owners) > 1 else []
 
 
 def _row_axis(owners: Sequence[Shard]) -> tuple[str, int]:
-    """Return the tallest output that the shards divide, and the axis where their boxes differ."""
+    """The tallest output that the shards divide, and the axis where their boxes differ."""
     first, *rest = owners
     heights = {}
     for tensor, box in first.boxes.items():
@@ -67,7 +67,7 @@ def _row_axis(owners: Sequence[Shard]) -> tuple[str, int]:
 def annotate_photo(
     pixels: Pixels, plates: Sequence[PlateRead], bands: Sequence[Band] = ()
 ) -> Image.Image:
-    """Return the photo, twice as large, with frames and texts, and a strip of devices beside it."""
+    """The photo, twice as large, with frames and texts, and a strip of devices beside it."""
     height, width, _ = pixels.shape
     photo = Image.fromarray(pixels).resize(
         (width * _SCALE, height * _SCALE), Image.Resampling.BICUBIC
@@ -90,7 +90,7 @@ def _draw_reading(pen: ImageDraw.ImageDraw, plate: PlateRead) -> None:
 
 
 def _add_strip(photo: Image.Image, bands: Sequence[Band]) -> Image.Image:
-    """Return the photo with one coloured field per device at its right, at the device's rows."""
+    """The photo with one coloured field per device at its right, at the device's rows."""
     strip = 170
     whole = Image.new("RGB", (photo.width + strip, photo.height), (255, 255, 255))
     whole.paste(photo, (0, 0))

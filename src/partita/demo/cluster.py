@@ -10,7 +10,7 @@ LAB_FILE = "lab.toml"
 
 
 def load_demo_cluster() -> Cluster:
-    """Return the demo's four emulated devices, the camera the slowest of them.
+    """The demo's four emulated devices, the camera the slowest of them.
 
     >>> load_demo_cluster().requester
     'camera'

@@ -63,7 +63,7 @@ class DecodeOptions:
 
 
 def detector_model() -> ModelProto:
-    """Return the trained detector for one photo, its preprocessing inside the graph.
+    """The trained detector for one photo, its preprocessing inside the graph.
 
     The input ``image`` is uint8 of 1 x 3 x 480 x 640 in BGR order, so that a camera can send
     bytes. The outputs are ``loc`` (1 x 12600 x 4), ``conf`` (1 x 12600 x 2, probabilities of
@@ -91,7 +91,7 @@ def detector_model() -> ModelProto:
 
 
 def image_to_input(pixels: Pixels) -> Pixels:
-    """Return a photo (height x width x 3, RGB) as the detector's input (1 x 3 x ..., BGR).
+    """A photo (height x width x 3, RGB) as the detector's input (1 x 3 x ..., BGR).
 
     Raises:
         InputError: The photo has another shape or type than the network was fixed to.
@@ -107,7 +107,7 @@ def image_to_input(pixels: Pixels) -> Pixels:
 
 @lru_cache(maxsize=4)
 def make_priors(height: int, width: int) -> npt.NDArray[np.float64]:
-    """Return the candidates that the outputs' rows correct: centre x, centre y, side in pixels.
+    """The candidates that the outputs' rows correct: centre x, centre y, side in pixels.
 
     Rows go through the three grids from fine to coarse, each row by row, two sides per place.
     """
@@ -129,7 +129,7 @@ def decode_detections(
     size: tuple[int, int] = IMAGE_SIZE,
     options: DecodeOptions | None = None,
 ) -> list[Detection]:
-    """Return the plates that the detector's outputs mean, from left to right.
+    """The plates that the detector's outputs mean, from left to right.
 
     Args:
         outputs: ``loc``, ``conf`` and ``landms`` of one photo, in this order.
@@ -155,7 +155,7 @@ def decode_detections(
 
 
 def suppress_overlaps(boxes: Floats, most_overlap: float) -> list[int]:
-    """Return which boxes stay when each, surest first, removes those it overlaps too much.
+    """The boxes that stay when each, surest first, removes those it overlaps too much.
 
     Args:
         boxes: Left, top, right, bottom per row, surest first.

@@ -18,7 +18,7 @@ PLATE_SIZE = (440, 140)
 
 
 def draw_text(random: np.random.Generator) -> str:
-    """Return one letter and five characters, at most two of them letters, as real plates have."""
+    """One letter and five characters, at most two of them letters, as real plates have."""
     tail = [str(random.choice(list(DIGITS))) for _ in range(5)]
     for place in random.choice(5, size=int(random.integers(0, 3)), replace=False):
         tail[place] = str(random.choice(list(LETTERS)))
@@ -26,7 +26,7 @@ def draw_text(random: np.random.Generator) -> str:
 
 
 def draw_plate(text: str) -> Image.Image:
-    """Return one blue plate seen from straight ahead, 440 x 140 pixels."""
+    """One blue plate seen from straight ahead, 440 x 140 pixels."""
     width, height = PLATE_SIZE
     plate = Image.new("RGB", PLATE_SIZE, (18, 62, 158))
     pen = ImageDraw.Draw(plate)
@@ -41,7 +41,7 @@ def draw_plate(text: str) -> Image.Image:
 
 @lru_cache(maxsize=64)
 def _glyph(character: str) -> Image.Image:
-    """Return a character's mask cut to its ink; narrow ones keep room at their sides."""
+    """A character's mask cut to its ink; narrow ones keep room at their sides."""
     font = load_font(160)
     left, top, right, bottom = (int(edge) for edge in font.getbbox(character))
     room = max(right - left, (bottom - top) * 55 // 100)
@@ -53,6 +53,6 @@ def _glyph(character: str) -> Image.Image:
 
 @lru_cache(maxsize=8)
 def load_font(size: int) -> ImageFont.FreeTypeFont:
-    """Return DejaVu Sans Bold, which ships inside Matplotlib, ``size`` pixels tall."""
+    """DejaVu Sans Bold, which ships inside Matplotlib, ``size`` pixels tall."""
     path = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans-Bold.ttf")
     return ImageFont.truetype(str(path), size)

@@ -24,7 +24,7 @@ _SHA256 = {
 
 
 def load_resource(name: str, package: str = PACKAGE) -> bytes:
-    """Return the bytes of one of the package's files, verified by hash.
+    """The bytes of one of the package's files, verified by hash.
 
     The package's own code does not run: it needs OpenCV and a web server, the demo needs neither.
 

@@ -13,12 +13,12 @@ Quad = tuple[Point, Point, Point, Point]
 
 
 def rectangle(width: float, height: float) -> Quad:
-    """Return the corners of an upright rectangle at the origin: clockwise from top left, pixels."""
+    """The corners of an upright rectangle at the origin: clockwise from top left, pixels."""
     return ((0.0, 0.0), (width, 0.0), (width, height), (0.0, height))
 
 
 def find_homography(source: Sequence[Point], target: Sequence[Point]) -> npt.NDArray[np.float64]:
-    """Return the 3x3 matrix that takes four ``source`` points to four ``target`` points.
+    """The 3x3 matrix that takes four ``source`` points to four ``target`` points.
 
     Raises:
         ValueError: Three of the corners lie on one line, so that no such map exists.
@@ -36,7 +36,7 @@ def find_homography(source: Sequence[Point], target: Sequence[Point]) -> npt.NDA
 
 
 def map_points(matrix: npt.NDArray[np.float64], points: Sequence[Point]) -> list[Point]:
-    """Return where the map sends each point."""
+    """The image of each point under the map."""
     homogeneous = np.column_stack([np.array(points, float), np.ones(len(points))]) @ matrix.T
     return [(float(x / w), float(y / w)) for x, y, w in homogeneous]
 
@@ -44,6 +44,6 @@ def map_points(matrix: npt.NDArray[np.float64], points: Sequence[Point]) -> list
 def warp_image(
     image: Image.Image, source: Sequence[Point], target: Sequence[Point], size: tuple[int, int]
 ) -> Image.Image:
-    """Return a picture of ``size`` (width, height) whose ``source`` corners lie at ``target``."""
+    """A picture of ``size`` (width, height) whose ``source`` corners lie at ``target``."""
     back = find_homography(target, source).reshape(-1)[:8]
     return image.transform(size, Image.Transform.PERSPECTIVE, tuple(back), Image.Resampling.BICUBIC)

@@ -42,7 +42,7 @@ class DrawnPlate:
 def draw_photo(
     seed: int, *, plates: int = 3, size: tuple[int, int] = (480, 640)
 ) -> tuple[Pixels, list[DrawnPlate]]:
-    """Return a photo of cars on a road, and the plates on them from left to right.
+    """A photo of cars on a road, and the plates on them from left to right.
 
     The same arguments always give the same bytes.
 
@@ -105,7 +105,7 @@ def _place_car(
 
 
 def _tilt(centre: Point, wide: float, random: np.random.Generator) -> Quad:
-    """Return a plate's corners around ``centre``, rolled and turned by a few degrees."""
+    """A plate's corners around ``centre``, rolled and turned by a few degrees."""
     x, y = centre
     tall = wide * PLATE_SIZE[1] / PLATE_SIZE[0]
     roll = np.tan(np.radians(random.uniform(-3, 3)))
@@ -124,7 +124,7 @@ def _shrink(corners: Quad) -> Quad:
 
 
 def _expose(image: Image.Image, random: np.random.Generator) -> Pixels:
-    """Return what a small camera makes of the scene: slightly soft, darker at the rim, noisy."""
+    """The scene as a small camera sees it: slightly soft, darker at the rim, noisy."""
     pixels = np.asarray(image.filter(ImageFilter.GaussianBlur(0.45)), dtype=np.float64)
     height, width, _ = pixels.shape
     y, x = np.linspace(-1, 1, height)[:, None], np.linspace(-1, 1, width)[None, :]

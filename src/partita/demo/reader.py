@@ -32,7 +32,7 @@ class PlateRead:
 
 
 def read_plates(pixels: Pixels, outputs: Mapping[str, npt.NDArray[Any]]) -> tuple[PlateRead, ...]:
-    """Return the plates that the detector's outputs mean, with their texts, from left to right.
+    """The plates that the detector's outputs mean, with their texts, from left to right.
 
     Args:
         pixels: The photo, uint8 of height x width x 3 in RGB order.
@@ -48,7 +48,7 @@ def read_plates(pixels: Pixels, outputs: Mapping[str, npt.NDArray[Any]]) -> tupl
 
 
 def read_plate(pixels: Pixels, detection: Detection) -> str:
-    """Return the characters on one plate of a photo.
+    """The characters on one plate of a photo.
 
     Args:
         pixels: The photo, uint8 of height x width x 3 in RGB order.
@@ -65,14 +65,14 @@ def read_plate(pixels: Pixels, detection: Detection) -> str:
 
 
 def cut_plate(pixels: Pixels, detection: Detection) -> Pixels:
-    """Return the plate as seen from straight ahead, uint8 of 32 x 200 x 3."""
+    """The plate as seen from straight ahead, uint8 of 32 x 200 x 3."""
     image = Image.fromarray(pixels)
     strip = warp_image(image, _widen(detection.corners), rectangle(*STRIP_SIZE), STRIP_SIZE)
     return np.asarray(strip)
 
 
 def join_characters(classes: npt.NDArray[np.integer]) -> str:
-    """Return the text of one strip: repeats are one character, class 0 separates.
+    """The text of one strip: repeats are one character, class 0 separates.
 
     Args:
         classes: The likeliest class at each position; class n > 0 is the alphabet's line n - 1.

@@ -126,12 +126,12 @@ class DemoResult:
 
 
 def texts_of(plates: Sequence[PlateRead] | Sequence[DrawnPlate]) -> list[str]:
-    """Return the characters of each plate."""
+    """The characters of each plate."""
     return [plate.text for plate in plates]
 
 
 def describe_demo(result: DemoResult) -> dict[str, object]:
-    """Return the demo's answer as JSON."""
+    """The demo's answer as JSON."""
     trials = {
         name: {
             "planner": trial.plan.planner,

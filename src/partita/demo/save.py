@@ -43,7 +43,7 @@ def save_demo(result: DemoResult, folder: Path) -> DemoFiles:
 
 
 def make_bundle(result: DemoResult) -> ReportBundle:
-    """Return what the report shows; the best single device is shown as measured."""
+    """The report's contents; the best single device is shown as measured."""
     divided, single = result.divided, result.single
     runs = len(divided.measured.latencies_s)
     return ReportBundle(

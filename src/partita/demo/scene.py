@@ -21,7 +21,7 @@ PAINTS: tuple[Colour, ...] = (
 
 
 def draw_street(size: tuple[int, int], random: np.random.Generator) -> Image.Image:
-    """Return sky, houses and a road that narrows towards the horizon."""
+    """Sky, houses and a road that narrows towards the horizon."""
     width, height = size
     horizon = int(height * 0.36)
     rows = np.empty((height, 1, 3))

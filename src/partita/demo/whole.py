@@ -16,7 +16,7 @@ Array = npt.NDArray[np.generic]
 
 
 def run_whole(model: ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the outputs of the undivided model by plain ONNX Runtime with one thread."""
+    """The outputs of the undivided model by plain ONNX Runtime with one thread."""
     config = SessionConfig(threads=1, integer_kernels=True)
     session = open_session(model.SerializeToString(), config)
     names = [output.name for output in session.get_outputs()]
@@ -26,7 +26,7 @@ def run_whole(model: ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array
 def compare_outputs(
     whole: Mapping[str, Array], divided: Mapping[str, Array]
 ) -> tuple[Difference, ...]:
-    """Return how far each output of a divided run is from the whole model's.
+    """The deviation of each output of a divided run from the whole model's.
 
     Raises:
         RunError: An output is missing, or has another shape.

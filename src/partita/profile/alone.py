@@ -101,7 +101,7 @@ class _Part:
         self.is_blocked = profile.blocked
 
     def open(self, store: BlobStore, options: MeasureOptions) -> Callable[[], None]:
-        """Return a run of the part."""
+        """A run of the part."""
         fragment = write_segment(self._graph, self._regions, self.segment, store)
         session = open_plain(fragment, store, options)
         dtypes = [self._graph.tensors[tensor].dtype for tensor, _ in self.segment.inputs]
@@ -109,7 +109,7 @@ class _Part:
         return lambda: session.run(None, feeds)
 
     def describe(self, seconds: float) -> Alone:
-        """Return the part with the seconds that it took."""
+        """The part with the seconds that it took."""
         read_bytes, write_bytes = (
             self._bytes(self.segment.inputs),
             self._bytes(self.segment.outputs),
@@ -126,7 +126,7 @@ class _Part:
 def _time_in_turn(
     runs: Sequence[Callable[[], Any]], options: MeasureOptions, reference: tuple[Reference, float]
 ) -> list[float]:
-    """Return the least seconds of each run, all of them in turn, at the reference's pace."""
+    """The least seconds of each run, all of them in turn, at the reference's pace."""
     is_alone = options.threads == 1 and options.provider == CPU
     clock = time.thread_time if is_alone else time.perf_counter
     for _ in range(_WARM_UPS):

@@ -121,7 +121,7 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 def dump_profile(profile: Profile) -> bytes:
-    """Return the profile as indented JSON; :func:`load_profile` gives back an equal one."""
+    """The profile as indented JSON; :func:`load_profile` gives back an equal one."""
     return msgspec.json.format(msgspec.json.encode(profile, order="sorted"), indent=1) + b"\n"
 
 
@@ -135,7 +135,7 @@ def save_profile(profile: Profile, path: str | Path) -> None:
 
 
 def load_profile(source: str | Path | bytes) -> Profile:
-    """Return the profile in a file, or in bytes.
+    """The profile in a file, or in bytes.
 
     Raises:
         ClusterError: The file is missing, no profile, or of another schema version.

@@ -45,14 +45,14 @@ def fit_runs(state: MeasureState) -> RunCost:
 
 
 def _rate(borders: Sequence[Border]) -> float:
-    """Return seconds per byte of conversions; the median, large ones preferred."""
+    """Seconds per byte of conversions; the median, large ones preferred."""
     large = [border for border in borders if border.size_bytes >= _MIN_BORDER_BYTES]
     rates = [border.seconds / border.size_bytes for border in large or borders]
     return statistics.median(rates) if rates else 0.0
 
 
 def _fit_borders(alone: Sequence[Alone], enter: float, leave: float) -> tuple[float, float, float]:
-    """Return seconds per run, per byte read and per byte written, beyond layers and conversions.
+    """Seconds per run, per byte read and per byte written, beyond layers and conversions.
 
     Relative errors count, so that short fragments say what a run costs and long ones what bytes do.
     """
@@ -63,12 +63,12 @@ def _fit_borders(alone: Sequence[Alone], enter: float, leave: float) -> tuple[fl
     layers_s = np.array([part.layer_s for part in alone])
     seconds = np.array([part.seconds for part in alone])
     beyond = np.maximum(0.0, seconds - layers_s - converted)
-    found, _ = nnls(matrix / seconds[:, None], beyond / seconds)
-    return float(found[0]), float(found[1]), float(found[2])
+    rates, _ = nnls(matrix / seconds[:, None], beyond / seconds)
+    return float(rates[0]), float(rates[1]), float(rates[2])
 
 
 def _fit_factor(state: MeasureState, overhead_s: float) -> float:
-    """Return measured over predicted, as the median over fragments weighed by their length."""
+    """Measured over predicted, as the median over fragments weighed by their length."""
     ratios = sorted(
         (wall.seconds / (wall.nodes_s + overhead_s), wall.seconds)
         for wall in state.walls
@@ -83,7 +83,7 @@ def _fit_factor(state: MeasureState, overhead_s: float) -> float:
 
 
 def measure_wires() -> dict[str, WireCost]:
-    """Return what encoding and decoding costs here, per wire format."""
+    """The cost of encoding and decoding on this machine, per wire format."""
     return {wire: _measure_wire(wire) for wire in WIRE_FORMATS}
 
 
@@ -110,7 +110,7 @@ def _decode(payload: bytes, shape: tuple[int, ...], wire: str) -> npt.NDArray[np
 
 
 def _measure_copy() -> float:
-    """Return seconds per byte read or written by an addition of two arrays."""
+    """Seconds per byte read or written by an addition of two arrays."""
     a = np.ones(_COPY_ITEMS, np.float32)
     b = a.copy()
     return _time(lambda: np.add(a, b, out=b)) / (3 * a.nbytes)

@@ -26,7 +26,7 @@ class LinkCost:
 def measure_link(
     send: Callable[[int], float], *, sizes: Sequence[int] = SIZES, repeats: int = 7
 ) -> LinkCost:
-    """Return the cost of a link.
+    """The cost of a link.
 
     Args:
         send: Sends that many bytes and returns the seconds until they are at the other end.
@@ -41,7 +41,7 @@ def measure_link(
 
 
 def fit_link(samples: Sequence[tuple[int, float]]) -> LinkCost:
-    """Return the straight line through ``(bytes, seconds)``, errors weighed by 1 / seconds².
+    """The straight line through ``(bytes, seconds)``, errors weighed by 1 / seconds².
 
     So that a small message counts as much as a large one.
 

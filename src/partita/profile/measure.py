@@ -53,7 +53,7 @@ _REFERENCE_ROUNDS = 5
 def measure_profile(
     graph: Graph, options: MeasureOptions | None = None, progress: Progress | None = None
 ) -> Profile:
-    """Return the profile of ``graph`` on this machine.
+    """The profile of ``graph`` on this machine.
 
     Groups of layers run as fragments, at several numbers of output rows, and the engine's own
     profiler says what each node takes, so that the figures hold for layers in company. What a
@@ -156,21 +156,21 @@ class _Measurement:
             save_state(state, self.options)
 
     def sized_segments(self, layers: Sequence[str]) -> list[SizedSegment]:
-        """Return the segment at each extent, each set of boxes once."""
+        """The segment at each extent, each set of boxes once."""
         outputs = stage_outputs(self.graph, layers)
         full = max(self.rows(tensor) for tensor in outputs)
-        found: dict[object, SizedSegment] = {}
+        segments: dict[object, SizedSegment] = {}
         for rows in choose_rows(full, self.options.rows):
             wanted = {
                 tensor: middle_rows(self.graph.tensors[tensor], self.axes.axis(tensor), rows / full)
                 for tensor in outputs
             }
             segment = size_segment(self.graph, self.regions, layers, wanted)
-            found.setdefault(segment.outputs, segment)
-        return list(found.values())
+            segments.setdefault(segment.outputs, segment)
+        return list(segments.values())
 
     def rows(self, tensor: str) -> int:
-        """Return the tensor's extent along its row axis; 1 where it has none."""
+        """The tensor's extent along its row axis; 1 where it has none."""
         axis = self.axes.axis(tensor)
         return 1 if axis is None else self.graph.tensors[tensor].shape[axis]
 
@@ -200,11 +200,11 @@ class _Measurement:
             (self.state.enter, [run.enter for run in runs.runs]),
             (self.state.leave, [run.leave for run in runs.runs]),
         ):
-            found = [
+            conversions = [
                 Border(b.size_bytes, b.seconds * self.pace) for b in _fold_borders(borders, runs)
             ]
-            collected += found
-            nodes_s += sum(border.seconds for border in found)
+            collected += conversions
+            nodes_s += sum(border.seconds for border in conversions)
         if probe.walls:
             self.state.walls.append(
                 Wall(min(probe.walls) * self.pace, nodes_s, len(probe.segment.layers))
@@ -212,7 +212,7 @@ class _Measurement:
         self.state.loads.append(Loading(probe.weight_bytes, probe.load_s))
 
     def box_rows(self, boxes: dict[str, Region]) -> int:
-        """Return the rows of a layer's first output."""
+        """The rows of a layer's first output."""
         tensor, box = next(iter(boxes.items()))
         axis = self.axes.axis(tensor)
         return 1 if axis is None else box.shape[axis]
@@ -221,12 +221,12 @@ class _Measurement:
         """Write the layers' samples into the state."""
         for name in layers:
             layer = self.graph.layer(name)
-            found = self.samples.pop(name, {})
+            samples = self.samples.pop(name, {})
             self.state.layers[name] = LayerProfile(
                 kind=layer.kind,
                 rows=self.rows(layer.outputs[0]),
                 blocked=name in self.blocked,
-                samples=tuple(found[rows] for rows in sorted(found)),
+                samples=tuple(samples[rows] for rows in sorted(samples)),
             )
 
 
@@ -244,7 +244,7 @@ class Quiet:
 
     @classmethod
     def of(cls, runs: list[FragmentRun], shares: Sequence[float]) -> Quiet:
-        """Return the undisturbed runs when there are enough of them."""
+        """The undisturbed runs when there are enough of them."""
         paired = list(zip(runs, shares, strict=True))
         clean = [run for run, share in paired if share >= _CLEAN_SHARE]
         if len(clean) >= min(_MIN_CLEAN, len(runs)):
@@ -252,13 +252,13 @@ class Quiet:
         return cls(runs, list(shares))
 
     def typical_s(self, times: Sequence[float]) -> float:
-        """Return the least of undisturbed times; the median of corrected ones."""
+        """The least of undisturbed times; the median of corrected ones."""
         corrected = [time * share for time, share in zip(times, self.shares, strict=True)]
         return min(corrected) if min(self.shares) == 1.0 else statistics.median(corrected)
 
 
 def _fold_borders(runs: Sequence[Sequence[tuple[int, float]]], quiet: Quiet) -> list[Border]:
-    """Return each conversion of a fragment once, over all runs."""
+    """Each conversion of a fragment once, over all runs."""
     width = min((len(run) for run in runs), default=0)
     return [
         Border(runs[0][k][0], quiet.typical_s([run[k][1] for run in runs])) for k in range(width)

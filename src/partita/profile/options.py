@@ -105,7 +105,7 @@ class MeasureState(msgspec.Struct):
 
 
 def state_key(graph: Graph, options: MeasureOptions) -> str:
-    """Return what must be equal for an unfinished measurement to go on."""
+    """The key that must be equal for an unfinished measurement to go on."""
     parts = (
         graph.hash,
         ort.__version__,
@@ -119,7 +119,7 @@ def state_key(graph: Graph, options: MeasureOptions) -> str:
 
 
 def load_state(graph: Graph, options: MeasureOptions) -> MeasureState:
-    """Return what an interrupted measurement of the same kind left, else an empty state."""
+    """The state of an interrupted measurement with the same key, else an empty one."""
     key = state_key(graph, options)
     if options.unfinished is None or not options.unfinished.exists():
         return MeasureState(key)

@@ -81,7 +81,7 @@ class ProfiledFragment:
         return min(1.0, used_s / max(time.perf_counter() - day_s, 1e-9))
 
     def finish(self) -> Trace:
-        """Return the trace of all runs, warm-ups excluded, and let go of the sessions."""
+        """The trace of all runs, warm-ups excluded, and let go of the sessions."""
         path = Path(self.traced.end_profiling())
         trace = read_trace(path.read_bytes(), self.segment)
         path.unlink()
@@ -96,7 +96,7 @@ def open_fragment(
     specs: tuple[MeasureOptions, Path, bool],
     dtypes: Sequence[str],
 ) -> ProfiledFragment:
-    """Return a probe of ``fragment``.
+    """A probe of ``fragment``.
 
     Args:
         segment: What the fragment computes.
@@ -120,7 +120,7 @@ def open_fragment(
 
 
 def draw_feeds(segment: SizedSegment, dtypes: Sequence[str]) -> dict[str, Any]:
-    """Return a value for each input of a fragment: random numbers, zeros for integers."""
+    """A value for each input of a fragment: random numbers, zeros for integers."""
     rng = np.random.default_rng(_SEED)
     return {
         f"i{place}": _draw(rng, box.shape, dtype)
@@ -129,7 +129,7 @@ def draw_feeds(segment: SizedSegment, dtypes: Sequence[str]) -> dict[str, Any]:
 
 
 def open_plain(fragment: Fragment, store: BlobStore, options: MeasureOptions) -> Any:
-    """Return a session of a fragment that the engine does not profile.
+    """A session of a fragment that the engine does not profile.
 
     Raises:
         ClusterError: The execution provider is not available, or the engine refuses the fragment.

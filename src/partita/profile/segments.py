@@ -34,7 +34,7 @@ class SizedSegment:
 
 
 def make_segments(graph: Graph, axes: RowAxes, *, whole: bool = False) -> list[tuple[str, ...]]:
-    """Return the layers in groups that are measured together.
+    """The layers in groups that are measured together.
 
     A group ends where few tensors cross, since converting them costs extra; layers with and without
     rows never share a group.
@@ -63,14 +63,14 @@ def make_segments(graph: Graph, axes: RowAxes, *, whole: bool = False) -> list[t
 
 
 def choose_rows(full: int, rows: Literal["few", "all"]) -> list[int]:
-    """Return the numbers of rows at which outputs of ``full`` rows are measured, largest first."""
+    """The numbers of rows at which outputs of ``full`` rows are measured, largest first."""
     if rows == "all":
         return list(range(full, 0, -1))
     return sorted({*(max(1, round(full * share)) for share in SHARES), 1}, reverse=True)
 
 
 def stage_outputs(graph: Graph, layers: Sequence[str]) -> list[str]:
-    """Return the tensors that leave the group: read by other layers or by nobody inside."""
+    """The tensors that leave the group: read by other layers or by nobody inside."""
     inside = set(layers)
     return [
         tensor
@@ -82,7 +82,7 @@ def stage_outputs(graph: Graph, layers: Sequence[str]) -> list[str]:
 
 
 def middle_rows(spec: TensorSpec, axis: int | None, share: float) -> Region:
-    """Return the middle rows of a tensor; the whole tensor where it has no row axis."""
+    """The middle rows of a tensor; the whole tensor where it has no row axis."""
     whole = Region.full(spec.shape)
     if axis is None:
         return whole
@@ -95,13 +95,13 @@ def middle_rows(spec: TensorSpec, axis: int | None, share: float) -> Region:
 def size_segment(
     graph: Graph, regions: RegionMap, layers: Sequence[str], wanted: dict[str, Region]
 ) -> SizedSegment:
-    """Return the group computed so that the boxes of ``wanted`` come out, halos included."""
+    """The group computed so that the boxes of ``wanted`` come out, halos included."""
     boxes = dict(wanted)
     computed: list[tuple[str, dict[str, Region]]] = []
-    made: set[str] = set()
+    inner: set[str] = set()
     for name in reversed(layers):
         layer = graph.layer(name)
-        made.update(layer.outputs)
+        inner.update(layer.outputs)
         outs = {tensor: boxes[tensor] for tensor in layer.outputs if tensor in boxes}
         if not outs:
             continue
@@ -110,6 +110,6 @@ def size_segment(
             boxes[tensor] = boxes[tensor].hull(box) if tensor in boxes else box
     return SizedSegment(
         tuple(reversed(computed)),
-        tuple((tensor, box) for tensor, box in boxes.items() if tensor not in made),
+        tuple((tensor, box) for tensor, box in boxes.items() if tensor not in inner),
         tuple((tensor, boxes[tensor]) for tensor in wanted),
     )

@@ -103,7 +103,7 @@ class Trace:
 
 
 def read_trace(content: bytes, segment: SizedSegment) -> Trace:
-    """Return the runs in a file of ONNX Runtime's profiler.
+    """The runs in a file of ONNX Runtime's profiler.
 
     Args:
         content: The JSON that ``end_profiling`` wrote.
@@ -152,8 +152,8 @@ def _read_run(
 
 def _take(shapes: Counter[tuple[int, ...]], event: dict[str, Any]) -> bool:
     """Whether the event converts a tensor of the border; each of them is converted once."""
-    made = event["args"].get("output_type_shape") or [{}]
-    shape = tuple(next(iter(made[0].values()), ()))
+    output_shapes = event["args"].get("output_type_shape") or [{}]
+    shape = tuple(next(iter(output_shapes[0].values()), ()))
     if shapes[shape] <= 0:
         return False
     shapes[shape] -= 1
@@ -161,8 +161,8 @@ def _take(shapes: Counter[tuple[int, ...]], event: dict[str, Any]) -> bool:
 
 
 def _find_place(name: str, outputs: Sequence[int], before: int) -> int:
-    found = _NODE.search(name)
-    if found is not None:
-        return int(found.group(1))
+    match = _NODE.search(name)
+    if match is not None:
+        return int(match.group(1))
     output = re.match(r"o(\d+)(?:_nchwc)?$", name)
     return outputs[int(output.group(1))] if output is not None else before

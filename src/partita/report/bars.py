@@ -60,20 +60,20 @@ class BarChart:
 
 
 def chart_busy(predicted: Report | None, measured: Report | None) -> BarChart:
-    """Return how large a part of the run each device and each link was busy."""
-    found: dict[tuple[Kind, str], list[float | None]] = {}
+    """The busy share of the run of each device and each link."""
+    shares: dict[tuple[Kind, str], list[float | None]] = {}
     for index, run in enumerate((predicted, measured)):
         if run is None or run.makespan_s <= 0:
             continue
         for device in run.devices:
-            values = found.setdefault(("compute", device.name), [None, None])
+            values = shares.setdefault(("compute", device.name), [None, None])
             values[index] = device.busy_s / run.makespan_s
         for link in run.links:
             name = name_link(link.source, link.target)
-            found.setdefault(("send", name), [None, None])[index] = link.busy_s / run.makespan_s
+            shares.setdefault(("send", name), [None, None])[index] = link.busy_s / run.makespan_s
     rows = tuple(
         Bar(name, predicted_share, measured_share, kind=kind)
-        for (kind, name), (predicted_share, measured_share) in sorted(found.items())
+        for (kind, name), (predicted_share, measured_share) in sorted(shares.items())
     )
     return BarChart(rows, 1.0, lambda share: f"{100 * share:.1f} %", "%", 0.01)
 
@@ -81,7 +81,7 @@ def chart_busy(predicted: Report | None, measured: Report | None) -> BarChart:
 def chart_comparison(
     contenders: Sequence[Contender], reference: tuple[float, str] | None = None
 ) -> BarChart:
-    """Return the latency of every planner, the fastest first."""
+    """The latency of every planner, the fastest first."""
     rows = tuple(
         Bar(row.planner, row.predicted_s, row.measured_s, remark=row.status or "no plan")
         for row in sort_contenders(contenders)
@@ -93,7 +93,7 @@ def chart_comparison(
 
 
 def draw_bars(chart: BarChart) -> Markup:
-    """Return the chart as ``<svg>``; its classes take their colours from the page."""
+    """The chart as ``<svg>``; its classes take their colours from the page."""
     height = TOP + ROW_HEIGHT * len(chart.rows) + 24
     parts = [*_draw_legend(chart), *_draw_axis(chart, height)]
     for index, row in enumerate(chart.rows):

@@ -10,7 +10,7 @@ from partita.units import format_seconds
 
 
 def tabulate_changes(changes: Sequence[Change]) -> TableData:
-    """Return one row per search: when, why, what came of it, and latencies, old and new."""
+    """One row per search: when, why, its outcome, and latencies, old and new."""
     rows = tuple(
         (
             f"{change.at_s:.1f} s",

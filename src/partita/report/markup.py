@@ -17,7 +17,7 @@ class Markup(str):
 
 
 def escape(text: str) -> Markup:
-    """Return text as markup; characters that no page may hold become replacement characters.
+    """Text as markup; characters that no page may hold become replacement characters.
 
     >>> escape("<a & b>")
     '&lt;a &amp; b&gt;'
@@ -28,7 +28,7 @@ def escape(text: str) -> Markup:
 
 
 def element(tag: str, *children: str, **attributes: str | float) -> Markup:
-    """Return one element. Underscores in attribute names become hyphens; ``class_`` is ``class``.
+    """One element. Underscores in attribute names become hyphens; ``class_`` is ``class``.
 
     >>> element("a", "x < y", class_="k")
     '<a class="k">x &lt; y</a>'
@@ -43,7 +43,7 @@ def element(tag: str, *children: str, **attributes: str | float) -> Markup:
 
 
 def join(*parts: str) -> Markup:
-    """Return parts one after the other, each escaped unless it is markup."""
+    """Parts one after the other, each escaped unless it is markup."""
     return Markup("".join(escape(part) for part in parts))
 
 

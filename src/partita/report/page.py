@@ -21,7 +21,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def write_page(bundle: ReportBundle) -> str:
-    """Return the whole page. Every name in it is escaped: names come from files."""
+    """The whole page. Every name in it is escaped: names come from files."""
     style = resources.files("partita.report").joinpath("style.css").read_text(encoding="utf-8")
     head = element(
         "head",
@@ -58,7 +58,7 @@ def _list_sections(bundle: ReportBundle) -> list[Markup]:
 
 
 def find_reference(bundle: ReportBundle) -> tuple[float, str] | None:
-    """Return the latency of the best single device and its name for a chart, where known."""
+    """The latency of the best single device and its name for a chart, where known."""
     if bundle.best_single_s is None:
         return None
     return bundle.best_single_s, f"best single device {bundle.best_single_device}".strip()

@@ -22,7 +22,7 @@ DARK: dict[Kind, str] = {
 
 
 def write_variables() -> str:
-    """Return the colours as CSS variables, for light and dark pages."""
+    """The colours as CSS variables, for light and dark pages."""
 
     def block(colours: dict[Kind, str]) -> str:
         return ":root{" + "".join(f"--{kind}:{value};" for kind, value in colours.items()) + "}"

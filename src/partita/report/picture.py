@@ -25,7 +25,7 @@ _BAR_HEIGHT = 0.4
 
 
 def paint_timeline(timeline: Timeline, title: str) -> bytes:
-    """Return the timeline as PNG: one row per lane, predicted above measured."""
+    """The timeline as PNG: one row per lane, predicted above measured."""
     if timeline.requests < timeline.total:
         title = f"{shorten(title, 60)}: first {timeline.requests} of {timeline.total} requests"
     figure, axes = _start(len(timeline.rows), title)
@@ -40,7 +40,7 @@ def paint_timeline(timeline: Timeline, title: str) -> bytes:
 
 
 def paint_bars(chart: BarChart, title: str) -> bytes:
-    """Return a bar chart as PNG: one row per bar, predicted above measured."""
+    """A bar chart as PNG: one row per bar, predicted above measured."""
     figure, axes = _start(len(chart.rows), title)
     for index, row in enumerate(chart.rows):
         values: tuple[tuple[Source, float | None], ...] = (
@@ -146,7 +146,7 @@ def _annotate(axes: Any, words: str, place: tuple[float, float]) -> None:
 
 
 def _literal(text: str) -> str:
-    """Return text that Matplotlib draws as it is: no formulas, no control characters."""
+    """Text that Matplotlib draws as it is: no formulas, no control characters."""
     shown = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
     return shown.replace("$", r"\$")
 

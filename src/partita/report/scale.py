@@ -6,7 +6,7 @@ import math
 
 
 def list_ticks(end: float, count: int = 8) -> list[float]:
-    """Return round values from 0 to at most ``end``, about ``count`` of them.
+    """Round values from 0 to at most ``end``, about ``count`` of them.
 
     >>> list_ticks(0.34, 4)
     [0.0, 0.1, 0.2, 0.3]
@@ -21,7 +21,7 @@ def list_ticks(end: float, count: int = 8) -> list[float]:
 
 
 def name_unit(end_s: float) -> tuple[str, float]:
-    """Return the unit in which a time axis up to ``end_s`` reads well, and its length in seconds.
+    """The unit in which a time axis up to ``end_s`` reads well, and its length in seconds.
 
     >>> name_unit(0.25)
     ('ms', 0.001)
@@ -33,7 +33,7 @@ def name_unit(end_s: float) -> tuple[str, float]:
 
 
 def shorten(name: str, length: int) -> str:
-    """Return a name of at most ``length`` characters, its middle left out.
+    """A name of at most ``length`` characters, its middle left out.
 
     >>> shorten("abcdefghij", 5)
     'ab…ij'

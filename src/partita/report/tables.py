@@ -24,7 +24,7 @@ class TableData:
 
 
 def tabulate_plan(plan: Plan, order: Sequence[str] = ()) -> TableData:
-    """Return one row per stage: its layers, its split axis, and each device's share of it.
+    """One row per stage: its layers, its split axis, and each device's share of it.
 
     Args:
         plan: The plan.
@@ -47,7 +47,7 @@ def tabulate_plan(plan: Plan, order: Sequence[str] = ()) -> TableData:
 
 
 def describe_layers(layers: Sequence[str]) -> str:
-    """Return first and last layer with their number.
+    """First and last layer with their number.
 
     >>> describe_layers(["conv1", "conv2", "pool"])
     'conv1 … pool (3)'
@@ -58,7 +58,7 @@ def describe_layers(layers: Sequence[str]) -> str:
 
 
 def describe_share(stage: Stage, device: str) -> str:
-    """Return what one device holds of a stage: a percentage of the boxes, or in words."""
+    """The part of a stage on one device: a percentage of the boxes, or in words."""
     shards = [shard for shard in stage.shards if shard.device == device]
     words = []
     if shards and stage.axis in ("none", "everywhere"):
@@ -79,7 +79,7 @@ def _count_cells(shard: Shard) -> int:
 
 
 def tabulate_run(predicted: Report | None, measured: Report | None) -> TableData:
-    """Return latency and throughput, predicted beside measured."""
+    """Latency and throughput, predicted beside measured."""
     figures: tuple[tuple[str, Callable[[Report], float]], ...] = (
         ("latency, mean", lambda report: report.mean_s),
         ("latency, p50", lambda report: report.quantile_s(0.5)),
@@ -97,7 +97,7 @@ def tabulate_run(predicted: Report | None, measured: Report | None) -> TableData
 
 
 def drop_empty(data: TableData) -> TableData:
-    """Return the table without number columns that hold nothing in any row."""
+    """The table without number columns that hold nothing in any row."""
     kept = [
         index
         for index in range(len(data.columns))
@@ -112,14 +112,14 @@ def drop_empty(data: TableData) -> TableData:
 
 
 def count_requests(predicted: Report | None, measured: Report | None) -> str:
-    """Return the number of requests of a run, in words."""
+    """The number of requests of a run, in words."""
     counts = [len(run.latencies_s) for run in (predicted, measured) if run]
     words = [f"{count} request{'' if count == 1 else 's'}" for count in dict.fromkeys(counts)]
     return " and ".join(words) or "0 requests"
 
 
 def tabulate_devices(predicted: Report | None, measured: Report | None) -> TableData:
-    """Return how busy each device was and the most memory it held."""
+    """Busy seconds and peak memory per device."""
     runs = [{use.name: use for use in run.devices} if run else {} for run in (predicted, measured)]
     rows = []
     for name in dict.fromkeys([*runs[0], *runs[1]]):
@@ -132,7 +132,7 @@ def tabulate_devices(predicted: Report | None, measured: Report | None) -> Table
 
 
 def tabulate_links(predicted: Report | None, measured: Report | None) -> TableData:
-    """Return what went over each link, and how long its sender was busy."""
+    """Bytes per link, and the busy seconds of its sender."""
     runs = [
         {(use.source, use.target): use for use in run.links} if run else {}
         for run in (predicted, measured)
@@ -149,7 +149,7 @@ def tabulate_links(predicted: Report | None, measured: Report | None) -> TableDa
 
 
 def tabulate_comparison(contenders: Sequence[Contender]) -> TableData:
-    """Return one row per planner, the fastest first, those without a plan last."""
+    """One row per planner, the fastest first, those without a plan last."""
     rows = tuple(
         (
             row.planner,
@@ -168,7 +168,7 @@ def tabulate_comparison(contenders: Sequence[Contender]) -> TableData:
 
 
 def sort_contenders(contenders: Sequence[Contender]) -> list[Contender]:
-    """Return the contenders by latency: measured where there is one, else predicted."""
+    """The contenders by latency: measured where there is one, else predicted."""
 
     def latency_s(row: Contender) -> float:
         known = [value for value in (row.measured_s, row.predicted_s) if value is not None]
@@ -178,12 +178,12 @@ def sort_contenders(contenders: Sequence[Contender]) -> list[Contender]:
 
 
 def name_link(source: str, target: str) -> str:
-    """Return a link's name for people."""
+    """A link's name for people."""
     return f"{source} → {target}"
 
 
 def describe_change(predicted: float | None, measured: float | None) -> str:
-    """Return how far the measured value is from the predicted one.
+    """The deviation of the measured value from the predicted one.
 
     >>> describe_change(0.1, 0.103)
     '+3.0 %'

@@ -16,7 +16,7 @@ from partita.report.tables import TableData
 
 
 def draw_table(data: TableData) -> Table:
-    """Return a table for ``rich``; cells are taken literally, never as console markup."""
+    """A table for ``rich``; cells are taken literally, never as console markup."""
     table = Table(title=Text(data.title), title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     for index, column in enumerate(data.columns):
         table.add_column(
@@ -30,12 +30,12 @@ def draw_table(data: TableData) -> Table:
 
 
 def plan_table(plan: Plan, order: Sequence[str] = ()) -> Table:
-    """Return stages, layers, axis and each device's share."""
+    """Stages, layers, axis and each device's share."""
     return draw_table(tables.tabulate_plan(plan, order))
 
 
 def report_tables(predicted: Report | None, measured: Report | None = None) -> list[Table]:
-    """Return the tables of a run: latency and throughput, devices, links."""
+    """The tables of a run: latency and throughput, devices, links."""
     data = [
         tables.tabulate_run(predicted, measured),
         tables.tabulate_devices(predicted, measured),
@@ -45,10 +45,10 @@ def report_tables(predicted: Report | None, measured: Report | None = None) -> l
 
 
 def compare_table(contenders: Sequence[Contender]) -> Table:
-    """Return one row per planner, the fastest first."""
+    """One row per planner, the fastest first."""
     return draw_table(tables.tabulate_comparison(contenders))
 
 
 def _clean(cell: str) -> str:
-    """Return the cell without control characters: names come from files."""
+    """The cell without control characters: names come from files."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in cell)

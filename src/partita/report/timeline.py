@@ -51,12 +51,12 @@ class Timeline:
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of lanes that occur."""
-        found = {row.kind for row in self.rows}
-        return tuple(kind for kind in KINDS if kind in found)
+        present = {row.kind for row in self.rows}
+        return tuple(kind for kind in KINDS if kind in present)
 
 
 def lay_out(predicted: Report | None, measured: Report | None) -> Timeline:
-    """Return the rows of a timeline of the first requests, as many as can be read.
+    """The rows of a timeline of the first requests, as many as can be read.
 
     Loads are shown where they reach into the run, that is past the first feed.
     """
@@ -68,8 +68,8 @@ def lay_out(predicted: Report | None, measured: Report | None) -> Timeline:
     total = max((len(run.latencies_s) for run in runs.values()), default=0)
     spans = {source: [s for s in run.spans if s.end_s > 0] for source, run in runs.items()}
     requests = count_shown(spans.values(), total)
-    shown = {source: [s for s in found if s.request < requests] for source, found in spans.items()}
-    both = [span for found in shown.values() for span in found]
+    shown = {source: [s for s in run if s.request < requests] for source, run in spans.items()}
+    both = [span for run in shown.values() for span in run]
     devices = _order_devices(runs.values(), both)
     keys = sorted(
         {(s.device, s.lane) for s in both},
@@ -79,7 +79,7 @@ def lay_out(predicted: Report | None, measured: Report | None) -> Timeline:
         Row(
             name_row(*key),
             kind_of(key[1]),
-            {source: _pick(found, key) for source, found in shown.items()},
+            {source: _pick(run, key) for source, run in shown.items()},
         )
         for key in keys
     )
@@ -88,9 +88,9 @@ def lay_out(predicted: Report | None, measured: Report | None) -> Timeline:
 
 
 def count_shown(spans: Iterable[Iterable[Span]], total: int) -> int:
-    """Return how many requests to draw: at least one, and no more than the caps allow."""
+    """The number of requests to draw: at least one, and no more than the caps allow."""
     counts: dict[int, int] = {}
-    for span in (s for found in spans for s in found):
+    for span in (s for run in spans for s in run):
         counts[span.request] = counts.get(span.request, 0) + 1
     bars = counts.get(-1, 0)
     most = min(total, MAX_REQUESTS)
@@ -102,19 +102,19 @@ def count_shown(spans: Iterable[Iterable[Span]], total: int) -> int:
 
 
 def kind_of(lane: str) -> Kind:
-    """Return the kind of a lane, which gives its bars their colour."""
+    """The kind of a lane, which gives its bars their colour."""
     head = lane.partition(":")[0]
     return next((kind for kind in KINDS if kind == head), "compute")
 
 
 def name_row(device: str, lane: str) -> str:
-    """Return a lane's name for people: ``camera compute``, or ``camera → nano`` for a link."""
+    """A lane's name for people: ``camera compute``, or ``camera → nano`` for a link."""
     head, _, target = lane.partition(":")
     return name_link(device, target) if head == "send" else f"{device} {lane}"
 
 
 def separate(spans: Iterable[Span]) -> list[list[Span]]:
-    """Return spans in as few sequences without overlap as needed (several loaders share a lane)."""
+    """Spans in as few sequences without overlap as needed (several loaders share a lane)."""
     rows: list[list[Span]] = []
     for span in sorted(spans, key=lambda s: (s.start_s, s.end_s)):
         for row in rows:

@@ -20,7 +20,7 @@ CHARACTER_WIDTH = 5.6
 
 
 def draw_timeline(timeline: Timeline) -> Markup:
-    """Return the picture as ``<svg>``; its classes take their colours from the page."""
+    """The picture as ``<svg>``; its classes take their colours from the page."""
     row_height = len(timeline.sources) * (BAR + GAP) + 4
     height = TOP + row_height * len(timeline.rows) + 24
     parts: list[Markup] = []

@@ -13,7 +13,7 @@ PROCESSES: tuple[timeline.Source, ...] = ("predicted", "measured")
 
 
 def dump_trace(predicted: Report | None, measured: Report | None) -> bytes:
-    """Return a JSON trace: one process per source, one thread per device lane, microseconds.
+    """A JSON trace: one process per source, one thread per device lane, microseconds.
 
     Times count from the run's first feed; a load before it has a negative time.
     """
@@ -54,7 +54,7 @@ def _list_threads(pid: int, run: Report) -> list[dict[str, Any]]:
 
 
 def _list_events(pid: int, tid: int, spans: list[Span]) -> list[dict[str, Any]]:
-    """Return complete events; each begins no earlier than the last one ended, so none nest."""
+    """Complete events; each begins no earlier than the last one ended, so none nest."""
     events = []
     free_us = float("-inf")
     for span in spans:

@@ -273,7 +273,7 @@ class Builder:
         return self._remember(name, (batch, features), 1.0)
 
     def finish(self, *outputs: str) -> onnx.ModelProto:
-        """Return the model with these outputs."""
+        """The model with these outputs."""
         for output in outputs:
             value = helper.make_tensor_value_info(output, TensorProto.FLOAT, self.shapes[output])
             self._graph.output.append(value)

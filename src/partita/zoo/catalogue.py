@@ -118,7 +118,7 @@ ZOO: dict[str, ZooEntry] = {
 def build_model(
     name: str, *, seed: int = 0, batch: int = 1, size: int | None = None, weights: bool = True
 ) -> onnx.ModelProto:
-    """Return a model with weights drawn from a seed; equal arguments give equal bytes.
+    """A model with weights drawn from a seed; equal arguments give equal bytes.
 
     Args:
         name: A key of ``ZOO``.
