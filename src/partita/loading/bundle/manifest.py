@@ -23,8 +23,9 @@ from partita.files import read_regular, require_regular
 from partita.program import DTYPE_BYTES, Compute, Load, Program, check_program
 
 SCHEMA = 1
-#: Threads, and children that load at the same time, at most.
+#: Threads, and children that load at the same time, at most: more than any machine at hand has.
 MOST = 256
+#: Read at a time while a file is hashed. Not tuned; who asks to stop waits for no more than this.
 _CHUNK_BYTES = 2**20
 MANIFEST, WEIGHTS = "manifest.json", "weights.bin"
 #: Extensions of instruction sets that decide how an optimised graph lays out its weights.
@@ -62,7 +63,7 @@ class TrainableSource(msgspec.Struct, frozen=True):
 
 
 class Child(msgspec.Struct, frozen=True, rename={"source": "plain"}):
-    """One child model of a variant.
+    """One child model of a variant; in the manifest's file its source is called ``plain``.
 
     Attributes:
         file: Name in the variant's folder.
@@ -89,7 +90,7 @@ class Child(msgspec.Struct, frozen=True, rename={"source": "plain"}):
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """One way to load the model: its children, and how to execute them.
+    """One division of the model in a bundle: its children, and how to execute them.
 
     Attributes:
         name: The folder in the bundle.
@@ -118,7 +119,7 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, rename={"variants": "schemes"}):
-    """The whole bundle.
+    """The whole bundle; in its file the variants are called ``schemes``.
 
     Attributes:
         model: Name of the model.
@@ -163,11 +164,13 @@ def processor_signature() -> str:
     try:
         with open("/proc/cpuinfo") as lines:  # one processor is enough: reading of many takes long
             flags = next(
-                (one for one in lines if one.startswith(("flags", "Features"))), ""
+                (line for line in lines if line.startswith(("flags", "Features"))), ""
             ).split()
     except OSError:
         pass
-    return "+".join((platform.machine(), *(one for one in _EXTENSIONS if one in flags)))
+    return "+".join(
+        (platform.machine(), *(extension for extension in _EXTENSIONS if extension in flags))
+    )
 
 
 def dump_manifest(manifest: Manifest) -> bytes:
@@ -220,13 +223,14 @@ def read_manifest(folder: str | Path) -> Manifest:
     return manifest
 
 
-def _check_manifest(manifest: Manifest, path: Path, found: str) -> None:
-    fault = next((f for one in manifest.variants for f in _find_faults(one)), None)
+def _check_manifest(manifest: Manifest, path: Path, digest: str) -> None:
+    fault = next((f for variant in manifest.variants for f in _find_faults(variant)), None)
     if fault is None and not manifest.variants:
         fault = "key 'schemes': it is empty"
-    if fault is None and len({one.name for one in manifest.variants}) < len(manifest.variants):
+    names = [variant.name for variant in manifest.variants]
+    if fault is None and len(set(names)) < len(names):
         fault = "key 'schemes': two have one name"
-    if fault is None and manifest.hash != found:
+    if fault is None and manifest.hash != digest:
         fault = "it is not what its hash says"
     if fault is not None:
         raise BundleError(
@@ -247,7 +251,7 @@ def _find_faults(variant: Variant) -> list[str]:
         return [f"{where}: its program is for {len(program.devices)} devices, not for 1"]
     steps = program.devices[0].steps
     for kind in (Load, Compute):
-        fragments = sorted(one.fragment for one in steps if isinstance(one, kind))
+        fragments = sorted(step.fragment for step in steps if isinstance(step, kind))
         if fragments != list(range(len(variant.children))):
             return [
                 f"{where}: its {kind.__name__} steps are of children {fragments}, it has"
@@ -279,10 +283,10 @@ def _names_of(variant: Variant) -> Iterator[str]:
 def stamp_of(home: Path) -> tuple[int, ...]:
     """Return what another manifest in the same place does not have; nothing where there is none."""
     try:
-        found = os.stat(home / MANIFEST)
+        stat = os.stat(home / MANIFEST)
     except (OSError, ValueError):
         return ()
-    return found.st_dev, found.st_ino, found.st_mtime_ns
+    return stat.st_dev, stat.st_ino, stat.st_mtime_ns
 
 
 def choose_variant(manifest: Manifest, folder: Path, name: str | None = None) -> Variant:
@@ -295,16 +299,16 @@ def choose_variant(manifest: Manifest, folder: Path, name: str | None = None) ->
         BundleError: There is none of that name, or none for this processor.
     """
     here = processor_signature()
-    usable = [one for one in manifest.variants if one.processor in ("", here)]
-    usable.sort(key=lambda one: (one.processor != here, one.measured_on != here))
+    usable = [variant for variant in manifest.variants if variant.processor in ("", here)]
+    usable.sort(key=lambda variant: (variant.processor != here, variant.measured_on != here))
     if name is not None:
-        named = [one for one in manifest.variants if one.name == name]
+        named = [variant for variant in manifest.variants if variant.name == name]
         if not named:
-            names = ", ".join(one.name for one in manifest.variants)
+            names = ", ".join(variant.name for variant in manifest.variants)
             raise BundleError(f"Bundle '{folder}' has no variant '{name}'; it has: {names}.")
-        usable = [one for one in named if one in usable]
+        usable = [variant for variant in named if variant in usable]
     if not usable:
-        needs = "; ".join(f"{one.name}: {one.processor}" for one in manifest.variants)
+        needs = "; ".join(f"{variant.name}: {variant.processor}" for variant in manifest.variants)
         raise BundleError(
             f"Bundle '{folder}' has no variant for this processor ({here}); it has {needs}."
             " Split the model here, or with its portable variant.",

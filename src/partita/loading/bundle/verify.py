@@ -71,10 +71,10 @@ def find_altered_weights(
     for name, wanted in ((WEIGHTS, variant.weights_hash), *own):
         path = folder / name
         try:
-            found = hash_file(path, is_over)
+            digest = hash_file(path, is_over)
             if is_over():
                 return None
-            if found != wanted:
+            if digest != wanted:
                 return BundleError(_altered("Weights", path, wanted), subject=str(path))
         except OSError as error:
             return BundleError(
@@ -92,10 +92,10 @@ def check_source(folder: Path, source: TrainableSource) -> None:
     for name, wanted in ((source.file, source.hash), (source.weights, source.weights_hash)):
         path = folder / name
         try:
-            found = hash_file(path)
+            digest = hash_file(path)
         except OSError as error:
             raise BundleError(_missing(path, error), subject=str(path)) from None
-        if found != wanted:
+        if digest != wanted:
             raise BundleError(_altered("Child", path, wanted), subject=str(path))
 
 
@@ -148,7 +148,7 @@ def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> dict[s
             f"Inputs {', '.join(map(repr, feeds)) or 'none'} do not fit the model: it takes"
             f" {', '.join(map(repr, names))}."
         )
-    found = {}
+    arrays = {}
     for spec in specs:
         try:
             array = np.asarray(feeds[spec.name])
@@ -164,5 +164,5 @@ def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> dict[s
                 f" {spec.dtype}{list(spec.shape)}.",
                 subject=spec.name,
             )
-        found[spec.name] = np.ascontiguousarray(array).reshape(spec.shape)
-    return found
+        arrays[spec.name] = np.ascontiguousarray(array).reshape(spec.shape)
+    return arrays

@@ -17,7 +17,8 @@ from partita.naming import NAME_RULE, is_name
 from partita.profile.data import write_atomically
 
 SCHEMA = 1
-#: What all bytes that cross borders weigh beside the imbalance of the blocks.
+#: What all bytes that cross borders weigh beside the imbalance of the blocks. Not tuned: a quarter
+#: moves a border to a narrow place nearby, and makes no block much larger than another.
 _CROSSING_WEIGHT = 0.25
 
 Floats = npt.NDArray[np.float64]

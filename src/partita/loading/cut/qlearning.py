@@ -21,7 +21,10 @@ Values = dict[State, dict[int, float]]
 
 @dataclass(frozen=True)
 class LearnOptions:
-    """How the agent learns; the paper gives none of these numbers.
+    """How the agent learns.
+
+    The paper gives none of these numbers. With these the best division tried is the optimum for its
+    six models with 24 blocks and 1, 2 and 4 loaders, where weights are mapped.
 
     Attributes:
         update: ``qlearning`` looks at the best next action, ``sarsa`` at the one that is taken.

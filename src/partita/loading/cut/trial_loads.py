@@ -140,7 +140,7 @@ class TrialLoads:
             with load_bundle(homes[place], verify=False) as session:
                 session.run(None, feeds)
                 times[place].append(time.perf_counter() - began_s)
-        return [statistics.median(one) for one in times]
+        return [statistics.median(seconds) for seconds in times]
 
     def _feeds(self) -> dict[str, Any]:
         arrays = make_inputs(self._graph.input_specs)

@@ -58,7 +58,7 @@ def open_frozen(home: Path, manifest: Manifest, variant: Variant) -> BundleSessi
         loaders=variant.loaders,
         read_ahead=False,
         verify=True,
-        made=stamp_of(home),
+        stamp=stamp_of(home),
     )
 
 
@@ -127,11 +127,11 @@ def compute_features(
     if cache is None:
         return _run(home, manifest, chosen, arrays)
     key = _cache_key(chosen, arrays)
-    found = _read_cache(Path(cache), key)
-    if found is None:
-        found = _run(home, manifest, chosen, arrays)
-        _write_cache(Path(cache), key, found)
-    return found
+    features = _read_cache(Path(cache), key)
+    if features is None:
+        features = _run(home, manifest, chosen, arrays)
+        _write_cache(Path(cache), key, features)
+    return features
 
 
 def check_samples(variant: Variant, samples: Samples) -> dict[str, Array]:
@@ -198,15 +198,15 @@ def _run(home: Path, manifest: Manifest, variant: Variant, arrays: dict[str, Arr
     with open_frozen(home, manifest, variant) as session:
         specs, dtypes = session.get_outputs(), {s.name: s.dtype for s in session.get_inputs()}
         count = len(next(iter(arrays.values())))
-        made = [np.empty((count, *spec.shape[1:]), spec.dtype) for spec in specs]
+        features = [np.empty((count, *spec.shape[1:]), spec.dtype) for spec in specs]
         for spec in specs:
             _check_output(spec)
         for number in range(count):
             feeds = {n: a[number : number + 1].astype(dtypes[n]) for n, a in arrays.items()}
-            for into, array in zip(made, session.run(None, feeds), strict=True):
+            for into, array in zip(features, session.run(None, feeds), strict=True):
                 into[number] = array[0]
         session.wait()
-    return made
+    return features
 
 
 def _check_output(spec: TensorSpec) -> None:

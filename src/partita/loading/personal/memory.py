@@ -39,5 +39,5 @@ def _read(key: str) -> int:
         lines = _STATUS.read_text().splitlines()
     except OSError:
         return 0
-    found = next((line for line in lines if line.startswith(f"{key}:")), f"{key}: 0")
-    return int(found.split()[1]) * 1024
+    line = next((line for line in lines if line.startswith(f"{key}:")), f"{key}: 0")
+    return int(line.split()[1]) * 1024

@@ -22,16 +22,16 @@ class Sgd:
     def __init__(self, parameters: Sequence[nn.Parameter], rate: float) -> None:
         self._parameters = list(parameters)
         self._rate = rate
-        self._velocity = [torch.zeros_like(one) for one in self._parameters]
+        self._velocity = [torch.zeros_like(parameter) for parameter in self._parameters]
 
     @torch.no_grad()
     def step(self) -> None:
         """Change every parameter that has a gradient, and forget the gradients."""
-        for one, velocity in zip(self._parameters, self._velocity, strict=True):
-            if one.grad is not None:
-                velocity.mul_(_MOMENTUM).add_(one.grad)
-                one.sub_(velocity, alpha=self._rate)
-                one.grad = None
+        for parameter, velocity in zip(self._parameters, self._velocity, strict=True):
+            if parameter.grad is not None:
+                velocity.mul_(_MOMENTUM).add_(parameter.grad)
+                parameter.sub_(velocity, alpha=self._rate)
+                parameter.grad = None
 
 
 class Adam:
@@ -53,13 +53,13 @@ class Adam:
         """Change every parameter that has a gradient, and forget the gradients."""
         self._steps += 1
         first, second = (1 - beta**self._steps for beta in _BETAS)
-        for one, (mean, square) in zip(self._parameters, self._moments, strict=True):
-            if one.grad is not None:
-                mean.lerp_(one.grad, 1 - _BETAS[0])
-                square.mul_(_BETAS[1]).addcmul_(one.grad, one.grad, value=1 - _BETAS[1])
+        for parameter, (mean, square) in zip(self._parameters, self._moments, strict=True):
+            if parameter.grad is not None:
+                mean.lerp_(parameter.grad, 1 - _BETAS[0])
+                square.mul_(_BETAS[1]).addcmul_(parameter.grad, parameter.grad, value=1 - _BETAS[1])
                 spread = square.sqrt().div_(math.sqrt(second)).add_(_EPSILON)
-                one.addcdiv_(mean, spread, value=-self._rate / first)
-                one.grad = None
+                parameter.addcdiv_(mean, spread, value=-self._rate / first)
+                parameter.grad = None
 
 
 OPTIMISERS: dict[str, type[Sgd] | type[Adam]] = {"adam": Adam, "sgd": Sgd}

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from partita.loading.personal.module import TrainableChild
 
 Array = npt.NDArray[Any]
-#: How far the module may be from the engine, beside the largest number that the engine gives.
+#: How far the module may be from the engine, beside the largest number that the engine gives: more
+#: than float32's rounding over a few layers, less than any layer that mixes samples makes.
 _TOLERANCE = 1e-3
 
 
@@ -71,15 +72,15 @@ def personalise(
     features = compute_features(home, samples, variant=variant.name, cache=cache)
     feature_s = time.perf_counter() - began_s
     trained = _Training(home, variant, options).run(features, targets)
-    made = replace_last(home, manifest, trained.weights)
-    names = tuple(one.name for one in made.variants)
+    trained_manifest = replace_last(home, manifest, trained.weights)
+    names = tuple(variant.name for variant in trained_manifest.variants)
     return replace(
         trained.outcome,
         seconds=time.perf_counter() - began_s,
         feature_s=feature_s,
         peak_memory_bytes=max(0, peak_bytes() - held_bytes),
         variants=names,
-        left_out=tuple(one.name for one in manifest.variants if one.name not in names),
+        left_out=tuple(variant.name for variant in manifest.variants if variant.name not in names),
     )
 
 
@@ -159,9 +160,9 @@ class _Training:
         few = [array[:2] for array in inputs]
         wanted = _run_child(folder / child.file, [array.numpy() for array in few])
         with torch.no_grad():
-            found = module(few).numpy()
-        if found.shape == wanted.shape:
-            apart = float(np.abs(found - wanted).max())
+            answers = module(few).numpy()
+        if answers.shape == wanted.shape:
+            apart = float(np.abs(answers - wanted).max())
             if apart <= _TOLERANCE * max(1e-6, float(np.abs(wanted).max())):
                 return module
         raise BundleError(

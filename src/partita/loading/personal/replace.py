@@ -69,16 +69,18 @@ def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -
 
 def _replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -> Manifest:
     here = processor_signature()
-    kept = [one for one in manifest.variants if one.processor in ("", here)]
+    kept = [variant for variant in manifest.variants if variant.processor in ("", here)]
     fresh: list[Path] = []
     text = b""
     try:
-        variants = tuple(_replace_in(home / one.name, one, weights, fresh) for one in kept)
-        made = msgspec.structs.replace(manifest, variants=variants)
-        text = dump_manifest(made)
+        variants = tuple(
+            _replace_in(home / variant.name, variant, weights, fresh) for variant in kept
+        )
+        renewed = msgspec.structs.replace(manifest, variants=variants)
+        text = dump_manifest(renewed)
         aside = home / f".{MANIFEST}.new"
         _write(aside, [text], fresh)
-        for folder in (home, *(home / one.name for one in variants)):
+        for folder in (home, *(home / variant.name for variant in variants)):
             _sync_folder(folder)
         os.replace(aside, home / MANIFEST)
     except BaseException as error:
@@ -90,8 +92,8 @@ def _replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) 
         raise BundleError(
             f"Bundle '{home}' cannot be written: {error.strerror or error}.", subject=str(home)
         ) from None
-    _remove_strays(home, made)
-    return made
+    _remove_strays(home, renewed)
+    return renewed
 
 
 def _replace_in(
@@ -114,9 +116,9 @@ def _replace_in(
     # The engine reads the weights where they lie.
     path = folder / source.weights
     blobs = {path.name: np.memmap(path, np.uint8, "r")} if path.stat().st_size else {}
-    made = optimise_graph(graph, blobs, tuned=bool(variant.processor), threads=variant.threads)
-    written = place_weights(made, f"{stem}.bin", 0)
-    del made
+    optimised = optimise_graph(graph, blobs, tuned=bool(variant.processor), threads=variant.threads)
+    written = place_weights(optimised, f"{stem}.bin", 0)
+    del optimised
     child = Child(
         file=f"{stem}.onnx",
         hash=_write(folder / f"{stem}.onnx", [written.graph], fresh),

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from partita.loading.serve.detached_thread import DetachedThread
 
-#: What is asked for at a time: the system reads no more than so much of one request at once.
+#: Asked for at a time: the kernel cuts one request short at about this much, whatever its length.
 _CHUNK_BYTES = 2**20
-#: Places of a file that are looked at, evenly apart, to tell whether it is in memory.
+#: Places of a file that are looked at, evenly apart, to tell whether it is in memory. Not tuned: so
+#: many reads of a byte take microseconds.
 _PROBES = 32
 
 

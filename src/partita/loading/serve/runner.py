@@ -42,7 +42,7 @@ def _close_runners() -> None:
         runner.close()
 
 
-#: What closing waits for a child that loads.
+#: Seconds that closing waits for a child that loads; the largest here take less than one.
 _MOST_S = 10.0
 _CLOSED = "The bundle is closed; load it again."
 
@@ -68,7 +68,7 @@ class _Request:
     """A request under way: its arrays by buffer, and what came of it."""
 
     held: dict[int, Array]
-    found: dict[str, Array] = field(default_factory=dict)
+    outputs: dict[str, Array] = field(default_factory=dict)
     fault: Exception | None = None
     ended: SimpleQueue[None] = field(default_factory=SimpleQueue)
 
@@ -160,11 +160,11 @@ class Runner:
         with self._change:
             if request.fault is not None:
                 raise request.fault
-            if not request.found:
+            if not request.outputs:
                 self.check()
             self._count += 1
             self._request = None
-        return request.found
+        return request.outputs
 
     def check(self) -> None:
         """Raise what :meth:`answer` would."""
@@ -245,8 +245,8 @@ class Runner:
             return self._act(self._machine.handle(Loaded(number)))
         thread = self._loading.get(child)
         if thread is None or thread.ident is None:  # or it was interrupted before it began
-            told, name = (number, child), f"load-{child}"
-            thread = threading.Thread(target=self._load, args=told, name=name, daemon=True)
+            arguments, name = (number, child), f"load-{child}"
+            thread = threading.Thread(target=self._load, args=arguments, name=name, daemon=True)
             self._loading[child] = thread
             try:
                 thread.start()
@@ -266,8 +266,8 @@ class Runner:
         except BundleError as error:
             self.fail(error)
         except Exception as error:
-            told = f"Child {child} of {self._name} cannot be loaded: {first_line(error)}."
-            self.fail(BundleError(told))
+            message = f"Child {child} of {self._name} cannot be loaded: {first_line(error)}."
+            self.fail(BundleError(message))
         if request is not None:
             try:
                 self._go_on(request, starts)
@@ -298,17 +298,17 @@ class Runner:
         if isinstance(step, Compute):
             began_s = self._now_s()
             arguments = [gather.collect(request.held) for gather in self._gathers[step.id]]
-            made = self._compute(step, arguments)
+            results = self._compute(step, arguments)
         with self._change:
             if request is not self._request:  # it was interrupted, and another one came
                 return []
             if isinstance(step, Compute):
                 self.marks.append(Mark("compute", step.fragment, began_s, self._now_s()))
-                request.held.update(zip(step.writes, made, strict=True))
+                request.held.update(zip(step.writes, results, strict=True))
             elif isinstance(step, Deliver):
                 pairs = zip(step.reads, self._gathers[step.id], strict=True)
-                request.found = {
-                    one.tensor: self._collect_own(how, request.held) for one, how in pairs
+                request.outputs = {
+                    read.tensor: self._collect_own(gather, request.held) for read, gather in pairs
                 }
             starts = self._act(self._machine.handle(Finished(start.step, start.request)))
             if not self._machine.open_requests:  # what no output needs is done, too
@@ -317,8 +317,8 @@ class Runner:
 
     def _collect_own(self, gather: Gather, held: Mapping[int, Array]) -> Array:
         """Return an output that shares nothing with what the caller gave."""
-        found = gather.collect(held)
-        return found.copy() if any(part.buffer in self._feeds for part in gather.parts) else found
+        output = gather.collect(held)
+        return output.copy() if any(part.buffer in self._feeds for part in gather.parts) else output
 
     def _compute(self, step: Compute, arguments: list[Array]) -> list[Array]:
         session = self.sessions.get(step.fragment)
@@ -326,13 +326,13 @@ class Runner:
             raise RunError(_CLOSED)
         feeds = {f"i{place}": array for place, array in enumerate(arguments)}
         try:
-            made: list[Array] = session.run([f"o{k}" for k in range(len(step.writes))], feeds)
+            results: list[Array] = session.run([f"o{k}" for k in range(len(step.writes))], feeds)
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
             raise RunError(
                 f"Child {step.fragment} of {self._name} failed: {first_line(error)}.",
                 step=step.label,
             ) from None
-        return made
+        return results
 
     def _end(self) -> None:
         """Wake who waits for the request."""

@@ -81,7 +81,7 @@ def load_bundle(
         if number is not None and not (isinstance(number, int) and 1 <= number <= MOST):
             raise InputError(f"{name} is {number!r}: allowed are 1 to {MOST}.", subject=name)
     home = Path(folder)
-    made = stamp_of(home)
+    stamp = stamp_of(home)
     manifest = read_manifest(home)
     chosen = choose_variant(manifest, home, variant)
     return BundleSession(
@@ -92,7 +92,7 @@ def load_bundle(
         loaders=loaders or chosen.loaders,
         read_ahead=read_ahead,
         verify=verify,
-        made=made,
+        stamp=stamp,
     )
 
 
@@ -118,12 +118,12 @@ class BundleSession:
         loaders: int,
         read_ahead: bool,
         verify: bool,
-        made: tuple[int, ...],
+        stamp: tuple[int, ...],
     ) -> None:
         self.manifest = manifest
         self.variant = variant
         self._folder = folder
-        self._stamp, self._is_whole = made, False
+        self._stamp, self._is_whole = stamp, False
         self._threads = threads
         check_files(folder, variant)
         self._ahead = ReadAhead(_weights_of(folder, variant)) if read_ahead else None
@@ -197,14 +197,14 @@ class BundleSession:
         with self._asking:
             self._asker = threading.get_ident()
             try:
-                found = self._runner.answer(arrays)
+                outputs_by_name = self._runner.answer(arrays)
             finally:
                 self._asker = 0
         self._check_made()
         self._start_verifying()
         if len(set(wanted)) < len(wanted):  # each is the caller's own
-            return [found[name].copy() for name in wanted]
-        return [found[name] for name in wanted]
+            return [outputs_by_name[name].copy() for name in wanted]
+        return [outputs_by_name[name] for name in wanted]
 
     def wait(self) -> None:
         """Return when all children are loaded and, where asked for, verified.
@@ -296,5 +296,5 @@ def _weights_of(folder: Path, variant: Variant) -> list[tuple[Path, int]]:
     """Return the files of weights in the order of use, and how much of each is used."""
     shared = [child.start + child.size_bytes for child in variant.children if not child.weights]
     own = [(child.weights, child.size_bytes) for child in variant.children if child.weights]
-    found = [(WEIGHTS, max(shared, default=0)), *own]
-    return [(folder / name, size) for name, size in found if size]
+    files = [(WEIGHTS, max(shared, default=0)), *own]
+    return [(folder / name, size) for name, size in files if size]

@@ -22,7 +22,7 @@ from partita.loading.bundle.manifest import MANIFEST, WEIGHTS, read_manifest
 
 _OLD = "old"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
-#: A folder that was changed since may be one whose maker has not locked it yet.
+#: Seconds: a folder that was changed since may be one whose maker has not locked it yet.
 _NEW_S = 10.0
 
 
@@ -86,14 +86,14 @@ def open_replacement(target: Path) -> Iterator[Path]:
         tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as aside,
         _lock(Path(aside)),
     ):
-        made = Path(aside) / target.name
-        made.mkdir()
-        yield made
+        fresh = Path(aside) / target.name
+        fresh.mkdir()
+        yield fresh
         if not target.exists():
-            made.rename(target)
+            fresh.rename(target)
             return
         with hold(target):
-            _replace(target, made, Path(aside) / _OLD)
+            _replace(target, fresh, Path(aside) / _OLD)
 
 
 @contextmanager
@@ -111,25 +111,25 @@ def hold(bundle: Path) -> Iterator[None]:
                 return
 
 
-def _replace(target: Path, made: Path, old: Path) -> None:
+def _replace(target: Path, fresh: Path, old: Path) -> None:
     """Put one folder in the place of another, which goes to ``old``."""
-    if _exchange(made, target):
+    if _exchange(fresh, target):
         return
     try:
         target.rename(old)
-        made.rename(target)
+        fresh.rename(target)
     except BaseException:  # Ctrl-C may come between the two
         if not target.exists():
             old.rename(target)
         raise
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(first: Path, second: Path) -> bool:
     """Let two folders take each other's place at once; False where the system cannot."""
     swap = getattr(ctypes.CDLL(None), "renameat2", None)
     if swap is None:
         return False
-    paths = (_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other))
+    paths = (_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second))
     return bool(swap(*paths, _RENAME_EXCHANGE) == 0)
 
 

@@ -28,7 +28,8 @@ Array = npt.NDArray[Any]
 
 #: The one device of a bundle's program.
 HERE = "here"
-#: Weights of at least this size lie in the file of weights, and begin at multiples of a page.
+#: Bytes: weights of at least this size, which is ONNX's own limit, lie in the file of weights, and
+#: begin at multiples of a page, so that they can be mapped.
 EXTERNAL_BYTES, PAGE_BYTES = 1024, 4096
 _OUTSIDE = "optimized_model_external_initializers"
 

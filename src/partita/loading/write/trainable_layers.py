@@ -16,7 +16,7 @@ def first_trainable(graph: Graph, trainable: Sequence[str]) -> int:
     """
     places = {layer.name: place for place, layer in enumerate(graph.layers)}
     unknown = [name for name in trainable if name not in places]
-    fused = {graph.nodes[index].name: one.name for one in graph.layers for index in one.nodes}
+    fused = {graph.nodes[index].name: layer.name for layer in graph.layers for index in layer.nodes}
     if unknown and unknown[0] in fused:
         raise BundleError(
             f"Trainable layer '{unknown[0]}' is an operator of layer '{fused[unknown[0]]}': name"

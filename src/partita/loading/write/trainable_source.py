@@ -164,14 +164,14 @@ def replace_weights(
     Raises:
         BundleError: The graph has others than these, or of other shapes.
     """
-    found = {
+    shapes = {
         weight.name.removeprefix(TRAINED): tuple(weight.dims)
         for weight in old.model.graph.initializer
         if weight.name.startswith(TRAINED)
     }
-    if found != {name: array.shape for name, array in weights.items()}:
+    if shapes != {name: array.shape for name, array in weights.items()}:
         raise BundleError(
-            f"A variant trains {', '.join(sorted(found)) or 'nothing'}, another one"
+            f"A variant trains {', '.join(sorted(shapes)) or 'nothing'}, another one"
             f" {', '.join(sorted(weights))}. Split the model again."
         )
     model = onnx.ModelProto()
@@ -189,7 +189,7 @@ def replace_weights(
 def _fill(old: SourceGraph, weights: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
     """Yield the content of the new file of weights: one weight, and what fills its last page."""
     large = [w for w in old.model.graph.initializer if w.data_location == w.EXTERNAL]
-    for weight in sorted(large, key=lambda one: ExternalDataInfo(one).offset or 0):
+    for weight in sorted(large, key=lambda tensor: ExternalDataInfo(tensor).offset or 0):
         is_trained = weight.name.startswith(TRAINED)
         array = weights[weight.name.removeprefix(TRAINED)] if is_trained else old.read(weight)
         yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -40,7 +40,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Division:
-    """How one variant divides the model.
+    """How one variant of a bundle divides the model.
 
     Attributes:
         name: Of the variant, and of its folder.
@@ -86,9 +86,9 @@ def write_bundle(
     """
     target, chosen = Path(os.path.realpath(folder)), list(divisions)
     _check_divisions(chosen)
-    for one in chosen:
-        _check_trainable(graph, one, trainable)
-    total, done = sum(len(one.ends) for one in chosen), 0
+    for division in chosen:
+        _check_trainable(graph, division, trainable)
+    total, done = sum(len(division.ends) for division in chosen), 0
 
     def tell(name: str) -> None:
         nonlocal done
@@ -98,10 +98,12 @@ def write_bundle(
 
     try:
         check_target(target)
-        with open_replacement(target) as made:
-            variants = tuple(_write_variant(graph, one, made, trainable, tell) for one in chosen)
+        with open_replacement(target) as home:
+            variants = tuple(
+                _write_variant(graph, division, home, trainable, tell) for division in chosen
+            )
             manifest = Manifest(graph.name, graph.hash, engine_name(), variants)
-            (made / MANIFEST).write_bytes(dump_manifest(manifest))
+            (home / MANIFEST).write_bytes(dump_manifest(manifest))
     except OSError as error:
         raise BundleError(
             f"Bundle '{target}' cannot be written: {error.strerror or error}.", subject=str(target)
@@ -114,17 +116,20 @@ def _check_divisions(divisions: Sequence[Division]) -> None:
     if not divisions:
         raise BundleError("No divisions: a bundle has at least one.")
     names: set[str] = set()
-    for one in divisions:
-        if not (isinstance(one.name, str) and is_name(one.name)):
-            raise BundleError(f"Division {one.name!r:.80} is no name; allowed: {NAME_RULE}.")
-        if one.name in names:
-            raise BundleError(f"Two divisions are called '{one.name}'; allowed: a name for each.")
-        names.add(one.name)
-        for what in ("threads", "loaders"):
-            check_count(f"Division '{one.name}', {what}", getattr(one, what))
-        if not all(isinstance(end, Integral) for end in one.ends):
+    for division in divisions:
+        if not (isinstance(division.name, str) and is_name(division.name)):
+            raise BundleError(f"Division {division.name!r:.80} is no name; allowed: {NAME_RULE}.")
+        if division.name in names:
             raise BundleError(
-                f"Division '{one.name}' ends after layers {one.ends!r}; allowed: whole numbers."
+                f"Two divisions are called '{division.name}'; allowed: a name for each."
+            )
+        names.add(division.name)
+        for what in ("threads", "loaders"):
+            check_count(f"Division '{division.name}', {what}", getattr(division, what))
+        if not all(isinstance(end, Integral) for end in division.ends):
+            raise BundleError(
+                f"Division '{division.name}' ends after layers {division.ends!r}; allowed: whole"
+                " numbers."
             )
 
 

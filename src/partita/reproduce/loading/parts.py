@@ -24,7 +24,8 @@ from partita.reproduce.loading.setting import (
     weight_bytes,
 )
 
-#: Loads of which the longest is no more than so many times the shortest are about equal.
+#: Loads of which the longest is no more than so many times the shortest are about equal: a
+#: generous reading of the paper's aim, not tuned.
 _EQUAL = 1.25
 #: Sizes and seconds of the children, by model.
 Parts = Mapping[str, tuple[Sequence[int], Sequence[float]]]

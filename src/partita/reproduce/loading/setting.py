@@ -18,7 +18,7 @@ from partita.reproduce.loading.published import TITLES, Measured
 
 #: Within one operator: a telephone's fast cores, or what there is.
 THREADS = min(4, os.cpu_count() or 1)
-#: A gain of at least so much of the paper's bears it out.
+#: A gain of at least so much of the paper's bears it out. Not tuned.
 _ABOUT = 0.9
 Medians = Mapping[str, Mapping[str, LoadTrial]]
 
