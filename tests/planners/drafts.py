@@ -16,28 +16,58 @@ def draw_draft(evaluator: Evaluator, rng: random.Random, *, longest: int) -> Dra
         rng: Where everything random comes from.
         longest: Most layers of a stage.
     """
-    outline = evaluator.outline
     stages: list[DraftStage] = []
-    start = 0
-    while start < len(outline):
-        stop = min(len(outline), start + rng.randint(1, longest))
-        stages.append(_draw_stage(evaluator, rng, start, stop))
-        start = stages[-1].stop
+    while not stages or stages[-1].stop < len(evaluator.outline):
+        stages.append(_draw_stage(evaluator, rng, stages[-1].stop if stages else 0, longest))
     return tuple(stages)
 
 
-def _draw_stage(evaluator: Evaluator, rng: random.Random, start: int, stop: int) -> DraftStage:
+def redraw_end(evaluator: Evaluator, rng: random.Random, draft: Draft) -> Draft:
+    """Return a draft with the same first stages and other ones after them."""
+    kept = draft[: rng.randint(0, len(draft) - 1)]
+    stages = list(kept)
+    while not stages or stages[-1].stop < len(evaluator.outline):
+        stages.append(_draw_stage(evaluator, rng, stages[-1].stop if stages else 0, 2))
+    return tuple(stages)
+
+
+def _draw_stage(evaluator: Evaluator, rng: random.Random, start: int, longest: int) -> DraftStage:
     outline, names = evaluator.outline, evaluator.devices
+    stop = min(len(outline), start + rng.randint(1, longest))
     crew = tuple(rng.sample(names, rng.randint(min(2, len(names)), len(names))))
-    shares = [rng.random() for _ in crew]
-    draw = rng.random()
-    if outline.kinds[start] == "reduce" and draw < 0.7:
+    draw = rng.randint(0, 99)
+    if outline.kinds[start] == "reduce" and draw < 70:
         return DraftStage(start, start + 1, "reduce", crew)
-    if draw < 0.7 and all(outline.kinds[p] == "rows" for p in range(start, stop)):
-        return DraftStage(start, stop, "rows", crew, share_cuts(shares, outline.rows(start, stop)))
+    if all(outline.kinds[p] == "rows" for p in range(start, stop)):
+        rows, columns = outline.rows(start, stop), outline.columns(start, stop)
+        if draw < 25 and columns > 1:
+            return _draw_tiles(rng, names, (start, stop), (rows, columns))
+        if draw < 65:
+            return DraftStage(start, stop, "rows", crew, _draw_cuts(rng, len(crew), rows))
     channels = outline.channels(start, stop)
-    if draw < 0.85 and channels:
-        return DraftStage(start, stop, "output_channels", crew, share_cuts(shares, channels))
-    if draw < 0.9:
+    if draw < 80 and channels:
+        return DraftStage(
+            start, stop, "output_channels", crew, _draw_cuts(rng, len(crew), channels)
+        )
+    if draw < 90:
         return DraftStage(start, stop, "everywhere", names)
     return DraftStage(start, stop, "none", (rng.choice(names),))
+
+
+def _draw_tiles(
+    rng: random.Random, names: tuple[str, ...], span: tuple[int, int], extents: tuple[int, int]
+) -> DraftStage:
+    """Return a grid of tiles, several of them on one device perhaps."""
+    bands, columns = rng.randint(1, 3), rng.randint(2, 3)
+    crew = tuple(rng.choice(names) for _ in range(bands * columns))
+    cuts, ends = (
+        _draw_cuts(rng, parts, extent)
+        for parts, extent in zip((bands, columns), extents, strict=True)
+    )
+    return DraftStage(*span, "tiles", crew, cuts, ends)
+
+
+def _draw_cuts(rng: random.Random, parts: int, extent: int) -> tuple[int, ...]:
+    """Return random cuts; some parts may be empty."""
+    shares = [rng.randint(0, 4) for _ in range(parts)]
+    return share_cuts(shares if any(shares) else [1] * parts, extent)

@@ -28,7 +28,7 @@ class FakeCost:
         macs_per_s: Per device.
         overhead_s: Of one fragment.
         tile_rows: Rows are computed this many at a time, which makes a staircase.
-        codec_s_per_byte: Of encoding; decoding takes half of it.
+        codec_s_per_byte: Of encoding raw pieces; decoding takes half of it, lossy pieces twice.
     """
 
     graph: Graph
@@ -85,11 +85,13 @@ class FakeCost:
         for part in layout.program.devices:
             for step in part.steps:
                 if isinstance(step, Send):
-                    size = self._size_bytes(streams[step.stream])
-                    encode_s[step.id] = self.encode_s(part.device, "raw", size)
+                    stream = streams[step.stream]
+                    size = self._size_bytes(stream)
+                    encode_s[step.id] = self.encode_s(part.device, stream.wire, size)
                 elif isinstance(step, Receive):
-                    size = self._size_bytes(streams[step.stream])
-                    receive_s[step.id] = self.decode_s(part.device, "raw", size)
+                    stream = streams[step.stream]
+                    size = self._size_bytes(stream)
+                    receive_s[step.id] = self.decode_s(part.device, stream.wire, size)
         return Durations(compute_s, receive_s, encode_s, links=self.links)
 
     @staticmethod
@@ -143,11 +145,11 @@ class FakeCost:
 
     def encode_s(self, device: str, wire: str, size_bytes: int) -> float:
         """Return seconds per byte sent."""
-        return self.codec_s_per_byte * size_bytes
+        return self.codec_s_per_byte * size_bytes * (1 if wire == "raw" else 2)
 
     def decode_s(self, device: str, wire: str, size_bytes: int) -> float:
         """Return seconds per byte received, half of those per byte sent."""
-        return self.codec_s_per_byte * size_bytes / 2
+        return self.encode_s(device, wire, size_bytes) / 2
 
     def watts_busy(self, device: str) -> float:
         """Return 1 W for the first device, 2 W for the second..."""
@@ -233,6 +235,30 @@ def make_gated() -> Graph:
         *conv("c1", "m", "y", (8, 8, 3, 3)),
     ]
     return make_graph(parts, {"x": (1, 3, 16, 16)}, ["y"])
+
+
+def make_pair() -> Graph:
+    """Return a network with two inputs and two outputs, one of which is read again."""
+    parts = [
+        *conv("c0", "x", "a", (4, 3, 3, 3)),
+        *conv("c1", "z", "b", (4, 2, 3, 3)),
+        helper.make_node("Concat", ["a", "b"], ["c"], name="join", axis=1),
+        *conv("c2", "c", "y", (6, 8, 1, 1), strides=[2, 2]),
+        *conv("c3", "b", "w", (4, 4, 3, 3)),
+    ]
+    return make_graph(parts, {"x": (1, 3, 8, 8), "z": (1, 2, 8, 8)}, ["y", "w"])
+
+
+def make_grouped() -> Graph:
+    """Return a network whose second layer needs only some channels for some channels."""
+    parts = [
+        *conv("c0", "x", "a", (8, 3, 3, 3)),
+        *conv("c1", "a", "b", (8, 2, 3, 3), group=4),
+        helper.make_node("Relu", ["a"], ["r"], name="relu"),
+        *conv("c2", "r", "d", (8, 8, 3, 3)),
+        helper.make_node("Mul", ["b", "d"], ["y"], name="mul"),
+    ]
+    return make_graph(parts, {"x": (1, 3, 8, 8)}, ["y"])
 
 
 def unlinked(graph: Graph) -> FakeCost:

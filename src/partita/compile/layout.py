@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from partita.cluster import Cluster
+from partita.compile.placement import REGIONS, fetch_missing, nearest_first, use_held
 from partita.compile.work import FragmentWork, WorkBuilder, WorkKey
 from partita.errors import PlanError
 from partita.graph import Graph
@@ -251,39 +252,30 @@ class _Build:
         """Cover ``piece`` for requests whose route holds the choices; return the buffers used."""
         tensor, box = piece
         together, context = choices
-        missing = [box]
-        used: dict[int, None] = {}
-        for held in list(self.local[device, tensor]):
-            if not missing:
-                return used
-            if held.when and not set(held.when) <= set(together):
-                continue
-            if any(part.overlaps(held.box) for part in missing):
-                used[held.buffer] = None
-                missing = [left for part in missing for left in part.subtract(held.box)]
+        local = [
+            held
+            for held in self.local[device, tensor]
+            if not held.when or set(held.when) <= set(together)
+        ]
+        used, missing = use_held(REGIONS, box, [held.box for held in local])
+        buffers = {local[number].buffer: None for number in used}
         if not missing:
-            return used
-        owners = [one for one in self.owned[tensor] if one.when == context]
-        for owner in self.nearest(device, owners):
-            if not missing:
-                return used
-            for part in list(missing):
-                if not part.overlaps(owner.box):
-                    continue
-                common = part.intersect(owner.box)
-                used[self.transfer(device, (tensor, common), owner, (together, stage))] = None
-                missing = [left for one in missing for left in one.subtract(common)]
+            return buffers
+        owners = nearest_first(
+            [owner for owner in self.owned[tensor] if owner.when == context],
+            lambda owner: self.bandwidth(owner.device, device),
+        )
+        sent, missing = fetch_missing(REGIONS, missing, [owner.box for owner in owners])
+        for number, part in sent:
+            use = (together, stage)
+            buffers[self.transfer(device, (tensor, part), owners[number], use)] = None
         if missing:
             raise PlanError(
                 f"Plan leaves {missing[0]} of tensor '{tensor}' without an owner."
                 " Give every part of each stage output to one shard.",
                 subject=tensor,
             )
-        return used
-
-    def nearest(self, device: str, owners: list[_Piece]) -> list[_Piece]:
-        """Return owners, those with the fastest link to ``device`` first."""
-        return sorted(owners, key=lambda owner: -self.bandwidth(owner.device, device))
+        return buffers
 
     def bandwidth(self, source: str, target: str) -> float:
         """Return a link's bandwidth in bytes/s; 0 where there is no link."""

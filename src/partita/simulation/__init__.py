@@ -8,14 +8,17 @@ from partita.simulation.adaptive import (
     simulate_adaptive,
 )
 from partita.simulation.simulate import simulate
-from partita.simulation.single_request import latency_s
+from partita.simulation.single_request import EventGraph, Message, latency_s, program_graph
 
 __all__ = [
     "AdaptiveRun",
+    "EventGraph",
+    "Message",
     "Method",
     "Searched",
     "latency_s",
     "plan_key",
+    "program_graph",
     "simulate",
     "simulate_adaptive",
 ]

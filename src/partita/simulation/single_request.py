@@ -1,13 +1,15 @@
 """The latency of a single request, fast: planners ask for it thousands of times.
 
 The same events in the same order as :func:`~partita.simulation.simulate.simulate` with one request,
-without what one request cannot show: credits, turns, memory and spans.
+without what one request cannot show: credits, turns, memory and spans. An :class:`EventGraph` is
+built from a program here, and from the tasks of a draft by the planners.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from partita.errors import RunError
 from partita.execution import Durations, LinkClock, LinkClocks
@@ -26,6 +28,125 @@ from partita.program import (
 from partita.simulation.order import ARRIVED, ENCODED, FED, FINISHED
 
 
+class Message(NamedTuple):
+    """What a sending step puts on a link.
+
+    Attributes:
+        clock: The link's.
+        wire_bytes: On the link.
+        is_shared: Whether the link takes turns with others on a medium.
+        receiver: The step that receives it.
+        key: Decides between messages that arrive at the same time; the smallest is first.
+    """
+
+    clock: LinkClock
+    wire_bytes: int
+    is_shared: bool
+    receiver: int
+    key: int
+
+
+class EventGraph:
+    """The steps that one request takes, numbered; of those that wait for a lane the first goes.
+
+    Attributes:
+        lanes: Per step, the number of the lane that it occupies.
+        seconds: Per step, how long; of a sending step until its message is on the link.
+        keys: Per step; decides between steps that end at the same time, the smallest is first.
+        messages: Per step; None where it sends nothing.
+        missing: Per step, how many pieces it waits for.
+        readers: Per step, the steps that wait for it, once per piece.
+        feeds: Steps that make the inputs.
+        last: The step that ends the request.
+    """
+
+    def __init__(self) -> None:
+        self._lane_numbers: dict[Hashable, int] = {}
+        self.lanes: list[int] = []
+        self.seconds: list[float] = []
+        self.keys: list[int] = []
+        self.messages: list[Message | None] = []
+        self.missing: list[int] = []
+        self.readers: list[list[int]] = []
+        self.feeds: list[int] = []
+        self.last = -1
+
+    def add(self, lane: Hashable, seconds: float, key: int, waits: Iterable[int] = ()) -> int:
+        """Add a step that waits for others, and return its number."""
+        number = len(self.lanes)
+        self.lanes.append(self._lane_numbers.setdefault(lane, len(self._lane_numbers)))
+        self.seconds.append(seconds)
+        self.keys.append(key)
+        self.messages.append(None)
+        self.missing.append(0)
+        self.readers.append([])
+        for step in waits:
+            self.wait(number, step)
+        return number
+
+    def wait(self, step: int, source: int) -> None:
+        """Let a step wait for what another makes."""
+        self.readers[source].append(step)
+        self.missing[step] += 1
+
+    def run(self, fed_s: float) -> float:
+        """Return when the last step is done, in seconds; the graph is used up.
+
+        Args:
+            fed_s: When the inputs are there.
+
+        Raises:
+            RunError: It never is.
+        """
+        missing, readers, lanes, seconds = self.missing, self.readers, self.lanes, self.seconds
+        keys, messages = self.keys, self.messages
+        queues: list[list[int]] = [[] for _ in self._lane_numbers]
+        running = [False] * len(queues)
+        # Entries sort like those of the full simulation: seconds, kind, key; then the step.
+        heap: list[tuple[float, int, int, int]] = [(fed_s, FED, 0, -1)]
+        while heap:
+            now_s, kind, _, done = heappop(heap)
+            if kind == ENCODED:
+                self._transmit(heap, done, now_s)
+                continue
+            woken, ready = [], [done] if kind == ARRIVED else []
+            if kind == FINISHED:
+                if done == self.last:
+                    return now_s
+                woken.append(lanes[done])
+                running[lanes[done]] = False
+            if kind != ARRIVED:
+                for source in self.feeds if kind == FED else (done,):
+                    for step in readers[source]:
+                        missing[step] -= 1
+                        if not missing[step]:
+                            ready.append(step)
+            for step in ready:
+                heappush(queues[lanes[step]], step)
+                woken.append(lanes[step])
+            for lane in woken:
+                if running[lane] or not queues[lane]:
+                    continue
+                step = heappop(queues[lane])
+                running[lane] = True
+                end_s = now_s + seconds[step]
+                message = messages[step]
+                if message is None:
+                    heappush(heap, (end_s, FINISHED, keys[step], step))
+                elif message.is_shared:
+                    heappush(heap, (end_s, ENCODED, keys[step], step))
+                else:
+                    self._transmit(heap, step, end_s)
+        raise RunError("The program never delivers: some step waits for what no step makes.")
+
+    def _transmit(self, heap: list[tuple[float, int, int, int]], step: int, now_s: float) -> None:
+        message = self.messages[step]
+        if message is not None:
+            _, end_s, arrive_s = message.clock.reserve(now_s, message.wire_bytes)
+            heappush(heap, (end_s, FINISHED, self.keys[step], step))
+            heappush(heap, (arrive_s, ARRIVED, message.key, message.receiver))
+
+
 def latency_s(program: Program, durations: Durations) -> float:
     """Return the seconds from the first request's admission to its answer.
 
@@ -36,166 +157,97 @@ def latency_s(program: Program, durations: Durations) -> float:
         PlanError: The program sends over a link that ``durations`` lacks.
         RunError: The program never delivers.
     """
-    tables = _Tables(program, durations)
+    return program_graph(program, durations).run(durations.admit_s + durations.feed_s)
+
+
+def program_graph(program: Program, durations: Durations) -> EventGraph:
+    """Return the steps that the first request takes through a program, in program order.
+
+    Raises:
+        KeyError: ``durations`` lacks a ``Compute`` step.
+        PlanError: The program sends over a link that ``durations`` lacks.
+    """
+    builder = _ProgramSteps(program, durations)
     for part in program.devices:
-        tables.add_device(part)
-    tables.connect()
-    return _run(tables, durations.admit_s + durations.feed_s)
+        builder.add_device(part)
+    return builder.connect()
 
 
-class _Tables:
-    """All steps that the request takes, numbered over all devices in program order.
+class _ProgramSteps:
+    """Builds the graph of a program.
 
     Attributes:
-        missing: Per step, buffers that it waits for.
-        readers: Per step, the steps that read what it writes, once per buffer.
-        clocks: Per step, the link of a ``Send``.
+        graph: The graph.
+        reads: Per step, the buffers that it reads.
+        writer: Per buffer, the step that fills it.
     """
 
     def __init__(self, program: Program, durations: Durations) -> None:
+        self.graph = EventGraph()
         self.durations = durations
         self.links = LinkClocks(durations.links)
         self.route = (0,) * len(program.routes)
         self.streams: dict[int, Stream] = {stream.id: stream for stream in program.streams}
-        self.lane_ids: dict[tuple[str, str], int] = {}
-        self.ids: list[int] = []
-        self.seconds: list[float] = []
-        self.lanes: list[int] = []
-        self.clocks: list[LinkClock | None] = []
-        self.shared: set[int] = set()
-        self.stream_of: list[int] = []
-        self.nbytes: list[int] = []
         self.reads: list[Sequence[int]] = []
         self.writer: dict[int, int] = {}
-        self.receive_of: dict[int, int] = {}
-        self.feeds: list[int] = []
-        self.deliver = -1
-        self.missing: list[int] = []
-        self.readers: list[list[int]] = []
+        self.sender: dict[int, int] = {}
+        self.receiver: dict[int, int] = {}
 
     def add_device(self, part: DeviceProgram) -> None:
         """Number the steps of one device."""
-        device, route, durations = part.device, self.route, self.durations
+        device, durations = part.device, self.durations
         for step in part.steps:
+            if isinstance(step, Compute | Send | Receive) and (
+                step.when and not is_active(step.when, self.route)
+            ):
+                continue
             if isinstance(step, Compute):
-                if step.when and not is_active(step.when, route):
-                    continue
-                for buffer in step.writes:
-                    self.writer[buffer] = len(self.ids)
-                reads = _buffers_of(step.reads)
-                self._add(step.id, (device, ">compute"), durations.compute_s[step.id], reads)
+                seconds = durations.compute_s[step.id]
+                number = self._add(step.id, (device, ">compute"), seconds, _buffers_of(step.reads))
+                self.writer |= dict.fromkeys(step.writes, number)
             elif isinstance(step, Send):
-                if not step.when or is_active(step.when, route):
-                    self._add_send(step, device)
+                lane = (device, self.streams[step.stream].target)
+                seconds = durations.encode_s.get(step.id, 0.0)
+                self.sender[step.stream] = self._add(step.id, lane, seconds, (step.read,))
             elif isinstance(step, Receive):
-                if step.when and not is_active(step.when, route):
-                    continue
-                self.writer[step.write] = self.receive_of[step.stream] = len(self.ids)
                 seconds = durations.receive_s.get(step.id, 0.0)
-                self._add(step.id, (device, ">receive"), seconds, ())
+                number = self._add(step.id, (device, ">receive"), seconds)
+                self.writer[step.write] = self.receiver[step.stream] = number
             elif isinstance(step, Feed):
-                self.feeds.append(len(self.ids))
-                self.writer[step.write] = len(self.ids)
-                self._add(step.id, (device, ">feed"), 0.0, ())
+                self.writer[step.write] = self._add(step.id, (device, ">feed"), 0.0)
+                self.graph.feeds.append(self.writer[step.write])
             elif isinstance(step, Deliver):
-                self.deliver = len(self.ids)
                 reads = _buffers_of(step.reads)
-                self._add(step.id, (device, ">deliver"), durations.deliver_s, reads)
+                lane = (device, ">deliver")
+                self.graph.last = self._add(step.id, lane, durations.deliver_s, reads)
 
-    def _add(self, step: int, lane: tuple[str, str], seconds: float, reads: Sequence[int]) -> None:
-        self.ids.append(step)
-        self.lanes.append(self.lane_ids.setdefault(lane, len(self.lane_ids)))
-        self.seconds.append(seconds)
+    def _add(
+        self, step: int, lane: tuple[str, str], seconds: float, reads: Sequence[int] = ()
+    ) -> int:
         self.reads.append(reads)
-        self.clocks.append(None)
-        self.stream_of.append(-1)
-        self.nbytes.append(0)
+        return self.graph.add(lane, seconds, step)
 
-    def _add_send(self, step: Send, device: str) -> None:
-        stream = self.streams[step.stream]
-        seconds = self.durations.encode_s.get(step.id, 0.0)
-        self._add(step.id, (device, stream.target), seconds, (step.read,))
-        self.clocks[-1] = self.links.between(device, stream.target)
-        self.stream_of[-1] = stream.id
-        self.nbytes[-1] = stream.wire_bytes
-        if self.links.is_shared(device, stream.target):
-            self.shared.add(len(self.ids) - 1)
-
-    def connect(self) -> None:
-        """Find the readers of each step; buffers that the route does not fill have none."""
-        readers: list[list[int]] = [[] for _ in self.ids]
-        writer = self.writer
-        for index, reads in enumerate(self.reads):
-            missing = 0
+    def connect(self) -> EventGraph:
+        """Return the graph with readers and messages; nobody waits for what no step fills."""
+        for number, reads in enumerate(self.reads):
             for buffer in reads:
-                source = writer.get(buffer)
+                source = self.writer.get(buffer)
                 if source is not None:
-                    readers[source].append(index)
-                    missing += 1
-            self.missing.append(missing)
-        self.readers = readers
+                    self.graph.wait(number, source)
+        for stream_id, sender in self.sender.items():
+            stream = self.streams[stream_id]
+            ends = (stream.source, stream.target)
+            self.graph.messages[sender] = Message(
+                self.links.between(*ends),
+                stream.wire_bytes,
+                self.links.is_shared(*ends),
+                self.receiver[stream_id],
+                stream_id,
+            )
+        return self.graph
 
 
 def _buffers_of(reads: tuple[Input, ...]) -> Sequence[int]:
     if len(reads) == 1:
         return reads[0].buffers
     return tuple({buffer: None for read in reads for buffer in read.buffers})
-
-
-def _run(tables: _Tables, fed_s: float) -> float:
-    """Return when the ``Deliver`` step is done."""
-    missing, readers, lanes, seconds = tables.missing, tables.readers, tables.lanes, tables.seconds
-    ids, clocks, shared = tables.ids, tables.clocks, tables.shared
-    queues: list[list[int]] = [[] for _ in tables.lane_ids]
-    running = [False] * len(queues)
-    woken: list[int] = []
-    # Entries sort like those of the full simulation: seconds, kind, id; then the step's index.
-    heap: list[tuple[float, int, int, int]] = [(fed_s, FED, 0, -1)]
-    while heap:
-        now_s, kind, _, done = heappop(heap)
-        if kind == ENCODED:
-            _transmit(tables, heap, done, now_s)
-            continue
-        if kind == FINISHED:
-            if done == tables.deliver:
-                return now_s
-            woken.append(lanes[done])
-            running[lanes[done]] = False
-        if kind == ARRIVED:
-            ready = [done]
-        else:
-            ready = []
-            for source in tables.feeds if kind == FED else (done,):
-                for index in readers[source]:
-                    missing[index] -= 1
-                    if not missing[index]:
-                        ready.append(index)
-        for index in ready:
-            heappush(queues[lanes[index]], index)
-            woken.append(lanes[index])
-        for lane in woken:
-            if running[lane] or not queues[lane]:
-                continue
-            index = heappop(queues[lane])
-            running[lane] = True
-            end_s = now_s + seconds[index]
-            if clocks[index] is None:
-                heappush(heap, (end_s, FINISHED, ids[index], index))
-            elif index in shared:
-                heappush(heap, (end_s, ENCODED, ids[index], index))
-            else:
-                _transmit(tables, heap, index, end_s)
-        woken.clear()
-    raise RunError("The program never delivers: some step waits for what no step makes.")
-
-
-def _transmit(
-    tables: _Tables, heap: list[tuple[float, int, int, int]], index: int, now_s: float
-) -> None:
-    clock = tables.clocks[index]
-    if clock is None:
-        return
-    _, end_s, arrive_s = clock.reserve(now_s, tables.nbytes[index])
-    stream = tables.stream_of[index]
-    heappush(heap, (end_s, FINISHED, tables.ids[index], index))
-    heappush(heap, (arrive_s, ARRIVED, stream, tables.receive_of[stream]))

@@ -178,7 +178,7 @@ class Evaluator:
         try:
             estimate = self.evaluate(self.problem.plan(draft), full=False)
         except PlanError as error:
-            return error
+            return error.with_traceback(None)  # whose frames hold all that a search remembers
         return _Priced(estimate, RankKey(self.rate(estimate), 0.0, estimate.messages))
 
     def _estimate(self, price: DraftPrice) -> Estimate:

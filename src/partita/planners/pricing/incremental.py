@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from operator import attrgetter
+from typing import NamedTuple
 
 from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.costs import StepCosts
-from partita.planners.pricing.events import EventGraph
-from partita.planners.pricing.placement import DevicePieces, Fetch, TensorPlacement
+from partita.planners.pricing.events import TaskEvents
+from partita.planners.pricing.placement import Fetch, Holdings, TensorPlacement
 from partita.planners.pricing.tasks import Read, StageTasks, TaskBuilder
 from partita.planners.pricing.transfers import Transfer, TransferCosts
 
@@ -23,13 +25,42 @@ from partita.planners.pricing.transfers import Transfer, TransferCosts
 _MOST_STATES = 6000
 #: Power of times in the lateness: high, so that late steps count most.
 _LATENESS_POWER = 6
-#: Per device: what it holds of a tensor, and when each of its pieces is there.
-Held = list[tuple[DevicePieces, tuple[float, ...]]]
-#: When a piece arrives, its order, seconds of decoding, and where the time goes.
-Arrival = tuple[float, int, float, list[float], int]
-#: When a lane is free, and since when its idle time, if any, has been used up.
-Lane = tuple[float, float]
-_IDLE: Lane = (0.0, -1.0)
+
+
+class Lane(NamedTuple):
+    """What a device does one thing at a time on.
+
+    Attributes:
+        free_s: When it is free.
+        begun_s: When the last step that found it idle began: one that is ready before that might
+            have gone first.
+        busy_s: Seconds that it has been busy.
+    """
+
+    free_s: float
+    begun_s: float
+    busy_s: float
+
+
+class Arrival(NamedTuple):
+    """A message that must be decoded.
+
+    Attributes:
+        there_s: When it arrives.
+        place: In the order of the program.
+        decode_s: How long that takes.
+        ready_s: Times of the device's pieces, into which its own goes.
+        piece: The number of its piece.
+    """
+
+    there_s: float
+    place: int
+    decode_s: float
+    ready_s: list[float]
+    piece: int
+
+
+_IDLE = Lane(0.0, -1.0, 0.0)
 
 
 class OvertakenError(Exception):
@@ -49,12 +80,11 @@ class PricingState:
 
     Attributes:
         free_s: Per device, when its computing is done.
-        used_s: Per device, a step must not become ready before this to keep the order.
+        begun_s: Per device, when the last task that found it idle began, see :class:`Lane`.
         sends: Per pair of devices that was used.
         receives: Per device that spent time on receiving.
         held: Live tensors.
         load_bytes: Per device, at most so much memory.
-        wires_s: Per pair of devices, seconds busy.
         busy_s: Per device, seconds of computing.
         last_s: When all computing is done.
         lateness: Sum of powers of the ends of all steps.
@@ -62,35 +92,33 @@ class PricingState:
     """
 
     __slots__ = (
-        "busy_s", "free_s", "held", "last_s", "lateness", "load_bytes", "messages", "next",
-        "ordered", "receives", "sends", "used_s", "wires_s",
+        "begun_s", "busy_s", "free_s", "held", "last_s", "lateness", "load_bytes", "messages",
+        "next", "ordered", "receives", "sends",
     )  # fmt: skip
 
     def __init__(self, devices: int) -> None:
         self.free_s = [0.0] * devices
-        self.used_s = [-1.0] * devices
+        self.begun_s = [-1.0] * devices
         self.busy_s = [0.0] * devices
         self.load_bytes = [0] * devices
         self.sends: dict[int, Lane] = {}
         self.receives: dict[int, Lane] = {}
-        self.wires_s: dict[int, float] = {}
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, Holdings[float]] = {}
         self.messages = 0
         self.lateness = 0.0
         self.last_s = 0.0
         self.ordered = True
-        self.next: dict[StageTasks, PricingState | Exception] = {}
+        self.next: dict[StageTasks, PricingState | type[Exception]] = {}
 
     def copy(self) -> PricingState:
         """Return a state that can be changed without changing this one."""
         other = PricingState.__new__(PricingState)
         other.free_s = self.free_s.copy()
-        other.used_s = self.used_s.copy()
+        other.begun_s = self.begun_s.copy()
         other.busy_s = self.busy_s.copy()
         other.load_bytes = self.load_bytes.copy()
         other.sends = self.sends.copy()
         other.receives = self.receives.copy()
-        other.wires_s = self.wires_s.copy()
         other.held = self.held.copy()
         other.messages = self.messages
         other.lateness = self.lateness
@@ -101,7 +129,7 @@ class PricingState:
 
 
 def _price(end: PricingState, latency_s: float) -> DraftPrice:
-    wires_s = max(end.wires_s.values(), default=0.0)
+    wires_s = max([lane.busy_s for lane in end.sends.values()], default=0.0)
     return DraftPrice(latency_s, end.load_bytes, end.busy_s, wires_s, end.messages, end.lateness)
 
 
@@ -131,13 +159,14 @@ class IncrementalPricer:
 
     Args:
         cost: Seconds of works, encoding and decoding, and the links.
-        drafter: Turns drafts into boxes.
+        lowering: Turns drafts into boxes.
         options: Wire formats, tensors kept, requests in flight.
     """
 
-    def __init__(self, cost: StepCosts, drafter: DraftLowering, options: PlanOptions) -> None:
-        self._blocks = TaskBuilder(cost, drafter, options)
-        self._wires = TransferCosts(cost, options.wires, self._blocks)
+    def __init__(self, cost: StepCosts, lowering: DraftLowering, options: PlanOptions) -> None:
+        self._cost = cost
+        self._blocks = TaskBuilder(cost, lowering, options)
+        self._transfers = TransferCosts(cost, options.wires, self._blocks)
         self._in_flight = options.in_flight
         self._kept = {
             tensor: self._blocks.numbers[device] for tensor, device in options.keep_on.items()
@@ -151,10 +180,10 @@ class IncrementalPricer:
 
     def _make_root(self) -> PricingState:
         state = PricingState(self._devices)
-        for tensor, made in self._blocks.feeds():
-            held: Held = [(local, ()) for local in made.locals]
-            held[self._requester] = (held[self._requester][0], (self._begin_s,))
-            state.held[tensor] = held
+        for tensor, placement in self._blocks.feeds():
+            state.held[tensor] = self._hold(tensor, placement, [self._begin_s])
+            size_bytes = self._cost.graph.size_bytes(tensor)
+            state.load_bytes[self._requester] += size_bytes * self._in_flight
         return state
 
     @staticmethod
@@ -172,11 +201,10 @@ class IncrementalPricer:
         if self._count > _MOST_STATES:
             self._root.next.clear()
             self._count = 0
-        blocks = list(self._blocks.of(draft))
         try:
-            return self._pass(blocks, limit_s)
+            return self._pass(list(self._blocks.of(draft)), limit_s)
         except OvertakenError:
-            return self._replay(blocks)
+            return self.price_by_events(draft)
 
     def begin(self) -> PricingState:
         """Return the state before all stages."""
@@ -217,135 +245,140 @@ class IncrementalPricer:
         latency_s = self._gather(end, self._requester, self._answer)
         return _price(end, latency_s)
 
-    def _replay(self, blocks: Sequence[StageTasks]) -> DraftPrice:
-        """Return the price by events; what does not depend on the order comes from the pass."""
-        tape = EventGraph(self._wires)
-        for tensor, made in self._blocks.feeds():
-            tape.feed(tensor, made)
+    def price_by_events(self, draft: Draft) -> DraftPrice:
+        """Return a draft's price whatever overtakes what; slower, and also for links that change.
+
+        Raises:
+            ImpossibleError: The draft breaks a rule.
+        """
+        events = TaskEvents(self._cost, self._transfers)
+        for tensor, placement in self._blocks.feeds():
+            events.feed(tensor, placement)
         state = self._root.copy()
         state.ordered = False
-        for block in blocks:
+        # What does not depend on the order comes from the pass.
+        for block in self._blocks.of(draft):
             self._advance(state, block)
-            tape.add(block)
+            events.add(block)
         self._gather(state, self._requester, self._answer)
-        tape.answer(self._requester, self._answer)
-        return _price(state, tape.run(self._begin_s))
+        events.answer(self._requester, self._answer)
+        return _price(state, events.graph.run(self._begin_s))
 
     def _after(self, state: PricingState, block: StageTasks) -> PricingState:
-        found = state.next.get(block)
-        if found is None:
+        after = state.next.get(block)
+        if after is None:
             try:
-                found = self._advance(state.copy(), block)
+                after = self._advance(state.copy(), block)
             except (OvertakenError, ImpossibleError) as error:
-                found = error
-            state.next[block] = found
+                after = type(error)
+            state.next[block] = after
             self._count += 1
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(after, type):
+            raise after
+        return after
 
     def _advance(self, state: PricingState, block: StageTasks) -> PricingState:
         """Change a state by the tasks of a block, and return it."""
-        free, used = state.free_s, state.used_s
-        ends = []
+        free_s, begun_s = state.free_s, state.begun_s
+        ends_s = []
         for task in block.tasks:
             device = task.device
             ready_s = self._gather(state, device, task.reads)
-            if ready_s <= used[device] and state.ordered:
+            if ready_s <= begun_s[device] and state.ordered:
                 raise OvertakenError
-            start_s = free[device]
+            start_s = free_s[device]
             if ready_s >= start_s:
-                start_s = used[device] = ready_s
-            end_s = free[device] = start_s + task.seconds
+                start_s = begun_s[device] = ready_s
+            end_s = free_s[device] = start_s + task.seconds
             state.lateness += end_s**_LATENESS_POWER
             state.busy_s[device] += task.seconds
             state.load_bytes[device] += task.load_bytes
-            ends.append(end_s)
-        state.last_s = max(free)
+            ends_s.append(end_s)
+        state.last_s = max(free_s)
         for tensor in block.dead:
             del state.held[tensor]
-        for tensor, made in block.made:
-            state.held[tensor] = self._hold(tensor, made, ends)
+        for tensor, placement in block.made:
+            state.held[tensor] = self._hold(tensor, placement, ends_s)
         return state
 
-    def _hold(self, tensor: str, made: TensorPlacement, ends: Sequence[float]) -> Held:
-        held: Held = [(local, ()) for local in made.locals]
-        kept = self._kept.get(tensor)
-        for task, device in made.makers:
-            if kept is not None and kept != device:
-                raise ImpossibleError
-            local, times = held[device]
-            held[device] = (local, (*times, ends[task]))
-        return held
+    def _hold(
+        self, tensor: str, placement: TensorPlacement, ends_s: Sequence[float]
+    ) -> Holdings[float]:
+        kept_on = self._kept.get(tensor)
+        if kept_on is not None and any(device != kept_on for _, device in placement.makers):
+            raise ImpossibleError
+        return Holdings.of(placement, ends_s)
 
     def _gather(self, state: PricingState, device: int, reads: Sequence[Read]) -> float:
-        """Return when a device has all that a task reads, after the moves that bring it."""
+        """Return when a device has all that a task reads, after the messages that bring it."""
         ready_s = 0.0
-        late: list[Arrival] = []
-        moved: list[tuple[str, Fetch, list[float]]] = []
+        arrivals: list[Arrival] = []
+        fetched: list[tuple[str, Fetch, list[float]]] = []
         for tensor, box, number in reads:
             held = state.held.get(tensor)
             if held is None:
                 raise ImpossibleError
-            local, times = held[device]
-            fetch = local.known.get(number) or local.fetch(box, number, self._wires)
+            pieces, there_s = held.pieces[device], held.marks[device]
+            fetch = pieces.known.get(number) or pieces.fetch(box, number, self._transfers)
             if fetch is None:
                 raise ImpossibleError
             if fetch.moves:
-                there = [*times]
+                times = [*there_s]
                 for move in fetch.moves:
-                    sent_s = self._send(state, move, held[move.source][1][move.piece])
+                    sent_s = self._send(state, move, held.marks[move.source][move.piece])
                     if move.decode_s:
-                        late.append((sent_s, len(late), move.decode_s, there, len(there)))
-                    there.append(sent_s)
+                        place = len(arrivals)
+                        arrivals.append(Arrival(sent_s, place, move.decode_s, times, len(times)))
+                    times.append(sent_s)
                     state.load_bytes[device] += move.size_bytes * self._in_flight
                 state.messages += len(fetch.moves)
-                moved.append((tensor, fetch, there))
+                fetched.append((tensor, fetch, times))
                 continue
+            for use in fetch.uses:
+                if there_s[use] > ready_s:
+                    ready_s = there_s[use]
+        if arrivals:
+            _decode(state, device, arrivals)
+        for tensor, fetch, times in fetched:
+            if fetch.after is not None:
+                state.held[tensor] = state.held[tensor].after(device, fetch.after, tuple(times))
             for use in fetch.uses:
                 if times[use] > ready_s:
                     ready_s = times[use]
-        if late:
-            _receive(state, device, late)
-        for tensor, fetch, there in moved:
-            held = state.held[tensor] = state.held[tensor].copy()
-            held[device] = (fetch.after, tuple(there))
-            for use in fetch.uses:
-                if there[use] > ready_s:
-                    ready_s = there[use]
         return ready_s
 
     @staticmethod
     def _send(state: PricingState, move: Transfer, made_s: float) -> float:
         """Return when a piece arrives that is made at ``made_s``, and occupy its link."""
-        free_s, used_s = state.sends.get(move.lane, _IDLE)
-        if made_s < used_s and state.ordered:
+        free_s, begun_s, busy_s = state.sends.get(move.lane, _IDLE)
+        if made_s < begun_s and state.ordered:
             raise OvertakenError
         start_s = free_s
         if made_s >= free_s:
-            start_s = used_s = made_s
-        end_s = start_s + move.encode_s + move.per_message_s + move.wire_s
-        state.sends[move.lane] = (end_s, used_s)
-        busy_s = state.wires_s.get(move.lane, 0.0)
-        state.wires_s[move.lane] = busy_s + move.encode_s + move.per_message_s + move.wire_s
+            start_s = begun_s = made_s
+        encode_s, per_message_s, wire_s = move.encode_s, move.per_message_s, move.wire_s
+        end_s = start_s + encode_s + per_message_s + wire_s
+        busy_s = busy_s + encode_s + per_message_s + wire_s
+        state.sends[move.lane] = Lane(end_s, begun_s, busy_s)
         state.lateness += end_s**_LATENESS_POWER
         return end_s + move.latency_s
 
 
-def _receive(state: PricingState, device: int, late: list[Arrival]) -> None:
-    """Decode pieces one by one, the first of the program among those that are there."""
-    free_s, used_s = state.receives.get(device, _IDLE)
-    if min(late)[0] <= used_s and state.ordered:
+def _decode(state: PricingState, device: int, arrivals: list[Arrival]) -> None:
+    """Decode messages one by one, the first of the program among those that are there."""
+    free_s, begun_s, busy_s = state.receives.get(device, _IDLE)
+    waiting = sorted(arrivals)
+    if waiting[0].there_s <= begun_s and state.ordered:
         raise OvertakenError
-    waiting = sorted(late)
     while waiting:
-        ready = [one for one in waiting if one[0] <= free_s]
-        if ready and max(ready)[0] == free_s and state.ordered:
+        there = [arrival for arrival in waiting if arrival.there_s <= free_s]
+        if there and there[-1].there_s == free_s and state.ordered:
             raise OvertakenError
-        chosen = min(ready, key=lambda one: one[1]) if ready else waiting[0]
-        if not ready:
-            free_s = used_s = chosen[0]
-        free_s += chosen[2]
-        chosen[3][chosen[4]] = free_s
+        chosen = min(there, key=attrgetter("place"), default=waiting[0])
+        if not there:
+            free_s = begun_s = chosen.there_s
+        free_s += chosen.decode_s
+        busy_s += chosen.decode_s
+        chosen.ready_s[chosen.piece] = free_s
         waiting.remove(chosen)
-    state.receives[device] = (free_s, used_s)
+    state.receives[device] = Lane(free_s, begun_s, busy_s)

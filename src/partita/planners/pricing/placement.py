@@ -1,15 +1,35 @@
-"""Who holds which piece of a tensor, and what a device must fetch: found once per box."""
+"""Who holds which piece of a tensor, and what a device must fetch: found once per box.
+
+Nothing here refers to what refers to it: a search makes millions of these, and they must be gone
+with it, without a search for cycles.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from partita.planners.pricing.transfers import Transfer, TransferCosts
+from partita.compile.placement import REGIONS, SPANS, fetch_missing, use_held
+from partita.planners.pricing.transfers import Owner, Transfer, TransferCosts
 from partita.regions import Interval, Region
 
-#: Task of the block, device, box that it holds, box that it owns.
-Piece = tuple[int, int, Region, Region]
+Mark = TypeVar("Mark")
+
+
+class Piece(NamedTuple):
+    """What one task makes of a tensor.
+
+    Attributes:
+        task: Its number in the block.
+        device: Number of its device.
+        box: What the device then holds.
+        owned: What it owns of that: what others fetch from it.
+    """
+
+    task: int
+    device: int
+    box: Region
+    owned: Region
 
 
 class Fetch(NamedTuple):
@@ -18,12 +38,50 @@ class Fetch(NamedTuple):
     Attributes:
         uses: Numbers of its own pieces, those that ``moves`` bring among them.
         moves: What is sent to it, in order; each becomes a new piece.
-        after: What the device holds afterwards.
+        after: What the device holds afterwards; None where nothing is sent.
     """
 
     uses: tuple[int, ...]
     moves: tuple[Transfer, ...]
-    after: DevicePieces
+    after: DevicePieces | None
+
+
+class OwnedTensor:
+    """What devices own of one tensor.
+
+    Args:
+        tensor: Its name.
+        pieces: In program order.
+
+    Attributes:
+        axis: The one axis along which what they own differs, if there is one only.
+        frame: The bounds of all that is owned but along that axis.
+        unit: Elements per position of that axis.
+    """
+
+    __slots__ = ("_owners", "axis", "frame", "tensor", "unit")
+
+    def __init__(self, tensor: str, pieces: Sequence[Piece]) -> None:
+        self.tensor = tensor
+        self.axis = axis = _only_axis([piece.owned for piece in pieces])
+        self._owners: list[Owner] = []
+        counts: dict[int, int] = {}
+        for _, device, _, owned in pieces:
+            number = counts.get(device, 0)
+            counts[device] = number + 1
+            span = (0, 0) if axis is None else owned.bounds[axis]
+            self._owners.append(Owner(device, number, owned, span))
+        self.frame = _frame(pieces[0].owned, axis)
+        self.unit = 1
+        for start, stop in self.frame:
+            self.unit *= stop - start
+
+    def near(self, box: Region) -> list[Owner]:
+        """Return owners that may have a part of the box, in program order."""
+        if self.axis is None:
+            return self._owners
+        start, stop = box.bounds[self.axis]
+        return [owner for owner in self._owners if owner.span[0] < stop and start < owner.span[1]]
 
 
 class TensorPlacement:
@@ -33,165 +91,167 @@ class TensorPlacement:
         tensor: Its name.
         pieces: In program order.
         devices: Number of all devices.
+
+    Attributes:
+        makers: Per piece: the task that makes it, and the device.
+        locals: Per device: what it holds at first.
     """
 
-    def __init__(self, tensor: str, pieces: Sequence[Piece], devices: int) -> None:
-        self.tensor = tensor
-        held: list[list[Region]] = [[] for _ in range(devices)]
-        self.owners: list[tuple[int, int, Region]] = []
-        #: Per piece: the task that makes it, and the device.
-        self.makers: list[tuple[int, int]] = []
-        for task, device, box, owned in pieces:
-            self.owners.append((device, len(held[device]), owned))
-            self.makers.append((task, device))
-            held[device].append(box)
-        self.locals = [
-            DevicePieces(self, device, tuple(boxes)) for device, boxes in enumerate(held)
-        ]
-        self.axis = _only_axis([owned for *_, owned in pieces])
-        # Whether all boxes, what devices hold beyond their own too, differ along that axis alone.
-        boxes = [one for *_, box, owned in pieces for one in (box, owned)]
-        self.is_flat = self.axis is not None and _only_axis(boxes) == self.axis
-        self.frame = _frame(pieces[0][3], self.axis)
-        span_size = max(1, _length(pieces[0][3], self.axis))
-        self.unit = pieces[0][3].size // span_size
+    __slots__ = ("locals", "makers")
 
-    def near(self, box: Region) -> list[tuple[int, int, Region]]:
-        """Return owners that may have a part of the box, in program order."""
-        if self.axis is None:
-            return self.owners
-        start, stop = box.bounds[self.axis]
-        return [
-            owner
-            for owner in self.owners
-            if (span := owner[2].bounds[self.axis])[0] < stop and start < span[1]
+    def __init__(self, tensor: str, pieces: Sequence[Piece], devices: int) -> None:
+        self.makers = [(piece.task, piece.device) for piece in pieces]
+        owned = OwnedTensor(tensor, pieces)
+        axis = owned.axis
+        # Where all boxes, what devices hold beyond their own too, differ along one axis alone.
+        is_flat = axis is not None and all(_frame(one.box, axis) == owned.frame for one in pieces)
+        held: list[list[Region]] = [[] for _ in range(devices)]
+        for piece in pieces:
+            held[piece.device].append(piece.box)
+        self.locals = [
+            DevicePieces(
+                owned,
+                device,
+                () if is_flat else tuple(boxes),
+                tuple(box.bounds[axis] for box in boxes) if axis is not None and is_flat else None,
+            )
+            for device, boxes in enumerate(held)
         ]
+
+
+class Holdings(Generic[Mark]):
+    """What devices hold of one tensor, with a mark on each piece.
+
+    Args:
+        pieces: Per device.
+        marks: Per device, of its pieces: when each is there, or which step makes it.
+    """
+
+    __slots__ = ("marks", "pieces")
+
+    def __init__(self, pieces: list[DevicePieces], marks: list[tuple[Mark, ...]]) -> None:
+        self.pieces = pieces
+        self.marks = marks
+
+    @classmethod
+    def of(cls, placement: TensorPlacement, marks: Sequence[Mark]) -> Holdings[Mark]:
+        """Return what devices hold of a new tensor, with the marks of the tasks that make it."""
+        by_device: list[tuple[Mark, ...]] = [()] * len(placement.locals)
+        for task, device in placement.makers:
+            by_device[device] += (marks[task],)
+        return cls(placement.locals, by_device)
+
+    def after(self, device: int, pieces: DevicePieces, marks: tuple[Mark, ...]) -> Holdings[Mark]:
+        """Return what devices hold after one of them has fetched."""
+        changed: Holdings[Mark] = Holdings(self.pieces.copy(), self.marks.copy())
+        changed.pieces[device] = pieces
+        changed.marks[device] = marks
+        return changed
+
+
+class DevicePieces:
+    """A tensor's pieces on one device, in the order in which the device got them.
+
+    Args:
+        owned: The tensor.
+        device: Number of the device.
+        boxes: Of the pieces; empty where they are given as spans.
+        spans: Of the pieces along the tensor's axis, where all have its frame.
+    """
+
+    __slots__ = ("_boxes", "_device", "_owned", "_spans", "known")
+
+    def __init__(
+        self,
+        owned: OwnedTensor,
+        device: int,
+        boxes: tuple[Region, ...],
+        spans: tuple[Interval, ...] | None = None,
+    ) -> None:
+        self._owned = owned
+        self._device = device
+        self._boxes = boxes
+        self._spans = spans
+        #: By the number of what is read: how it is fetched, or None where it cannot be.
+        self.known: dict[int, Fetch | None] = {}
+
+    def fetch(self, box: Region, number: int, costs: TransferCosts) -> Fetch | None:
+        """Return how the device gets a box, by the rule of :mod:`partita.compile.placement`."""
+        axis, spans = self._owned.axis, self._spans
+        if spans is not None and axis is not None and _frame(box, axis) == self._owned.frame:
+            fetch = self._fetch_span(box, axis, spans, costs)
+        else:
+            fetch = self._fetch_box(box, costs)
+        self.known[number] = fetch
+        return fetch
+
+    def _fetch_span(
+        self, box: Region, axis: int, held: tuple[Interval, ...], costs: TransferCosts
+    ) -> Fetch | None:
+        used, missing = use_held(SPANS, box.bounds[axis], held)
+        if not missing:
+            return Fetch(tuple(used), (), None)
+        owners = costs.nearest(self._device, self._owned.near(box))
+        sent, missing = fetch_missing(SPANS, missing, [owner.span for owner in owners])
+        if missing:
+            return None
+        unit = self._owned.unit
+        parts = [(owners[number], (stop - start) * unit) for number, (start, stop) in sent]
+        spans = (*held, *[part for _, part in sent])
+        return self._moved(used, parts, DevicePieces(self._owned, self._device, (), spans), costs)
+
+    def _fetch_box(self, box: Region, costs: TransferCosts) -> Fetch | None:
+        held = self._held()
+        used, missing = use_held(REGIONS, box, held)
+        if not missing:
+            return Fetch(tuple(used), (), None)
+        owners = costs.nearest(self._device, self._owned.near(box))
+        sent, missing = fetch_missing(REGIONS, missing, [owner.box for owner in owners])
+        if missing:
+            return None
+        parts = [(owners[number], part.size) for number, part in sent]
+        boxes = (*held, *[part for _, part in sent])
+        return self._moved(used, parts, DevicePieces(self._owned, self._device, boxes), costs)
+
+    def _held(self) -> tuple[Region, ...]:
+        axis, frame = self._owned.axis, self._owned.frame
+        if self._spans is None or axis is None:
+            return self._boxes
+        return tuple(Region((*frame[:axis], span, *frame[axis:])) for span in self._spans)
+
+    def _moved(
+        self,
+        used: list[int],
+        parts: Sequence[tuple[Owner, int]],
+        after: DevicePieces,
+        costs: TransferCosts,
+    ) -> Fetch | None:
+        """Return a fetch with these parts sent; None where one of them must not be."""
+        first = len(self._boxes if self._spans is None else self._spans)
+        moves = []
+        for owner, count in parts:
+            move = costs.move(owner, self._device, self._owned.tensor, count)
+            if move is None:
+                return None
+            moves.append(move)
+        return Fetch((*used, *range(first, first + len(moves))), tuple(moves), after)
 
 
 def _frame(box: Region, axis: int | None) -> tuple[Interval, ...]:
     """Return the bounds of a box but for one axis."""
-    if axis is None:
-        return ()
-    return (*box.bounds[:axis], *box.bounds[axis + 1 :])
-
-
-def _length(box: Region, axis: int | None) -> int:
-    if axis is None:
-        return 1
-    start, stop = box.bounds[axis]
-    return stop - start
+    return () if axis is None else (*box.bounds[:axis], *box.bounds[axis + 1 :])
 
 
 def _only_axis(boxes: Sequence[Region]) -> int | None:
     """Return the axis along which boxes differ, if there is one only."""
     first = boxes[0].bounds
-    axes = {
-        axis for box in boxes[1:] for axis, span in enumerate(box.bounds) if span != first[axis]
-    }
-    return axes.pop() if len(axes) == 1 else None
-
-
-class DevicePieces:
-    """A tensor's pieces on one device.
-
-    Args:
-        made: The tensor.
-        device: Number of the device.
-        boxes: Of the pieces, in the order in which the device got them.
-    """
-
-    __slots__ = ("boxes", "device", "known", "made")
-
-    def __init__(self, made: TensorPlacement, device: int, boxes: tuple[Region, ...]) -> None:
-        self.made = made
-        self.device = device
-        self.boxes = boxes
-        #: By the number of what is read: how it is fetched, or None where it cannot be.
-        self.known: dict[int, Fetch | None] = {}
-
-    def fetch(self, box: Region, number: int, wires: TransferCosts) -> Fetch | None:
-        """Return how the device gets a box, by the rules of ``build_layout``."""
-        found = self._fetch(box, wires)
-        self.known[number] = found
-        return found
-
-    def _fetch(self, box: Region, wires: TransferCosts) -> Fetch | None:
-        made = self.made
-        if made.is_flat and made.axis is not None and _frame(box, made.axis) == made.frame:
-            return self._fetch_span(box, made.axis, wires)
-        missing = [box]
-        uses: list[int] = []
-        for number, held in enumerate(self.boxes):
-            if any(part.overlaps(held) for part in missing):
-                uses.append(number)
-                missing = [left for part in missing for left in part.subtract(held)]
-                if not missing:
-                    return Fetch(tuple(uses), (), self)
-        moves: list[Transfer] = []
-        boxes = list(self.boxes)
-        for source, piece, owned in wires.nearest(self.device, self.made.near(box)):
-            for part in list(missing):
-                if not part.overlaps(owned):
-                    continue
-                common = part.intersect(owned)
-                move = wires.move((source, piece), self.device, self.made.tensor, common.size)
-                if move is None:
+    only = None
+    for box in boxes[1:]:
+        if box.bounds == first:
+            continue
+        for axis, span in enumerate(box.bounds):
+            if span != first[axis] and axis != only:
+                if only is not None:
                     return None
-                uses.append(len(boxes))
-                boxes.append(common)
-                moves.append(move)
-                missing = [left for one in missing for left in one.subtract(common)]
-            if not missing:
-                return Fetch(
-                    tuple(uses), tuple(moves), DevicePieces(self.made, self.device, tuple(boxes))
-                )
-        return None
-
-    def _fetch_span(self, box: Region, axis: int, wires: TransferCosts) -> Fetch | None:
-        """Return the fetch of a box where all boxes are spans of one axis: the same, in numbers."""
-        missing = [box.bounds[axis]]
-        uses: list[int] = []
-        for number, held in enumerate(self.boxes):
-            span = held.bounds[axis]
-            if any(_overlap(part, span) for part in missing):
-                uses.append(number)
-                missing = [left for part in missing for left in _subtract(part, span)]
-                if not missing:
-                    return Fetch(tuple(uses), (), self)
-        moves: list[Transfer] = []
-        boxes = list(self.boxes)
-        for source, piece, owned in wires.nearest(self.device, self.made.near(box)):
-            span = owned.bounds[axis]
-            for part in list(missing):
-                if not _overlap(part, span):
-                    continue
-                common = (max(part[0], span[0]), min(part[1], span[1]))
-                count = (common[1] - common[0]) * self.made.unit
-                move = wires.move((source, piece), self.device, self.made.tensor, count)
-                if move is None:
-                    return None
-                uses.append(len(boxes))
-                boxes.append(box.with_axis(axis, common))
-                moves.append(move)
-                missing = [left for one in missing for left in _subtract(one, common)]
-            if not missing:
-                return Fetch(
-                    tuple(uses), tuple(moves), DevicePieces(self.made, self.device, tuple(boxes))
-                )
-        return None
-
-
-def _overlap(one: Interval, other: Interval) -> bool:
-    return max(one[0], other[0]) < min(one[1], other[1])
-
-
-def _subtract(one: Interval, other: Interval) -> list[Interval]:
-    """Return what is left of a span without another."""
-    if not _overlap(one, other):
-        return [one] if one[0] < one[1] else []
-    left = []
-    if one[0] < other[0]:
-        left.append((one[0], other[0]))
-    if other[1] < one[1]:
-        left.append((other[1], one[1]))
-    return left
+                only = axis
+    return only

@@ -9,7 +9,7 @@ from partita.compile import FragmentWork
 from partita.planners.drafts.draft import Draft, DraftLowering, DraftStage
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.costs import StepCosts
-from partita.planners.pricing.placement import TensorPlacement
+from partita.planners.pricing.placement import Piece, TensorPlacement
 from partita.program import type_bytes
 from partita.regions import Region
 
@@ -63,16 +63,13 @@ class StageTasks:
         tasks: In program order.
         made: Tensors that the tasks make, with the task and piece that make each part.
         dead: Tensors that nothing reads after the block.
-        repeats: Whether a device has several tasks.
     """
 
-    __slots__ = ("dead", "made", "repeats", "stop", "tasks")
+    __slots__ = ("dead", "made", "tasks")
 
-    def __init__(self, tasks: Sequence[Task], stop: int, dead: frozenset[str]) -> None:
+    def __init__(self, tasks: Sequence[Task], dead: frozenset[str]) -> None:
         self.tasks = tuple(tasks)
-        self.stop = stop
         self.dead = dead
-        self.repeats = len({task.device for task in tasks}) < len(tasks)
         self.made: tuple[tuple[str, TensorPlacement], ...] = ()
 
 
@@ -133,7 +130,7 @@ class TaskBuilder:
         home = self.numbers[self._cost.cluster.requester]
         for tensor in self._outline.graph.inputs:
             whole = self._whole(tensor)
-            yield tensor, TensorPlacement(tensor, [(0, home, whole, whole)], len(self.numbers))
+            yield tensor, TensorPlacement(tensor, [Piece(0, home, whole, whole)], len(self.numbers))
 
     def answer(self) -> ShardWork:
         """Return what the requester reads at the end."""
@@ -181,12 +178,12 @@ class TaskBuilder:
     def _finish(
         self, tasks: Sequence[Task], stage: DraftStage, dead: frozenset[str] | None = None
     ) -> StageTasks:
-        block = StageTasks(tasks, stage.stop, self._dying(stage) if dead is None else dead)
-        pieces: dict[str, list[tuple[int, int, Region, Region]]] = {}
+        block = StageTasks(tasks, self._dying(stage) if dead is None else dead)
+        pieces: dict[str, list[Piece]] = {}
         for place, task in enumerate(tasks):
             for tensor, box in task.part.work.outputs:
                 owned = task.part.owned.get(tensor, box)
-                pieces.setdefault(tensor, []).append((place, task.device, box, owned))
+                pieces.setdefault(tensor, []).append(Piece(place, task.device, box, owned))
         block.made = tuple(
             (tensor, TensorPlacement(tensor, made, len(self.numbers)))
             for tensor, made in pieces.items()

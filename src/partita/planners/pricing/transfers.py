@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from partita.compile.placement import nearest_first
 from partita.planners.pricing.costs import StepCosts
 from partita.program import type_bytes
-from partita.regions import Region, wire_bytes
+from partita.regions import Interval, Region, wire_bytes
 
-#: A device, the number of one of its pieces, and the box that it owns of it.
-Owner = tuple[int, int, Region]
+
+class Owner(NamedTuple):
+    """A device that owns a box of a tensor.
+
+    Attributes:
+        device: Its number.
+        piece: Which of its pieces of the tensor holds the box.
+        box: What it owns.
+        span: The box along the tensor's placement's one axis.
+    """
+
+    device: int
+    piece: int
+    box: Region
+    span: Interval
 
 
 class Transfer(NamedTuple):
@@ -26,6 +40,7 @@ class Transfer(NamedTuple):
         latency_s: From the last byte's leaving to its arrival.
         decode_s: After its arrival.
         size_bytes: In memory.
+        wire_bytes: On the link.
     """
 
     source: int
@@ -37,10 +52,11 @@ class Transfer(NamedTuple):
     latency_s: float
     decode_s: float
     size_bytes: int
+    wire_bytes: int
 
 
 class Tensors(Protocol):
-    """What wires ask of tensors."""
+    """What transfers ask of tensors."""
 
     def dtype(self, tensor: str) -> str:
         """Return the type of a tensor."""
@@ -50,7 +66,7 @@ class Tensors(Protocol):
 
 
 class TransferCosts:
-    """Prices moves.
+    """Prices transfers and remembers them.
 
     Args:
         cost: Links, encoding and decoding.
@@ -69,35 +85,45 @@ class TransferCosts:
         self._tensors = tensors
         self._names = cost.cluster.names
         self._links = [[cost.links.get((a, b)) for b in self._names] for a in self._names]
+        #: By target and source.
         self._rates = [
-            [0.0 if link is None else -link.bandwidth_bytes_per_s for link in row]
-            for row in self._links
+            [0.0 if link is None else link.bandwidth_bytes_per_s for link in column]
+            for column in zip(*self._links, strict=True)
         ]
+        self._known: dict[tuple[int, int, int, str, int], Transfer | None] = {}
 
     def nearest(self, target: int, owners: Sequence[Owner]) -> Sequence[Owner]:
         """Return owners, those with the fastest link to ``target`` first."""
-        if len(owners) < 2:
-            return owners
-        rates = self._rates
-        return sorted(owners, key=lambda owner: rates[owner[0]][target])
+        rates = self._rates[target]
+        return nearest_first(owners, lambda owner: rates[owner.device])
 
-    def move(self, owner: tuple[int, int], target: int, tensor: str, count: int) -> Transfer | None:
+    def move(self, owner: Owner, target: int, tensor: str, count: int) -> Transfer | None:
         """Return how ``count`` elements of an owner's piece travel; None where they must not."""
-        source, piece = owner
+        key = (owner.device, owner.piece, target, tensor, count)
+        try:
+            return self._known[key]
+        except KeyError:
+            self._known[key] = transfer = self._move(owner, target, tensor, count)
+            return transfer
+
+    def _move(self, owner: Owner, target: int, tensor: str, count: int) -> Transfer | None:
+        source = owner.device
         link = self._links[source][target]
         if link is None or self._tensors.is_kept(tensor):
             return None
         dtype, wire = self._tensors.dtype(tensor), self._formats.get(tensor, "raw")
         size = count * type_bytes(dtype)
+        on_wire = wire_bytes((count,), dtype, wire)
         names = self._names
         return Transfer(
             source,
-            piece,
+            owner.piece,
             source * len(names) + target,
             self._cost.encode_s(names[source], wire, size),
             link.per_message_s,
-            wire_bytes((count,), dtype, wire) / link.bandwidth_bytes_per_s,
+            on_wire / link.bandwidth_bytes_per_s,
             link.latency_s,
             self._cost.decode_s(names[target], wire, size),
             size,
+            on_wire,
         )
