@@ -30,7 +30,7 @@ from partita.leader import DeployOptions, deploy, refine_cost
 from partita.plan import Plan
 from partita.planners import PlanOptions, find_plan
 from partita.profile import MeasureOptions, measure_profile
-from partita.simulation import simulate
+from partita.simulation import predict
 
 MODELS = ("plate-detector", "mobilenet_v2", "resnet50", "vgg16")
 MOST_MEDIAN, MOST_WORST = 0.10, 0.25
@@ -79,8 +79,7 @@ def try_plan(
     endpoint: Endpoint, cost: CostModel, plan: Plan, inputs: Any, requests: int
 ) -> tuple[float, float]:
     """Return predicted and measured latency, the median of ``requests``."""
-    layout = cost.layout(plan)
-    predicted = simulate(layout.program, cost.price(layout), requests=requests)
+    predicted = predict(cost, plan, requests=requests)
     options = DeployOptions(reference_s=cost.reference_s)
     with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint, options) as session:
         session.run([inputs] * 2, in_flight=1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from partita.adapting.replanner import Replanner, make_finder
 from partita.cluster import Cluster
-from partita.compile import build_layout, compile_plan
+from partita.compile import compile_plan
 from partita.cost import CostModel
 from partita.execution import AdaptOptions, Report
 from partita.fabric import Endpoint, TlsOptions, ZenohEndpoint, ZenohOptions
@@ -19,7 +19,7 @@ from partita.leader import DeployOptions, Session
 from partita.leader import deploy as deploy_compiled
 from partita.plan import Plan
 from partita.report.tables import describe_change
-from partita.simulation import simulate as simulate_program
+from partita.simulation import predict
 from partita.units import format_seconds
 
 
@@ -49,15 +49,7 @@ def simulate(
         requests: Inputs to feed.
         in_flight: Most requests at the same time; the plan's own number by default.
     """
-    layout = build_layout(cost.graph, plan, cost.cluster)
-    return simulate_program(
-        layout.program,
-        cost.price(layout),
-        requests=requests,
-        in_flight=in_flight,
-        planner=plan.planner,
-        seed=plan.seed,
-    )
+    return predict(cost, plan, requests=requests, in_flight=in_flight)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def _draw_stage(evaluator: Evaluator, rng: random.Random, start: int, longest: i
             start, stop, "output_channels", crew, _draw_cuts(rng, len(crew), channels)
         )
     if draw < 90:
-        return DraftStage(start, stop, "everywhere", names)
+        return DraftStage(start, stop, "everywhere", crew)
     return DraftStage(start, stop, "none", (rng.choice(names),))
 
 

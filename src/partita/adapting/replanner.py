@@ -16,7 +16,7 @@ from partita.leader import Expected
 from partita.plan import Plan
 from partita.planners.find import find_plan
 from partita.planners.options import PlanOptions, options_of, restrict_devices
-from partita.simulation import Method, Searched, plan_key, simulate
+from partita.simulation import Method, Searched, plan_key, predict
 
 Find = Callable[[CostModel], Plan]
 #: Compiled plans that are kept: the running one, its successor, and one to roll back to.
@@ -128,10 +128,9 @@ class Replanner:
         if all(spec.medium is None for spec in links.values()):
             return {}
         cost = update_cost(self._cost, self._assumed)
-        layout = cost.layout(plan)
-        report = simulate(layout.program, cost.price(layout), requests=_SIMULATED * plan.in_flight)
+        report = predict(cost, plan, requests=_SIMULATED * plan.in_flight)
         alone: dict[Pair, float] = {}
-        for stream in layout.program.streams:
+        for stream in cost.layout(plan).program.streams:
             pair = (stream.source, stream.target)
             spec = cost.links[pair]
             seconds = spec.per_message_s + stream.wire_bytes / spec.bandwidth_bytes_per_s
@@ -147,10 +146,8 @@ class Replanner:
 
 def predict_s(cost: CostModel, plan: Plan) -> float:
     """The median latency of some requests, as many at a time as the plan allows."""
-    layout = cost.layout(plan)
     count = 1 if plan.in_flight == 1 else _SIMULATED * plan.in_flight
-    report = simulate(layout.program, cost.price(layout), requests=count, keep_spans=False)
-    return report.quantile_s(0.5)
+    return predict(cost, plan, requests=count, keep_spans=False).quantile_s(0.5)
 
 
 def make_finder(plan: Plan, planner: str = "best", budget_s: float = 3.0) -> Find:

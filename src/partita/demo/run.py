@@ -21,7 +21,7 @@ from partita.leader import DeployOptions, deploy, refine_cost
 from partita.plan import Plan
 from partita.planners import PlanOptions, find_plan
 from partita.profile import MeasureOptions, measure_profile
-from partita.simulation import simulate
+from partita.simulation import predict
 
 Say = Callable[[str], None]
 Answer = dict[str, Array]
@@ -85,14 +85,7 @@ def _try_plan(
     endpoint: Endpoint, cost: CostModel, plan: Plan, requests: Sequence[Answer]
 ) -> tuple[Trial, list[Answer]]:
     """Return a plan's predicted and measured run, one request after the other, and its answers."""
-    layout = build_layout(cost.graph, plan, cost.cluster)
-    predicted = simulate(
-        layout.program,
-        cost.price(layout),
-        requests=len(requests),
-        in_flight=1,
-        planner=plan.planner,
-    )
+    predicted = predict(cost, plan, requests=len(requests), in_flight=1)
     options = DeployOptions(reference_s=cost.reference_s)
     with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint, options) as session:
         session.run([requests[0]] * WARM_RUNS, in_flight=1)

@@ -15,7 +15,7 @@ from partita.reproduce.cache import ResultCache, code_digest
 from partita.reproduce.lanes import compute_times, transmission_times
 from partita.reproduce.study import Case, Outcome, Series, Setting, Study
 from partita.scenarios import PREFIX
-from partita.simulation import simulate
+from partita.simulation import predict
 from partita.zoo import build_model
 
 Build = Callable[[str], Any]
@@ -128,12 +128,9 @@ class Bench:
         except InfeasibleError as error:
             return Outcome(fault=str(error))
         cost = self.cost(case.scenario, case.model)
-        layout = cost.layout(found.plan)
-        prices = cost.price(layout)
-        one = simulate(layout.program, prices, in_flight=1)
-        stream = simulate(
-            layout.program, prices, requests=self.study.images, in_flight=1, keep_spans=False
-        )
+        one = predict(cost, found.plan, in_flight=1)
+        images = self.study.images
+        stream = predict(cost, found.plan, requests=images, in_flight=1, keep_spans=False)
         providers = cost.cluster.providers
         return Outcome(
             latency_s=one.latencies_s[0],

@@ -7,6 +7,7 @@ from partita.simulation.adaptive import (
     plan_key,
     simulate_adaptive,
 )
+from partita.simulation.predict import predict
 from partita.simulation.simulate import simulate
 from partita.simulation.single_request import EventGraph, Message, latency_s, program_graph
 
@@ -18,6 +19,7 @@ __all__ = [
     "Searched",
     "latency_s",
     "plan_key",
+    "predict",
     "program_graph",
     "simulate",
     "simulate_adaptive",

@@ -25,7 +25,7 @@ from partita.plan import Plan, Stage, dump_plan
 from partita.planners import OBJECTIVES, Estimate, PlanOptions, Result, find_plan
 from partita.regions import WIRE_FORMATS
 from partita.report import plan_table, report_tables
-from partita.simulation import simulate
+from partita.simulation import predict
 from partita.units import format_bytes, format_seconds
 
 #: Requests in flight where throughput is what counts and no number is given.
@@ -171,15 +171,9 @@ def plan_model(cost: CostModel, planner: str, options: PlanOptions) -> Planned:
                 subject=tensor,
             )
     result = find_plan(cost, planner=planner, options=options)
-    layout = cost.layout(result.plan)
-    predicted = simulate(
-        layout.program,
-        cost.price(layout),
-        requests=1 if options.in_flight == 1 else _ROUNDS * options.in_flight,
-        planner=result.plan.planner,
-        seed=options.seed,
-    )
-    sent_bytes = account_layout(cost.graph, layout).sent_bytes
+    requests = 1 if options.in_flight == 1 else _ROUNDS * options.in_flight
+    predicted = predict(cost, result.plan, requests=requests)
+    sent_bytes = account_layout(cost.graph, cost.layout(result.plan)).sent_bytes
     return Planned(result, predicted, round(sent_bytes))
 
 

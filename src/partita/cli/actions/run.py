@@ -10,7 +10,7 @@ from pathlib import Path
 from partita.adapting.replanner import Replanner, make_finder
 from partita.api import Access, open_endpoint
 from partita.cli.access import read_access
-from partita.cli.actions.simulate import check_in_flight, predict, read_adapt
+from partita.cli.actions.simulate import check_in_flight, read_adapt
 from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags
 from partita.cli.inputs import Feeds, get_requests, pack_arrays
@@ -25,6 +25,7 @@ from partita.execution import Change, Report
 from partita.files import write_folder
 from partita.leader import DeployOptions, Session, deploy, refine_cost
 from partita.report import Checked, ReportBundle, plan_table, report_tables
+from partita.simulation import predict
 
 #: Seconds of a search when a device was lost and requests wait.
 _LOSS_BUDGET_S = 0.5
@@ -93,7 +94,8 @@ def run_plan(
         answers = session.run(feeds, in_flight=options.in_flight)
         measured = session.report()
         changes = tuple(session.changes) if adapting.adapt else None
-    predicted = predict(cost, loaded.plan, len(feeds), options.in_flight)
+    in_flight = options.in_flight
+    predicted = predict(cost, loaded.plan, requests=len(feeds), in_flight=in_flight)
     checked = check_answers(loaded, feeds, answers) if options.check else None
     ran = Ran(loaded, predicted, measured, checked, changes)
     reply = describe_run(ran)

@@ -11,14 +11,13 @@ from partita.cli.flags import MOST_REQUESTS, AdaptFlags, PlanFiles
 from partita.cli.output import Reply, check_output, progress_bar
 from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
 from partita.cli.sources import read_plan
-from partita.cost import CostModel
 from partita.errors import InputError
-from partita.execution import AdaptOptions, Report
+from partita.execution import AdaptOptions
 from partita.plan import Plan
 from partita.planners import get_planner
 from partita.planners.options import options_of
 from partita.report import ReportBundle, plan_table, report_tables
-from partita.simulation import simulate, simulate_adaptive
+from partita.simulation import predict, simulate_adaptive
 from partita.units import format_seconds
 
 
@@ -48,7 +47,8 @@ def simulate_plan(
     loaded = read_plan(files)
     check_output(trace, *loaded.files, *profile_files(files.profiles))
     cost = read_cost(loaded.graph, loaded.cluster, files)
-    report = predict(cost, loaded.plan, requests, in_flight)
+    check_in_flight(loaded.plan, in_flight)
+    report = predict(cost, loaded.plan, requests=requests, in_flight=in_flight)
     shown = [plan_table(loaded.plan, loaded.cluster.names), *report_tables(report)]
     reply = Reply(describe_report(report), [*shown])
     if trace is not None:
@@ -122,24 +122,6 @@ def read_adapt(flags: AdaptFlags) -> AdaptOptions:
     """
     get_planner(flags.planner)
     return AdaptOptions(threshold=flags.threshold, hold_s=flags.hold_s)
-
-
-def predict(cost: CostModel, plan: Plan, requests: int, in_flight: int | None) -> Report:
-    """The predicted run of a plan.
-
-    Raises:
-        InputError: More requests at a time are asked for than the plan allows.
-    """
-    check_in_flight(plan, in_flight)
-    layout = cost.layout(plan)
-    return simulate(
-        layout.program,
-        cost.price(layout),
-        requests=requests,
-        in_flight=in_flight,
-        planner=plan.planner,
-        seed=plan.seed,
-    )
 
 
 def check_in_flight(plan: Plan, in_flight: int | None) -> None:

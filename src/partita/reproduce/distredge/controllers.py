@@ -14,7 +14,7 @@ from partita.planners.distredge.settings import REPAIRED
 from partita.planners.settings import read_settings
 from partita.reproduce.bench import Bench
 from partita.reproduce.study import Case
-from partita.simulation import simulate
+from partita.simulation import predict
 from partita.simulation.adaptive import Searched
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ class ActorController(Controller):
 
         rates = tuple(link.bandwidth_bytes_per_s for link in cost.links.values())
         if rates not in self._known and self._splitter is not None and self._last is not None:
-            layout = cost.layout(self._last)
-            report = simulate(layout.program, cost.price(layout), in_flight=1)
+            report = predict(cost, self._last, in_flight=1)
             process = self._splitter.process
             met = accumulated_latencies(report, len(process.volumes), process.devices)
             self._last = self._known[rates] = self._splitter.plan(met)
