@@ -9,7 +9,7 @@ from partita.graph.node import Node
 from partita.graph.pointwise import POINTWISE
 from partita.graph.work import ShapeOf
 
-#: Most nodes looked at to close a small diamond such as ``x * sigmoid(x)``.
+#: Most nodes looked at to close a small diamond: ``x * sigmoid(x)`` has 2, GELU by ``Erf`` 5.
 _LOOK_AHEAD = 8
 
 
