@@ -39,26 +39,28 @@ def make_engine(bench: Bench) -> Drawn:
     models = chosen_models(bench.study.models, list(TABLE_1))
     if not models:
         return draw_nothing(1, TABLE_1)
-    found = {}
+    medians = {}
     for model in models:
         with open_load_bench(bench, model) as load_bench:
             load_bench.starts = load_bench.balance(TABLE_1[model].count)
-            found[model] = load_bench.measure(tuple(VARIANTS))
-    return draw_engine(found, state(bench))
+            medians[model] = load_bench.measure(tuple(VARIANTS))
+    return draw_engine(medians, state(bench))
 
 
-def draw_engine(found: Medians, here: str) -> Drawn:
+def draw_engine(medians: Medians, here: str) -> Drawn:
     """Return the table of what was measured, and in which state."""
     table = Table(
         f"Table 1: one file against four children, until the first answer ({here})",
         _HEADS,
-        tuple(_row(model, one) for model, one in found.items()),
+        tuple(_row(model, trials) for model, trials in medians.items()),
     )
     title = f"Table 1: from the call to the first answer ({here})"
-    claims = tuple(claim_gain(model, TABLE_1[model], _gains(one)) for model, one in found.items())
-    most = {model: float(TABLE_1[model].count) for model in found}
+    claims = tuple(
+        claim_gain(model, TABLE_1[model], _gains(trials)) for model, trials in medians.items()
+    )
+    most = {model: float(TABLE_1[model].count) for model in medians}
     notes = (
-        *name_impossible({model: TABLE_1[model] for model in found}, most),
+        *name_impossible({model: TABLE_1[model] for model in medians}, most),
         "The paper's engine is Arm-NN on a telephone, ours ONNX Runtime. The paper's positions are"
         " nodes of TensorFlow graphs that are not public: here four children are cut where their"
         " load times are most alike, which is the paper's aim. Bound: all children's load times,"
@@ -66,21 +68,21 @@ def draw_engine(found: Medians, here: str) -> Drawn:
     )
     tables = (
         table,
-        time_table(f"{title}, ms", found, VARIANTS, "answered_s"),
-        time_table("Table 1: from the call until all is loaded, ms", found, VARIANTS, "loaded_s"),
+        time_table(f"{title}, ms", medians, VARIANTS, "answered_s"),
+        time_table("Table 1: from the call until all is loaded, ms", medians, VARIANTS, "loaded_s"),
     )
-    return Drawn(tables, claims, (time_chart(title, found, VARIANTS),), notes)
+    return Drawn(tables, claims, (time_chart(title, medians, VARIANTS),), notes)
 
 
-def _row(model: str, one: Mapping[str, LoadTrial]) -> tuple[Cell, ...]:
-    paper, gains = TABLE_1[model], _gains(one)
+def _row(model: str, trials: Mapping[str, LoadTrial]) -> tuple[Cell, ...]:
+    paper, gains = TABLE_1[model], _gains(trials)
     return (
         TITLES[model],
         *(1e3 * paper.whole_s[0], 1e3 * paper.children_s[0], paper.gain),
-        *(1e3 * one["plain"].answered_s, 1e3 * one["children"].answered_s, gains.answers),
+        *(1e3 * trials["plain"].answered_s, 1e3 * trials["children"].answered_s, gains.answers),
         *(gains.loads, gains.together, gains.bound),
     )
 
 
-def _gains(one: Mapping[str, LoadTrial]) -> Gains:
-    return Gains.of(one["plain"], one["children"], one["children_in_turn"])
+def _gains(trials: Mapping[str, LoadTrial]) -> Gains:
+    return Gains.of(trials["plain"], trials["children"], trials["children_in_turn"])

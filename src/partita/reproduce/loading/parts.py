@@ -38,33 +38,33 @@ def make_parts(bench: Bench) -> Drawn:
     if not models:
         return draw_nothing(2, TABLE_2)
     check_pytorch()
-    found: dict[str, tuple[Sequence[int], Sequence[float]]] = {}
+    parts: dict[str, tuple[Sequence[int], Sequence[float]]] = {}
     for model in models:
         starts = list(TABLE_2[model].values())
         with open_load_bench(bench, model, starts) as load_bench:
             variant = "torch_children_in_turn"
-            found[model] = (
+            parts[model] = (
                 weight_bytes(load_bench.model, starts),
                 load_bench.measure((variant,))[variant].parts_s,
             )
-    return draw_parts(found, state(bench))
+    return draw_parts(parts, state(bench))
 
 
-def draw_parts(found: Parts, here: str) -> Drawn:
+def draw_parts(parts: Parts, here: str) -> Drawn:
     """Return the table of what was measured, and in which state."""
-    tables = (_list_children(found, here), _list_bounds(found))
-    bounds = {model: bound_by(sizes) for model, (sizes, _) in found.items()}
+    tables = (_list_children(parts, here), _list_bounds(parts))
+    bounds = {model: bound_by(sizes) for model, (sizes, _) in parts.items()}
     notes = (
-        *name_impossible({model: TABLE_3[model] for model in found}, bounds),
+        *name_impossible({model: TABLE_3[model] for model in parts}, bounds),
         "Children are checkpoints of PyTorch, each loaded alone. Their weights count the statistics"
         " of normalisations, as the paper's checkpoints hold them.",
     )
-    return Drawn(tables, tuple(_claims(found)), (_draw_bars(found, here),), notes)
+    return Drawn(tables, tuple(_claims(parts)), (_draw_bars(parts, here),), notes)
 
 
-def _list_children(found: Parts, here: str) -> Table:
+def _list_children(parts: Parts, here: str) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for model, (sizes, seconds) in found.items():
+    for model, (sizes, seconds) in parts.items():
         whole = sum(sizes)
         children = zip(TABLE_2[model].items(), sizes, seconds, strict=True)
         for number, ((position, start), size, load_s) in enumerate(children):
@@ -74,9 +74,9 @@ def _list_children(found: Parts, here: str) -> Table:
     return Table(f"Table 2: the paper's children ({here})", heads, tuple(rows), text_columns=4)
 
 
-def _list_bounds(found: Parts) -> Table:
+def _list_bounds(parts: Parts) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for model, (sizes, seconds) in found.items():
+    for model, (sizes, seconds) in parts.items():
         paper = TABLE_3[model]
         beyond = sum(gain > bound_by(sizes) for gain in paper.gains)
         verdict = f"{beyond} of {len(paper.gains)} impossible" if beyond else "possible"
@@ -87,9 +87,9 @@ def _list_bounds(found: Parts) -> Table:
     return Table(title, (*heads, "paper, median"), tuple(rows), text_columns=2)
 
 
-def _claims(found: Parts) -> list[Claim]:
+def _claims(parts: Parts) -> list[Claim]:
     claims = []
-    for model, (sizes, seconds) in found.items():
+    for model, (sizes, seconds) in parts.items():
         longest = max(seconds) / min(seconds)
         ours = (
             f"children of which the largest holds {max(sizes) / sum(sizes):.0%} of the weights; the"
@@ -100,12 +100,12 @@ def _claims(found: Parts) -> list[Claim]:
     return claims
 
 
-def _draw_bars(found: Parts, here: str) -> Chart:
-    times = zip_longest(*(seconds for _, seconds in found.values()))
+def _draw_bars(parts: Parts, here: str) -> Chart:
+    times = zip_longest(*(seconds for _, seconds in parts.values()))
     columns = list(zip(*times, strict=True))
     series = {
-        TITLES[model]: tuple(None if one is None else 1e3 * one for one in column)
-        for model, column in zip(found, columns, strict=True)
+        TITLES[model]: tuple(None if load_s is None else 1e3 * load_s for load_s in column)
+        for model, column in zip(parts, columns, strict=True)
     }
     places = tuple(str(number + 1) for number in range(len(columns[0])))
     title = f"Table 2: the paper's children, each loaded alone ({here})"

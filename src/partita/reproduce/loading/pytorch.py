@@ -47,34 +47,36 @@ def make_pytorch(bench: Bench) -> Drawn:
     if not models:
         return draw_nothing(3, TABLE_3)
     check_pytorch()
-    found, bounds = {}, {}
+    medians, bounds = {}, {}
     for model in models:
         starts = list(TABLE_2[model].values())
         with open_load_bench(bench, model, starts) as load_bench:
-            found[model] = load_bench.measure(available(tuple(VARIANTS)))
+            medians[model] = load_bench.measure(available(tuple(VARIANTS)))
             bounds[model] = bound_by(weight_bytes(load_bench.model, starts))
-    return draw_pytorch(found, bounds, state(bench))
+    return draw_pytorch(medians, bounds, state(bench))
 
 
-def draw_pytorch(found: Medians, bounds: Mapping[str, float], here: str) -> Drawn:
+def draw_pytorch(medians: Medians, bounds: Mapping[str, float], here: str) -> Drawn:
     """Return the table of what was measured, in which state, and of what is possible by size."""
-    rows = tuple(_row(model, one, bounds[model]) for model, one in found.items())
+    rows = tuple(_row(model, trials, bounds[model]) for model, trials in medians.items())
     table = Table(f"Table 3: until all is loaded ({here})", _HEADS, rows)
     title = f"Table 3: from the call to the first answer ({here})"
     tables = (
         table,
-        time_table(f"{title}, ms", found, VARIANTS, "answered_s"),
-        time_table("Table 3: from the process's start, ms", found, VARIANTS, "from_start_s"),
+        time_table(f"{title}, ms", medians, VARIANTS, "answered_s"),
+        time_table("Table 3: from the process's start, ms", medians, VARIANTS, "from_start_s"),
     )
-    claims = tuple(claim_gain(model, TABLE_3[model], _gains(one)) for model, one in found.items())
+    claims = tuple(
+        claim_gain(model, TABLE_3[model], _gains(trials)) for model, trials in medians.items()
+    )
     notes = (
-        *name_impossible({model: TABLE_3[model] for model in found}, bounds),
-        *(_say_bundle(model, one) for model, one in found.items()),
+        *name_impossible({model: TABLE_3[model] for model in medians}, bounds),
+        *(_say_bundle(model, trials) for model, trials in medians.items()),
         "The paper's machine has a GPU, this measurement uses the processor. Loading by PyTorch is"
         " the checkpoint and the modules that take it, without values drawn for them before. Bound:"
         " all children's load times, each alone, over the longest.",
     )
-    return Drawn(tables, claims, (time_chart(title, found, VARIANTS),), notes)
+    return Drawn(tables, claims, (time_chart(title, medians, VARIANTS),), notes)
 
 
 def check_pytorch() -> None:
@@ -91,23 +93,25 @@ def check_pytorch() -> None:
         )
 
 
-def _row(model: str, one: Mapping[str, LoadTrial], bound: float) -> tuple[Cell, ...]:
+def _row(model: str, trials: Mapping[str, LoadTrial], bound: float) -> tuple[Cell, ...]:
     paper = TABLE_3[model]
-    gains = _gains(one)
+    gains = _gains(trials)
     return (
         *(TITLES[model], paper.count),
         *(median(paper.whole_s), median(paper.children_s), paper.gain, bound),
-        *(one["torch_load"].loaded_s, one["torch_children"].loaded_s),
+        *(trials["torch_load"].loaded_s, trials["torch_children"].loaded_s),
         *(gains.loads, gains.together, gains.bound),
     )
 
 
-def _gains(one: Mapping[str, LoadTrial]) -> Gains:
-    return Gains.of(one["torch_load"], one["torch_children"], one["torch_children_in_turn"])
+def _gains(trials: Mapping[str, LoadTrial]) -> Gains:
+    return Gains.of(
+        trials["torch_load"], trials["torch_children"], trials["torch_children_in_turn"]
+    )
 
 
-def _say_bundle(model: str, one: Mapping[str, LoadTrial]) -> str:
-    whole, bundle = one["torch_load"], one["bundle"]
+def _say_bundle(model: str, trials: Mapping[str, LoadTrial]) -> str:
+    whole, bundle = trials["torch_load"], trials["bundle"]
     called = whole.answered_s / bundle.answered_s
     started = whole.from_start_s / bundle.from_start_s
     return (

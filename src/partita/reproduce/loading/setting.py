@@ -44,7 +44,8 @@ def weight_bytes(model: Any, starts: Sequence[str]) -> list[int]:
     """Return the bytes of the weights of children that begin with these layers."""
     nodes = list(model.graph.node)
     sizes = {
-        one.name: len(one.raw_data) or 4 * math.prod(one.dims) for one in model.graph.initializer
+        weight.name: len(weight.raw_data) or 4 * math.prod(weight.dims)
+        for weight in model.graph.initializer
     }
     places = [*find_starts(model, starts), len(nodes)]
     return [
@@ -66,34 +67,34 @@ def state(bench: Bench) -> str:
     return f"{where}, {trials}, {THREADS} thread{'s' if THREADS > 1 else ''}"
 
 
-def time_table(title: str, found: Medians, variants: Mapping[str, str], key: str) -> Table:
+def time_table(title: str, medians: Medians, variants: Mapping[str, str], key: str) -> Table:
     """Return milliseconds: a row per model, a column per variant.
 
     Args:
         title: Of the table.
-        found: Medians by model and variant.
+        medians: By model and variant.
         variants: Heads of the columns by variant; those that were not tried are left out.
         key: Which of a trial's times.
     """
     tried = {
         variant: head
         for variant, head in variants.items()
-        if all(variant in one for one in found.values())
+        if all(variant in trials for trials in medians.values())
     }
     rows: list[tuple[Cell, ...]] = [
-        (TITLES[model], *(1e3 * getattr(one[variant], key) for variant in tried))
-        for model, one in found.items()
+        (TITLES[model], *(1e3 * getattr(trials[variant], key) for variant in tried))
+        for model, trials in medians.items()
     ]
     return Table(title, ("model", *tried.values()), tuple(rows))
 
 
-def time_chart(title: str, found: Medians, variants: Mapping[str, str]) -> Chart:
+def time_chart(title: str, medians: Medians, variants: Mapping[str, str]) -> Chart:
     """Return bars of the time to the first answer: a group per model, a bar per variant."""
-    places = tuple(TITLES[model] for model in found)
+    places = tuple(TITLES[model] for model in medians)
     series = {
-        head: tuple(1e3 * one[variant].answered_s for one in found.values())
+        head: tuple(1e3 * trials[variant].answered_s for trials in medians.values())
         for variant, head in variants.items()
-        if all(variant in one for one in found.values())
+        if all(variant in trials for trials in medians.values())
     }
     return Chart(title, "bars", places, series, "model", "ms from the call to the first answer")
 

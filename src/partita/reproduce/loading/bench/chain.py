@@ -46,10 +46,10 @@ class Chain:
         """Return what the last model answers."""
         held, answers = dict(feeds), []
         for session in self._sessions:
-            wanted = {one.name: held[one.name] for one in session.get_inputs()}
+            wanted = {value.name: held[value.name] for value in session.get_inputs()}
             answers = list(session.run(None, wanted))
-            made = [one.name for one in session.get_outputs()]
-            held |= dict(zip(made, answers, strict=True))
+            outputs = [value.name for value in session.get_outputs()]
+            held |= dict(zip(outputs, answers, strict=True))
         return answers
 
 

@@ -115,11 +115,11 @@ class LoadBench:
     @cached_property
     def profile(self) -> BlockProfile:
         """The model's blocks as measured here."""
-        told = self.options
+        options = self.options
         return measure_blocks(
             self.graph,
-            threads=told.threads,
-            repeats=told.repeats,
+            threads=options.threads,
+            repeats=options.repeats,
             progress=lambda done, total, name: self.advance(f"block {name}"),
         )
 
@@ -149,9 +149,9 @@ class LoadBench:
             BundleError: As the variant's writer.
         """
         if variant not in self._shipped:
-            for one in self._write("torch" if variant.startswith("torch_") else variant):
-                settle(one.files)
-                self._shipped[one.name] = one
+            for written in self._write("torch" if variant.startswith("torch_") else variant):
+                settle(written.files)
+                self._shipped[written.name] = written
         return self._shipped[variant]
 
     def _write(self, variant: str) -> list[ModelVariant]:
@@ -191,7 +191,9 @@ class LoadBench:
 
     def measure(self, variants: Sequence[str], *, cold: bool | None = None) -> dict[str, LoadTrial]:
         """Return the medians of :meth:`run`."""
-        return {variant: middle(found) for variant, found in self.run(variants, cold=cold).items()}
+        return {
+            variant: middle(trials) for variant, trials in self.run(variants, cold=cold).items()
+        }
 
 
 def available(variants: Sequence[str]) -> tuple[str, ...]:

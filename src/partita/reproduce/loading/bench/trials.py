@@ -114,8 +114,8 @@ def run_trial(
         }
         trial = _spawn(name, order)
         with np.load(answer) as file:
-            found = [file[key] for key in file.files]
-    _compare(name, found, expected)
+            answers = [file[key] for key in file.files]
+    _compare(name, answers, expected)
     return trial
 
 
@@ -137,10 +137,10 @@ def _spawn(name: str, order: Mapping[str, Any]) -> LoadTrial:
     return msgspec.json.decode(done.stdout.splitlines()[-1], type=LoadTrial)
 
 
-def _compare(name: str, found: Sequence[Array], expected: Sequence[Array]) -> None:
-    for one, other in zip(found, expected, strict=True):
-        most = float(np.abs(other).max())
-        apart = float(np.abs(one - other).max()) if one.shape == other.shape else np.inf
+def _compare(name: str, answers: Sequence[Array], expected: Sequence[Array]) -> None:
+    for ours, whole in zip(answers, expected, strict=True):
+        most = float(np.abs(whole).max())
+        apart = float(np.abs(ours - whole).max()) if ours.shape == whole.shape else np.inf
         if not apart <= TOLERANCE * most:
             raise RunError(
                 f"{name} answers otherwise than the whole model: {apart:.2g} apart, allowed:"
@@ -173,20 +173,20 @@ def run_trials(
         RunError: As :func:`run_trial`.
     """
     names = list(variants)
-    found: dict[str, list[LoadTrial]] = {name: [] for name in names}
+    results: dict[str, list[LoadTrial]] = {name: [] for name in names}
     for turn in range(trials):
         for name in random.Random(turn).sample(names, len(names)):
             if advance is not None:
                 advance(name)
-            found[name].append(run_trial(variants[name], feeds, expected, cold=cold))
-    return found
+            results[name].append(run_trial(variants[name], feeds, expected, cold=cold))
+    return results
 
 
 def middle(trials: Sequence[LoadTrial]) -> LoadTrial:
     """Return the medians of several trials of one variant."""
     keys = LoadTrial.__struct_fields__[:-1]
-    parts = zip(*(one.parts_s for one in trials), strict=True)
-    found: dict[str, Any] = {
-        key: statistics.median(getattr(one, key) for one in trials) for key in keys
+    parts = zip(*(trial.parts_s for trial in trials), strict=True)
+    medians: dict[str, Any] = {
+        key: statistics.median(getattr(trial, key) for trial in trials) for key in keys
     }
-    return LoadTrial(**found, parts_s=tuple(map(statistics.median, parts)))
+    return LoadTrial(**medians, parts_s=tuple(map(statistics.median, parts)))

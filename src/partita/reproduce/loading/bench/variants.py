@@ -104,7 +104,7 @@ def ship_optimised(model: onnx.ModelProto, folder: Path, threads: int) -> list[M
     }
     return [
         first,
-        *(replace(first, name=variant, settings=bare | one) for variant, one in waits.items()),
+        *(replace(first, name=variant, settings=bare | more) for variant, more in waits.items()),
     ]
 
 
@@ -171,13 +171,13 @@ def _cut(whole: onnx.ModelProto, start: int, stop: int) -> onnx.ModelProto:
     """Return nodes ``start`` to ``stop`` as a model; inputs and outputs keep their names."""
     graph = whole.graph
     nodes = graph.node[start:stop]
-    made = {name for node in nodes for name in node.output}
+    outputs = {name for node in nodes for name in node.output}
     asked = dict.fromkeys(name for node in nodes for name in node.input if name)
-    weights = [one for one in graph.initializer if one.name in asked]
-    inside = made | {one.name for one in weights}
+    weights = [value for value in graph.initializer if value.name in asked]
+    inside = outputs | {value.name for value in weights}
     later = {name for node in graph.node[stop:] for name in node.input}
-    later |= {one.name for one in graph.output}
-    values = {one.name: one for one in (*graph.input, *graph.value_info, *graph.output)}
+    later |= {value.name for value in graph.output}
+    values = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
     cut = onnx.helper.make_graph(
         nodes,
         graph.name,
@@ -211,7 +211,7 @@ def ship_torch(
     from partita.loading.personal.module import read_attributes
     from partita.reproduce.loading.bench import eager
 
-    arrays = {one.name: onnx.numpy_helper.to_array(one) for one in model.graph.initializer}
+    arrays = {weight.name: onnx.numpy_helper.to_array(weight) for weight in model.graph.initializer}
     layers, weights = [], []
     for node in model.graph.node:
         held = [arrays[name] for name in node.input if name in arrays]
@@ -226,17 +226,17 @@ def ship_torch(
     files = eager.write_network(layers, weights, find_starts(model, starts), home)
     chosen = tuple(home / name for name in (eager.NETWORK, eager.CHECKPOINT))
     whole = ModelVariant("torch_load", "torch", home, chosen, threads)
-    found = [whole, replace(whole, name="torch_mmap", settings={"mmap": True})]
+    variants = [whole, replace(whole, name="torch_mmap", settings={"mmap": True})]
     if home / eager.SAFETENSORS in files:
         kept = (home / eager.NETWORK, home / eager.SAFETENSORS)
-        told = {"safetensors": True}
-        found.append(replace(whole, name="torch_safetensors", files=kept, settings=told))
+        read = {"safetensors": True}
+        variants.append(replace(whole, name="torch_safetensors", files=kept, settings=read))
     parts = tuple(path for path in files if path.name not in (eager.CHECKPOINT, eager.SAFETENSORS))
     for variant, in_turn in (("torch_children", False), ("torch_children_in_turn", True)):
         if starts:
             settings = {"children": len(starts), "in_turn": in_turn}
-            found.append(replace(whole, name=variant, files=parts, settings=settings))
-    return found
+            variants.append(replace(whole, name=variant, files=parts, settings=settings))
+    return variants
 
 
 def find_starts(model: onnx.ModelProto, starts: Sequence[str]) -> list[int]:
@@ -246,13 +246,13 @@ def find_starts(model: onnx.ModelProto, starts: Sequence[str]) -> list[int]:
         BundleError: There is none.
     """
     names = [node.name for node in model.graph.node]
-    found = []
+    places = []
     for start in starts:
         place = next((k for k, n in enumerate(names) if f"{n}.".startswith(f"{start}.")), None)
         if place is None:
             raise BundleError(f"The model has no layer '{start}'.", subject=start)
-        found.append(place)
-    return found
+        places.append(place)
+    return places
 
 
 #: Writers of one file or two that need no more than the model.
