@@ -23,7 +23,8 @@ from partita.planners.distredge.settings import DistrEdgeSettings
 
 Decisions = tuple[Cuts, ...]
 #: How the best plan is changed: noise of their own on some volumes; rows from one device to another
-#: on some neighbouring volumes; the same noise on these.
+#: on some neighbouring volumes; the same noise on these. The first way alone is 0.4 % worse in the
+#: mean of VGG-16 on DB-50, NB-nano and DC-50 (four seeds, nothing learnt), within their spread.
 _WAYS = (0.5, 0.3, 0.2)
 #: Chance that a volume is among those with noise of their own.
 _CHANGED_SHARE = 0.5
