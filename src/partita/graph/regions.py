@@ -44,6 +44,7 @@ class RegionMap:
         self._views: dict[int, NodeView] = {}
         self._rules: dict[int, Rule] = {}
         self._walks: dict[tuple[str, tuple[tuple[str, Region], ...]], LayerWalk] = {}
+        self._whole_weights: dict[tuple[str, ...], int] = {}
 
     def view(self, node: Node) -> NodeView:
         """A node with shapes and constants, for its rule."""
@@ -130,7 +131,11 @@ class RegionMap:
         """The part of the core's weights that ``boxes`` of the layer's outputs need, 0 to 1."""
         if layer.barrier or not layer.weight_bytes:
             return 1.0
-        whole = self.walk(layer, {name: self.whole(name) for name in boxes}).core_weight_bytes
+        key = (layer.name, *boxes)
+        whole = self._whole_weights.get(key)
+        if whole is None:
+            walk = self.walk(layer, {name: self.whole(name) for name in boxes})
+            whole = self._whole_weights[key] = walk.core_weight_bytes
         return self.walk(layer, boxes).core_weight_bytes / whole if whole else 1.0
 
     def channel_axis(self, layer: Layer) -> int | None:
