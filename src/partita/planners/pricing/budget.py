@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
+from math import inf
 
 from partita.planners.options import PlanOptions
 
-#: Drafts that a search prices for up to four devices, and more for each further one.
-EVALUATIONS = 6000
-EVALUATIONS_PER_DEVICE = 350
 #: Evaluations between looks at the clock.
 _LOOK_EVERY = 20
 
@@ -18,18 +16,15 @@ class Budget:
 
     Args:
         options: Limits on both.
-        devices: How many may compute; they decide where the options leave evaluations open.
 
     Attributes:
-        most_evaluations: How many drafts a search may price.
+        most_evaluations: How many drafts a search may price; no limit where the options name none.
         evaluations: How many were priced.
         was_cut: Whether time has ended or shortened a search.
     """
 
-    def __init__(self, options: PlanOptions, devices: int) -> None:
-        self.most_evaluations = (
-            options.max_evaluations or EVALUATIONS + EVALUATIONS_PER_DEVICE * max(0, devices - 4)
-        )
+    def __init__(self, options: PlanOptions) -> None:
+        self.most_evaluations = options.max_evaluations or inf
         self.evaluations = 0
         self.was_cut = False
         self._budget_s = max(options.budget_s, 1e-9)

@@ -57,7 +57,7 @@ class Evaluator:
         self.graph, self.cluster = problem.graph, problem.cluster
         self.requester, self.devices = problem.requester, problem.devices
         self.outline = problem.outline
-        self.budget = Budget(options, len(problem.devices))
+        self.budget = Budget(options)
         self.loads = StageLoads(problem)
         self.pricer = _make_pricer(problem)
         self._constraints = Constraints(problem)

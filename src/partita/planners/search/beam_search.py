@@ -25,6 +25,8 @@ WIDTH = 8
 MOST_ALIKE = 3
 #: Ranges with fewer stages than this are tried in all ways.
 FEW_STAGES = 120
+#: Of the evaluations one range's stages take at most one in so many.
+_PARTS = 4
 #: Devices that a whole stage is tried on.
 _MOST_HOMES = 4
 #: Extensions that cost about as much as pricing one draft.
@@ -60,7 +62,7 @@ class BeamSearch:
         self._total = len(evaluator.outline)
         self._steps = 0
         self._counted = 0
-        self._few = min(FEW_STAGES, evaluator.budget.most_evaluations // 20)
+        self._few = 0
         whole = {d: self._costs.work_s(0, self._total, d) for d in evaluator.devices}
         self._ranked = sorted(evaluator.devices, key=lambda device: whole[device])
         self._homes = self._ranked[:_MOST_HOMES]
@@ -68,13 +70,14 @@ class BeamSearch:
             self._homes = list(dict.fromkeys((*self._homes, evaluator.requester)))
         self._stages: dict[tuple[int, int], list[DraftStage]] = {}
 
-    def run(self, share: float) -> list[Draft]:
+    def run(self, most_evaluations: int) -> list[Draft]:
         """Return complete drafts, the best first.
 
         Args:
-            share: Part of the evaluations that this may take.
+            most_evaluations: That this may take; an extension counts as a part of one.
         """
-        most = share * self._evaluator.budget.most_evaluations * _STEPS_PER_EVALUATION
+        most = most_evaluations * _STEPS_PER_EVALUATION
+        self._few = min(FEW_STAGES, most_evaluations // _PARTS)
         places = self._places()
         reached: dict[int, list[_Beginning]] = {place: [] for place in places}
         reached[0] = [_Beginning((), self._pricer.begin(), 0.0, 0.0)]
@@ -86,7 +89,8 @@ class BeamSearch:
             spent = self._steps
             for begun in kept:
                 self._settle()
-                if self._evaluator.budget.is_over:
+                budget = self._evaluator.budget
+                if budget.is_over or budget.evaluations >= budget.most_evaluations:
                     break
                 for stop in places[number + 1 :]:
                     if self._steps - spent > quota and begun is not kept[0]:

@@ -60,9 +60,14 @@ def _with_rows(stage: DraftStage, one: str, other: str) -> DraftStage:
     return replace(stage, devices=devices).with_widths(widths[device] for device in devices)
 
 
+def join_device(draft: Draft, new: str) -> Draft:
+    """Return the draft with a device at the end of all divided stages that lack it."""
+    return tuple(_with(stage, new) for stage in draft)
+
+
 def _joined(draft: Draft, new: str) -> Iterator[Draft]:
     """Yield the draft with a device at the end of all divided stages, and of each."""
-    changed = tuple(_with(stage, new) for stage in draft)
+    changed = join_device(draft, new)
     if changed != draft:
         yield changed
     for index, stage in enumerate(draft):

@@ -72,6 +72,14 @@ class Moves:
         self.axes = axes
         self.devices = devices
         self.speeds = dict(zip(devices, speeds, strict=True))
+        self._kinds: tuple[Callable[[Draft], Iterator[Draft]], ...] = (
+            partial(self._at_each, self._merged, 1),
+            partial(self._at_each, self._elsewhere, 0),
+            partial(self._at_each, self._moved_border, 1),
+            self._without_device,
+            partial(device_moves, devices=devices),
+            partial(self._at_each, self._split, 0),
+        )
 
     def numeric(self, draft: Draft, step: float) -> Iterator[Move]:
         """Yield shifts of rows: in all stages together, then in each alone.
@@ -96,7 +104,7 @@ class Moves:
                         yield partial(self._shift_column, at=(index, border), part=sign * step)
             elif stage.cuts:
                 for giver, taker in _pairs(stage.devices):
-                    yield partial(self._shift_one, index=index, pair=(giver, taker), step=step)
+                    yield partial(self.shift_one, index=index, pair=(giver, taker), step=step)
 
     def _level_all(self, draft: Draft, device: str, part: float) -> Draft | None:
         """Move rows between a device and all others, in proportion to what they have."""
@@ -123,25 +131,31 @@ class Moves:
         return None if changed == draft else changed
 
     @staticmethod
-    def _shift_one(draft: Draft, index: int, pair: tuple[str, str], step: float) -> Draft | None:
+    def shift_one(draft: Draft, index: int, pair: tuple[str, str], step: float) -> Draft | None:
+        """Return the draft with rows of one stage moved from a device to another."""
         stage = shift(draft[index], *pair, _rows(draft[index], step))
         return None if stage is None else _put(draft, index, stage)
 
     def structural(self, draft: Draft) -> Iterator[Draft]:
         """Yield drafts with other stages: merged, cut, moved borders, other axes or devices."""
-        return (one for one in self._structures(draft) if is_allowed(one, self.axes))
+        for kind in range(self.kinds):
+            yield from self.structural_of(kind, draft)
 
-    def _structures(self, draft: Draft) -> Iterator[Draft]:
-        for index in range(len(draft) - 1):
-            yield from self._merged(draft, index)
-        for index in range(len(draft)):
-            yield from self._elsewhere(draft, index)
-        for index in range(len(draft) - 1):
-            yield from self._moved_border(draft, index)
-        yield from self._without_device(draft)
-        yield from device_moves(draft, self.devices)
-        for index in range(len(draft)):
-            yield from self._split(draft, index)
+    @property
+    def kinds(self) -> int:
+        """How many kinds of structural moves there are."""
+        return len(self._kinds)
+
+    def structural_of(self, kind: int, draft: Draft) -> Iterator[Draft]:
+        """Yield the structural moves of one kind."""
+        return (moved for moved in self._kinds[kind](draft) if is_allowed(moved, self.axes))
+
+    @staticmethod
+    def _at_each(
+        move: Callable[[Draft, int], Iterator[Draft]], last: int, draft: Draft
+    ) -> Iterator[Draft]:
+        for index in range(len(draft) - last):
+            yield from move(draft, index)
 
     def _merged(self, draft: Draft, index: int) -> Iterator[Draft]:
         first, second = draft[index], draft[index + 1]
@@ -181,7 +195,7 @@ class Moves:
         elif stage.axis == "none":
             yield from self._divided_front(draft, index)
             for place in self._places(stage.start, stage.stop):
-                for device in self.devices:
+                for device in self._hosts(draft):
                     if device != stage.devices[0]:
                         here = whole_stages(self.outline, stage.start, place, stage.devices[0])
                         there = whole_stages(self.outline, place, stage.stop, device)
@@ -194,7 +208,7 @@ class Moves:
         while end < stage.stop and self.outline.is_divisible(end, end + 1):
             end += 1
         places = [*self._places(stage.start, end), end] if end > stage.start else []
-        crews = [self.devices, *((d, stage.devices[0]) for d in self.devices)]
+        crews = [self.devices, *((d, stage.devices[0]) for d in self._hosts(draft))]
         for place in reversed(places):
             rest = whole_stages(self.outline, place, stage.stop, stage.devices[0])
             for crew in (crew for crew in crews if len(set(crew)) > 1):
@@ -209,23 +223,31 @@ class Moves:
         pinned = any(p in self.outline.pins for p in range(stage.start, stage.stop))
         if pinned:
             return
-        for device in self.devices:
+        for other in self._other_axes(stage):
+            if other != stage:
+                yield (*draft[:index], other, *draft[index + 1 :])
+        for device in self._hosts(draft):
             if stage.axis not in ("reduce", "everywhere") and stage.devices != (device,):
-                one = DraftStage(stage.start, stage.stop, "none", (device,))
-                yield (*draft[:index], one, *draft[index + 1 :])
+                whole = DraftStage(stage.start, stage.stop, "none", (device,))
+                yield (*draft[:index], whole, *draft[index + 1 :])
         if stage.axis == "none" and self.outline.kinds[stage.start] == "reduce":
             summed = DraftStage(stage.start, stage.start + 1, "reduce", stage.devices)
             rest = whole_stages(self.outline, stage.start + 1, stage.stop, stage.devices[0])
             yield (*draft[:index], summed, *rest, *draft[index + 1 :])
-        for one in self._other_axes(stage):
-            if one != stage:
-                yield (*draft[:index], one, *draft[index + 1 :])
+
+    def _hosts(self, draft: Draft) -> Sequence[str]:
+        """Return devices that may run a stage whole: of many, the fastest and those that do so."""
+        if len(self.devices) <= MOST_PAIRED:
+            return self.devices
+        whole = (stage.devices[0] for stage in draft if stage.axis == "none")
+        ranked = sorted(self.devices, key=lambda device: -self.speeds[device])
+        return list(dict.fromkeys((*whole, *ranked[:MOST_PAIRED])))
 
     def _other_axes(self, stage: DraftStage) -> Iterator[DraftStage]:
         start, stop = stage.start, stage.stop
         shares = [self.speeds[device] for device in self.devices]
         if stage.axis in ("everywhere", "reduce"):
-            for device in self.devices:
+            for device in self._hosts((stage,)):
                 yield DraftStage(start, stop, "none", (device,))
                 if stage.axis == "reduce":
                     yield DraftStage(start, stop, "reduce", (device,))
