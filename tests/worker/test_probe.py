@@ -120,3 +120,19 @@ def test_two_measurements_take_turns(fabric: MemoryFabric) -> None:
     prober.measure("b", 1, 3)
     second.join(10)
     assert far.sizes == [1, 1, 1, 2, 2, 2]
+
+
+def test_a_broken_connection_is_the_loss_of_its_other_end(
+    fabric: MemoryFabric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A send that fails before the news of a loss says the same; other errors stay what they are."""
+    endpoint = fabric.endpoint("a")
+    prober = Prober(endpoint)
+    for device, expected in (("b", "'b' was lost"), ("a", "Endpoint 'a' is closed")):
+
+        def refuse(*_: object, device: str = device) -> None:
+            raise RunError("Endpoint 'a' is closed", device=device)
+
+        monkeypatch.setattr(endpoint, "send", refuse)
+        with pytest.raises(RunError, match=expected):
+            prober.measure("b", 10, 1)

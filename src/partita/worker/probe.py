@@ -75,7 +75,11 @@ class Prober:
             self._acknowledged.set()
         header = PieceHeader(PROBE_EPOCH, 0, (), self._number, _NO_DIGEST, len(payload))
         start_s = time.monotonic()
-        self._endpoint.send(target, encode_header(header), payload)
+        try:
+            self._endpoint.send(target, encode_header(header), payload)
+        except RunError as error:
+            # A broken connection may be seen before the news that its other end is gone.
+            raise (self._lost(target) if error.device == target else error) from error
         has_arrived = self._acknowledged.wait(_ACK_TIMEOUT_S)
         if self._is_lost:
             raise self._lost(target)
