@@ -43,7 +43,8 @@ def _draw_stage(evaluator: Evaluator, rng: random.Random, start: int, longest: i
         if draw < 25 and columns > 1:
             return _draw_tiles(rng, names, (start, stop), (rows, columns))
         if draw < 65:
-            return DraftStage(start, stop, "rows", crew, _draw_cuts(rng, len(crew), rows))
+            cuts, edge = _draw_cuts(rng, len(crew), rows), rng.choice((0, 0, 1, 2))
+            return DraftStage(start, stop, "rows", crew, cuts, edge=edge)
     channels = outline.channels(start, stop)
     if draw < 80 and channels:
         return DraftStage(
@@ -64,7 +65,7 @@ def _draw_tiles(
         _draw_cuts(rng, parts, extent)
         for parts, extent in zip((bands, columns), extents, strict=True)
     )
-    return DraftStage(*span, "tiles", crew, cuts, ends)
+    return DraftStage(*span, "tiles", crew, cuts, ends, rng.choice((0, 0, 1, 2)))
 
 
 def _draw_cuts(rng: random.Random, parts: int, extent: int) -> tuple[int, ...]:

@@ -28,6 +28,9 @@ class DraftStage:
             Counted in rows of the stage's highest output, or in channels. For ``tiles``: where each
             band of tiles starts; devices take the tiles of the first band, then of the second...
         columns: For ``tiles``: where each column of tiles starts, and the end.
+        edge: For ``rows`` and ``tiles``: so many rows (and columns) along the borders with other
+            devices are parts of their own, computed after the rest: while they wait for what
+            neighbours send, the device computes what needs nothing. 0 for one part per device.
     """
 
     start: int
@@ -36,6 +39,7 @@ class DraftStage:
     devices: tuple[str, ...]
     cuts: tuple[int, ...] = ()
     columns: tuple[int, ...] = ()
+    edge: int = 0
 
     @property
     def widths(self) -> list[int]:
@@ -50,7 +54,8 @@ class DraftStage:
         """Return the hash, found once: searches look the same stages up again and again."""
         found: int | None = self.__dict__.get("_hash")
         if found is None:
-            found = hash((self.start, self.stop, self.axis, self.devices, self.cuts, self.columns))
+            cuts = (self.cuts, self.columns, self.edge)
+            found = hash((self.start, self.stop, self.axis, self.devices, cuts))
             object.__setattr__(self, "_hash", found)
         return found
 
@@ -123,7 +128,8 @@ class DraftLowering:
 
     def _shards(self, one: DraftStage) -> Iterable[Shard]:
         for number, device in enumerate(one.devices):
-            yield Shard(device, self.boxes(one, number))
+            for boxes in self.parts(one, number):
+                yield Shard(device, boxes)
 
     @staticmethod
     def span_key(one: DraftStage, number: int) -> tuple[object, ...]:
@@ -135,8 +141,9 @@ class DraftLowering:
             return (
                 *(one.cuts[band], one.cuts[band + 1], one.cuts[-1]),
                 *(one.columns[column], one.columns[column + 1], one.columns[-1]),
+                one.edge,
             )
-        return (one.axis, one.cuts[number], one.cuts[number + 1], one.cuts[-1])
+        return (one.axis, one.cuts[number], one.cuts[number + 1], one.cuts[-1], one.edge)
 
     def boxes(self, one: DraftStage, number: int) -> dict[str, Region]:
         """Return what device ``number`` of a divided stage owns of each of its outputs."""
@@ -149,6 +156,38 @@ class DraftLowering:
             return self.boxes(one, number)
         outputs = self.outline.outputs(one.start, one.stop)
         return {tensor: Region.full(self.outline.graph.tensors[tensor].shape) for tensor in outputs}
+
+    def parts(self, one: DraftStage, number: int) -> list[dict[str, Region]]:
+        """Return what device ``number`` of any stage makes, part by part in their order."""
+        boxes = self.boxes_of(one, number)
+        if not one.edge or one.axis not in ("rows", "tiles"):
+            return [boxes]
+        cells = {tensor: self._cells(one, tensor, box) for tensor, box in boxes.items()}
+        if any(cell[0].is_empty for cell in cells.values()):
+            return [boxes]
+        parts = [dict(zip(cells, part, strict=True)) for part in zip(*cells.values(), strict=True)]
+        return [part for part in parts if not all(box.is_empty for box in part.values())]
+
+    def _cells(self, one: DraftStage, tensor: str, box: Region) -> tuple[Region, ...]:
+        """Return the inner part of a box, then its upper, lower, left and right edge."""
+        axis = self.outline.axes.axis(tensor) or 0
+        rows, unit = self.outline.axes.rows(tensor), self.outline.axes.unit(tensor)
+        width = max(1, scale_cut(one.edge, one.cuts[-1], rows)) * unit
+        upper, inner, lower = self._split_edges(tensor, box, axis, width)
+        if not one.columns:
+            return inner, upper, lower
+        extent = self.outline.graph.tensors[tensor].shape[axis + 1]
+        width = max(1, scale_cut(one.edge, one.columns[-1], extent))
+        left, inner, right = self._split_edges(tensor, inner, axis + 1, width)
+        return inner, upper, lower, left, right
+
+    def _split_edges(self, tensor: str, box: Region, axis: int, width: int) -> tuple[Region, ...]:
+        """Return the first edge of a box along an axis, what is between, and the last edge."""
+        start, stop = box.bounds[axis]
+        low = start + width if start else start
+        high = stop if stop == self.outline.graph.tensors[tensor].shape[axis] else stop - width
+        spans = ((start, low), (low, max(low, high)), (max(low, high), stop))
+        return tuple(box.with_axis(axis, span) for span in spans)
 
     def _box(self, one: DraftStage, tensor: str, number: int) -> Region:
         """Return what shard ``number`` of a divided stage owns of one output."""

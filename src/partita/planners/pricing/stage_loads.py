@@ -39,8 +39,8 @@ class StageLoads:
         layers = outline.layers(stage.start, stage.stop)
         loads = []
         for number, device in enumerate(stage.devices):
-            boxes = self._problem.lowering.boxes_of(stage, number)
-            if not all(box.is_empty for box in boxes.values()):
-                work = outline.works.stage(layers, boxes)
-                loads.append((device, self._problem.cost.work_s(device, work)))
+            for boxes in self._problem.lowering.parts(stage, number):
+                if not all(box.is_empty for box in boxes.values()):
+                    work = outline.works.stage(layers, boxes)
+                    loads.append((device, self._problem.cost.work_s(device, work)))
         return tuple(loads)

@@ -91,7 +91,7 @@ class TaskBuilder:
         self._in_flight = options.in_flight
         self.numbers = {name: number for number, name in enumerate(cost.cluster.names)}
         self._keys = count()
-        self._parts: dict[tuple[object, ...], ShardWork | None] = {}
+        self._parts: dict[tuple[object, ...], list[ShardWork]] = {}
         self._blocks: dict[object, tuple[StageTasks, ...]] = {}
         self._layers: dict[tuple[int, int], tuple[str, ...]] = {}
         self._dead: dict[tuple[int, int], frozenset[str]] = {}
@@ -145,23 +145,22 @@ class TaskBuilder:
             return self._sum(stage, owner)
         tasks = []
         for number, device in enumerate(stage.devices):
-            part = self._part(stage, number)
-            if part is not None:
-                tasks.append(self._task(device, part))
+            tasks += [self._task(device, part) for part in self._shards(stage, number)]
         return (self._finish(tasks, stage),)
 
-    def _part(self, stage: DraftStage, number: int) -> ShardWork | None:
+    def _shards(self, stage: DraftStage, number: int) -> Sequence[ShardWork]:
         key = (stage.start, stage.stop, *self._drafter.span_key(stage, number))
-        if key in self._parts:
-            return self._parts[key]
-        layers = self._range(stage.start, stage.stop)
-        boxes = self._drafter.boxes_of(stage, number)
-        owned = {tensor: boxes[tensor] for tensor in self._works.stage_outputs(layers)}
-        part = None
-        if not all(box.is_empty for box in owned.values()):
-            part = ShardWork(self._works.stage(layers, owned), owned, self._keys)
-        self._parts[key] = part
-        return part
+        found = self._parts.get(key)
+        if found is None:
+            layers = self._range(stage.start, stage.stop)
+            outputs = self._works.stage_outputs(layers)
+            found = self._parts[key] = []
+            for boxes in self._drafter.parts(stage, number):
+                owned = {tensor: boxes[tensor] for tensor in outputs}
+                if not all(box.is_empty for box in owned.values()):
+                    work = self._works.stage(layers, owned)
+                    found.append(ShardWork(work, owned, self._keys))
+        return found
 
     def _range(self, start: int, stop: int) -> tuple[str, ...]:
         found = self._layers.get((start, stop))

@@ -178,7 +178,7 @@ class Moves:
         """Return a divided range with the shares of another."""
         height = self.outline.rows(start, stop)
         cuts = tuple(scale_cut(cut, like.cuts[-1], height) for cut in like.cuts)
-        return DraftStage(start, stop, "rows", like.devices, cuts)
+        return DraftStage(start, stop, "rows", like.devices, cuts, edge=like.edge)
 
     def _places(self, start: int, stop: int) -> list[int]:
         return sorted(self.outline.least_crossed(range(start + 1, stop))[:_MOST_SPLITS])

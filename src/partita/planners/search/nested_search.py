@@ -21,6 +21,7 @@ from partita.planners.search.beam_search import BeamSearch, shape_of
 from partita.planners.search.device_moves import join_device
 from partita.planners.search.local_search import LocalSearch
 from partita.planners.search.moves import Moves
+from partita.planners.search.overlapped import edge_moves, overlapped_draft
 from partita.planners.search.stage_ends import StageEnds
 from partita.planners.simple.rows import device_speeds, divide_rows
 from partita.planners.simple.single import single_drafts
@@ -112,7 +113,8 @@ class NestedSearch:
                 if not self._is_over:
                     search(level)
         drafts = (draft for level in self._levels for draft in level.drafts[:_MOST_ELITE])
-        return sorted(dict.fromkeys(drafts), key=self._evaluator.score)
+        overlapped = (draft for level in self._levels for draft in level.rank(_overlapped(level)))
+        return sorted(dict.fromkeys([*drafts, *overlapped]), key=self._evaluator.score)
 
     @property
     def _is_over(self) -> bool:
@@ -182,6 +184,17 @@ def _widened(axes: Sequence[str] | None) -> list[Sequence[str] | None]:
     if axes is not None and (tuple(axes) == _ROWS or not {"rows", "tiles"} & set(axes)):
         return [axes]
     return [_ROWS, axes]
+
+
+def _overlapped(level: _Level) -> Iterator[Draft]:
+    """Yield drafts whose halos travel while their devices compute: few, as they are slow to price.
+
+    All are made at the end of the search, from each level alone, so that more devices still never
+    give a worse plan.
+    """
+    for draft in (*level.drafts[:1], overlapped_draft(level.evaluator)):
+        if not level.evaluator.budget.is_over:
+            yield from edge_moves(draft)
 
 
 def _swept(level: _Level, most: int) -> list[Draft]:
