@@ -1,9 +1,24 @@
 """A latency that no plan beats: the network as a fluid that devices share without halos.
 
-Every layer is divided freely among the devices, each unit at the least time it takes at any extent.
-What a device reads and did not compute must reach it over its links. A device counts only if the
-time suffices to reach it and to answer. Layers of which every part needs everything before them cut
-the network in segments that follow each other.
+Let any plan be given, and T its latency. Why T is not below the optimum of the linear program:
+
+* Every element that is needed (``MinimumCosts.required``) is computed on some device. Count one
+  copy of it and forget the others: the shares of a layer sum to what is required of it, or more.
+* A device's compute lane does one fragment at a time. A fragment takes at least, per element of a
+  layer, the least seconds per element at any extent; so does a part of a sum, priced as that part
+  of the whole layer. What else a fragment takes is counted once per device, at its least.
+* A device other than the requester computes nothing before the first message of the input, nor
+  after the last that can still arrive before T: it has T less both delays, the least over any ways.
+* Of what it reads it has computed a part itself; the rest came over its links. All of them together
+  carry no more than the sum of their peak rates in that time.
+* A part of a layer that reads the model's input starts after that part of the input left the
+  requester, one byte after the other on the one link.
+* Where all that follows needs all of the one tensor before, and no layer there can be computed as
+  sums of parts, everything before ends before anything after starts: the bounds of the two add up.
+
+Not counted: halos, and the delay of messages between devices inside a segment. A device can compute
+the inside of its part while edges travel (``DraftStage.edge``), or compute halos itself: for
+neither is there a least price that every plan pays.
 """
 
 from __future__ import annotations
