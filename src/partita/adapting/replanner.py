@@ -21,7 +21,7 @@ from partita.simulation import Method, Searched, plan_key, predict
 Find = Callable[[CostModel], Plan]
 #: Compiled plans that are kept: the running one, its successor, and one to roll back to.
 _KEPT = 3
-#: Requests per one in flight: enough for a pipeline to fill and settle.
+#: Requests per one in flight: enough for a pipeline to fill and settle. Not tuned.
 _SIMULATED = 4
 
 

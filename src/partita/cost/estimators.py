@@ -279,6 +279,9 @@ class Roofline:
 
     Rows and channels are computed in tiles, and a part of a tile costs a whole one, so that the
     curve is a staircase.
+
+    Raises:
+        ClusterError: The device is of no kind that the catalogue knows.
     """
 
     def __init__(self, sources: Sources) -> None:

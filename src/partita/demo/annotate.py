@@ -12,6 +12,7 @@ from partita.demo.face import load_font
 from partita.demo.reader import PlateRead
 from partita.plan import Plan, Shard, Stage
 
+#: The photo is drawn larger by this, so that letters stay legible. Not tuned.
 _SCALE = 2
 _FRAME = (255, 214, 10)
 _BAND_COLOURS = ((0, 119, 187), (238, 119, 51), (0, 153, 136), (204, 51, 17), (170, 68, 153))

@@ -15,8 +15,11 @@ from partita.errors import InputError
 
 Pixels = npt.NDArray[np.uint8]
 
+#: Cars stand side by side, each with its part of the width: more would have plates too small to
+#: read. Not tuned.
 MOST_PLATES = 4
 
+#: Edges come out smooth; more takes longer to draw. Not tuned.
 _OVERSAMPLING = 2
 
 

@@ -16,10 +16,11 @@ from partita.demo.package import ALPHABET, READER, load_resource
 from partita.demo.perspective import Point, Quad, rectangle, warp_image
 from partita.engine.session import SessionConfig, open_session
 
-#: The reader takes strips 32 pixels tall; wide strips keep narrow
-#: characters apart.
+#: Strips 32 pixels tall are what the reader takes; wide ones keep narrow characters apart. The
+#: width is a round number, not tuned.
 STRIP_SIZE = (200, 32)
-#: The detector's corners lie on the rim; a little more is taken so that no character is cut.
+#: The detector's corners lie on the rim; a little more is taken so that no character is cut. Not
+#: tuned.
 _MARGIN = 0.03
 
 

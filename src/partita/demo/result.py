@@ -12,7 +12,8 @@ from partita.exactness.compare import Difference
 from partita.execution import Report
 from partita.plan import Plan
 
-#: Largest difference that rounding in another order explains, relative to the largest magnitude.
+#: Largest difference that rounding in another order explains, relative to the largest magnitude:
+#: the first law's, as in partita.exactness.
 TOLERANCE = 1e-5
 
 

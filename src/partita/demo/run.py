@@ -26,9 +26,9 @@ from partita.simulation import predict
 Say = Callable[[str], None]
 Answer = dict[str, Array]
 
-#: A few seconds for the detector on one core.
+#: A few seconds for the detector on one core; more would be steadier. Not tuned.
 QUICKLY = MeasureOptions(repeats=8, rounds=2, budget_s=0.2)
-#: The first runs of a deployed plan touch memory and connections for the first time.
+#: The first runs of a deployed plan touch memory and connections for the first time. Not tuned.
 WARM_RUNS = 2
 
 

@@ -30,7 +30,11 @@ class NullRunner:
         self.providers: tuple[str, ...] = ()
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """Return zeros of the outputs' shapes and types."""
+        """Return zeros of the outputs' shapes and types.
+
+        Raises:
+            RunError: An input has another shape than the fragment takes.
+        """
         for spec, array in zip(self.inputs, arrays, strict=True):
             if array.shape != spec.shape:
                 raise RunError(

@@ -14,6 +14,7 @@ import msgspec
 from partita.program import TensorSpec
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+#: A guard against files that make the parser recurse without end. Not tuned.
 _MAX_DEPTH = 16
 _DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",

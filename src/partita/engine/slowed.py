@@ -10,8 +10,8 @@ from partita.engine.base import Array, Blob, Engine, Runner, make_inputs
 from partita.program import TensorSpec
 from partita.waiting import Clock, MonotonicClock, lower_priority
 
-#: Short fragments are timed until their runs took this many seconds together, or this many runs.
-#: Not tuned.
+#: Short fragments are timed until their runs took this many seconds together, or this many runs,
+#: after some that warm up. Not tuned: more take longer and are less disturbed.
 _CALIBRATION_S = 0.03
 _MOST_RUNS = 40
 _WARM_UPS = 2

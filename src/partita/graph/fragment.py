@@ -16,7 +16,8 @@ from partita.graph.node import Node
 from partita.graph.regions import RegionMap, TensorBoxes
 from partita.regions import Region
 
-#: Constants of at least this size travel apart from the graph, by content hash.
+#: Constants of at least this size travel apart from the graph, by content hash. It is also the
+#: default of onnx's external data; not tuned.
 EXTERNAL_BYTES = 1024
 
 Value = tuple[str, Region]

@@ -15,6 +15,7 @@ from partita.graph.node import captured_names
 Array = npt.NDArray[np.generic]
 
 #: Constants up to this many elements go into models made for inference; larger ones only as types.
+#: Shapes, axes and pads, which inference reads, are far smaller; not tuned.
 SMALL_ELEMENTS = 256
 #: Operators that need not write more than their first output.
 OPTIONAL_OUTPUTS = frozenset(("BatchNormalization", "Dropout", "LayerNormalization", "MaxPool"))

@@ -20,6 +20,7 @@ from partita.graph.window import make_windows_explicit, refuse_channels
 
 #: Goes into every graph's hash; raise it when the same file gives another graph.
 NORMALISER_VERSION = 1
+#: Rounds end when nothing changes; this only ends rewrites that undo each other. Not tuned.
 _MOST_ROUNDS = 16
 
 

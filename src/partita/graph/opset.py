@@ -9,7 +9,8 @@ from onnx import helper, numpy_helper
 from partita.graph.mutable_graph import MutableGraph
 from partita.graph.node import subgraphs
 
-#: Models older than this are converted to it; newer ones stay as they are.
+#: Models older than this are converted to it; newer ones stay as they are. One version means fewer
+#: forms of operators; from 18 on all reductions take their axes as an input.
 TARGET_OPSET = 18
 #: Operators whose older form the converter changes without saying so, and the version from which
 #: on they can be converted.

@@ -9,7 +9,8 @@ from partita.graph.layer import Layer
 from partita.graph.regions import RegionMap
 from partita.regions import Region
 
-#: Half of the rows must need about half of the input's: how far off the middle may be.
+#: Half of the rows must need about half of the input's: how far off the middle may be. Not tuned:
+#: less refuses uneven halos on few rows, more takes axes that do not follow.
 _TOLERANCE = 0.15
 _CHANNEL_KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 

@@ -13,7 +13,9 @@ from partita.errors import PlanError
 from partita.files import read_regular
 from partita.plan.model import SCHEMA_VERSION, Asked, Identity, Plan, Shard, SplitAxis, Stage
 
+#: A guard against slips in a file, far beyond what keeps devices busy. Not tuned.
 MAX_IN_FLIGHT = 1000
+#: The most characters of a path on Linux.
 _MAX_PATH = 4096
 
 #: What stands at each key of a plan file, for messages; the empty key is the file itself.

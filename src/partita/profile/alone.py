@@ -26,14 +26,19 @@ from partita.profile.segments import size_segment
 from partita.profile.trace import write_segment
 from partita.regions import Region
 
-#: Layers are taken evenly over the network, so many of them; their sessions are open at once.
+#: Layers are taken evenly over the network, so many of them; their sessions are open at once. Not
+#: tuned: more make the fit steadier, and take time and memory.
 MOST_LAYERS = 32
-#: Layers with more weights say how fast weights are read, not what borders cost.
+#: Layers with more weights say how fast weights are read, not what borders cost. A round number,
+#: not tuned.
 MOST_WEIGHT_BYTES = 16_000_000
 #: Shares of the rows; plans for two to eight devices have parts of these sizes.
 SHARES = (0.125, 0.4, 1.0)
-#: Longer fragments say little about what comes on top of their layers.
+#: Longer fragments say little about what comes on top of their layers. Not tuned: a higher limit
+#: takes more layers into the fit, and more time.
 MOST_S = 0.005
+#: Runs that are not counted, and least runs that are. Not tuned: more take longer and are less
+#: disturbed.
 _WARM_UPS, _LEAST_PASSES = 2, 5
 
 

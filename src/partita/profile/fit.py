@@ -16,12 +16,18 @@ from partita.profile.link import LinkCost, fit_link
 from partita.profile.options import Alone, Border, MeasureState
 from partita.regions import WIRE_FORMATS, decode_array, encode_array
 
-#: Borders smaller than this say little about seconds per byte.
+#: Borders smaller than this say little about seconds per byte: what a conversion costs at all
+#: weighs more. A round number, not tuned.
 _MIN_BORDER_BYTES = 32_768
+#: Least and most that whole fragments may take over the sum of their layers: what is beyond is
+#: taken for a disturbed measurement. Not tuned.
 _FACTORS = (0.9, 1.25)
+#: Two square tensors of 16 and 256 KiB: a line through them has a fixed part and one per byte.
+#: Sizes not tuned.
 _WIRE_SIDES = (64, 256)
-#: More than the caches hold: what is added came from elsewhere.
+#: More than most caches hold (32 MiB each): what is added came from elsewhere. Not tuned.
 _COPY_ITEMS = 2**23
+#: The least of so many runs is taken. Not tuned: more are less disturbed and take longer.
 _REPEATS = 3
 
 

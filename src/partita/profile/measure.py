@@ -42,11 +42,15 @@ from partita.profile.segments import (
 from partita.profile.trace import FragmentRun, Trace, write_segment
 from partita.regions import Region
 
-#: Sessions that are open at the same time; each holds its segment's weights.
+#: Sessions that are open at the same time; each holds its segment's weights. The six extents of one
+#: segment fit in; not tuned.
 _BATCH = 8
-#: A run is undisturbed when its thread had the processor for this share of the time.
+#: A run is undisturbed when its thread had the processor for this share of the time. Not tuned: a
+#: higher share leaves fewer runs, a lower one lets disturbed ones in.
 _CLEAN_SHARE = 0.97
+#: With fewer undisturbed runs than this all are taken and corrected. Not tuned.
 _MIN_CLEAN = 3
+#: Times that the reference is timed before all else; the least counts. Not tuned.
 _REFERENCE_ROUNDS = 5
 
 

@@ -119,7 +119,11 @@ def state_key(graph: Graph, options: MeasureOptions) -> str:
 
 
 def load_state(graph: Graph, options: MeasureOptions) -> MeasureState:
-    """The state of an interrupted measurement with the same key, else an empty one."""
+    """The state of an interrupted measurement with the same key, else an empty one.
+
+    Raises:
+        ClusterError: The file of the unfinished measurement cannot be read.
+    """
     key = state_key(graph, options)
     if options.unfinished is None or not options.unfinished.exists():
         return MeasureState(key)

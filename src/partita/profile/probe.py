@@ -20,8 +20,9 @@ from partita.profile.options import MeasureOptions
 from partita.profile.segments import SizedSegment
 from partita.profile.trace import Trace, read_trace
 
+#: Runs of a round even where the budget affords fewer. Not tuned: more take longer.
 _MIN_PER_ROUND = 2
-#: First runs of a session that are not counted: memory is taken, caches fill.
+#: First runs of a session that are not counted: memory is taken, caches fill. Not tuned.
 _WARM_UPS = 2
 _SEED = 0
 _NUMBERS = itertools.count()

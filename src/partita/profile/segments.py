@@ -12,9 +12,13 @@ from partita.graph.splits import RowAxes
 from partita.program import TensorSpec
 from partita.regions import Region
 
-#: Shares of the rows at which a segment is measured; one single row is added.
+#: Shares of the rows at which a segment is measured; one single row is added. Halves, and one
+#: between; not tuned: more follow stairs better and take as much longer.
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.125)
+#: A group ends at the next place that one tensor crosses once it has so many layers. Not tuned:
+#: longer groups are converted less often, and more layers are measured at once.
 MIN_LAYERS = 4
+#: It ends here in any case, where blocks have no such place. Not tuned.
 MAX_LAYERS = 9
 
 

@@ -13,10 +13,13 @@ Source = Literal["predicted", "measured"]
 Kind = Literal["compute", "receive", "send", "load", "deliver"]
 KINDS: tuple[Kind, ...] = ("load", "compute", "receive", "send", "deliver")
 
-#: More than this makes a picture slow to open and impossible to read; the trace holds everything.
+#: More than this makes a picture slow to open and impossible to read; the trace holds everything. A
+#: round number, not tuned.
 MAX_BARS = 1500
+#: Enough to see a pipeline fill and repeat itself. Not tuned.
 MAX_REQUESTS = 6
-#: Spans of one lane that overlap by less than this are neighbours with a rounded clock.
+#: Spans of one lane that overlap by less than this are neighbours with a rounded clock. Far below
+#: what a picture shows; not tuned.
 TOUCH_S = 1e-6
 
 

@@ -15,7 +15,8 @@ from partita.plan import Plan
 from partita.program import Load, Program
 from partita.simulation.single_request import latency_s
 
-#: A request is first looked at over so many times its usual latency.
+#: A request is first looked at over so many times its usual latency. Not tuned: more lists changes
+#: of rate that are not met, less simulates slow requests twice.
 _HORIZON = 4.0
 
 

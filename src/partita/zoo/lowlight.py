@@ -14,6 +14,7 @@ from partita.zoo.builder import Builder
 
 _CHANNELS = 64
 _BLOCKS = 16
+#: Like that of partita.zoo.resnet: sums grow little over the residual branches. Not tuned.
 _BRANCH_SCALE = 0.5
 
 

@@ -20,7 +20,8 @@ from partita.planners.distredge.settings import DistrEdgeSettings
 #: Widths of the hidden layers (section V); the critic reads state and action together.
 ACTOR_LAYERS = (400, 200, 100)
 CRITIC_LAYERS = (400, 200, 100, 100)
-#: Transitions that are remembered; the paper gives no number.
+#: Transitions that are remembered; the paper gives no number. All of 4000 episodes with up to 25
+#: volumes; not tuned.
 MOST_TRANSITIONS = 100_000
 
 Weights = Mapping[str, Mapping[str, Any]]

@@ -25,7 +25,8 @@ from partita.planners.distredge.places import Run, Volume, find_runs
 from partita.planners.drafts.layer_order import LayerOrder
 
 Scores = Literal["normalised", "raw"]
-#: Sums in another order differ by less than this: no improvement.
+#: Sums in another order differ by less than this, by some thousand roundings of doubles: no
+#: improvement.
 _SAME = 1e-12
 
 

@@ -12,7 +12,8 @@ from partita.planners.distredge.process import SplitProcess
 Observation = npt.NDArray[np.float32]
 #: Height, depth, filter and stride of a volume's last layer.
 LAYER_FACTS = 4
-#: Observations are clipped here; a device that is cut off takes forever.
+#: Observations are clipped here; a device that is cut off takes forever. Not tuned: far above all
+#: that is reached.
 HIGHEST = 1e4
 
 

@@ -28,9 +28,11 @@ from partita.planners.options import PlanOptions
 from partita.planners.pricing.costs import Costs
 from partita.planners.pricing.evaluator import Evaluator
 
-#: Episodes of a fine-tuning; the paper says 20 to 210 s on a laptop.
+#: Episodes of a fine-tuning; the paper says 20 to 210 s on a laptop. A quarter of a training's 600,
+#: not tuned.
 FINE_TUNE_EPISODES = 150
-#: Throughput has changed when a link's mean differs by more than this share.
+#: Throughput has changed when a link's mean differs by more than this share. Not tuned: less trains
+#: more often, more keeps an actor for other rates.
 CHANGED_SHARE = 0.25
 
 

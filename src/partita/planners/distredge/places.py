@@ -9,7 +9,8 @@ from itertools import pairwise
 from partita.planners.drafts.layer_order import LayerOrder
 
 #: A place is no end of a volume when one of the next so many is crossed by fewer tensors: branches
-#: of a block stay together, while taps of a detector's heads do not forbid to cut after them.
+#: of a block stay together, while taps of a detector's heads do not forbid to cut after them. A
+#: round number, not tuned.
 LOOK_AHEAD = 16
 
 

@@ -91,6 +91,8 @@ class DistrEdgeSettings:
 
 #: Hyper-parameters as printed (section V); what the paper leaves out is as in the repaired method.
 PUBLISHED = DistrEdgeSettings(episodes=4000, floor=0.0, warm=False, perturb=0.0)
+#: Episodes, floor and perturb are round numbers, not tuned; docs/distredge.md has what the planner
+#: gives with them, on VGG-16 in five of the paper's cases.
 REPAIRED = DistrEdgeSettings()
 
 

@@ -7,7 +7,8 @@ from math import inf
 
 from partita.planners.options import PlanOptions
 
-#: Evaluations between looks at the clock.
+#: Evaluations between looks at the clock: more overrun the budget further, fewer ask more often.
+#: Not tuned.
 _LOOK_EVERY = 20
 
 

@@ -21,9 +21,11 @@ from partita.planners.pricing.placement import Fetch, Holdings, TensorPlacement
 from partita.planners.pricing.tasks import Read, StageTasks, TaskBuilder
 from partita.planners.pricing.transfers import Transfer, TransferCosts
 
-#: Remembered states; beyond, all are forgotten.
+#: Remembered states; beyond, all are forgotten. Not tuned: more take memory, fewer price again what
+#: was priced.
 _MOST_STATES = 6000
-#: Power of times in the lateness: high, so that late steps count most.
+#: Power of times in the lateness: high, so that late steps count most. Not tuned: a sum of ends at
+#: 1, the last end alone as it grows.
 _LATENESS_POWER = 6
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from partita.planners.pricing.evaluator import Evaluator
 from partita.regions import Region
 
-#: Dynamic programs look at no more places to cut than this.
+#: Dynamic programs look at no more places to cut than this: more take longer, fewer miss cuts. Not
+#: tuned.
 MOST_CUTS = 32
 
 

@@ -30,9 +30,9 @@ from partita.planners.settings import read_settings
 from partita.regions import Region
 
 #: Layers that together have no more of the work than this do not decide who is dropped: else the
-#: last maps of a detector, a few rows high, would drop nearly everybody.
+#: last maps of a detector, a few rows high, would drop nearly everybody. Not tuned.
 TAIL_WORK = 0.01
-#: A share this little below the halo still rounds to enough rows.
+#: A share this little below the halo still rounds to enough rows. Not tuned.
 SHORT = 0.01
 
 

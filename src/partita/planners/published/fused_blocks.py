@@ -9,7 +9,7 @@ from partita.planners.drafts.least_chains import least_chains
 from partita.planners.published.linear_view import LinearView, last_rows, layer_work
 from partita.regions import Interval, Region
 
-#: Blocks may end at no more places than this.
+#: Blocks may end at no more places than this: more cost planning time, fewer miss ends. Not tuned.
 MOST_PLACES = 32
 _NEVER = float("inf")
 

@@ -20,9 +20,9 @@ from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen
 from partita.regions import Region
 
-#: Parts of each layer's rows at which a profile is read for the regression.
+#: Parts of each layer's rows at which a profile is read for the regression: quarters, not tuned.
 EXTENTS = (0.25, 0.5, 0.75, 1.0)
-#: Capabilities closer than this are those of equal hardware.
+#: Capabilities closer than this are those of equal hardware: only rounding lies between. Not tuned.
 ALIKE = 1e-6
 
 

@@ -8,8 +8,10 @@ from partita.planners.pricing.range_costs import RangeCosts, cut_positions
 from partita.planners.registry import Chosen, register
 from partita.planners.simple.single import single_drafts
 
-#: The pipeline's program remembers which devices it used: more than this many are not combined.
+#: The pipeline's program remembers which devices it used: more than this many are not combined,
+#: since each doubles its states. Not tuned.
 MOST_PIPELINE_DEVICES = 6
+#: Fewer than for other programs, since each set of devices has its own states. Not tuned.
 _MOST_PIPELINE_CUTS = 24
 
 Node = tuple[int, str]

@@ -14,9 +14,11 @@ from partita.planners.pricing.range_costs import RangeCosts
 from partita.planners.registry import Chosen, register
 from partita.planners.simple.single import single_drafts
 
-#: Ends of the division that are tried.
+#: Ends of the division that are tried, each with all its cuts: more take longer, fewer miss ends.
+#: Not tuned.
 MOST_ENDS = 8
-#: Where the network itself makes this many stages, they are not cut further.
+#: Where the network itself makes this many stages, they are not cut further: each cut costs
+#: messages. Not tuned.
 MANY_STAGES = 12
 
 

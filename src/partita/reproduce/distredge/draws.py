@@ -20,11 +20,12 @@ from partita.reproduce.distredge.setting import DRAWS, MAIN_MODEL, PAPER
 from partita.reproduce.figure import Cell, Chart, Claim, Drawn, Table, figure
 from partita.reproduce.study import Case
 
+#: The paper's two clusters of Figure 5.
 PLACES = ("DB-50", "NA-nano")
 _PLANNER = "distredge"
 #: The paper's number of draws from which rates are stable.
 _STABLE_FROM = 100
-#: Rates within this share of each other are stable.
+#: Rates within this share of each other are stable: our reading, not tuned.
 _STABLE = 0.03
 
 Starts = tuple[int, ...]

@@ -16,7 +16,7 @@ from partita.reproduce.study import Series
 ENVIRONMENTS = ("homogeneous", "DB-50", "NA-nano", "LB", "LC", "LD")
 _PLANNER = "distredge"
 _BEST_ALPHA = 0.75
-#: Rates that differ by less are equal.
+#: Rates that differ by less are equal: our reading, not tuned.
 _SAME = 0.01
 #: Layer-volumes that the paper reports for VGG-16, by alpha.
 _PAPER_VOLUMES = {0.0: 16, 1.0: 2}

@@ -14,7 +14,7 @@ DYNAMIC = "dynamic"
 HOUR_S = 3600.0
 #: When average throughput changes, as the paper says.
 CHANGES_S = (1200.0, 2400.0)
-#: Averages that change by more than this factor change significantly.
+#: Averages that change by more than this factor change significantly: our reading, not tuned.
 _CHANGE = 1.2
 _MBIT = 8e-6
 

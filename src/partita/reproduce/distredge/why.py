@@ -17,7 +17,8 @@ from partita.reproduce.study import Series
 #: Clusters that have a device of each kind, and those kinds' devices.
 _CLUSTER = "DC-50"
 _WHERE = "DB-50"
-#: A straight line that is further off than this share, at its worst, is no model of a layer.
+#: A straight line that is further off than this share, at its worst, is no model of a layer: our
+#: reading, not tuned.
 _NONLINEAR = 0.05
 _LAYERED = ("coedge", "modnn", "mednn")
 _EQUAL = ("deepthings", "deeperthings")

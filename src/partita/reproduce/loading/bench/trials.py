@@ -26,9 +26,10 @@ from partita.reproduce.loading.bench.variants import ModelVariant
 Array = npt.NDArray[Any]
 Advance = Callable[[str], None]
 _SCRIPT = Path(__file__).with_name("trial.py")
-#: Seconds that one trial may take; VGG-19's plain file, the slowest here, answers in four.
+#: Seconds that one trial may take; VGG-19's plain file, the slowest here, answers in four. A round
+#: number far above: only what hangs is ended.
 _MOST_S = 300.0
-#: Seconds that later answers take at least: small models' need a dozen to be at speed.
+#: Seconds that later answers take at least: small models' need a dozen to be at speed. Not tuned.
 _LATER_S = 0.25
 #: How far a first answer may be from the whole model's, as a fraction of its largest value: what
 #: float32 rounds otherwise where layers are fused otherwise.
