@@ -190,8 +190,10 @@ def _overlapped(level: _Level) -> Iterator[Draft]:
     """Yield drafts whose halos travel while their devices compute: few, as they are slow to price.
 
     All are made at the end of the search, from each level alone, so that more devices still never
-    give a worse plan.
+    give a worse plan. Of more than 16 devices none gained on ResNet-50, and took ten seconds.
     """
+    if len(level.evaluator.devices) > _EACH:
+        return
     for draft in (*level.drafts[:1], overlapped_draft(level.evaluator)):
         if not level.evaluator.budget.is_over:
             yield from edge_moves(draft)
