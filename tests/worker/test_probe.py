@@ -125,7 +125,7 @@ def test_two_measurements_take_turns(fabric: MemoryFabric) -> None:
 def test_a_broken_connection_is_the_loss_of_its_other_end(
     fabric: MemoryFabric, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A send that fails before the news of a loss says the same; other errors stay what they are."""
+    """A send that fails before the news of a loss says the same; other errors stay as they are."""
     endpoint = fabric.endpoint("a")
     prober = Prober(endpoint)
     for device, expected in (("b", "'b' was lost"), ("a", "Endpoint 'a' is closed")):
