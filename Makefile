@@ -2,6 +2,7 @@
 # dependencies change.
 
 PYTHON ?= python3
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
@@ -29,8 +30,8 @@ $(READY): $(PLAN_READY)
 demo: $(PLAN_READY) ## read a number plate with a network divided over four emulated devices
 	$(BIN)/partita demo
 
-test: $(READY) ## run all tests
-	$(BIN)/python -m pytest
+test: $(READY) ## run all tests, two at a time
+	$(BIN)/python -m pytest -n $(JOBS)
 
 lint: $(READY) ## style and formatting
 	$(BIN)/ruff check .
