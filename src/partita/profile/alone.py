@@ -28,7 +28,7 @@ from partita.regions import Region
 
 #: Layers are taken evenly over the network, so many of them; their sessions are open at once. Not
 #: tuned: more make the fit steadier, and take time and memory.
-MOST_LAYERS = 32
+MOST_LAYERS = 64
 #: Layers with more weights say how fast weights are read, not what borders cost. A round number,
 #: not tuned.
 MOST_WEIGHT_BYTES = 16_000_000
