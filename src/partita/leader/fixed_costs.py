@@ -48,7 +48,10 @@ def measure_fixed_costs(endpoint: Endpoint, cluster: Cluster, program: Program) 
     names = list(dict.fromkeys((program.requester, *(part.device for part in program.devices))))
     WorkerGroup(endpoint, sorted(names)).wait(_WAIT_S)
     admit_s = measure_admit_s(endpoint, program)
-    everybody = [program.requester, *(n for n in cluster.providers if n != program.requester)]
+    # Workers that the program does not use need not be there.
+    there = {*names, *endpoint.peers()}
+    others = (n for n in cluster.providers if n != program.requester and n in there)
+    everybody = [program.requester, *others]
     if can_relay(cluster, everybody):
         message_s = measure_message_s(endpoint, cluster, everybody[:_MOST_RELAYED], admit_s)
     else:

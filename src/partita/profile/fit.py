@@ -34,7 +34,7 @@ _REPEATS = 3
 def fit_runs(state: MeasureState) -> RunCost:
     """The cost of runs, from fragments that were timed from outside."""
     enter, leave = _rate(state.enter), _rate(state.leave)
-    overhead_s, read, write = _fit_borders(state.alone, enter, leave)
+    overhead_s, read, write = _fit_borders(state, enter, leave)
     loads = [(load.weight_bytes, load.seconds) for load in state.loads]
     load = fit_link(loads) if len(dict(loads)) > 1 else LinkCost(0.0, float("inf"))
     return RunCost(
@@ -57,13 +57,16 @@ def _rate(borders: Sequence[Border]) -> float:
     return statistics.median(rates) if rates else 0.0
 
 
-def _fit_borders(alone: Sequence[Alone], enter: float, leave: float) -> tuple[float, float, float]:
+def _fit_borders(state: MeasureState, enter: float, leave: float) -> tuple[float, float, float]:
     """Seconds per run, per byte read and per byte written, beyond layers and conversions.
 
     Relative errors count, so that short fragments say what a run costs and long ones what bytes do.
+    Where no layer could be run alone, fragments of several say what a run costs.
     """
+    alone: list[Alone] = state.alone
     if not alone:
-        return 0.0, 0.0, 0.0
+        beyond_s = [max(0.0, wall.seconds - wall.nodes_s) for wall in state.walls]
+        return statistics.median(beyond_s or [0.0]), 0.0, 0.0
     matrix = np.array([[1.0, part.read_bytes, part.write_bytes] for part in alone])
     converted = matrix[:, 1:] @ [enter, leave] * [part.blocked for part in alone]
     layers_s = np.array([part.layer_s for part in alone])
