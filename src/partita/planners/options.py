@@ -28,7 +28,7 @@ class PlanOptions:
         keep_on: Tensors that must not leave a device: tensor name to device name.
         wires: Wire format per tensor, where it is not to travel raw.
         devices: Names of the devices that may compute; the cluster's providers when None.
-        max_evaluations: Most plans a search may price; None for what the number of devices asks.
+        max_evaluations: Most plans a search may price; None for as many as its rounds take.
         axes: Along which ``best`` may divide stages: some of ``rows``, ``tiles`` and
             ``output_channels``; all when None.
         compress: Wire format that tensors of floating point may travel in where that is faster;
