@@ -3,8 +3,10 @@
 Each model is profiled on this machine in the same run; then every planner's plan runs on the
 demo's four devices (slow-downs 8, 12, 16 and 24, links of 200 Mbit/s and 2 ms), one request after
 the other. What messages and requests cost beyond links and computing is measured on the same lab.
+All plans run once per round, round after round, and the median over rounds counts: a shared
+machine is slower for some seconds now and then, which no prediction can know.
 
-    python -m benchmarks.prediction [--models NAME...] [--requests 5] [--json]
+    python -m benchmarks.prediction [--models NAME...] [--requests 5] [--rounds 3] [--json]
 """
 
 from __future__ import annotations
@@ -75,17 +77,13 @@ def list_plans(cost: CostModel, planners: Sequence[str], budget_s: float) -> dic
     return plans
 
 
-def try_plan(
-    endpoint: Endpoint, cost: CostModel, plan: Plan, inputs: Any, requests: int
-) -> tuple[float, float]:
-    """Return predicted and measured latency, the median of ``requests``."""
-    predicted = predict(cost, plan, requests=requests)
+def run_plan(endpoint: Endpoint, cost: CostModel, plan: Plan, inputs: Any, requests: int) -> float:
+    """The measured latency in seconds, the median of ``requests``."""
     options = DeployOptions(reference_s=cost.reference_s)
     with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint, options) as session:
         session.run([inputs] * 2, in_flight=1)
         session.run([inputs] * requests, in_flight=1)
-        measured = session.report()
-    return predicted.quantile_s(0.5), measured.quantile_s(0.5)
+        return session.report().quantile_s(0.5)
 
 
 def measure(graph: Graph, cluster: Cluster, args: argparse.Namespace) -> list[Trial]:
@@ -93,17 +91,23 @@ def measure(graph: Graph, cluster: Cluster, args: argparse.Namespace) -> list[Tr
     say(f"{graph.name}: measuring this machine")
     profile = measure_profile(graph, MeasureOptions(repeats=9, budget_s=0.3))
     inputs = draw_inputs(graph)
-    trials = []
     with start_lab(cluster) as lab:
         cost = CostModel(graph, cluster, profiles=profile)
         program = cost.layout(find_plan(cost, planner="single").plan).program
         cost = refine_cost(lab.endpoint, cost, program)
         fixed = cost.options
         say(f"message {2e3 * fixed.send_s:.2f} ms, request {1e3 * fixed.admit_s:.2f} ms")
-        for name, plan in list_plans(cost, choose_planners(args.planners), args.budget).items():
-            times = try_plan(lab.endpoint, cost, plan, inputs, args.requests)
-            trials.append(Trial(graph.name, name, len(plan.stages), *times))
-            say(f"{graph.name} {name}: {trials[-1].error:+.1%}")
+        plans = list_plans(cost, choose_planners(args.planners), args.budget)
+        times: dict[str, list[float]] = {name: [] for name in plans}
+        for _ in range(args.rounds):
+            for name, plan in plans.items():
+                times[name].append(run_plan(lab.endpoint, cost, plan, inputs, args.requests))
+    trials = []
+    for name, plan in plans.items():
+        predicted_s = predict(cost, plan, requests=args.requests).quantile_s(0.5)
+        measured_s = statistics.median(times[name])
+        trials.append(Trial(graph.name, name, len(plan.stages), predicted_s, measured_s))
+        say(f"{graph.name} {name}: {trials[-1].error:+.1%}")
     return trials
 
 
@@ -133,6 +137,7 @@ def main() -> int:
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--planners", default="all")
     parser.add_argument("--requests", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each plan")
     parser.add_argument("--budget", type=float, default=5.0, help="seconds per planner")
     args = parser.parse_args()
     cluster = roomy_demo_cluster()
