@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from partita.planners import DraftStage, Evaluator, PlanOptions
+from partita.planners import DraftStage, Evaluator, PlanOptions, find_plan
 from partita.planners.search.overlapped import edge_moves, overlapped_draft
 from partita.regions import Region, find_tiling_fault
 from tests.planners.fakes import conv, make_cost, make_graph
 
 
-def _evaluator(latency: float = 1e-3) -> Evaluator:
+def _evaluator(latency: float = 1e-3, tile_rows: int = 1) -> Evaluator:
     parts = [part for n in range(4) for part in conv(f"c{n}", f"t{n}", f"t{n + 1}", (4, 4, 3, 3))]
     graph = make_graph(parts, {"t0": (1, 4, 24, 24)}, ["t4"])
-    return Evaluator(make_cost(graph, 1e7, 1e7, latency=latency, overhead_s=1e-6), PlanOptions())
+    cost = make_cost(graph, 1e7, 1e7, latency=latency, overhead_s=1e-6, tile_rows=tile_rows)
+    return Evaluator(cost, PlanOptions())
 
 
 @pytest.mark.parametrize("edge", [0, 1, 2, 5, 24])
@@ -48,3 +49,13 @@ def test_edges_hide_the_delay_of_links() -> None:
     assert [stage.axis for stage in plain] == ["rows"] * 4
     best = min(edge_moves(plain), key=evaluator.latency_of)
     assert evaluator.latency_of(plain) - evaluator.latency_of(best) > 2 * 1e-3
+
+
+def test_edges_of_columns_hide_it_where_few_rows_cost_as_much_as_many() -> None:
+    """An edge of a column has all rows: eight at a time, as the device computes them."""
+    evaluator = _evaluator(tile_rows=8)
+    rows, columns = (overlapped_draft(evaluator, axis) for axis in ("rows", "tiles"))
+    assert {(stage.axis, stage.cuts) for stage in columns} == {("tiles", (0, 24))}
+    best, other = (min(map(evaluator.latency_of, edge_moves(draft))) for draft in (columns, rows))
+    assert other - best > 2 * 1e-3
+    assert find_plan(evaluator.cost).latency_s <= best

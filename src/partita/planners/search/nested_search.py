@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from partita.errors import PlanError
-from partita.planners.drafts.draft import Draft, DraftStage, is_allowed
+from partita.planners.drafts.draft import Draft, DraftAxis, DraftStage, is_allowed
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.search.beam_search import BeamSearch, shape_of
 from partita.planners.search.device_moves import join_device
@@ -194,7 +194,8 @@ def _overlapped(level: _Level) -> Iterator[Draft]:
     """
     if len(level.evaluator.devices) > _EACH:
         return
-    for draft in (*level.drafts[:1], overlapped_draft(level.evaluator)):
+    axis: DraftAxis = "rows" if level.axes == _ROWS else "tiles"
+    for draft in (*level.drafts[:1], overlapped_draft(level.evaluator, axis)):
         if not level.evaluator.budget.is_over:
             yield from edge_moves(draft)
 

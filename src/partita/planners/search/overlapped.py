@@ -1,4 +1,4 @@
-"""Devices compute while halos travel: a start with a stage per window, and edges."""
+"""Devices compute while halos travel: starts with a stage per window, and edges."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from partita.planners.drafts.draft import Draft, DraftStage, share_cuts, whole_stages
+from partita.planners.drafts.draft import (
+    Draft,
+    DraftAxis,
+    DraftStage,
+    share_cuts,
+    whole_stages,
+)
 from partita.planners.drafts.layer_order import LayerOrder
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.simple.rows import device_speeds
@@ -16,9 +22,16 @@ from partita.planners.simple.rows import device_speeds
 _EDGES = (1, 2, 3)
 
 
-def overlapped_draft(evaluator: Evaluator) -> Draft:
-    """Return all layers divided in proportion to speed, a stage per window."""
-    return tuple(_stages(evaluator.outline, evaluator.devices, device_speeds(evaluator)))
+def overlapped_draft(evaluator: Evaluator, axis: DraftAxis = "rows") -> Draft:
+    """Return all layers divided in proportion to speed, a stage per window.
+
+    Args:
+        evaluator: The network and the devices.
+        axis: ``rows``, or ``tiles`` for one column per device: an edge of a column has all rows, so
+            that devices which read their weights for each row of a layer lose nothing by edges.
+    """
+    speeds = device_speeds(evaluator)
+    return tuple(_stages(evaluator.outline, evaluator.devices, speeds, axis))
 
 
 def edge_moves(draft: Draft) -> Iterator[Draft]:
@@ -31,13 +44,17 @@ def edge_moves(draft: Draft) -> Iterator[Draft]:
 
 
 def _stages(
-    outline: LayerOrder, crew: tuple[str, ...], shares: Sequence[float]
+    outline: LayerOrder, crew: tuple[str, ...], shares: Sequence[float], axis: DraftAxis
 ) -> Iterator[DraftStage]:
     for start, stop in pairwise(_borders(outline)):
         channels = outline.channels(start, stop)
         if outline.is_divisible(start, stop):
-            cuts = share_cuts(shares, outline.rows(start, stop))
-            yield DraftStage(start, stop, "rows", crew, cuts)
+            rows, columns = outline.rows(start, stop), outline.columns(start, stop)
+            if axis == "tiles" and columns:
+                ends = share_cuts(shares, columns)
+                yield DraftStage(start, stop, "tiles", crew, (0, rows), ends)
+            else:
+                yield DraftStage(start, stop, "rows", crew, share_cuts(shares, rows))
         elif channels and not any(p in outline.pins for p in range(start, stop)):
             yield DraftStage(start, stop, "output_channels", crew, share_cuts(shares, channels))
         else:
