@@ -6,11 +6,12 @@ from math import prod
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from partita.graph.evaluate import evaluate_nodes
 from partita.graph.mutable_graph import Array, MutableGraph, node_reads
 from partita.graph.node import captured_names, subgraphs
+from partita.graph.stored import StoredTensors
 
 #: Operators that give another answer each time.
 RANDOM = frozenset(
@@ -20,10 +21,14 @@ RANDOM = frozenset(
 
 
 def lift_constants(draft: MutableGraph) -> None:
-    """Turn ``Constant`` nodes into constants of the graph."""
-    kept = []
+    """Turn ``Constant`` nodes into constants of the graph.
+
+    Raises:
+        ModelError: A value is damaged.
+    """
+    kept, stored = [], StoredTensors(draft.name, None)
     for node in draft.nodes:
-        value = _constant_value(node) if node.op_type == "Constant" else None
+        value = _constant_value(node, stored) if node.op_type == "Constant" else None
         if value is None or node.output[0] in draft.outputs:
             kept.append(node)
         else:
@@ -31,12 +36,12 @@ def lift_constants(draft: MutableGraph) -> None:
     draft.nodes = kept
 
 
-def _constant_value(node: onnx.NodeProto) -> Array | None:
+def _constant_value(node: onnx.NodeProto, stored: StoredTensors) -> Array | None:
     attribute = node.attribute[0]
     value = helper.get_attribute_value(attribute)
     match attribute.name:
         case "value":
-            return numpy_helper.to_array(value)
+            return stored.read(value)
         case "value_float" | "value_floats":
             return np.asarray(value, np.float32)
         case "value_int" | "value_ints":

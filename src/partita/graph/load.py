@@ -12,10 +12,11 @@ from partita.graph.evaluate import make_session
 from partita.graph.fuse import Wiring, group_nodes
 from partita.graph.graph import Graph
 from partita.graph.layers import make_layers
+from partita.graph.model_file import Source
 from partita.graph.mutable_graph import Info, MutableGraph
 from partita.graph.node import wrap_node
 from partita.graph.normalise import normalise
-from partita.graph.read import Shapes, Source, bare_line, read_draft
+from partita.graph.read import Shapes, bare_line, read_draft
 from partita.program import DTYPE_BYTES, TensorSpec
 
 

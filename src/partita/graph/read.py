@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
 import onnx.inliner
-from onnx import helper, numpy_helper
-from onnx.external_data_helper import uses_external_data
+from onnx import helper
 
 from partita.errors import ModelError, first_line
+from partita.graph.model_file import Source, read_model
 from partita.graph.mutable_graph import Array, Info, MutableGraph, rename_input, value_info
+from partita.graph.stored import StoredTensors
 
-Source = str | Path | bytes | onnx.ModelProto
 Shapes = Mapping[str, Sequence[int]]
 
 _CODES = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
@@ -35,13 +34,13 @@ def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> Mutab
             has free dimensions that ``shapes`` does not fix, or ``shapes`` does not fit.
     """
     label = name or (Path(source).stem if isinstance(source, str | Path) else "")
-    model = _read_model(source)
+    model = read_model(source)
     label = label or model.graph.name or "model"
-    folder = Path(source).parent if isinstance(source, str | Path) else None
+    stored = StoredTensors(label, Path(source) if isinstance(source, str | Path) else None)
     _check_header(model, label)
     if model.functions:
         model = _inline(model, label)
-    constants = _read_constants(model, folder, label)
+    constants = _read_constants(model, stored, label)
     inputs = {v.name: value_info(v) for v in model.graph.input if v.name not in constants}
     if not inputs:
         raise ModelError(
@@ -49,9 +48,11 @@ def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> Mutab
             " divide.",
             subject=label,
         )
+    nodes = [_copy(node) for node in model.graph.node]
+    stored.take_in(nodes)
     draft = MutableGraph(
         name=label,
-        nodes=[_copy(node) for node in model.graph.node],
+        nodes=nodes,
         constants=constants,
         inputs=_fix_shapes(inputs, model, shapes or {}, label),
         outputs={v.name: _output_type(v) for v in model.graph.output},
@@ -73,49 +74,6 @@ def _compute_constant_outputs(draft: MutableGraph) -> None:
             for node in draft.nodes:
                 rename_input(node, name, value)
             draft.nodes.append(helper.make_node("Identity", [value], [name]))
-
-
-#: Protocol buffers hold no more.
-_MOST_BYTES = 2**31 - 1
-
-
-def _read_model(source: Source) -> onnx.ModelProto:
-    if isinstance(source, onnx.ModelProto):
-        return source
-    where = "bytes" if isinstance(source, bytes) else str(source)
-    try:
-        data = source if isinstance(source, bytes) else _read_file(Path(source))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ModelError(f"Model file '{where}' cannot be read: {reason}.", subject=where) from None
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(data)
-    except Exception:  # What protobuf raises depends on its version.
-        model.Clear()
-    if max(_opsets(model).values(), default=0) < 1:
-        why = f"is not a complete ONNX model: {len(data)} bytes without a readable graph"
-        raise ModelError(f"'{where}' {why}. Export or copy it again.", subject=where)
-    return model
-
-
-def _read_file(path: Path) -> bytes:
-    """A file's bytes.
-
-    Raises:
-        ModelError: It is no regular file, or larger than an ONNX file can be.
-        OSError: It cannot be read.
-    """
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise ModelError(f"Model file '{path}' is no regular file.", subject=str(path))
-    if status.st_size > _MOST_BYTES:
-        raise ModelError(
-            f"Model file '{path}' has {status.st_size} bytes, at most {_MOST_BYTES} fit in one ONNX"
-            " file. Keep the weights as external data.",
-            subject=str(path),
-        )
-    return path.read_bytes()
 
 
 def _opsets(model: onnx.ModelProto) -> dict[str, int]:
@@ -161,36 +119,10 @@ def _inline(model: onnx.ModelProto, label: str) -> onnx.ModelProto:
         ) from None
 
 
-def _read_constants(model: onnx.ModelProto, folder: Path | None, label: str) -> dict[str, Array]:
+def _read_constants(model: onnx.ModelProto, stored: StoredTensors, label: str) -> dict[str, Array]:
     if model.graph.sparse_initializer:
         raise ModelError(f"Model '{label}' has sparse initializers: not supported.", subject=label)
-    return {t.name: _read_tensor(t, folder, label) for t in model.graph.initializer}
-
-
-def _read_tensor(tensor: onnx.TensorProto, folder: Path | None, label: str) -> Array:
-    location = ""
-    if uses_external_data(tensor):
-        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
-        if folder is None:
-            raise ModelError(
-                f"Weight '{tensor.name}' of model '{label}' lies in file '{location}': a model "
-                "given as bytes must hold its weights. Give the path of the model.",
-                subject=location,
-            )
-        if not (folder / location).is_file():
-            raise ModelError(
-                f"Weight '{tensor.name}' of model '{label}' lies in file '{folder / location}', "
-                "which is missing or no regular file. Copy it beside the model.",
-                subject=location,
-            )
-    try:
-        return numpy_helper.to_array(tensor, str(folder) if folder is not None else "")
-    except Exception as error:
-        where = f" in file '{location}'" if location else ""
-        raise ModelError(
-            f"Weight '{tensor.name}' of model '{label}' is damaged{where}: {bare_line(error)}.",
-            subject=location or tensor.name,
-        ) from None
+    return {tensor.name: stored.read(tensor) for tensor in model.graph.initializer}
 
 
 def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
