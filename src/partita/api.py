@@ -41,12 +41,9 @@ class Access:
 def simulate(
     plan: Plan, cost: CostModel, *, requests: int = 1, in_flight: int | None = None
 ) -> Report:
-    """Return the predicted run of a plan.
+    """The predicted run of a plan.
 
     Args:
-        plan: For the cost model's graph and cluster.
-        cost: Seconds of layers and transfers.
-        requests: Inputs to feed.
         in_flight: Most requests at the same time; the plan's own number by default.
     """
     return predict(cost, plan, requests=requests, in_flight=in_flight)
@@ -59,7 +56,6 @@ class Adapt:
     Attributes:
         cost: What the plan was made with.
         planner: Who plans anew.
-        budget_s: Most seconds of a search.
         options: When to plan anew, and when to believe in the result.
     """
 
@@ -85,9 +81,6 @@ def deploy(
     session is there; :meth:`Session.begin_traces` lets them begin anew.
 
     Args:
-        plan: For this graph and cluster.
-        graph: The network.
-        cluster: The devices.
         access: How running workers are reached.
         adapt: Whether and how the plan changes during the session; None keeps it.
 
@@ -115,7 +108,6 @@ def open_endpoint(cluster: Cluster, access: Access | None = None) -> Iterator[En
     """Yield a leader's endpoint that reaches the cluster's workers, emulated ones if need be.
 
     Args:
-        cluster: The devices.
         access: Whether and how running workers are reached.
     """
     access = access or Access()
@@ -162,5 +154,5 @@ class Comparison:
 
 
 def compare(predicted: Report, measured: Report) -> Comparison:
-    """Return the two runs side by side."""
+    """The two runs side by side."""
     return Comparison(predicted, measured)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text, or its type, without a full stop."""
+    """The first line of an error's text, or its type, without a full stop."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 

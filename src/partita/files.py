@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def read_regular(path: Path) -> bytes:
-    """Return the content of a regular file.
+    """The content of a regular file.
 
     Raises:
         OSError: It is missing, unreadable, a folder, a device or a pipe, or its name cannot be

@@ -9,10 +9,9 @@ from typing import Any
 
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a package's ``__getattr__``; a name is looked up once. ``dir()`` shows all names.
+    """A package's ``__getattr__``; a name is looked up once. ``dir()`` shows all names.
 
     Args:
-        package: Its ``__name__``.
         homes: By exported name, the module that has it, as seen from the package.
     """
 

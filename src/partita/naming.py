@@ -38,7 +38,7 @@ def is_name(text: str) -> bool:
 
 
 def parse_address(text: str) -> Address | None:
-    """Return the parts of an address, or None where it breaks ``ADDRESS_RULE``.
+    """The parts of an address, or None where it breaks ``ADDRESS_RULE``.
 
     >>> parse_address("tcp/192.0.2.7:7447")
     Address(protocol='tcp', host='192.0.2.7', port=7447, rest='')

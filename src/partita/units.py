@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z/]*)\
 
 
 def parse_quantity(text: object, quantity: Quantity) -> float:
-    """Return ``text`` in SI units.
+    """``text`` in SI units.
 
     Args:
         text: A number with its unit, such as ``"200 Mbit/s"`` or ``"2 ms"``.
@@ -66,7 +66,7 @@ def parse_quantity(text: object, quantity: Quantity) -> float:
 
 
 def format_seconds(value_s: float) -> str:
-    """Return a duration for people, with three significant digits.
+    """A duration for people, with three significant digits.
 
     >>> format_seconds(0.01234)
     '12.3 ms'
@@ -78,7 +78,7 @@ def format_seconds(value_s: float) -> str:
 
 
 def format_bytes(value_bytes: float) -> str:
-    """Return a size for people, in decimal units.
+    """A size for people, in decimal units.
 
     >>> format_bytes(1_500_000)
     '1.5 MB'
@@ -90,7 +90,7 @@ def format_bytes(value_bytes: float) -> str:
 
 
 def format_bandwidth(value_bytes_per_s: float) -> str:
-    """Return a link rate for people, in bits per second.
+    """A link rate for people, in bits per second.
 
     >>> format_bandwidth(25e6)
     '200 Mbit/s'

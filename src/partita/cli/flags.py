@@ -41,8 +41,6 @@ def refuse_given(context: typer.Context, names: Sequence[str], why: str) -> None
     """Refuse flags that would be ignored.
 
     Args:
-        context: Of the command.
-        names: Parameters of the command.
         why: The end of a sentence that begins with the flag.
 
     Raises:

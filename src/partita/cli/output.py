@@ -103,8 +103,6 @@ def check_output(path: Path | None, *inputs: Path | str | None, inside: Path | N
     """Refuse a place for an output before the work begins; None is no output.
 
     Args:
-        path: The file to be.
-        inputs: What the command reads.
         inside: A folder in which nothing else may be.
 
     Raises:

@@ -16,7 +16,7 @@ _BOXED = ("rows", "tiles", "output_channels", "input_channels")
 
 
 def check_plan(graph: Graph, plan: Plan, cluster: Cluster) -> None:
-    """Return when the plan is sound for this graph and cluster.
+    """Raise unless the plan is sound for this graph and cluster.
 
     Raises:
         PlanError: Lists every broken rule, each with its place in the plan.

@@ -37,7 +37,7 @@ class Compiled:
 
 
 def compile_plan(graph: Graph, plan: Plan, cluster: Cluster) -> Compiled:
-    """Return the plan compiled for the cluster, fragments written.
+    """The plan compiled for the cluster, fragments written.
 
     Raises:
         PlanError: As :func:`partita.compile.build_layout`; or the program is not sound.
@@ -52,7 +52,7 @@ def compile_plan(graph: Graph, plan: Plan, cluster: Cluster) -> Compiled:
 
 
 def write_fragments(graph: Graph, layout: Layout) -> Compiled:
-    """Return the layout with its fragments written and hashed."""
+    """The layout with its fragments written and hashed."""
     store = BlobStore(graph)
     builder = work_builder(graph)
     fragments = [write_work(builder, work, store) for work in layout.works]
@@ -71,12 +71,12 @@ def write_fragments(graph: Graph, layout: Layout) -> Compiled:
 
 
 def write_work(builder: WorkBuilder, work: FragmentWork, store: BlobStore) -> Fragment:
-    """Return one work as a fragment."""
+    """One work as a fragment."""
     return fill_writer(builder, work, FragmentWriter(builder.graph, builder.regions, store))
 
 
 def fill_writer(builder: WorkBuilder, work: FragmentWork, writer: FragmentWriter) -> Fragment:
-    """Return one work as the fragment that ``writer`` makes of it."""
+    """One work as the fragment that ``writer`` makes of it."""
     held: Held = {tensor: (f"i{k}", box) for k, (tensor, box) in enumerate(work.inputs)}
     if work.kind == "stage":
         for one in work.layers:

@@ -77,7 +77,7 @@ def _write(folder: Path, compiled: Compiled, manifest: dict[str, Any]) -> list[s
 
 
 def fragment_name(number: int) -> str:
-    """Return the file name of one fragment."""
+    """The file name of one fragment."""
     return f"fragment-{number:02d}.onnx"
 
 
@@ -127,7 +127,7 @@ def _describe_steps(compiled: Compiled, part: DeviceProgram) -> Iterable[dict[st
 
 
 def stamp_devices(graph: Graph, plan: Plan, cluster: Cluster) -> onnx.ModelProto:
-    """Return the whole network with one device configuration: each node's devices, and split axis.
+    """The whole network with one device configuration: each node's devices, and split axis.
 
     Shares of a stage may be unequal, which the standard cannot say; the manifest does.
     """

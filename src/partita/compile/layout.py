@@ -64,7 +64,7 @@ class _Piece:
 
 
 def build_layout(graph: Graph, plan: Plan, cluster: Cluster) -> Layout:
-    """Return the plan's layout on the cluster.
+    """The plan's layout on the cluster.
 
     Raises:
         PlanError: A tensor is needed before a stage makes it, a needed link does not exist, or a
@@ -98,12 +98,12 @@ class _Build:
         self.next_id = 0
 
     def fresh(self) -> int:
-        """Return an unused id for a step or buffer."""
+        """An unused id for a step or buffer."""
         self.next_id += 1
         return self.next_id
 
     def run(self) -> Layout:
-        """Return the layout of the whole plan."""
+        """The layout of the whole plan."""
         for tensor in self.graph.inputs:
             buffer = self.add_buffer(self.requester, tensor, self.whole(tensor))
             self.steps[self.requester].append(Feed(self.fresh(), tensor, buffer))
@@ -120,11 +120,11 @@ class _Build:
         return Layout(self.plan, self.finish(), tuple(self.work_list))
 
     def whole(self, tensor: str) -> Region:
-        """Return the box of a whole tensor."""
+        """The box of a whole tensor."""
         return Region.full(self.spec(tensor).shape)
 
     def spec(self, tensor: str) -> TensorSpec:
-        """Return shape and type of a tensor, partial results included."""
+        """Shape and type of a tensor, partial results included."""
         found = self.specs.get(tensor)
         return self.graph.tensors[tensor] if found is None else found
 
@@ -169,7 +169,7 @@ class _Build:
                 self.add_compute(index, shard.device, (work, label), (boxes, when))
 
     def owned_boxes(self, shard: Shard, outputs: tuple[str, ...]) -> dict[str, Region]:
-        """Return what a shard owns of each output: its boxes, or everything."""
+        """What a shard owns of each output: its boxes, or everything."""
         if not shard.boxes:
             return {tensor: self.whole(tensor) for tensor in outputs}
         return {tensor: shard.boxes[tensor] for tensor in outputs if tensor in shard.boxes}
@@ -224,7 +224,7 @@ class _Build:
             self.hold(piece, tensor, owned=boxes.get(tensor, box))
 
     def add_work(self, work: FragmentWork) -> int:
-        """Return the fragment's index in the program's table."""
+        """The fragment's index in the program's table."""
         found = self.works.get(work.key)
         if found is None:
             found = self.works[work.key] = len(self.work_list)
@@ -232,7 +232,7 @@ class _Build:
         return found
 
     def fetch(self, device: str, piece: tuple[str, Region], when: When, stage: int) -> Input:
-        """Return an input of a step on ``device``, with transfers of what is missing there."""
+        """An input of a step on ``device``, with transfers of what is missing there."""
         tensor, box = piece
         if tensor not in self.owned:
             raise PlanError(
@@ -278,7 +278,7 @@ class _Build:
         return buffers
 
     def bandwidth(self, source: str, target: str) -> float:
-        """Return a link's bandwidth in bytes/s; 0 where there is no link."""
+        """A link's bandwidth in bytes/s; 0 where there is no link."""
         link = self.cluster.link(source, target)
         return 0.0 if link is None else link.bandwidth_bytes_per_s
 
@@ -328,7 +328,7 @@ class _Build:
             )
 
     def finish(self) -> Program:
-        """Return the program."""
+        """The program."""
         names = list(dict.fromkeys((self.requester, *self.steps)))
         by_device: dict[str, list[Buffer]] = {name: [] for name in names}
         for number, (device, tensor, box, dtype) in self.buffers.items():

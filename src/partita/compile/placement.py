@@ -33,10 +33,9 @@ class BoxKind(Generic[Box]):
 
 
 def use_held(kind: BoxKind[Box], box: Box, held: Sequence[Box]) -> tuple[list[int], list[Box]]:
-    """Return the numbers of a device's own pieces that hold parts of a box, and what is missing.
+    """The numbers of a device's own pieces that hold parts of a box, and what is missing.
 
     Args:
-        kind: What the boxes are.
         box: What is needed.
         held: In the order in which the device got them.
     """
@@ -55,10 +54,9 @@ def use_held(kind: BoxKind[Box], box: Box, held: Sequence[Box]) -> tuple[list[in
 def fetch_missing(
     kind: BoxKind[Box], missing: list[Box], owned: Sequence[Box]
 ) -> tuple[list[tuple[int, Box]], list[Box]]:
-    """Return which owner sends which box, in the order of sending, and what nobody owns.
+    """Which owner sends which box, in the order of sending, and what nobody owns.
 
     Args:
-        kind: What the boxes are.
         missing: What a device does not hold.
         owned: What others own, in the order of :func:`nearest_first`.
     """
@@ -76,7 +74,7 @@ def fetch_missing(
 
 
 def nearest_first(owners: Sequence[Owner], rate: Callable[[Owner], float]) -> Sequence[Owner]:
-    """Return owners, those with the fastest link first; in the order of the plan where equal.
+    """Owners, those with the fastest link first; in the order of the plan where equal.
 
     Args:
         owners: In the order of the plan.

@@ -21,7 +21,6 @@ class WholeModel:
     """The undivided network in one ONNX Runtime session.
 
     Args:
-        graph: The network.
         tensors: Inner tensors that are wanted besides the outputs.
     """
 
@@ -35,13 +34,13 @@ class WholeModel:
         self.names = [value.name for value in self._session.get_outputs()]
 
     def run(self, inputs: Arrays) -> dict[str, Array]:
-        """Return the outputs and wanted inner tensors by name."""
+        """The outputs and wanted inner tensors by name."""
         feeds = {name: inputs[name] for name in self._inputs}
         return dict(zip(self.names, self._session.run(None, feeds), strict=True))
 
 
 def open_model(model: onnx.ModelProto) -> Any:
-    """Return a session of a model in memory, also of one too large to serialise in one piece."""
+    """A session of a model in memory, also of one too large to serialise in one piece."""
     if model.ByteSize() < 2**31 - 2**20:
         return open_session(model.SerializeToString())
     with tempfile.TemporaryDirectory(prefix="partita-whole-") as folder:

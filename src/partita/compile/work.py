@@ -74,9 +74,6 @@ class FragmentWork:
 class WorkBuilder:
     """Builds works of one graph and remembers them; planners ask for the same ones again and again.
 
-    Args:
-        graph: The graph that all plans are for.
-
     Raises:
         ModelError: An output's shape depends on the data.
     """
@@ -92,7 +89,7 @@ class WorkBuilder:
         self._outputs: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def stage_outputs(self, layers: Sequence[str]) -> tuple[str, ...]:
-        """Return the tensors of these layers that others, or the model's outputs, read."""
+        """The tensors of these layers that others, or the model's outputs, read."""
         key = tuple(layers)
         found = self._outputs.get(key)
         if found is None:
@@ -108,7 +105,7 @@ class WorkBuilder:
         return found
 
     def ordered(self, layers: Sequence[str]) -> list[Layer]:
-        """Return layers in topological order."""
+        """Layers in topological order."""
         key = tuple(layers)
         found = self._ordered.get(key)
         if found is None:
@@ -117,7 +114,7 @@ class WorkBuilder:
         return found
 
     def stage(self, layers: tuple[str, ...], boxes: dict[str, Region]) -> FragmentWork:
-        """Return the work that makes ``boxes`` of the stage's outputs, halo recomputed."""
+        """The work that makes ``boxes`` of the stage's outputs, halo recomputed."""
         key = (layers, tuple(boxes.items()))
         found = self._stages.get(key)
         if found is None:
@@ -146,18 +143,18 @@ class WorkBuilder:
         )
 
     def core_output(self, layer: Layer) -> str:
-        """Return the tensor that the layer's core writes, before the fused followers."""
+        """The tensor that the layer's core writes, before the fused followers."""
         return self.graph.nodes[layer.nodes[0]].outputs[0]
 
     def sum_dtype(self, layer: Layer) -> str:
-        """Return the type of the layer's partial results."""
+        """The type of the layer's partial results."""
         found = self.regions.partial_form(layer)
         if found is None:
             return self.graph.tensors[self.core_output(layer)].dtype
         return found[0].sum_dtype(self.regions.view(self.graph.nodes[layer.nodes[0]]))
 
     def partial(self, layer: Layer, part: Region, name: str) -> FragmentWork:
-        """Return the work that sums the layer's core over ``part`` of its first input."""
+        """The work that sums the layer's core over ``part`` of its first input."""
         key = (layer.name, part, name)
         found = self._partials.get(key)
         if found is None:
@@ -182,7 +179,7 @@ class WorkBuilder:
     def merge(
         self, layer: Layer, boxes: dict[str, Region], partials: Sequence[str]
     ) -> FragmentWork:
-        """Return the work that adds ``partials`` and applies bias and followers for ``boxes``."""
+        """The work that adds ``partials`` and applies bias and followers for ``boxes``."""
         key = (layer.name, tuple(boxes.items()), tuple(partials))
         found = self._merges.get(key)
         if found is None:
@@ -206,7 +203,7 @@ class WorkBuilder:
         )
 
     def core_box(self, layer: Layer, boxes: dict[str, Region]) -> Region:
-        """Return the box of the core's output that ``boxes`` of the layer's outputs need."""
+        """The box of the core's output that ``boxes`` of the layer's outputs need."""
         box = self.regions.merge_walk(layer, boxes).outs[0][0]
         return self.regions.whole(self.core_output(layer)) if box is None else box
 

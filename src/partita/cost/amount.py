@@ -27,7 +27,6 @@ class Amount:
         kind: Operator of the layer's core.
         group: ``dense``, ``winograd`` (3x3, stride 1), ``depthwise`` or ``stream`` (no
             multiplications worth counting).
-        macs: Multiply-accumulates.
         weight_bytes: Read whatever the number of rows.
         moved_bytes: Inputs and outputs together.
         rows: Extent of the first output along its row axis; 1 where it has none.
@@ -53,11 +52,7 @@ class Amount:
 
 
 class Amounts:
-    """The amounts of all layers of a graph, and the extents of boxes.
-
-    Args:
-        graph: The network.
-    """
+    """The amounts of all layers of a graph, and the extents of boxes."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -59,7 +59,6 @@ class Borders:
     """Finds the crossings of fragments, once for each set of layers.
 
     Args:
-        graph: The network.
         blocked: Layers that run in the engine's layout where they can; see :func:`find_blocked`.
     """
 

@@ -41,12 +41,7 @@ class DeviceFacts:
 
 
 class DeviceCost:
-    """Seconds of layers, works and pieces on one device; remembers what it was asked.
-
-    Args:
-        facts: The device and what is known of it.
-        amounts: The graph's layers.
-    """
+    """Seconds of layers, works and pieces on one device; remembers what it was asked."""
 
     def __init__(self, facts: DeviceFacts, amounts: Amounts) -> None:
         self.facts = facts

@@ -51,8 +51,6 @@ class CostModel:
     the cluster file names, else by the catalogue.
 
     Args:
-        graph: The network.
-        cluster: The devices and links.
         estimator: How profiles are read; see ``partita.cost.ESTIMATORS``. Devices without a profile
             are always priced by ``roofline``.
         profiles: One profile: of this machine, which emulates all devices. A mapping: by device
@@ -150,8 +148,6 @@ class CostModel:
         """The seconds of one layer among others, for boxes of its outputs.
 
         Args:
-            device: Name of the device.
-            layer: Name of the layer.
             boxes: Output tensors and boxes; the layer's first output counts, else any.
         """
         first = self.graph.layer(layer).outputs[0]

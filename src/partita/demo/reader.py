@@ -53,7 +53,6 @@ def read_plate(pixels: Pixels, detection: Detection) -> str:
 
     Args:
         pixels: The photo, uint8 of height x width x 3 in RGB order.
-        detection: Where the plate is.
 
     Raises:
         ModelError: The package with the trained network is missing.

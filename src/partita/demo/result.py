@@ -25,8 +25,6 @@ class DemoOptions:
         seed: Decides the photo.
         plates: Cars on it, 1 to 4.
         runs: Measured runs of each plan, after two that are not counted.
-        planner: Name of the planner that divides the detector.
-        budget_s: Most seconds that the planner may search.
     """
 
     seed: int = 0

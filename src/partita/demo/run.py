@@ -33,13 +33,12 @@ WARM_RUNS = 2
 
 
 def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -> DemoResult:
-    """Return what the divided plate detector found on a drawn photo, and how long it took.
+    """What the divided plate detector found on a drawn photo, and how long it took.
 
     Draws the photo, measures this machine, plans for the demo's four emulated devices, runs the
     plan and the best single device's plan on them, and checks every answer with the whole model.
 
     Args:
-        options: The photo, the planner and how often to run.
         say: Told in a few words what happens now.
 
     Raises:
@@ -84,7 +83,7 @@ def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -
 def _try_plan(
     endpoint: Endpoint, cost: CostModel, plan: Plan, requests: Sequence[Answer]
 ) -> tuple[Trial, list[Answer]]:
-    """Return a plan's predicted and measured run, one request after the other, and its answers."""
+    """A plan's predicted and measured run, one request after the other, and its answers."""
     predicted = predict(cost, plan, requests=len(requests), in_flight=1)
     options = DeployOptions(reference_s=cost.reference_s)
     with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint, options) as session:

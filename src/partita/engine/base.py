@@ -36,7 +36,7 @@ class Runner(Protocol):
     providers: tuple[str, ...]
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """Return the outputs for inputs in the fragment's order.
+        """The outputs for inputs in the fragment's order.
 
         Args:
             arrays: C-contiguous, with the shapes and types of ``inputs``; not changed, not kept.
@@ -50,7 +50,7 @@ class Engine(Protocol):
     """Makes runners out of fragments."""
 
     def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> Runner:
-        """Return the fragment ready to run.
+        """The fragment ready to run.
 
         Args:
             graph: A serialised ONNX model whose large weights are external data, located by the
@@ -63,10 +63,9 @@ class Engine(Protocol):
 
 
 def make_inputs(specs: Sequence[TensorSpec], seed: int | np.random.Generator = 0) -> list[Array]:
-    """Return inputs of the shapes and types of ``specs``: normal floats, bytes, zeros and ones.
+    """Inputs of the shapes and types of ``specs``: normal floats, bytes, zeros and ones.
 
     Args:
-        specs: What is wanted, in order.
         seed: Of the numbers, or the generator to draw from.
     """
     rng = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ class NullEngine:
     """Makes runners that answer with zeros, to measure and test all that is not computing."""
 
     def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> NullRunner:
-        """Return a runner with the fragment's inputs and outputs; the same refusals apply."""
+        """A runner with the fragment's inputs and outputs; the same refusals apply."""
         facts = check_graph(graph, blobs, None)
         return NullRunner(tuple(facts.inputs), tuple(facts.outputs))
 
@@ -30,7 +30,7 @@ class NullRunner:
         self.providers: tuple[str, ...] = ()
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """Return zeros of the outputs' shapes and types.
+        """Zeros of the outputs' shapes and types.
 
         Raises:
             RunError: An input has another shape than the fragment takes.

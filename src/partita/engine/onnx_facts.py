@@ -28,7 +28,6 @@ class GraphFacts(msgspec.Struct):
     Attributes:
         domains: Operator domains of all nodes, also in subgraphs; ``""`` is standard ONNX.
         locations: External-data locations of all tensors.
-        functions: Number of local functions.
         initializers: Names of the graph's own initializers.
     """
 
@@ -41,7 +40,7 @@ class GraphFacts(msgspec.Struct):
 
 
 def read_facts(graph: bytes) -> GraphFacts:
-    """Return the facts of a serialised ``ModelProto``.
+    """The facts of a serialised ``ModelProto``.
 
     Raises:
         ValueError: The bytes are no such message, or nest too deep.

@@ -43,7 +43,6 @@ class OrtEngine:
     Args:
         threads: Threads within one operator.
         providers: Wished execution providers, the preferred first; the CPU is always the last.
-        options: The rest of how sessions are made.
 
     Attributes:
         providers: The providers that are used.
@@ -66,7 +65,7 @@ class OrtEngine:
         self.fallback = describe_fallback(missing, self.providers, available) if missing else ""
 
     def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> OrtRunner:
-        """Return a session for the fragment; see :meth:`partita.engine.Engine.load`."""
+        """A session for the fragment; see :meth:`partita.engine.Engine.load`."""
         facts = check_graph(graph, blobs, self.options.memory_limit_bytes)
         try:
             session = open_session(
@@ -101,7 +100,7 @@ class OrtRunner:
         self._output_names = [spec.name for spec in facts.outputs]
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """Return the outputs; see :meth:`partita.engine.Runner.run`."""
+        """The outputs; see :meth:`partita.engine.Runner.run`."""
         if len(arrays) != len(self._input_names):
             raise RunError(
                 f"Fragment takes {len(self._input_names)} inputs: {len(arrays)} were given."
@@ -117,7 +116,7 @@ class OrtRunner:
 def check_graph(
     graph: bytes, blobs: Mapping[str, Blob], memory_limit_bytes: int | None
 ) -> GraphFacts:
-    """Return the facts of a fragment that is safe to load.
+    """The facts of a fragment that is safe to load.
 
     Raises:
         RunError: The bytes are no model, a node needs a custom-operator library, weights lie
@@ -150,7 +149,7 @@ def check_graph(
 
 
 def describe_fallback(missing: Sequence[str], used: Sequence[str], available: Sequence[str]) -> str:
-    """Return the sentence that says which provider computes instead of the missing one.
+    """The sentence that says which provider computes instead of the missing one.
 
     >>> describe_fallback(["Fast"], ["CPU"], ["CPU"])
     'Fast is not available here (available: CPU); CPU computes instead.'

@@ -34,7 +34,7 @@ class Reference:
         self._runner.run(self._arrays)
 
     def time_s(self, runs: int = _RUNS) -> float:
-        """Return the least seconds of some runs: what else the machine does only adds to them."""
+        """The least seconds of some runs: what else the machine does only adds to them."""
         times = []
         for _ in range(runs):
             start_s = time.perf_counter()
@@ -44,7 +44,7 @@ class Reference:
 
 
 def reference_model(channels: int = _CHANNELS, extent: int = _EXTENT) -> bytes:
-    """Return a convolution as an ONNX model, written without the onnx package."""
+    """A convolution as an ONNX model, written without the onnx package."""
     image = (1, channels, extent, extent)
     weights = (channels, channels, _KERNEL, _KERNEL)
     pads = b"".join(_number(8, _KERNEL // 2) for _ in range(4))
@@ -64,12 +64,12 @@ def _value(name: bytes, shape: tuple[int, ...]) -> bytes:
 
 
 def _part(field: int, payload: bytes) -> bytes:
-    """Return a field of bytes in the protobuf encoding."""
+    """A field of bytes in the protobuf encoding."""
     return _varint(field << 3 | 2) + _varint(len(payload)) + payload
 
 
 def _number(field: int, value: int) -> bytes:
-    """Return a field with a number."""
+    """A field with a number."""
     return _varint(field << 3) + _varint(value)
 
 

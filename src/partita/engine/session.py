@@ -26,7 +26,6 @@ class SessionConfig:
 
     Attributes:
         threads: Threads within one operator; 0 for as many as the processor has cores.
-        providers: Execution providers, the preferred first.
         optimise: What the engine makes of the graph: nothing, what suits all processors, or all.
         prepack: Whether weights are prepacked: copied into the layout that this processor's kernels
             read best.
@@ -58,11 +57,10 @@ def open_session(
     config: SessionConfig = SessionConfig(),
     blobs: Mapping[str, Blob] | None = None,
 ) -> Any:
-    """Return a session; what the engine raises, of a dozen types of its own, is passed on.
+    """A session; what the engine raises, of a dozen types of its own, is passed on.
 
     Args:
         model: A serialised ONNX model, or a file of one or of the engine's own format.
-        config: How it is made.
         blobs: Bytes of the files of weights that the model names, by that name; they may be dropped
             after the call.
     """

@@ -27,7 +27,7 @@ class Pace(Protocol):
     wanted_s: float
 
     def now_s(self) -> float:
-        """Return what the reference takes at the moment."""
+        """What the reference takes at the moment."""
 
 
 class Slowdown:
@@ -72,7 +72,6 @@ class SlowedEngine:
     """Wraps an engine so that each run takes ``slow_down`` times the fragment's own latency.
 
     Args:
-        inner: The engine that computes.
         slow_down: The device's :class:`Slowdown`, shared with whatever else the device does.
     """
 
@@ -81,7 +80,7 @@ class SlowedEngine:
         self._inner = inner
 
     def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> SlowedRunner:
-        """Return a runner that is to be calibrated; see :meth:`partita.engine.Engine.load`."""
+        """A runner that is to be calibrated; see :meth:`partita.engine.Engine.load`."""
         return SlowedRunner(self._inner.load(graph, blobs), self.slow_down)
 
 
@@ -102,7 +101,7 @@ class SlowedRunner:
         self._slow_down = slow_down
 
     def time_s(self, arrays: Sequence[Array]) -> float:
-        """Return the seconds of one run, as they come."""
+        """The seconds of one run, as they come."""
         start_s = self._slow_down.clock.now_s()
         self._inner.run(arrays)
         return self._slow_down.clock.now_s() - start_s
@@ -113,7 +112,7 @@ class SlowedRunner:
         self.alone_s = statistics.median(self._found) if paced else min(self._found)
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """Return the outputs, not before the slowed latency has passed.
+        """The outputs, not before the slowed latency has passed.
 
         A runner that was never calibrated calibrates itself at its first run.
         """

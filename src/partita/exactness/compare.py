@@ -78,7 +78,7 @@ def compare_pieces(pieces: list[tuple[str, Region, Array]], whole: Arrays) -> li
 
 
 def max_difference(left: Array, right: Array) -> float:
-    """Return the largest absolute difference; equal infinities and NaNs count as equal."""
+    """The largest absolute difference; equal infinities and NaNs count as equal."""
     a, b = np.asarray(left, np.float64), np.asarray(right, np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
@@ -87,13 +87,13 @@ def max_difference(left: Array, right: Array) -> float:
 
 
 def max_magnitude(array: Array) -> float:
-    """Return the largest absolute finite value."""
+    """The largest absolute finite value."""
     values = np.abs(np.asarray(array, np.float64))
     return float(values[np.isfinite(values)].max(initial=0.0))
 
 
 def tolerance_of(graph: Graph) -> float:
-    """Return the relative difference that a divided run of ``graph`` may have."""
+    """The relative difference that a divided run of ``graph`` may have."""
     halves = any(spec.dtype == "float16" for spec in graph.tensors.values())
     return TOLERANCE_FLOAT16 if halves else TOLERANCE
 
@@ -111,11 +111,9 @@ def is_lossy_plan(plan: Plan) -> bool:
 def check_exactness(
     graph: Graph, compiled: Compiled, feeds: Sequence[Arrays], advance: Advance | None = None
 ) -> list[Difference]:
-    """Return how far every tensor at a stage boundary, and every output, is from the whole model's.
+    """How far every tensor at a stage boundary, and every output, is from the whole model's.
 
     Args:
-        graph: The network.
-        compiled: Its plan, compiled.
         feeds: Inputs to try.
         advance: Told how many are done.
     """
@@ -135,14 +133,14 @@ def check_exactness(
 
 
 def difference_of(tensor: str, got: Array, expected: Array) -> Difference:
-    """Return how far one tensor is from what it should be; another shape is infinitely far."""
+    """How far one tensor is from what it should be; another shape is infinitely far."""
     if got.shape != expected.shape:
         return Difference(tensor, float("inf"), max_magnitude(expected))
     return Difference(tensor, max_difference(got, expected), max_magnitude(expected))
 
 
 def compare_answers(graph: Graph, feeds: Sequence[Arrays], answers: Sequence[Arrays]) -> Difference:
-    """Return the largest difference of any output of any answer from the whole model's."""
+    """The largest difference of any output of any answer from the whole model's."""
     whole = WholeModel(graph)
     found = []
     for inputs, answer in zip(feeds, answers, strict=True):
@@ -152,14 +150,13 @@ def compare_answers(graph: Graph, feeds: Sequence[Arrays], answers: Sequence[Arr
 
 
 def compare_with_file(graph: Graph, path: Path, feeds: Sequence[Arrays]) -> Difference:
-    """Return the largest difference of any output of the graph from what its file itself answers.
+    """The largest difference of any output of the graph from what its file itself answers.
 
     Folding and rewriting change the order of rounding, and the engine's own optimisations of the
     file do.
 
     Args:
         graph: What was read from the file.
-        path: The ONNX file.
         feeds: Inputs to try.
 
     Raises:
@@ -185,7 +182,7 @@ def compare_with_file(graph: Graph, path: Path, feeds: Sequence[Arrays]) -> Diff
 
 
 def tolerance_of_file(graph: Graph) -> float:
-    """Return how far the graph's answers may be from its file's; infinite where values are rounded.
+    """How far the graph's answers may be from its file's; infinite where values are rounded.
 
     A quantised value that lies between two steps may fall to either side.
     """

@@ -20,13 +20,12 @@ Arrays = Mapping[str, Array]
 def run_program(
     compiled: Compiled, inputs: Arrays, route: tuple[int, ...] | None = None
 ) -> tuple[dict[str, Array], list[tuple[str, Region, Array]]]:
-    """Return the outputs of a program, and every piece that its steps computed.
+    """The outputs of a program, and every piece that its steps computed.
 
     A plain interpreter in one process, one step after the other: no state machine, no fabric. It is
     the reference for what the runtime must answer.
 
     Args:
-        compiled: The program with its fragments.
         inputs: The model's inputs by name.
         route: Alternative of each replicated stage; the first of each by default.
     """

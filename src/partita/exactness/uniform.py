@@ -43,12 +43,10 @@ class UniformOptions:
 
 
 def plan_uniform(graph: Graph, cluster: Cluster, options: UniformOptions) -> Plan:
-    """Return a plan that divides every stage it can along one axis.
+    """A plan that divides every stage it can along one axis.
 
     Args:
-        graph: The network.
         cluster: At least as many devices as shares.
-        options: Axis, shares and size of the stages.
     """
     builder = work_builder(graph)
     devices = cluster.names[: len(options.shares)]
@@ -69,7 +67,7 @@ def plan_uniform(graph: Graph, cluster: Cluster, options: UniformOptions) -> Pla
 
 
 def _groups(builder: WorkBuilder, options: UniformOptions) -> list[tuple[str, ...]]:
-    """Return the layers of each stage, in order."""
+    """The layers of each stage, in order."""
     layers = builder.graph.layers
     if options.axis in ("output_channels", "input_channels"):
         return [(layer.name,) for layer in layers]
@@ -94,12 +92,12 @@ def _is_spatial(graph: Graph, layer: Layer) -> bool:
 
 
 def _height_axis(shape: Sequence[int]) -> int:
-    """Return the axis divided into rows: the first behind the channels that is not depth."""
+    """The axis divided into rows: the first behind the channels that is not depth."""
     return max(2, len(shape) - 2)
 
 
 def split_extent(extent: int, shares: Sequence[float]) -> list[Interval]:
-    """Return consecutive intervals that divide ``extent`` in proportion to ``shares``.
+    """Consecutive intervals that divide ``extent`` in proportion to ``shares``.
 
     >>> split_extent(10, (1, 3, 1))
     [(0, 2), (2, 8), (8, 10)]
@@ -115,7 +113,7 @@ def _divide(
     devices: Sequence[str],
     options: UniformOptions,
 ) -> Stage | None:
-    """Return the stage divided along the axis; None where it cannot be."""
+    """The stage divided along the axis; None where it cannot be."""
     name, layers = named
     if options.axis == "none":
         number = int(name.removeprefix("s"))
@@ -143,7 +141,7 @@ def _divide(
 
 
 def _split_axis(graph: Graph, tensor: str, options: UniformOptions) -> int:
-    """Return the axis that is divided; it may lie beyond the tensor's last."""
+    """The axis that is divided; it may lie beyond the tensor's last."""
     if options.axis != "output_channels":
         return _height_axis(graph.tensors[tensor].shape)
     layer = graph.producer(tensor)
@@ -152,7 +150,7 @@ def _split_axis(graph: Graph, tensor: str, options: UniformOptions) -> int:
 
 
 def _cells(shape: tuple[int, ...], axis: int, options: UniformOptions) -> list[Region]:
-    """Return the boxes of one tensor, in the order of the shards."""
+    """The boxes of one tensor, in the order of the shards."""
     whole = Region.full(shape)
     spans = split_extent(shape[axis], options.shares)
     if options.axis != "tiles":
@@ -173,7 +171,7 @@ def _partial(
     devices: Sequence[str],
     options: UniformOptions,
 ) -> Stage | None:
-    """Return the one-layer stage summed over parts of its input; None where it cannot be."""
+    """The one-layer stage summed over parts of its input; None where it cannot be."""
     name, layers = named
     layer = builder.graph.layer(layers[0])
     found = builder.regions.partial_form(layer)
@@ -196,7 +194,7 @@ def _partial(
 def _merges(
     builder: WorkBuilder, layers: tuple[str, ...], devices: Sequence[str], number: int
 ) -> tuple[Shard, ...]:
-    """Return merge owners, by turns one device, all of them, and a box each."""
+    """Merge owners, by turns one device, all of them, and a box each."""
     if number % 3 == 0:
         return (Shard(devices[number % len(devices)]),)
     if number % 3 == 1:

@@ -42,7 +42,6 @@ class Machine:
     up other streams meanwhile; streams of credit 0 need none.
 
     Args:
-        program: The device's steps and buffers.
         streams: The program's streams; at least those that begin or end on the device.
         in_flight: Most requests fed and not yet delivered.
         loaders: How many ``Load`` steps may run at the same time.

@@ -107,7 +107,6 @@ def plan_codec(stream: Stream, held: Region | None = None) -> Codec:
     """Encoding and decoding of the pieces of ``stream``.
 
     Args:
-        stream: The stream.
         held: On the sending side, the box of the buffer that is read.
     """
     source = None

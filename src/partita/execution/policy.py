@@ -43,8 +43,6 @@ class Policy:
     Args:
         assumed: What the running plan was priced with; absent links are not watched.
         plan: Identity of the running plan.
-        options: Thresholds and patience.
-        epoch: The running plan's epoch.
 
     Attributes:
         changes: All searches so far, in order.

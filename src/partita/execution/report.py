@@ -90,8 +90,6 @@ class ReportBuilder:
 
     Args:
         program: What runs; gives each step its lane, label and bytes.
-        planner: Name of the planner that made the plan.
-        seed: Seed of the run.
         keep_spans: Whether the report lists the spans, or only their sums.
     """
 
@@ -131,12 +129,6 @@ class ReportBuilder:
     def record(self, step: int, request: int, start_s: float, end_s: float) -> None:
         """Add one step that was done; ``request`` is -1 for a ``Load``.
 
-        Args:
-            step: The program's step id.
-            request: Number of the request.
-            start_s: Seconds since the run's first input was fed.
-            end_s: The same, when the lane was free again.
-
         Raises:
             KeyError: The program has no such step.
         """
@@ -160,8 +152,6 @@ class ReportBuilder:
         """The report of all that was recorded.
 
         Args:
-            latencies_s: Seconds per request, in order.
-            makespan_s: Seconds from the first feed to the last delivery.
             peak_buffer_bytes: Per device, the most bytes of pieces held at one time; the weights
                 are added here.
         """

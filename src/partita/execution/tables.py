@@ -31,7 +31,6 @@ class StepTable:
     """The part of a device's program that is the same for all requests.
 
     Args:
-        program: The device's steps and buffers.
         streams: At least the streams that begin or end on the device.
     """
 

@@ -17,11 +17,7 @@ def ignore_error(error: RunError) -> None:
 
 
 class CallbackThread:
-    """Runs jobs one at a time, in the order they were put.
-
-    Args:
-        name: Name of the thread, for people who debug.
-    """
+    """Runs jobs one at a time, in the order they were put."""
 
     def __init__(self, name: str) -> None:
         self._jobs: queue.SimpleQueue[tuple[Callable[[], None], ErrorCallback] | None] = (
@@ -51,7 +47,6 @@ class Drain:
     Zenoh's own callback threads would keep the process from ending; this one does not.
 
     Args:
-        name: Name of the thread, for people who debug.
         work: Called with each message, in order.
         on_error: Gets what ``work`` raises.
     """

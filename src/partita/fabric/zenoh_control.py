@@ -46,7 +46,6 @@ class ControlPlane:
     """Calls, notes and liveliness tokens.
 
     Args:
-        options: The endpoint's options.
         on_note: Called with source, whether it is the fabric's own signal, and body.
         on_presence: Called with name and whether it is there; a restart is both.
         reject: Called with the reason when a frame is malformed.

@@ -74,12 +74,7 @@ class DataHooks:
 
 
 class DataPlane:
-    """Sends and receives pieces in a Zenoh session of its own.
-
-    Args:
-        options: The endpoint's options.
-        hooks: The endpoint's side.
-    """
+    """Sends and receives pieces in a Zenoh session of its own."""
 
     def __init__(self, options: ZenohOptions, hooks: DataHooks) -> None:
         self._options = options

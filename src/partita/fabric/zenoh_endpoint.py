@@ -41,9 +41,6 @@ class ZenohEndpoint:
     Pieces and control travel in two sessions with connections of their own, so that a call answers
     in milliseconds while tensors fill the link.
 
-    Args:
-        options: Name, addresses and safety.
-
     Raises:
         ClusterError: The addresses are malformed or exposed without credentials.
         RunError: The session cannot be opened, for instance because the port is taken.

@@ -49,7 +49,6 @@ class ZenohOptions:
     """How one endpoint joins the fabric.
 
     Attributes:
-        name: The device's name.
         cluster: Clusters of different names do not see each other.
         listen: Addresses such as ``tcp/127.0.0.1:7447`` for data; control takes the port above.
         connect: Addresses of others, in the same form.

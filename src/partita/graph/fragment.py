@@ -79,7 +79,6 @@ class FragmentWriter:
 
     Args:
         graph: Where node attributes, constants and operator versions come from.
-        regions: The same graph's region map.
         store: Where weight slices go.
     """
 

@@ -20,7 +20,6 @@ class Wiring:
     Attributes:
         nodes: In topological order.
         readers: Places of the nodes that read each tensor.
-        outputs: The graph's outputs.
         inputs: The graph's inputs, in order.
         constants: Element count of each constant.
         shape_of: Static shape of a tensor.
@@ -42,7 +41,6 @@ def group_nodes(wiring: Wiring, tail: frozenset[int]) -> list[tuple[int, ...]]:
     compute the core's own inputs: a residual is, a value computed beside or after is not.
 
     Args:
-        wiring: The graph.
         tail: Places of nodes that form one last group whatever they are.
     """
     before = _ancestors(wiring)
@@ -115,12 +113,7 @@ def _fits(wiring: Wiring, place: int, start: str, known: set[str]) -> bool:
 
 
 def is_pointwise(node: Node, constants: dict[str, int]) -> bool:
-    """Whether each output element depends on input elements at the same place and on constants.
-
-    Args:
-        node: Any node.
-        constants: Element count of each constant.
-    """
+    """Whether each output element depends on input elements at the same place and on constants."""
     if node.domain or any(node.outputs[1:]):
         return False
     if node.op == "BatchNormalization":

@@ -28,7 +28,6 @@ class Graph:
     """A network as Partita sees it; compared and hashed by identity. Do not change what it holds.
 
     Attributes:
-        name: For people.
         nodes: Normalised operators in topological order, those of one layer side by side.
         constants: Weights and other fixed values by name.
         tensors: Every activation; a shape with -1 depends on the data (only in a tail layer).

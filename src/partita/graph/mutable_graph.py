@@ -42,7 +42,6 @@ class MutableGraph:
     """A graph on its way to a ``Graph``.
 
     Attributes:
-        name: For people.
         nodes: In topological order; owned by the draft.
         constants: Every initializer and folded value.
         inputs: Inputs that a request feeds, with their types.

@@ -33,11 +33,7 @@ class LayerWalk:
 
 
 class RegionMap:
-    """Region queries on one graph, remembered: one for all, see :meth:`Graph.remember`.
-
-    Args:
-        graph: The graph whose layers are asked for.
-    """
+    """Region queries on one graph, remembered: one for all, see :meth:`Graph.remember`."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

@@ -25,9 +25,6 @@ class RowAxes:
 
     Each half of a layer's output along the right axis needs about the same half of the input; no
     operator is named here. Where no axis does (flatten, softmax over space), rows end.
-
-    Args:
-        graph: The network.
     """
 
     def __init__(self, graph: Graph) -> None:

@@ -100,7 +100,6 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
 
     Args:
         cluster: Devices with their slow-downs, and links.
-        options: Threads, store and network.
 
     Raises:
         RunError: A worker did not start; the message has its last words.
@@ -135,7 +134,6 @@ class LabPlan:
 
     Args:
         cluster: The emulated one.
-        options: Threads, store and network.
         directory: Place for logs and for the files that stand for shared media.
         places: Where each worker runs.
     """
@@ -201,7 +199,6 @@ def spawn(
     """Start a worker process; it ends when its standard input does.
 
     Args:
-        options: Of the worker.
         directory: Place for its log.
         prefix: Command that runs the worker, such as one that enters a namespace.
     """

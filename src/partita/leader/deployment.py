@@ -91,9 +91,7 @@ class Deployment:
     """A program under one epoch.
 
     Args:
-        compiled: Program and content.
         group: The workers that it needs; all are there.
-        options: Patience.
     """
 
     def __init__(self, compiled: Deployable, group: WorkerGroup, options: DeployOptions) -> None:

@@ -37,10 +37,8 @@ class FailureMonitor:
     """One thread that handles all incidents, so that nothing is decided twice.
 
     Args:
-        group: The workers.
         deployment: Active.
         infos: Facts about each worker.
-        options: Patience.
         replan: None ends the run on a loss.
 
     Attributes:

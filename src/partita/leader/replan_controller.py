@@ -75,11 +75,8 @@ class ReplanController:
     """One thread that measures, and two that search, prepare and probe, from :meth:`begin` on.
 
     Args:
-        monitor: The session's.
-        group: The session's.
         planning: Made for the running plan.
         options: When to change.
-        deploying: Patience.
     """
 
     def __init__(

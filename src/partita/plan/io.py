@@ -31,17 +31,17 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
 
 
 def dump_plan(plan: Plan) -> bytes:
-    """Return the plan as indented JSON; ``load_plan`` gives back an equal plan."""
+    """The plan as indented JSON; ``load_plan`` gives back an equal plan."""
     return msgspec.json.format(msgspec.json.encode(plan, order="deterministic"), indent=1) + b"\n"
 
 
 def hash_plan(plan: Plan) -> str:
-    """Return the SHA-256 of the plan's canonical form, in hex."""
+    """The SHA-256 of the plan's canonical form, in hex."""
     return hashlib.sha256(msgspec.json.encode(plan, order="deterministic")).hexdigest()
 
 
 def load_plan(source: str | Path | bytes) -> Plan:
-    """Return the plan in a file, or in bytes.
+    """The plan in a file, or in bytes.
 
     Raises:
         PlanError: The file is missing, is no JSON, has an unknown schema version, or a key of the
@@ -74,7 +74,7 @@ def load_plan(source: str | Path | bytes) -> Plan:
 
 
 def _allowed(message: str) -> str:
-    """Return what is allowed where a key or an axis is wrong, to follow msgspec's message."""
+    """What is allowed where a key or an axis is wrong, to follow msgspec's message."""
     where = re.search(r"at `\$\.?(.*)`$", message)
     key = re.sub(r"\[.*?\]", "", where[1] if where else "").rpartition(".")[2]
     if message.startswith("Invalid enum value"):

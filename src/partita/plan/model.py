@@ -19,7 +19,6 @@ class Shard(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     """One device's part of a stage.
 
     Attributes:
-        device: Name of the device.
         boxes: For ``rows``, ``tiles`` and ``output_channels``: the owned box of every stage output.
             For a stage with ``merge``: the box of the core's *input* that this shard sums over.
             Empty for ``none``, ``everywhere`` and ``replica``, where a shard is the whole stage.
@@ -34,7 +33,6 @@ class Stage(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 
     Attributes:
         layers: Layer names, closed under dependency with the stages before.
-        axis: How the stage is divided.
         merge: Who adds partial results: shards with owned boxes of the stage output, or with no
             boxes for the whole output on each named device. A stage with ``merge`` holds one
             layer whose core is linear in the split input (convolution, matrix product) or a mean,

@@ -36,13 +36,11 @@ def find_plan(
     objective: Objective | None = None,
     options: PlanOptions | None = None,
 ) -> Result:
-    """Return a plan, its predicted cost and how good it is.
+    """A plan, its predicted cost and how good it is.
 
     Args:
-        cost: Seconds of layers and transfers, with the graph and the cluster.
         planner: One of :func:`planner_names`.
         objective: Shorthand for the option of that name.
-        options: What is wanted.
 
     Raises:
         PlanError: The planner, the objective, or a name in the options is unknown.
@@ -124,7 +122,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
 
 
 def _plan(evaluator: Evaluator, chosen: Chosen, name: str, asked: PlanOptions) -> Plan:
-    """Return what a planner chose as a plan that knows what was asked.
+    """What a planner chose as a plan that knows what was asked.
 
     Raises:
         PlanError: The planner's own stages break a rule.
@@ -143,7 +141,7 @@ def _plan(evaluator: Evaluator, chosen: Chosen, name: str, asked: PlanOptions) -
 
 
 def _estimate_single(evaluator: Evaluator, draft: Draft) -> Estimate | None:
-    """Return what one device alone costs; None where it cannot hold the network."""
+    """What one device alone costs; None where it cannot hold the network."""
     try:
         return evaluator.evaluate(evaluator.problem.plan(draft))
     except PlanError:

@@ -79,13 +79,13 @@ def register(
 
 
 def planner_names() -> tuple[str, ...]:
-    """Return the names of all planners, quick ones first."""
+    """The names of all planners, quick ones first."""
     ranks: tuple[PlannerCost, ...] = ("cheap", "published", "exponential", "search", "training")
     return tuple(sorted(_PLANNERS, key=lambda name: ranks.index(_PLANNERS[name].cost)))
 
 
 def get_planner(name: str) -> Planner:
-    """Return the planner called ``name``.
+    """The planner called ``name``.
 
     Raises:
         PlanError: There is none; the message lists those that exist.

@@ -47,13 +47,11 @@ class Result:
     """A plan, and how good it is.
 
     Attributes:
-        estimate: The plan's predicted cost.
         lower_bound_s: No plan has a smaller latency.
         status: ``optimal`` where the latency is the lower bound, or none of the plans that
             ``exhaustive`` tries is better (it tries no tiles and no replicas, takes devices in
             their order, and divides channels in quarters); ``feasible`` when a constraint leaves a
             plan but no measure of it; ``cut short`` when the budget ended a search.
-        search_s: Seconds that planning took.
         worth_splitting: Whether the plan beats the best single device by more than a hundredth, in
             what the objective measures.
         best_single_s: Latency of the best single device; infinite where none can hold the network.

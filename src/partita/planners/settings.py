@@ -13,7 +13,7 @@ _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 
 def read_settings(defaults: Settings, planner: str, given: Mapping[str, str]) -> Settings:
-    """Return a method's settings with those replaced that are given for it.
+    """A method's settings with those replaced that are given for it.
 
     Args:
         defaults: A dataclass: its fields are the settings, their types say what text is allowed.
@@ -44,12 +44,12 @@ def read_settings(defaults: Settings, planner: str, given: Mapping[str, str]) ->
 
 
 def setting_names(defaults: object) -> tuple[str, ...]:
-    """Return the names of a method's settings; none for a method that has no settings."""
+    """The names of a method's settings; none for a method that has no settings."""
     return tuple(one.name for one in fields(defaults)) if is_dataclass(defaults) else ()
 
 
 def _parse(key: str, kind: Any, text: str) -> Any:
-    """Return text as a value of the field's type."""
+    """Text as a value of the field's type."""
     if get_origin(kind) is Literal:
         if text in get_args(kind):
             return text

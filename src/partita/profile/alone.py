@@ -52,8 +52,6 @@ def measure_alone(
     """Layers of one input each, at three extents, timed in turn from outside.
 
     Args:
-        graph: The network.
-        axes: Its row axes.
         layers: What each layer takes among others.
         options: Threads, provider, and how often.
         reference: The machine's pace, and the seconds of it that all times are brought to.

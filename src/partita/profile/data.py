@@ -96,7 +96,6 @@ class Profile(msgspec.Struct, frozen=True):
         machine: Processor and system, as the system names them.
         threads: Threads within one operator.
         engine: Name and version.
-        provider: Execution provider.
         precision: Number format of the measured model.
         model_hash: Hash of the graph that was measured.
         wires: Per wire format.

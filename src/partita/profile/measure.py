@@ -64,8 +64,6 @@ def measure_profile(
     fragment costs beyond its layers is fitted to runs timed from outside.
 
     Args:
-        graph: The model.
-        options: What and how often; see :class:`MeasureOptions`.
         progress: Called before each segment.
 
     Raises:

@@ -26,7 +26,6 @@ class MeasureOptions:
 
     Attributes:
         device: Name that the profile carries.
-        threads: Threads within one operator.
         provider: ONNX Runtime's execution provider.
         rows: ``few`` measures six extents per layer, several layers together; ``all`` every number
             of rows, each layer alone.

@@ -44,8 +44,6 @@ def make_segments(graph: Graph, axes: RowAxes, *, whole: bool = False) -> list[t
     rows never share a group.
 
     Args:
-        graph: The network.
-        axes: Its row axes.
         whole: One layer per group, for profiles at every extent.
     """
     groups: list[list[str]] = []

@@ -96,7 +96,6 @@ class Stream(msgspec.Struct, frozen=True):
 
     Attributes:
         wire: Wire format of the payload.
-        wire_bytes: Payload size.
         credit: How many requests' pieces may be under way or unread at the same time; 0 where the
             admission of requests bounds them, see :mod:`partita.program.credits`.
         when: Choices a request's route must hold for the stream to be used; empty means always.

@@ -45,7 +45,6 @@ class Contender:
     """One planner's row of a comparison; what was not found or not measured is None.
 
     Attributes:
-        planner: Name of the planner.
         predicted_s: Predicted latency, median.
         measured_s: Measured latency, median.
         images_per_second: Predicted throughput.

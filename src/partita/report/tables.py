@@ -27,7 +27,6 @@ def tabulate_plan(plan: Plan, order: Sequence[str] = ()) -> TableData:
     """One row per stage: its layers, its split axis, and each device's share of it.
 
     Args:
-        plan: The plan.
         order: Names of devices in the order of their columns; others follow as they are used.
     """
     used = dict.fromkeys(

@@ -37,7 +37,6 @@ class Timeline:
     """Rows in order of device and lane.
 
     Attributes:
-        rows: One per lane.
         end_s: End of the last span.
         sources: Which of the two runs there are, from top to bottom.
         end_s: End of the last span; the picture begins with the first feed, at 0.

@@ -31,7 +31,6 @@ def write_report(out_dir: str | Path, bundle: ReportBundle) -> ReportFiles:
 
     Args:
         out_dir: Folder, made where it is missing; older files of these names are replaced.
-        bundle: What to show.
 
     Raises:
         InputError: A file cannot be written.
@@ -69,7 +68,6 @@ def write_chart(
     """Write the comparison of planners as a PNG picture.
 
     Args:
-        path: The file.
         contenders: One row each.
         title: Heading of the picture.
         reference: Latency in seconds that all are measured against, and its name.

@@ -30,8 +30,6 @@ class Bench:
     """Plans and simulates cases; remembers what it did, on disk too.
 
     Args:
-        study: How thoroughly.
-        cache: Where results are kept.
         advance: Called with what is measured next.
         load_model: Returns a model's graph by name.
         build: Returns a model as ONNX by name, for what runs engines; the zoo's by default.
@@ -58,22 +56,22 @@ class Bench:
         return CostModel(self.graph(model), find_cluster(scenario), options=options)
 
     def seeds(self, planner: str) -> tuple[int, ...]:
-        """Return the seeds that a method is run with: one where it does not draw."""
+        """The seeds that a method is run with: one where it does not draw."""
         return self.study.seeds if planner in RANDOMISED else (0,)
 
     def settings(self, planner: str) -> dict[str, Setting]:
-        """Return what the study says of a method."""
+        """What the study says of a method."""
         learns = planner in RANDOMISED and self.study.episodes is not None
         return {"episodes": self.study.episodes or 0} if learns else {}
 
     def run(self, scenario: str, model: str, planner: str, **settings: Setting) -> Series:
-        """Return a method's outcomes: one per seed where it draws, else one."""
+        """A method's outcomes: one per seed where it draws, else one."""
         told = self.settings(planner) | settings
         cases = [Case(scenario, model, planner, seed, told) for seed in self.seeds(planner)]
         return Series(tuple(self.measure(case) for case in cases))
 
     def measure(self, case: Case) -> Outcome:
-        """Return one case's outcome, kept or new."""
+        """One case's outcome, kept or new."""
         get_planner(case.planner)
         self.advance(case.title)
         key = self.key("outcome", case)
@@ -84,7 +82,7 @@ class Bench:
         return found
 
     def key(self, what: str, case: Case) -> dict[str, object]:
-        """Return everything that decides a case's result."""
+        """Everything that decides a case's result."""
         study = self.study
         return {
             "what": what,
@@ -99,7 +97,7 @@ class Bench:
         }
 
     def plan(self, case: Case) -> Result:
-        """Return what a case's planner decides.
+        """What a case's planner decides.
 
         Raises:
             InfeasibleError: It finds no plan.
@@ -108,7 +106,7 @@ class Bench:
         return find_plan(cost, planner=case.planner, options=self.options(case))
 
     def options(self, case: Case, *, budget_s: float | None = None) -> PlanOptions:
-        """Return what a case's planner is told; the study's budget unless another is given."""
+        """What a case's planner is told; the study's budget unless another is given."""
         wires = {}
         if case.compress is None:
             tensors = self.graph(case.model).tensors.values()
@@ -144,11 +142,11 @@ class Bench:
 
 
 def load_zoo_graph(name: str) -> Graph:
-    """Return a model of the zoo with weights from seed 0."""
+    """A model of the zoo with weights from seed 0."""
     return load_graph(build_model(name))
 
 
 @lru_cache(maxsize=32)
 def find_cluster(scenario: str) -> Cluster:
-    """Return a shipped cluster by its name."""
+    """A shipped cluster by its name."""
     return load_cluster(f"{PREFIX}{scenario}")

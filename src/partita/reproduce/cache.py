@@ -30,7 +30,7 @@ class ResultCache:
         self._folder = folder
 
     def get(self, key: Mapping[str, object], kind: type[Kept]) -> Kept | None:
-        """Return the result of ``key``; None where none is kept or its file is damaged."""
+        """The result of ``key``; None where none is kept or its file is damaged."""
         path = self._path(key)
         if path is None:
             return None
@@ -68,7 +68,7 @@ class ResultCache:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """Return a digest of the code that decides results."""
+    """A digest of the code that decides results."""
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
     for package in _PACKAGES:

@@ -29,7 +29,7 @@ _MARKS = "osD^vPX*<>"
 
 
 def draw_charts(charts: Sequence[Chart]) -> bytes:
-    """Return one picture of charts below each other."""
+    """One picture of charts below each other."""
     figure = Figure(figsize=(11, 4.2 * len(charts)), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     for number, chart in enumerate(charts, start=1):

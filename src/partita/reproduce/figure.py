@@ -48,7 +48,7 @@ class Claim:
 
     @property
     def sentence(self) -> str:
-        """Return the finding as a plain sentence."""
+        """The finding as a plain sentence."""
         verdict = "bears out" if self.holds else "does not bear out"
         return f'{self.subject}: our {self.source} {verdict} "{self.paper}"; it gives {self.ours}.'
 
@@ -142,12 +142,12 @@ def figure(
 
 
 def paper_names() -> tuple[str, ...]:
-    """Return the papers of which figures can be made."""
+    """The papers of which figures can be made."""
     return tuple(sorted(paper.name for paper in _FIGURES))
 
 
 def find_paper(name: str) -> Paper:
-    """Return a paper by its name.
+    """A paper by its name.
 
     Raises:
         InputError: It is unknown.
@@ -160,7 +160,7 @@ def find_paper(name: str) -> Paper:
 
 
 def find_figures(name: str, labels: Sequence[Label] = ()) -> list[Figure]:
-    """Return a paper's figures and tables in order; all without labels.
+    """A paper's figures and tables in order; all without labels.
 
     Of a paper whose tables alone can be made, the number of a figure is that of a table.
 

@@ -12,13 +12,13 @@ _SEND = "send:"
 
 
 def compute_times(report: Report, providers: Sequence[str]) -> dict[str, float]:
-    """Return the seconds that each provider computes; 0 for those without work."""
+    """The seconds that each provider computes; 0 for those without work."""
     busy = {use.name: use.busy_s for use in report.devices}
     return {name: busy.get(name, 0.0) for name in providers}
 
 
 def transmission_times(report: Report, cluster: Cluster) -> dict[str, float]:
-    """Return per provider the seconds for which at least one piece to or from it is under way.
+    """Per provider, the seconds for which at least one piece to or from it is under way.
 
     From the start of its sending to its arrival, as the paper measures transmission; pieces that
     travel at the same time count once.
@@ -40,7 +40,7 @@ def transmission_times(report: Report, cluster: Cluster) -> dict[str, float]:
 
 
 def cover_s(intervals: Iterable[Interval]) -> float:
-    """Return the length of the union of intervals.
+    """The length of the union of intervals.
 
     >>> cover_s([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
     4.0

@@ -47,8 +47,6 @@ class Case:
 
     Attributes:
         scenario: Name of a shipped cluster.
-        model: Name of a model of the zoo.
-        planner: Name of a planner.
         settings: Of the planner; what is not named keeps its default.
         axes: Along which ``best`` may divide; all when None.
         compress: Lossy format that takes the place of the study's wherever it is faster.

@@ -21,7 +21,7 @@ def is_scenario(source: str | Path) -> bool:
 
 
 def scenario_names() -> tuple[str, ...]:
-    """Return the names of all scenarios, in alphabetical order.
+    """The names of all scenarios, in alphabetical order.
 
     >>> "DB-50" in scenario_names()
     True
@@ -30,7 +30,7 @@ def scenario_names() -> tuple[str, ...]:
 
 
 def find_scenario(source: str | Path) -> Path:
-    """Return the cluster file of a scenario.
+    """The cluster file of a scenario.
 
     Args:
         source: ``scenario:NAME`` or ``NAME``; capitals do not matter.

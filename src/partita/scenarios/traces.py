@@ -46,7 +46,7 @@ class TraceOptions:
 
 
 def draw_traces(options: TraceOptions | None = None) -> tuple[Trace, ...]:
-    """Return one trace per device as ``(time_s, bits_per_s)`` points, whole kbit/s.
+    """One trace per device as ``(time_s, bits_per_s)`` points, whole kbit/s.
 
     >>> len(draw_traces()[0])
     360
@@ -81,7 +81,7 @@ def _draw_levels(options: TraceOptions, random: Random) -> list[float]:
 
 
 def lower_trace(first: Trace, second: Trace) -> Trace:
-    """Return the trace of a link between two devices: at each time the lower of their rates.
+    """The trace of a link between two devices: at each time the lower of their rates.
 
     >>> lower_trace(((0, 5.0), (10, 9.0)), ((0, 7.0), (10, 8.0)))
     ((0, 5.0), (10, 8.0))
@@ -92,13 +92,13 @@ def lower_trace(first: Trace, second: Trace) -> Trace:
 
 
 def write_trace(trace: Trace) -> str:
-    """Return a trace as the CSV text that cluster files name."""
+    """A trace as the CSV text that cluster files name."""
     lines = [f"{time_s:g},{rate / 1e6:.3f} Mbit/s" for time_s, rate in trace]
     return "\n".join(["time_s,bandwidth", *lines, ""])
 
 
 def name_traces(traces: Sequence[Trace]) -> dict[str, Trace]:
-    """Return the traces of all links of the scenario ``dynamic``, by their files' stems.
+    """The traces of all links of the scenario ``dynamic``, by their files' stems.
 
     ``dynamic-1`` is the first device's link with the requester, whose own throughput never limits;
     ``dynamic-1-2`` the link between the first two devices.

@@ -85,7 +85,7 @@ class AdaptiveRun:
         return sum(self.latencies_s) / len(self.latencies_s)
 
     def mean_between(self, start_s: float, end_s: float) -> float:
-        """Return the mean latency of the requests that came in an interval; nan where none did."""
+        """The mean latency of the requests that came in an interval; nan where none did."""
         pairs = zip(self.starts_s, self.latencies_s, strict=True)
         values = [latency for time_s, latency in pairs if start_s <= time_s < end_s]
         return sum(values) / len(values) if values else math.nan
@@ -101,7 +101,7 @@ def simulate_adaptive(
     slowness: Mapping[str, Sequence[link_clock.RateChange]] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> AdaptiveRun:
-    """Return a run of requests one at a time, on links that follow their traces.
+    """A run of requests one at a time, on links that follow their traces.
 
     The same policy as the leader's decides on what the run itself measures: of a link that carried
     something, its mean rate during the request; of others, their rate when they are probed. Plans
@@ -172,7 +172,7 @@ class _Run:
         return end_s
 
     def finish(self) -> AdaptiveRun:
-        """Return what was written down."""
+        """What was written down."""
         starts, latencies, epochs = zip(*self._rows, strict=True)
         changes = tuple(self._policy.changes)
         plans = tuple(self._plans)
@@ -247,7 +247,7 @@ class _Run:
 
 
 def plan_key(plan: Plan) -> str:
-    """Return what identifies a decision, whoever made it.
+    """What identifies a decision, whoever made it.
 
     Args:
         plan: Its stages and wire formats count, not its planner or seed.

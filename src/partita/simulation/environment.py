@@ -39,17 +39,17 @@ class StepFunction:
         self._sums = list(accumulate(((b - a) * v for a, b, v in steps), initial=0.0))
 
     def at(self, time_s: float) -> float:
-        """Return the value at a time."""
+        """The value at a time."""
         return self.values[bisect_right(self.times, time_s)]
 
     def mean(self, start_s: float, end_s: float) -> float:
-        """Return the mean over an interval; the value at its start where it is empty."""
+        """The mean over an interval; the value at its start where it is empty."""
         if end_s <= start_s:
             return self.at(start_s)
         return (self._sum_to(end_s) - self._sum_to(start_s)) / (end_s - start_s)
 
     def _sum_to(self, time_s: float) -> float:
-        """Return the integral from the first change on; negative before it."""
+        """The integral from the first change on; negative before it."""
         index = bisect_right(self.times, time_s)
         if index == 0:
             return (
@@ -58,12 +58,12 @@ class StepFunction:
         return self._sums[index - 1] + self.values[index] * (time_s - self.times[index - 1])
 
     def next_change(self, time_s: float) -> float:
-        """Return when the value changes next after a time; infinite if never."""
+        """When the value changes next after a time; infinite if never."""
         index = bisect_right(self.times, time_s)
         return self.times[index] if index < len(self.times) else float("inf")
 
     def between(self, start_s: float, end_s: float) -> list[RateChange]:
-        """Return the changes after ``start_s`` and before ``end_s``, counted from ``start_s``."""
+        """The changes after ``start_s`` and before ``end_s``, counted from ``start_s``."""
         first, last = bisect_right(self.times, start_s), bisect_left(self.times, end_s)
         return [(self.times[k] - start_s, self.values[k + 1]) for k in range(first, last)]
 
@@ -106,13 +106,13 @@ class Environment:
         self.slowness = {name: StepFunction(1.0, given.get(name, ())) for name in cost.devices}
 
     def price(self, plan: Plan) -> PricedPlan:
-        """Return a plan ready for :meth:`latency_s`."""
+        """A plan ready for :meth:`latency_s`."""
         program = self.cost.layout(plan).program
         used = dict.fromkeys((stream.source, stream.target) for stream in program.streams)
         return PricedPlan(plan, program, tuple(used))
 
     def latency_s(self, priced: PricedPlan, start_s: float) -> float:
-        """Return what a request takes that is fed at ``start_s``, rates changing on its way."""
+        """What a request takes that is fed at ``start_s``, rates changing on its way."""
         factors = tuple(course.at(start_s) for course in self.slowness.values())
         rates = {pair: self.rates[pair].at(start_s) for pair in priced.used}
         usual_s = self.constant_s(priced, factors, rates)
@@ -138,10 +138,9 @@ class Environment:
     def constant_s(
         self, priced: PricedPlan, factors: tuple[float, ...], rates: Mapping[Pair, float]
     ) -> float:
-        """Return what a request takes at constant rates.
+        """What a request takes at constant rates.
 
         Args:
-            priced: The plan.
             factors: Slowness of each device, in the cost model's order.
             rates: Bytes per second; links that the plan does not use may be absent.
         """
@@ -164,7 +163,7 @@ class Environment:
         return found
 
     def load_s(self, priced: PricedPlan) -> float:
-        """Return what the slowest device takes to load its part of a plan, at slowness 1."""
+        """What the slowest device takes to load its part of a plan, at slowness 1."""
         durations = self._durations(priced, (1.0,) * len(self.slowness))
         return max(
             sum(durations.load_s.get(step.id, 0.0) for step in part.steps if isinstance(step, Load))

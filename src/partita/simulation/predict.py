@@ -19,9 +19,6 @@ def predict(
     """The run of a plan if every step takes its predicted time.
 
     Args:
-        cost: Seconds of layers and transfers.
-        plan: For the cost model's graph and cluster.
-        requests: Inputs to feed.
         in_flight: Most requests at the same time; the plan's own number by default.
         keep_spans: Whether the report lists what each lane did when.
 

@@ -49,11 +49,9 @@ def simulate(
     cold: bool = False,
     loaders: int = 1,
 ) -> Report:
-    """Return what running ``program`` would give if every step took its predicted time.
+    """What running ``program`` would give if every step took its predicted time.
 
     Args:
-        program: What each device does.
-        durations: Seconds of each step, and the links.
         requests: How many inputs to feed; at least 1.
         in_flight: Most requests at the same time; None for the program's own limit, 1 to feed the
             next input after the last output.
@@ -160,7 +158,7 @@ class _Run:
         return [self._latency_s[request] for request in sorted(self._latency_s)], self._makespan_s
 
     def peak_buffer_bytes(self) -> dict[str, int]:
-        """Return the most bytes of pieces that each device held at one time."""
+        """The most bytes of pieces that each device held at one time."""
         return {device.name: device.peak_bytes for device in self._devices}
 
     def _admit(self, now_s: float) -> None:

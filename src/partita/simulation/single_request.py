@@ -90,7 +90,7 @@ class EventGraph:
         self.missing[step] += 1
 
     def run(self, fed_s: float) -> float:
-        """Return when the last step is done, in seconds; the graph is used up.
+        """When the last step is done, in seconds; the graph is used up.
 
         Args:
             fed_s: When the inputs are there.
@@ -148,7 +148,7 @@ class EventGraph:
 
 
 def latency_s(program: Program, durations: Durations) -> float:
-    """Return the seconds from the first request's admission to its answer.
+    """The seconds from the first request's admission to its answer.
 
     Equal to the latency that :func:`~partita.simulation.simulate.simulate` gives for one request.
 
@@ -161,7 +161,7 @@ def latency_s(program: Program, durations: Durations) -> float:
 
 
 def program_graph(program: Program, durations: Durations) -> EventGraph:
-    """Return the steps that the first request takes through a program, in program order.
+    """The steps that the first request takes through a program, in program order.
 
     Raises:
         KeyError: ``durations`` lacks a ``Compute`` step.
@@ -177,7 +177,6 @@ class _ProgramSteps:
     """Builds the graph of a program.
 
     Attributes:
-        graph: The graph.
         reads: Per step, the buffers that it reads.
         writer: Per buffer, the step that fills it.
     """
@@ -228,7 +227,7 @@ class _ProgramSteps:
         return self.graph.add(lane, seconds, step)
 
     def connect(self) -> EventGraph:
-        """Return the graph with readers and messages; nobody waits for what no step fills."""
+        """The graph with readers and messages; nobody waits for what no step fills."""
         for number, reads in enumerate(self.reads):
             for buffer in reads:
                 source = self.writer.get(buffer)

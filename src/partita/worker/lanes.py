@@ -10,11 +10,7 @@ Job = Callable[[], None]
 
 
 class Lane:
-    """One named thread with a queue of jobs; jobs must not raise.
-
-    Args:
-        name: Name of the thread.
-    """
+    """One named thread with a queue of jobs; jobs must not raise."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -16,11 +16,7 @@ _NO_DIGEST = b""
 
 
 class Prober:
-    """Sends probes to other workers and answers theirs.
-
-    Args:
-        endpoint: The worker's endpoint.
-    """
+    """Sends probes to other workers and answers theirs."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

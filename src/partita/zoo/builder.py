@@ -34,7 +34,6 @@ class Builder:
     Weights depend on the seed and the layer's name alone, not on the order of calls.
 
     Args:
-        name: Name of the graph.
         seed: Seed of all weights.
         weights: Whether weights have values; without them the model can be counted, not run.
     """
@@ -77,7 +76,6 @@ class Builder:
 
         Args:
             x: Input, (N, C, ...).
-            name: Layer name.
             channels: Output channels.
             kernel: Extent of the window.
             stride: Step of the window.
@@ -130,7 +128,6 @@ class Builder:
 
         Args:
             x: Input, (N, C, ...).
-            name: Layer name.
             scale: Factor on the learned scale; below one on a residual branch keeps the sum tame.
             epsilon: Added to the variance.
         """

@@ -51,9 +51,7 @@ def compare_planners(
     """Plan with each method and say how they compare.
 
     Args:
-        files: What is divided over what.
         names: Of planners, with commas between, or ``all``.
-        options: What is wanted of the plans.
         requests: Inputs to run each plan with on the emulated cluster; 0 only predicts.
         output: The chart; None draws none.
 

@@ -25,11 +25,9 @@ def hold_lab(
     """Run a cluster's workers on this machine until a signal ends them.
 
     Args:
-        path: The cluster file.
         time_scale: Its traces run so many times as fast.
         network: ``user`` or ``netns``; empty for what the file says.
         output: Cluster file to write, which tells other commands where the workers are.
-        as_json: How the reply is printed.
 
     Raises:
         RunError: A worker did not start, or all have ended.

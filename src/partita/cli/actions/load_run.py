@@ -53,9 +53,6 @@ def run_bundle(
     """Load a bundle and answer requests.
 
     Args:
-        bundle: Its folder.
-        requests: What is asked.
-        loading: How the bundle is loaded.
         output: File for the answers: an array per output, requests first; None writes none.
 
     Raises:

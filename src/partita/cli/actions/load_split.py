@@ -55,8 +55,6 @@ class Cutting:
         profiles: Files from 'load profile', one variant for each.
         ends: Numbers of layers with commas between.
         children: So many, of about equal weights.
-        threads: Within one operator.
-        trainable: Names of layers that may be trained.
         portable: Whether there is a variant for other processors, too.
     """
 

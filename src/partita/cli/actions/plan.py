@@ -57,9 +57,6 @@ def decide(
     """Plan, write the plan file, and say what is predicted and whether splitting is worth it.
 
     Args:
-        files: What is divided over what.
-        planner: Name of the method.
-        options: What is wanted of the plan.
         access: Of the workers whose runs the method learns from; None where it asks predictions.
         output: The plan file; None writes none.
 

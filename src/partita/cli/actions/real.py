@@ -41,7 +41,6 @@ def open_measure(cost: CostModel, access: Access, seed: int) -> Iterator[Callabl
 
     Args:
         cost: The graph, and the cluster whose workers run; emulated here without addresses.
-        access: How running workers are reached.
         seed: Of the inputs.
 
     Raises:

@@ -23,7 +23,7 @@ _COMMON = ("paper", "output", "json", "debug")
 
 
 def check_heeded(paper: str, given: Sequence[str]) -> None:
-    """Return when every parameter that was given changes something of this paper.
+    """Raise unless every parameter that was given changes something of this paper.
 
     Raises:
         InputError: One does not, or the paper is unknown.
@@ -81,7 +81,6 @@ def make_figures(
     Args:
         name: Of the paper.
         labels: Of its figures and tables; all where there are none.
-        study: How thoroughly they are made.
         cache: Folder where results are kept; the user's cache where None.
         folder: Of the charts; None writes none.
 

@@ -36,8 +36,6 @@ def simulate_plan(
     """Predict the run of some requests.
 
     Args:
-        files: The plan, and what prices it.
-        requests: Inputs to feed.
         in_flight: Most requests at a time; None for as many as the plan allows.
         trace: Timeline to write; None writes none.
 
@@ -125,7 +123,7 @@ def read_adapt(flags: AdaptFlags) -> AdaptOptions:
 
 
 def check_in_flight(plan: Plan, in_flight: int | None) -> None:
-    """Return when the plan allows so many requests at a time.
+    """Raise unless the plan allows so many requests at a time.
 
     Raises:
         InputError: It does not.

@@ -112,9 +112,7 @@ def rule_of(node: Node, opset: int, shapes: Iterable[Shape] = ()) -> Rule:
     """The region rule of a node; the barrier where none is known or a shape depends on the data.
 
     Args:
-        node: The operator.
         opset: Version of the standard operators; before 13 softmax runs over all axes from its own.
-        shapes: Of what it reads and makes.
     """
     if any(min(shape, default=0) < 0 for shape in shapes):
         return _BARRIER

@@ -71,7 +71,6 @@ class Child(msgspec.Struct, frozen=True, rename={"source": "plain"}):
         layers: Names of the model's layers that it computes, in order.
         start: Where its weights begin in the file of weights.
         size_bytes: How long they are.
-        trainable: Whether it holds the layers that may be trained.
         source: What it is trained from; None where it is not trainable.
         weights: Name of its own file of weights, as a trained child has; empty where they lie in
             the variant's.
@@ -97,10 +96,8 @@ class Variant(msgspec.Struct, frozen=True):
         device: Kind of device that it was measured on.
         processor: Signature of the processors that can run it; empty for all.
         program: One device's steps: a ``Load`` and a ``Compute`` per child.
-        weights_hash: SHA-256 of the file of weights.
         threads: Threads within one operator.
         loaders: Children that load at the same time.
-        prepack: Whether weights are prepacked at load.
         measured_on: Signature of the processor that it was chosen on; empty where nothing was
             measured.
     """
@@ -122,8 +119,6 @@ class Manifest(msgspec.Struct, frozen=True, rename={"variants": "schemes"}):
     """The whole bundle; in its file the variants are called ``schemes``.
 
     Attributes:
-        model: Name of the model.
-        model_hash: Hash of its graph.
         engine: Name and version of the engine that the children were optimised by.
         variants: The preferred first.
         hash: SHA-256 of the manifest without it.
@@ -154,12 +149,12 @@ def check_count(what: str, number: int, most: int = MOST) -> None:
 
 
 def engine_name() -> str:
-    """Return name and version of the engine that runs here."""
+    """Name and version of the engine that runs here."""
     return f"onnxruntime {ort.__version__}"
 
 
 def processor_signature() -> str:
-    """Return what must be equal for a fully optimised graph to run: family and extensions."""
+    """What must be equal for a fully optimised graph to run: family and extensions."""
     flags: list[str] = []
     try:
         with open("/proc/cpuinfo") as lines:  # one processor is enough: reading of many takes long
@@ -174,20 +169,20 @@ def processor_signature() -> str:
 
 
 def dump_manifest(manifest: Manifest) -> bytes:
-    """Return the manifest's file, with its hash."""
+    """The manifest's file, with its hash."""
     content = msgspec.to_builtins(manifest)
     content["hash"] = _hash(content)
     return msgspec.json.format(_ENCODER.encode(content), indent=1) + b"\n"
 
 
 def _hash(content: Mapping[str, Any]) -> str:
-    """Return the hash of all that a file says but its hash; also of what is not known here."""
+    """The hash of all that a file says but its hash; also of what is not known here."""
     bare = {key: value for key, value in content.items() if key != "hash"}
     return hashlib.sha256(_ENCODER.encode(bare)).hexdigest()
 
 
 def read_manifest(folder: str | Path) -> Manifest:
-    """Return a bundle's manifest.
+    """A bundle's manifest.
 
     Raises:
         BundleError: It is missing, damaged, of another schema version or of another engine.
@@ -240,7 +235,7 @@ def _check_manifest(manifest: Manifest, path: Path, digest: str) -> None:
 
 
 def _find_faults(variant: Variant) -> list[str]:
-    """Return what is wrong with a variant; what its files hold is looked at when it is used."""
+    """What is wrong with a variant; what its files hold is looked at when it is used."""
     where, program = f"variant '{variant.name}'", variant.program
     if not variant.children:
         return [f"{where}: it has no children"]
@@ -281,7 +276,7 @@ def _names_of(variant: Variant) -> Iterator[str]:
 
 
 def stamp_of(home: Path) -> tuple[int, ...]:
-    """Return what another manifest in the same place does not have; nothing where there is none."""
+    """What another manifest in the same place does not have; nothing where there is none."""
     try:
         stat = os.stat(home / MANIFEST)
     except (OSError, ValueError):
@@ -290,7 +285,7 @@ def stamp_of(home: Path) -> tuple[int, ...]:
 
 
 def choose_variant(manifest: Manifest, folder: Path, name: str | None = None) -> Variant:
-    """Return the variant to use here: the one named, or the best that this processor can run.
+    """The variant to use here: the one named, or the best that this processor can run.
 
     Those made for this very processor come first, then those that were chosen on such a one, then
     all that run everywhere; of equal ones the first.
@@ -318,7 +313,7 @@ def choose_variant(manifest: Manifest, folder: Path, name: str | None = None) ->
 
 
 def hash_file(path: Path, is_over: Callable[[], bool] = lambda: False) -> str:
-    """Return the SHA-256 of a file, or of its beginning where ``is_over`` says so.
+    """The SHA-256 of a file, or of its beginning where ``is_over`` says so.
 
     Raises:
         OSError: It cannot be read.

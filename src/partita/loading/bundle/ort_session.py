@@ -9,12 +9,10 @@ from partita.engine.session import SPIN_US, SessionConfig, open_session
 
 
 def open_child(path: Path, threads: int, *, prepack: bool = False) -> Any:
-    """Return the session of a child; what the engine raises is passed on.
+    """The session of a child; what the engine raises is passed on.
 
     Args:
         path: The child's ONNX file, its weights beside it.
-        threads: Threads within one operator.
-        prepack: Whether weights are prepacked.
     """
     config = SessionConfig(
         threads=threads,

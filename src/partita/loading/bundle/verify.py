@@ -22,10 +22,6 @@ Array = npt.NDArray[Any]
 def check_files(folder: Path, variant: Variant) -> None:
     """Compare the children with their hashes, and the weights with their size.
 
-    Args:
-        folder: Of the variant.
-        variant: What the manifest says.
-
     Raises:
         BundleError: A file is missing, or is not what the manifest says.
     """
@@ -58,13 +54,11 @@ def _check_size(path: Path, wanted: int) -> None:
 def find_altered_weights(
     folder: Path, variant: Variant, is_over: Callable[[], bool] = lambda: False
 ) -> BundleError | None:
-    """Return the error that says that the weights are not those of the manifest, or None.
+    """The error that says that the weights are not those of the manifest, or None.
 
     It reads all of them; :func:`check_files` does not.
 
     Args:
-        folder: Of the variant.
-        variant: What the manifest says.
         is_over: Asked now and then whether nobody wants to know any more.
     """
     own = [(child.weights, child.weights_hash) for child in variant.children if child.weights]
@@ -135,7 +129,7 @@ def _altered(what: str, path: Path, wanted: str) -> str:
 
 
 def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the arrays by name, contiguous.
+    """The arrays by name, contiguous.
 
     Raises:
         InputError: A name is unknown or missing, or shape or type differ.

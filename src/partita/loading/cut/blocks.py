@@ -38,7 +38,6 @@ class Block(msgspec.Struct, frozen=True):
         read_cold_s: The same where they lie on disk alone.
         infer_s: A run, when all is settled.
         first_s: The first run; it maps the weights page by page.
-        trainable: Whether it holds a layer that may be trained.
     """
 
     name: str
@@ -54,18 +53,17 @@ class Block(msgspec.Struct, frozen=True):
     trainable: bool = False
 
     def load_s(self, *, cold: bool = False, prepack: bool = False, mapped: bool = False) -> float:
-        """Return the seconds it adds to loading a child: to the session, and its weights' reading.
+        """The seconds it adds to loading a child: to the session, and its weights' reading.
 
         Args:
             cold: Whether weights are on disk.
-            prepack: Whether they are prepacked.
             mapped: Whether they are left to be read when they are used.
         """
         read_s = 0.0 if mapped else self.read_cold_s if cold else self.read_warm_s
         return self.create_s + read_s + (self.prepack_s if prepack else 0.0)
 
     def compute_s(self, *, mapped: bool = False) -> float:
-        """Return the seconds of its first run; the weights are in memory, mapped or not yet."""
+        """The seconds of its first run; the weights are in memory, mapped or not yet."""
         return max(self.infer_s, self.first_s - (0.0 if mapped else self.read_warm_s))
 
 
@@ -73,10 +71,7 @@ class BlockProfile(msgspec.Struct, frozen=True):
     """A model's blocks as measured on one machine.
 
     Attributes:
-        model: Name of the model.
-        model_hash: Hash of its graph.
         engine: Name and version of the engine.
-        threads: Threads within one operator.
         tuned: Whether children were optimised for this machine's processor.
         blocks: In the order of the layers, none left out.
         child_load_s: What one more child adds to loading.
@@ -85,8 +80,6 @@ class BlockProfile(msgspec.Struct, frozen=True):
             at least 1.
         cold_contention: The same where both read their weights from disk, too.
         read_bytes_per_s: Rate at which weights are read from disk.
-        device: Kind of device that this is of.
-        processor: Signature of its processor.
     """
 
     model: str
@@ -117,7 +110,7 @@ class BlockProfile(msgspec.Struct, frozen=True):
         return self.blocks[self.last_start].first if is_any else 0
 
     def layer_ends(self, ends: tuple[int, ...]) -> tuple[int, ...]:
-        """Return numbers of layers for numbers of blocks before which children end."""
+        """Numbers of layers for numbers of blocks before which children end."""
         return tuple(self.blocks[end - 1].stop for end in ends)
 
 
@@ -132,7 +125,7 @@ def save_blocks(profile: BlockProfile, path: str | Path) -> None:
 
 
 def load_blocks(path: str | Path) -> BlockProfile:
-    """Return the profile in a file; equal to the one that was saved.
+    """The profile in a file; equal to the one that was saved.
 
     Raises:
         ClusterError: The file is missing, no profile of blocks, or of another schema version.
@@ -180,16 +173,14 @@ def _check(name: str, profile: BlockProfile) -> None:
 
 
 def choose_borders(graph: Graph, most_blocks: int, trainable: tuple[str, ...] = ()) -> list[int]:
-    """Return the numbers of layers before which blocks end; the last one is all layers.
+    """The numbers of layers before which blocks end; the last one is all layers.
 
     Blocks are as even as can be in weights and work, and few bytes cross their borders: the sum of
     squared shares, and of the crossing bytes by their mean, is least. A border lies before the
     first trainable layer.
 
     Args:
-        graph: The model.
         most_blocks: Blocks wanted; a model of fewer layers gets one per layer.
-        trainable: Names of layers that may be trained.
 
     Raises:
         BundleError: Fewer than one block is asked for, or a trainable layer is unknown.
@@ -206,7 +197,7 @@ def choose_borders(graph: Graph, most_blocks: int, trainable: tuple[str, ...] = 
 
 
 def _shares(graph: Graph) -> list[float]:
-    """Return the mean of each layer's share of weights, of work, and of the number of layers."""
+    """The mean of each layer's share of weights, of work, and of the number of layers."""
     layers = graph.layers
     weights = sum(layer.weight_bytes for layer in layers) or 1
     work = sum(layer.macs for layer in layers) or 1
@@ -216,7 +207,7 @@ def _shares(graph: Graph) -> list[float]:
 
 
 def _divide(shares: Floats, crossing: Floats, count: int, forced: int) -> list[int]:
-    """Return ``count`` ends of least cost, one of them at ``forced``; by dynamic programming."""
+    """``count`` ends of least cost, one of them at ``forced``; by dynamic programming."""
     total = len(shares) - 1
     places = np.arange(total + 1)
     squares = (shares[None, :] - shares[:, None]) ** 2 * count

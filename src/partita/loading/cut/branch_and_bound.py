@@ -25,7 +25,6 @@ class DivisionResult:
     """The division that a method chose.
 
     Attributes:
-        method: Its name.
         ends: Numbers of blocks before which children end.
         makespan_s: Seconds until the last child has answered, simulated.
         gap: How far that is above the optimum, as a fraction of it.
@@ -59,10 +58,6 @@ def balance_loads(problem: Problem, count: int) -> Ends:
     The criterion of equal load times, solved exactly by dynamic programming over the number of
     children and the block that the last of them ends with. Of equal divisions, the one whose first
     child ends earliest.
-
-    Args:
-        problem: The blocks.
-        count: Children wanted.
 
     Raises:
         BundleError: The model cannot be divided into that many.
@@ -119,10 +114,6 @@ def find_optimum(problem: Problem, most_children: int) -> DivisionResult:
     Branch and bound over the ends from left to right: a beginning is given up when no division
     that begins so can be better than the best one known. In the worst case that looks at all
     divisions; the bound is exact for whole ones, so that the last one known is the optimum.
-
-    Args:
-        problem: The blocks.
-        most_children: The largest number of children allowed.
 
     Raises:
         BundleError: The model cannot be divided into that many children.
@@ -208,7 +199,6 @@ def bound_makespans(problem: Problem, heads: Places, count: int) -> Floats:
     the bound is the makespan. What the others add is said at :func:`_bound_others`.
 
     Args:
-        problem: The blocks.
         heads: (beginnings, known): the ends of the first children of each. A row of all ``count``
             ends is a division, and its bound its makespan.
         count: Children of the whole division.

@@ -69,18 +69,15 @@ def choose_division(
     """Where to cut a model, by the time until the last child has answered.
 
     Args:
-        profile: The blocks as measured.
         method: ``optimum`` has the least makespan, ``balanced`` load times as equal as can be, both
             exactly; ``best`` is both, the optimum where nothing is really loaded. ``qlearning``
             and ``sarsa`` learn, as the paper on fast loading does: never better than ``optimum``.
         loaders: Children that load at the same time.
         cold: Whether weights are read from disk; else they are in the page cache.
-        prepack: Whether weights are prepacked at load.
         mapped: Whether weights are mapped and read ahead, as bundles do; else loading includes
             reading them.
         most_children: The largest number of children; by default 8, or twice the processor's
             threads, or what the model can be divided into.
-        seed: Of what is drawn.
         trial_loads: Really loads each method's division, and the model as one child: the fastest of
             them is chosen, of those within the noise the one of fewest children. By default all
             times are simulated.
@@ -113,7 +110,7 @@ def _rewards(method: Method, trial_loads: TrialLoads | None) -> Measure:
 
 
 def check_method(method: str) -> None:
-    """Return when there is such a method.
+    """Raise unless there is such a method.
 
     Raises:
         BundleError: There is none.

@@ -27,7 +27,6 @@ class LoadTimes:
     """When all children do what.
 
     Attributes:
-        children: In order.
         makespan_s: When the last one has answered.
         speedup_bound: Time to load all after each other, over that of the largest: loading at the
             same time gains no more than this.
@@ -48,7 +47,6 @@ class Problem:
         child_load_s: What each child takes to load beyond its blocks.
         child_run_s: What each child takes to run beyond its blocks.
         contention: How many times longer a load takes while another one runs.
-        loaders: Children that load at the same time.
         last_start: The last block with which the last child may begin; the last of all when -1.
         arrivals: When each block's weights are there, in s, where they are read ahead of the runs;
             empty where loading includes reading.
@@ -76,13 +74,10 @@ class Problem:
         prepack: bool = False,
         mapped: bool = True,
     ) -> Problem:
-        """Return the problem that a profile poses.
+        """The problem that a profile poses.
 
         Args:
-            profile: The blocks.
-            loaders: Children that load at the same time.
             cold: Whether weights are read from disk; else they are in the page cache.
-            prepack: Whether weights are prepacked at load.
             mapped: Whether weights are mapped, and read ahead in the order of use while children
                 load and compute, as bundles do; else a child is loaded when all are in memory.
 
@@ -136,11 +131,11 @@ class Problem:
         return tuple(accumulate(self.computes, initial=0.0))
 
     def load_s(self, start: int, stop: int) -> float:
-        """Return the seconds that a child of these blocks takes to load when it loads alone."""
+        """The seconds that a child of these blocks takes to load when it loads alone."""
         return self.child_load_s + self.load_sums[stop] - self.load_sums[start]
 
     def compute_s(self, start: int, stop: int) -> float:
-        """Return the seconds of a child's first run."""
+        """The seconds of a child's first run."""
         return self.child_run_s + self.compute_sums[stop] - self.compute_sums[start]
 
     @cached_property
@@ -158,7 +153,7 @@ class Problem:
         return tuple(map(tuple, rows))
 
     def latest_end(self, child: int, count: int) -> int:
-        """Return the last block number before which child ``child`` of ``count`` may end."""
+        """The last block number before which child ``child`` of ``count`` may end."""
         return self.size if child == count - 1 else self.last_cut - (count - 2 - child)
 
     def is_fixed(self, child: int, count: int) -> bool:
@@ -198,7 +193,7 @@ class Problem:
             )
 
     def simulate(self, ends: Sequence[int]) -> LoadTimes:
-        """Return when each child loads and computes.
+        """When each child loads and computes.
 
         Raises:
             BundleError: The ends are no division of the blocks.
@@ -223,15 +218,10 @@ def simulate_loading(
     prepack: bool = False,
     mapped: bool = True,
 ) -> LoadTimes:
-    """Return when each child loads and computes.
+    """When each child loads and computes; conditions as for :meth:`Problem.of`.
 
     Args:
-        profile: The blocks.
         ends: Numbers of blocks before which children end; the last one is all blocks.
-        loaders: Children that load at the same time.
-        cold: Whether weights are read from disk; else they are in the page cache.
-        prepack: Whether weights are prepacked at load.
-        mapped: Whether weights are mapped and read ahead; else loading includes reading them.
 
     Raises:
         BundleError: The ends are no division of the blocks, or there is no loader.
@@ -248,7 +238,7 @@ def simulate_children(
     contention: float,
     floors: Sequence[float] = (),
 ) -> LoadTimes:
-    """Return when children load and compute whose times alone are known.
+    """When children load and compute whose times alone are known.
 
     A loader takes the next child as soon as it is free; with as many loaders as children all begin
     at once. A child computes when it is loaded and the one before has answered. While ``n``

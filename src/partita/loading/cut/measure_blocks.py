@@ -44,11 +44,11 @@ class ChildFile:
     size_bytes: int
 
     def open(self, threads: int, *, prepack: bool = False) -> Any:
-        """Return the engine's session as a bundle in use makes it."""
+        """The engine's session as a bundle in use makes it."""
         return open_child(self.graph, threads, prepack=prepack)
 
     def touch(self) -> float:
-        """Return the seconds to map the weights and to read a byte of each page.
+        """The seconds to map the weights and to read a byte of each page.
 
         The system is asked for all of them before, as by a bundle in use.
         """
@@ -151,18 +151,15 @@ def measure_blocks(
     device: str = "this-machine",
     progress: Progress | None = None,
 ) -> BlockProfile:
-    """Return the profile of the model's blocks on this machine; every time is a median.
+    """The profile of the model's blocks on this machine; every time is a median.
 
     Each block is written as a child of its own and measured in this process, and so is the whole
     model as one child: what all children take beyond that is the fixed cost of one more. Weights
     lie in the folder for temporary files; where that is memory, cold is not slower than warm.
 
     Args:
-        graph: The model.
         most_blocks: Blocks to divide it into; fewer where it has fewer layers.
-        threads: Threads within one operator.
         repeats: Times that everything is measured, 1 to 1000.
-        trainable: Names of layers that may be trained.
         tuned: Whether children are optimised for this machine's processor.
         device: What kind of device this machine is.
         progress: Called before each measurement, with the number done, of all, and a name.
@@ -233,11 +230,7 @@ def write_parts(
     """Write children to ``home``, each with a file of weights of its own.
 
     Args:
-        compiled: Where they are.
-        home: A folder.
         name: What the files' names begin with.
-        tuned: For this machine's processor alone.
-        threads: Threads that they will run on.
         only: The one to write; all by default.
     """
     children = []

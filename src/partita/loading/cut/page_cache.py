@@ -25,7 +25,7 @@ def forget(files: Sequence[Path]) -> None:
 
 
 def read_once_s(files: Sequence[Path]) -> float:
-    """Return the seconds to read all bytes of files once, through one small buffer."""
+    """The seconds to read all bytes of files once, through one small buffer."""
     buffer = bytearray(_CHUNK_BYTES)
     began_s = time.perf_counter()
     for path in files:

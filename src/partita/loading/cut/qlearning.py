@@ -33,7 +33,6 @@ class LearnOptions:
         gamma: What a later reward counts beside one now.
         explore: Share of actions that are drawn, at the first and at the last episode.
         tolerance: A load time is right within this fraction of what it ought to be.
-        seed: Of what is drawn.
     """
 
     update: Literal["qlearning", "sarsa"] = "qlearning"
@@ -52,7 +51,7 @@ def learn_division(
     *,
     measure: Measure | None = None,
 ) -> DivisionResult:
-    """Return the division of least makespan among those that the agent tried.
+    """The division of least makespan among those that the agent tried.
 
     For each number of children ``k`` an agent goes over the blocks from left to right and says
     where each child ends. A child earns 0 where its load time is within the tolerance of ``T / k``
@@ -60,9 +59,7 @@ def learn_division(
     that measure, so that ``k`` is chosen by the simulated makespan; of equal ones the smaller.
 
     Args:
-        problem: The blocks.
         most_children: The largest ``k``.
-        options: How the agent learns.
         measure: Really loads a child, each once; by default the blocks' times are added.
 
     Returns:
@@ -98,7 +95,7 @@ def learn_division(
 
 
 def _gap(makespan_s: float, optimum_s: float) -> float:
-    """Return how far a makespan is above the optimum; rounding is no gap."""
+    """How far a makespan is above the optimum; rounding is no gap."""
     return round(makespan_s / optimum_s - 1, 9) + 0.0
 
 
@@ -117,9 +114,6 @@ class Agent:
     """Learns where each of ``count`` children ends.
 
     Args:
-        problem: The blocks.
-        count: Number of children.
-        options: How to learn.
         load_s: Seconds to load a child.
 
     Attributes:
@@ -149,7 +143,7 @@ class Agent:
             yield self.run_episode(first + (last - first) * episode / max(1, episodes - 1))
 
     def run_episode(self, explore: float) -> Ends:
-        """Return the division of one episode after learning from it."""
+        """The division of one episode after learning from it."""
         state = self._state(0, 0)
         action = self._choose(state, explore)
         ends: list[int] = []
@@ -177,7 +171,7 @@ class Agent:
         actions[action] += options.alpha * (reward + options.gamma * later - actions[action])
 
     def policy(self) -> Ends:
-        """Return the division that the values say is best."""
+        """The division that the values say is best."""
         ends: list[int] = []
         for child in range(self._count):
             ends.append(self._choose(self._state(child, ends[-1] if ends else 0), 0.0))
@@ -187,7 +181,7 @@ class Agent:
         return self._count, child, done, self._problem.size - done
 
     def _actions(self, state: State) -> dict[int, float]:
-        """Return the ends allowed in a state with their values."""
+        """The ends allowed in a state with their values."""
         if state not in self.values:
             _, child, done, _ = state
             latest = self._problem.latest_end(child, self._count)
@@ -196,7 +190,7 @@ class Agent:
         return self.values[state]
 
     def _choose(self, state: State, explore: float) -> int:
-        """Return an end, drawn in a share ``explore`` of all calls; else the first of the best."""
+        """An end, drawn in a share ``explore`` of all calls; else the first of the best."""
         actions = self._actions(state)
         if explore > 0 and self._rng.random() < explore:
             return self._rng.choice(list(actions))

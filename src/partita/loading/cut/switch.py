@@ -34,14 +34,12 @@ class Switch:
 def measure_switch(
     first: str | Path, second: str | Path, *, repeats: int = 10, verify: bool = False
 ) -> Switch:
-    """Return what changing between two bundles takes in one process, files in the page cache.
+    """What changing between two bundles takes in one process, files in the page cache.
 
     One model is in memory at a time. Time runs from the moment when the one in use is let go to the
     first answer of the other.
 
     Args:
-        first: A bundle.
-        second: Another one.
         repeats: Changes in each direction, at least 1.
         verify: Whether weights are verified in the background meanwhile.
 

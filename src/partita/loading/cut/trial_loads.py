@@ -27,9 +27,7 @@ class TrialLoads:
     """Children of one model, written to a folder of its own and loaded; a context manager.
 
     Args:
-        graph: The model.
         profile: Its blocks; threads and optimisation are the profile's.
-        loaders: Children that load at the same time.
         cold: Whether weights are dropped from the page cache before; else they are in it.
         repeats: Times that everything is tried.
         progress: Called before each trial, with the number done, of those known, and a name.
@@ -96,7 +94,7 @@ class TrialLoads:
         self._folder.cleanup()
 
     def load_s(self, start: int, stop: int) -> float:
-        """Return the median seconds to load a child of blocks ``start`` to ``stop``.
+        """The median seconds to load a child of blocks ``start`` to ``stop``.
 
         That is creating its session, with the weights mapped as in bundles.
         """
@@ -114,13 +112,12 @@ class TrialLoads:
         return statistics.median(times)
 
     def answer_s(self, divisions: Sequence[Ends], *, prepack: bool = False) -> list[float]:
-        """Return the median seconds from opening a bundle to its first answer, for each division.
+        """The median seconds from opening a bundle to its first answer, for each division.
 
         The bundles take turns, so that all see the same machine.
 
         Args:
             divisions: Numbers of blocks before which children end.
-            prepack: Whether weights are prepacked at load.
         """
         homes = []
         for number, ends in enumerate(divisions):

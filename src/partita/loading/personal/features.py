@@ -31,14 +31,10 @@ Samples = Array | Mapping[str, Array]
 
 
 def load_frozen(folder: str | Path, *, variant: str | None = None) -> BundleSession:
-    """Return a session over the children before the last; the last one is not loaded.
+    """A session over the children before the last; the last one is not loaded.
 
     Its outputs are what the last child reads, in the order of that child's inputs. Where there is
     one child alone, they are the model's inputs.
-
-    Args:
-        folder: The bundle.
-        variant: Name of the variant to use; the first that this processor can run by default.
 
     Raises:
         BundleError: As :func:`partita.loading.load_bundle`.
@@ -49,7 +45,7 @@ def load_frozen(folder: str | Path, *, variant: str | None = None) -> BundleSess
 
 
 def open_frozen(home: Path, manifest: Manifest, variant: Variant) -> BundleSession:
-    """Return :func:`load_frozen`'s session for a variant that is chosen."""
+    """:func:`load_frozen`'s session for a variant that is chosen."""
     return BundleSession(
         home / variant.name,
         manifest,
@@ -63,7 +59,7 @@ def open_frozen(home: Path, manifest: Manifest, variant: Variant) -> BundleSessi
 
 
 def _without_last(variant: Variant) -> Variant:
-    """Return the variant as one whose answer is what the last child reads."""
+    """The variant as one whose answer is what the last child reads."""
     program, last = variant.program, len(variant.children) - 1
     device = program.devices[0]
     ending = next(s for s in device.steps if isinstance(s, Compute) and s.fragment == last)
@@ -92,7 +88,7 @@ def _without_last(variant: Variant) -> Variant:
 
 
 def _buffers_read(step: Step) -> set[int]:
-    """Return the buffers that a step reads, each once."""
+    """The buffers that a step reads, each once."""
     reads: tuple[Input, ...] = step.reads if isinstance(step, Compute | Deliver) else ()
     return {number for read in reads for number in read.buffers}
 
@@ -104,13 +100,11 @@ def compute_features(
     variant: str | None = None,
     cache: str | Path | None = None,
 ) -> list[Array]:
-    """Return what the last child reads of each sample: an array per input, samples first.
+    """What the last child reads of each sample: an array per input, samples first.
 
     Args:
-        folder: The bundle.
         samples: (samples, ...) with the rest of each input's shape; a mapping by input name where
             the model has several.
-        variant: Name of the variant to use; the first that this processor can run by default.
         cache: A file (``.npz``) that is read where it holds the features of these samples by these
             children, and else written.
 
@@ -135,7 +129,7 @@ def compute_features(
 
 
 def check_samples(variant: Variant, samples: Samples) -> dict[str, Array]:
-    """Return the samples by input name, in the types that the model takes.
+    """The samples by input name, in the types that the model takes.
 
     Raises:
         BundleError: The model takes more than one sample at a time.
@@ -194,7 +188,7 @@ def fits(array: Array, wanted: np.dtype[Any]) -> bool:
 
 
 def _run(home: Path, manifest: Manifest, variant: Variant, arrays: dict[str, Array]) -> list[Array]:
-    """Return the features, one sample after the other."""
+    """The features, one sample after the other."""
     with open_frozen(home, manifest, variant) as session:
         specs, dtypes = session.get_outputs(), {s.name: s.dtype for s in session.get_inputs()}
         count = len(next(iter(arrays.values())))
@@ -219,7 +213,7 @@ def _check_output(spec: TensorSpec) -> None:
 
 
 def _cache_key(variant: Variant, arrays: Mapping[str, Array]) -> str:
-    """Return a hash of all that the features depend on."""
+    """A hash of all that the features depend on."""
     digest = hashlib.sha256(variant.weights_hash.encode())
     for child in variant.children[:-1]:
         digest.update(child.hash.encode())
@@ -230,7 +224,7 @@ def _cache_key(variant: Variant, arrays: Mapping[str, Array]) -> str:
 
 
 def _read_cache(path: Path, key: str) -> list[Array] | None:
-    """Return the features that a file holds under this key; None where it does not."""
+    """The features that a file holds under this key; None where it does not."""
     try:
         require_regular(path)
         with np.load(path, allow_pickle=False) as held:

@@ -23,7 +23,7 @@ def reset_peak() -> int:
 
 
 def peak_bytes() -> int:
-    """Return the most bytes that were resident since the last reset; 0 where unknown."""
+    """The most bytes that were resident since the last reset; 0 where unknown."""
     return _read("VmHWM")
 
 

@@ -58,7 +58,7 @@ class TrainableChild(nn.Module):
                 self._constants[weight.name] = tensor
 
     def forward(self, inputs: Sequence[Tensor], *, logits: bool = False) -> Tensor:
-        """Return the output for a batch.
+        """The output for a batch.
 
         Args:
             inputs: In the graph's order; samples along the first axis of each.
@@ -87,7 +87,7 @@ class TrainableChild(nn.Module):
         return held[self._output]
 
     def trained(self) -> dict[str, Array]:
-        """Return the parameters by the model's names; their memory is the module's own."""
+        """The parameters by the model's names; their memory is the module's own."""
         return {
             name.removeprefix(TRAINED): weight.detach().numpy()
             for name, weight in zip(self._names, self.weights, strict=True)

@@ -12,12 +12,7 @@ _BETAS, _EPSILON, _MOMENTUM = (0.9, 0.999), 1e-8, 0.9
 
 
 class Sgd:
-    """Stochastic gradient descent with momentum 0.9.
-
-    Args:
-        parameters: What it changes.
-        rate: Learning rate.
-    """
+    """Stochastic gradient descent with momentum 0.9."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], rate: float) -> None:
         self._parameters = list(parameters)
@@ -35,12 +30,7 @@ class Sgd:
 
 
 class Adam:
-    """Kingma and Ba, *Adam: A Method for Stochastic Optimization*, algorithm 1.
-
-    Args:
-        parameters: What it changes.
-        rate: Learning rate.
-    """
+    """Kingma and Ba, *Adam: A Method for Stochastic Optimization*, algorithm 1."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], rate: float) -> None:
         self._parameters = list(parameters)

@@ -25,7 +25,6 @@ class PersonalOptions:
         seed: Of the order of the samples, and of which are held out.
         held_out: Share of the samples that are not trained on; accuracy and loss are of them. With
             0 all are trained on, and the figures say how well they are remembered.
-        threads: Threads within one operator.
     """
 
     epochs: int = 20
@@ -78,7 +77,6 @@ class Outcome:
         held_out: Whether they were held out.
         seconds: All of it.
         feature_s: Running the frozen children over the samples.
-        train_s: Training.
         peak_memory_bytes: Most memory that the process held beyond what it held at the start,
             mapped weights included; 0 where the system does not say.
         trained: Numbers that were trained.

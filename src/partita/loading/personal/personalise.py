@@ -50,7 +50,6 @@ def personalise(
         samples: (samples, ...) with the rest of the input's shape; a mapping by input name where
             the model has several. The model must take one sample at a time.
         labels: Class of each sample (samples,); for ``mse`` the wanted output (samples, ...).
-        options: How it is trained.
         cache: File (``.npz``) for the features, as of :func:`partita.loading.compute_features`.
 
     Raises:
@@ -112,7 +111,7 @@ class _Training:
     options: PersonalOptions
 
     def run(self, features: Sequence[Array], labels: Array) -> _Trained:
-        """Return the trained weights, and what they are worth."""
+        """The trained weights, and what they are worth."""
         import torch
 
         from partita.loading.personal.train import divide, score, torch_threads, train
@@ -149,7 +148,7 @@ class _Training:
         return _Trained(module.trained(), outcome)
 
     def load(self, inputs: Sequence[Tensor]) -> TrainableChild:
-        """Return the last child as a module that answers as the child in the bundle does."""
+        """The last child as a module that answers as the child in the bundle does."""
         import torch
 
         from partita.loading.personal.module import TrainableChild
@@ -174,7 +173,7 @@ class _Training:
 
 
 def _run_child(path: Path, features: Sequence[Array]) -> Array:
-    """Return what the engine answers, one sample after the other."""
+    """What the engine answers, one sample after the other."""
     session = open_child(path, 1)
     answers = [
         session.run(["o0"], {f"i{k}": array[n : n + 1] for k, array in enumerate(features)})[0]
@@ -184,7 +183,7 @@ def _run_child(path: Path, features: Sequence[Array]) -> Array:
 
 
 def _check_labels(labels: Array, count: int, variant: Variant, options: PersonalOptions) -> Array:
-    """Return the labels as they are trained on.
+    """The labels as they are trained on.
 
     Raises:
         BundleError: The model has several outputs.

@@ -41,8 +41,6 @@ def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -
     cannot be made here.
 
     Args:
-        home: The bundle.
-        manifest: What it says now.
         weights: All weights that may be trained, by the model's names.
 
     Returns:
@@ -99,7 +97,7 @@ def _replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) 
 def _replace_in(
     folder: Path, variant: Variant, weights: Mapping[str, Array], fresh: list[Path]
 ) -> Variant:
-    """Return the variant with a last child of these weights, whose files are written."""
+    """The variant with a last child of these weights, whose files are written."""
     old = variant.children[-1]
     stem = f"child-{len(variant.children) - 1}.{_digest(weights)[:_SHOWN]}"
     if old.file == f"{stem}.onnx":
@@ -134,7 +132,7 @@ def _replace_in(
 
 
 def _digest(weights: Mapping[str, Array]) -> str:
-    """Return a hash of all weights."""
+    """A hash of all weights."""
     digest = hashlib.sha256()
     for name, array in sorted(weights.items()):
         digest.update(f"{name} {array.shape}".encode())
@@ -186,7 +184,7 @@ def _remove_strays(home: Path, manifest: Manifest) -> None:
 
 
 def _files(home: Path, variant: Variant) -> list[Path]:
-    """Return the files of a variant's children that are theirs alone."""
+    """The files of a variant's children that are theirs alone."""
     names: list[str] = []
     for child in variant.children:
         names += [child.file, child.weights]

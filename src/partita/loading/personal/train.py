@@ -34,11 +34,9 @@ def train(
     """Train ``parameters`` in place.
 
     Args:
-        forward: Computes the outputs.
         parameters: What is trained; nothing else changes.
         inputs: Samples along the first axis of each.
         labels: Classes (samples,), or wanted outputs (samples, ...).
-        options: How.
 
     Raises:
         RunError: The loss is no longer a number, or rose beyond all noise.
@@ -72,12 +70,7 @@ def train(
 
 
 def divide(count: int, options: PersonalOptions) -> tuple[Tensor | slice, Tensor | slice]:
-    """Return which samples are held out and which are trained on; all are both where none are.
-
-    Args:
-        count: Number of samples.
-        options: Their share and the seed.
-    """
+    """Which samples are held out and which are trained on; all are both where none are."""
     held = round(options.held_out * count)
     if not 0 < held < count:
         return slice(None), slice(None)
@@ -88,7 +81,7 @@ def divide(count: int, options: PersonalOptions) -> tuple[Tensor | slice, Tensor
 def score(
     forward: Forward, inputs: Sequence[Tensor], labels: Tensor, options: PersonalOptions
 ) -> Score:
-    """Return how good the answers are; arguments as for :func:`train`."""
+    """How good the answers are; arguments as for :func:`train`."""
     lost, right = 0.0, 0
     with torch.no_grad():
         for chosen in _batches(torch.arange(len(labels)), _AT_ONCE):

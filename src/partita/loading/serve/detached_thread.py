@@ -30,7 +30,7 @@ class DetachedThread:
         self._number = _thread.start_new_thread(self._run, ())
 
     def join(self) -> None:
-        """Return when the task has ended; at once in that task, and in a copy by fork."""
+        """Wait for the task's end; not in that task itself, nor in a copy by fork."""
         if os.getpid() != self._process or threading.get_ident() == self._number:
             return
         if not self._has_ended:  # Ctrl-C may leave the lock held

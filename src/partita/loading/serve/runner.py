@@ -52,7 +52,6 @@ class Mark(msgspec.Struct, frozen=True):
 
     Attributes:
         what: ``load`` or ``compute``.
-        child: Its number.
         start_s: Seconds after the bundle was opened.
         end_s: The same, when it was done.
     """
@@ -141,7 +140,7 @@ class Runner:
         return self._machine.is_loaded
 
     def answer(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the program's outputs by name; one caller at a time.
+        """The program's outputs by name; one caller at a time.
 
         Raises:
             BundleError: A child cannot be loaded, or :meth:`fail` was called.
@@ -185,7 +184,7 @@ class Runner:
             self._end()
 
     def await_loads(self) -> None:
-        """Return when no child loads any more."""
+        """Wait until no child loads any more."""
         with self._change:
             if self._must_begin:
                 self._begin()
@@ -316,7 +315,7 @@ class Runner:
             return starts
 
     def _collect_own(self, gather: Gather, held: Mapping[int, Array]) -> Array:
-        """Return an output that shares nothing with what the caller gave."""
+        """An output that shares nothing with what the caller gave."""
         output = gather.collect(held)
         return output.copy() if any(part.buffer in self._feeds for part in gather.parts) else output
 

@@ -62,7 +62,7 @@ def load_bundle(
     read_ahead: bool = True,
     verify: bool = True,
 ) -> BundleSession:
-    """Return a session over a bundle; it can be asked at once, while its children load.
+    """A session over a bundle; it can be asked at once, while its children load.
 
     Args:
         folder: What ``partita load split`` wrote.
@@ -102,10 +102,6 @@ class BundleSession:
     Made by :func:`load_bundle`. A child computes when it is loaded and its inputs are there, while
     later ones still load; a single one is loaded by whoever makes the session. Calls from several
     threads are answered one after the other.
-
-    Attributes:
-        manifest: The bundle's.
-        variant: The one in use.
     """
 
     def __init__(
@@ -159,15 +155,15 @@ class BundleSession:
         return self._runner.is_loaded
 
     def get_inputs(self) -> tuple[TensorSpec, ...]:
-        """Return name, shape and type of each input."""
+        """Name, shape and type of each input."""
         return self.variant.program.inputs
 
     def get_outputs(self) -> tuple[TensorSpec, ...]:
-        """Return name, shape and type of each output."""
+        """Name, shape and type of each output."""
         return self.variant.program.outputs
 
     def run(self, outputs: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Array]:
-        """Return the outputs for one request.
+        """The outputs for one request.
 
         Args:
             outputs: Names of the wanted outputs, in order; all when None or empty.
@@ -207,7 +203,7 @@ class BundleSession:
         return [outputs_by_name[name] for name in wanted]
 
     def wait(self) -> None:
-        """Return when all children are loaded and, where asked for, verified.
+        """Wait until all children are loaded and, where asked for, verified.
 
         Raises:
             BundleError: A child is altered or cannot be loaded.
@@ -293,7 +289,7 @@ class BundleSession:
 
 
 def _weights_of(folder: Path, variant: Variant) -> list[tuple[Path, int]]:
-    """Return the files of weights in the order of use, and how much of each is used."""
+    """The files of weights in the order of use, and how much of each is used."""
     shared = [child.start + child.size_bytes for child in variant.children if not child.weights]
     own = [(child.weights, child.size_bytes) for child in variant.children if child.weights]
     files = [(WEIGHTS, max(shared, default=0)), *own]

@@ -50,7 +50,7 @@ def check_target(target: Path) -> None:
 
 
 def _find_foreign(target: Path, entries: list[Path]) -> Path | None:
-    """Return something that a bundle does not have."""
+    """Something that a bundle does not have."""
     for entry in entries:
         if entry.name in (MANIFEST, f".{MANIFEST}.new") and entry.is_file():
             continue

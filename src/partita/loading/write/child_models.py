@@ -55,10 +55,9 @@ class Written:
 
 
 def cut_children(graph: Graph, ends: Sequence[int]) -> Compiled:
-    """Return the model as a program of one device: a fragment for each range of layers.
+    """The model as a program of one device: a fragment for each range of layers.
 
     Args:
-        graph: The model.
         ends: Numbers of layers before which each child ends, in the graph's order; the last one is
             the number of all layers.
 
@@ -69,7 +68,7 @@ def cut_children(graph: Graph, ends: Sequence[int]) -> Compiled:
 
 
 def plan_children(graph: Graph, ends: Sequence[int]) -> Plan:
-    """Return the plan of one device and a stage per child.
+    """The plan of one device and a stage per child.
 
     Raises:
         BundleError: As :func:`cut_children`.
@@ -91,13 +90,10 @@ def plan_children(graph: Graph, ends: Sequence[int]) -> Plan:
 
 
 def optimise(compiled: Compiled, fragment: int, *, tuned: bool, threads: int) -> onnx.ModelProto:
-    """Return a fragment as the engine would run it, so that loading has nothing left to do.
+    """A fragment as the engine would run it, so that loading has nothing left to do.
 
     Args:
-        compiled: Where the fragment is.
-        fragment: Its index.
         tuned: For this machine's processor, weights in the engine's own layout; else for all.
-        threads: Threads that it will run on.
     """
     info = compiled.program.fragments[fragment]
     blobs = {name: compiled.blobs[name] for name in info.blobs}
@@ -107,7 +103,7 @@ def optimise(compiled: Compiled, fragment: int, *, tuned: bool, threads: int) ->
 def optimise_graph(
     graph: bytes, blobs: Mapping[str, Array], *, tuned: bool, threads: int
 ) -> onnx.ModelProto:
-    """Return a serialised graph as :func:`optimise` does; ``blobs`` are what it names outside."""
+    """A serialised graph as :func:`optimise` does; ``blobs`` are what it names outside."""
     with tempfile.TemporaryDirectory(prefix="partita-child-") as folder:
         path = Path(folder) / "child.onnx"
         config = SessionConfig(
@@ -140,7 +136,7 @@ def _check_space(folder: Path, size: int, error: Exception) -> None:
 
 
 def place_weights(model: onnx.ModelProto, file: str, start: int) -> Written:
-    """Return the child with its weights in ``file`` from ``start`` on, in the order of use.
+    """The child with its weights in ``file`` from ``start`` on, in the order of use.
 
     Args:
         model: With its weights inside; it is changed.
@@ -167,11 +163,9 @@ def place_weights(model: onnx.ModelProto, file: str, start: int) -> Written:
 
 
 def balanced_ends(graph: Graph, count: int, trainable: Sequence[str] = ()) -> tuple[int, ...]:
-    """Return ends that give ``count`` children about the same bytes of weights.
+    """Ends that give ``count`` children about the same bytes of weights.
 
     Args:
-        graph: The model.
-        count: Of children.
         trainable: Names of layers that may be trained: the last of several children begins with
             the first of them, the others are balanced.
 

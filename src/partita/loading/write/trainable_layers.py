@@ -9,7 +9,7 @@ from partita.graph import Graph
 
 
 def first_trainable(graph: Graph, trainable: Sequence[str]) -> int:
-    """Return the number of the first layer that may be trained; 0 also where there is none.
+    """The number of the first layer that may be trained; 0 also where there is none.
 
     Raises:
         BundleError: A name is none of a layer.

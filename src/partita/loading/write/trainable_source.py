@@ -57,15 +57,10 @@ class _SourceWriter(FragmentWriter):
 
 
 def write_source(graph: Graph, ends: Sequence[int], trainable: Sequence[str]) -> onnx.ModelProto:
-    """Return the last child of a division as a graph, weights inside.
+    """The last child of a division as a graph, weights inside.
 
     Inputs are ``i0``, ``i1``... and outputs ``o0``..., as those of the child. Weights that only
     trainable layers use are called ``trained:`` and the model's name for them.
-
-    Args:
-        graph: The model.
-        ends: Numbers of layers before which each child ends.
-        trainable: Names of layers that may be trained.
 
     Raises:
         BundleError: As :func:`~partita.loading.write.child_models.cut_children`;
@@ -86,7 +81,7 @@ def write_source(graph: Graph, ends: Sequence[int], trainable: Sequence[str]) ->
 
 
 def _own_weights(graph: Graph, trainable: frozenset[str]) -> frozenset[str]:
-    """Return the constants of floats, one axis or more, that trainable layers alone use."""
+    """The constants of floats, one axis or more, that trainable layers alone use."""
     inside: set[str] = set()
     outside: set[str] = set()
     for layer in graph.layers:
@@ -119,7 +114,7 @@ class SourceGraph:
     path: Path
 
     def read(self, weight: onnx.TensorProto) -> Array:
-        """Return one of the graph's weights, as an array of its own."""
+        """One of the graph's weights, as an array of its own."""
         if weight.data_location != onnx.TensorProto.EXTERNAL:
             return np.array(numpy_helper.to_array(weight))
         dtype = helper.tensor_dtype_to_np_dtype(weight.data_type)
@@ -129,11 +124,7 @@ class SourceGraph:
 
 
 def read_source(folder: Path, child: Child) -> SourceGraph:
-    """Return what a trainable child is trained from.
-
-    Args:
-        folder: Of the variant.
-        child: Its last child.
+    """What a trainable child is trained from.
 
     Raises:
         BundleError: The child is not trainable, or a file is missing or altered.
@@ -154,10 +145,9 @@ def read_source(folder: Path, child: Child) -> SourceGraph:
 def replace_weights(
     old: SourceGraph, weights: Mapping[str, Array], file: str
 ) -> tuple[onnx.ModelProto, Iterator[bytes | memoryview]]:
-    """Return the source graph with other trained weights, and what its file of weights holds.
+    """The source graph with other trained weights, and what its file of weights holds.
 
     Args:
-        old: What it is now.
         weights: All trained weights, by the model's names.
         file: Name of the new file of weights. Each weight lies where it lay.
 

@@ -45,11 +45,7 @@ class Division:
     Attributes:
         name: Of the variant, and of its folder.
         ends: Numbers of layers before which each child ends; the last one is all layers.
-        device: Kind of device that it is for.
         tuned: For this machine's processor alone; else for all.
-        threads: Threads within one operator.
-        loaders: Children that load at the same time.
-        prepack: Whether weights are prepacked at load.
         measured_on: Signature of the processor that it was chosen on, where it was measured.
     """
 
@@ -74,7 +70,6 @@ def write_bundle(
     """Write the model's children to ``folder``; a bundle that is there is replaced at the end.
 
     Args:
-        graph: The model.
         divisions: A variant each, the preferred first.
         folder: Of the bundle; made if it is missing.
         trainable: Names of layers that may be trained; they must lie in the last child.
@@ -196,7 +191,7 @@ def _write_child(home: Path, number: int, written: Written, layers: Sequence[str
 
 
 def _add_source(home: Path, child: Child, model: onnx.ModelProto) -> Child:
-    """Return the last child with what it is trained from."""
+    """The last child with what it is trained from."""
     stem = f"{Path(child.file).stem}.plain"
     written = place_weights(model, f"{stem}.bin", 0)
     weights = b"".join(written.weights)
@@ -208,7 +203,7 @@ def _add_source(home: Path, child: Child, model: onnx.ModelProto) -> Child:
 
 
 def _bare_program(compiled: Compiled) -> Program:
-    """Return the program without the fragments' hashes: the children have their own."""
+    """The program without the fragments' hashes: the children have their own."""
     infos = tuple(
         msgspec.structs.replace(info, hash="", blobs=(), blob_bytes=())
         for info in compiled.program.fragments

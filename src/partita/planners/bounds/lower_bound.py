@@ -52,7 +52,7 @@ class Segment:
 
 
 def lower_bound_s(evaluator: Evaluator) -> float:
-    """Return seconds that the latency of no plan falls below."""
+    """Seconds that the latency of no plan falls below."""
     floors = MinimumCosts(evaluator)
     total = 0.0
     for segment in _segments(evaluator.outline):
@@ -64,7 +64,7 @@ def lower_bound_s(evaluator: Evaluator) -> float:
 
 
 def _segments(outline: LayerOrder) -> list[Segment]:
-    """Return the network in pieces that cannot overlap."""
+    """The network in pieces that cannot overlap."""
     walls = [p for p in range(1, len(outline)) if _is_wall(outline, p)]
     return [
         Segment(outline.layers(start, stop), start == 0, stop == len(outline))
@@ -94,7 +94,7 @@ def _is_wall(outline: LayerOrder, position: int) -> bool:
 
 
 def _segment_s(floors: MinimumCosts, segment: Segment) -> float:
-    """Return the least seconds of a segment over the sets of devices that are near enough."""
+    """The least seconds of a segment over the sets of devices that are near enough."""
     fixed = [
         (reach if segment.is_first else 0.0) + (back if segment.is_last else 0.0)
         for reach, back in zip(floors.reach_s, floors.return_s, strict=True)
@@ -135,16 +135,16 @@ class _Shares:
         self.limits: list[float] = []
 
     def share(self, number: int, layer: str) -> int:
-        """Return the column of a device's share of a layer."""
+        """The column of a device's share of a layer."""
         return number * len(self.place) + self.place[layer]
 
     def received(self, number: int, tensor: str) -> int:
-        """Return the column of what a device receives of a tensor."""
+        """The column of what a device receives of a tensor."""
         first = len(self.chosen) * len(self.place)
         return first + number * len(self.tensors) + self.tensors[tensor]
 
     def solve(self, fixed: Sequence[float]) -> float:
-        """Return the least time; infinite where no shares are possible."""
+        """The least time; infinite where no shares are possible."""
         for layer in self.place:
             row = {self.share(n, layer): -1.0 for n in range(len(self.chosen))}
             self._add(row, -self.floors.required[layer])
@@ -218,7 +218,7 @@ class _Shares:
         return self.floors.devices[self.chosen[number]]
 
     def _bytes(self, tensor: str) -> int:
-        """Return the size of a tensor, or of what its core makes where that is less."""
+        """The size of a tensor, or of what its core makes where that is less."""
         size = self.evaluator.problem.wire_bytes(tensor)
         producer = self.graph.producer(tensor)
         if producer is None:

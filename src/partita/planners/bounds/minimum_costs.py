@@ -18,11 +18,7 @@ _MOST_BLOCKS = 48
 
 
 class MinimumCosts:
-    """The least seconds of layers on devices, and of getting there.
-
-    Args:
-        evaluator: Where costs come from.
-    """
+    """The least seconds of layers on devices, and of getting there."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self.evaluator = evaluator
@@ -37,7 +33,7 @@ class MinimumCosts:
         self.required = self._find_required()
 
     def _layer_floors(self, layer: Layer) -> list[float]:
-        """Return per device the least seconds for the layer's whole extent, in any parts."""
+        """Per device the least seconds for the layer's whole extent, in any parts."""
         boxes = list(self._parts(layer))
         floors = []
         for device in self.devices:
@@ -64,7 +60,7 @@ class MinimumCosts:
         yield whole, extent
 
     def _run_floor(self, device: str) -> float:
-        """Return the least seconds that a run takes beyond its layers."""
+        """The least seconds that a run takes beyond its layers."""
         outline, cost = self.outline, self.evaluator.cost
         floor = float("inf")
         for start, stop in [(0, len(outline)), *((p, p + 1) for p in range(len(outline)))]:
@@ -78,7 +74,7 @@ class MinimumCosts:
         return max(0.0, floor)
 
     def _delays(self, *, outward: bool) -> list[float]:
-        """Return per device the least delay of a message from or to the requester, by any way."""
+        """Per device the least delay of a message from or to the requester, by any way."""
         cluster = self.evaluator.cluster
         delays = dict.fromkeys(cluster.names, float("inf"))
         delays[self.evaluator.requester] = 0.0
@@ -90,7 +86,7 @@ class MinimumCosts:
         return [delays[device] for device in self.devices]
 
     def fluid_s(self, layers: Sequence[str]) -> float:
-        """Return the seconds of layers that all devices share at once."""
+        """The seconds of layers that all devices share at once."""
         total = 0.0
         for name in layers:
             rates = [1.0 / one if one > 0 else float("inf") for one in self.layer_s[name]]
@@ -98,7 +94,7 @@ class MinimumCosts:
         return total
 
     def _find_required(self) -> dict[str, float]:
-        """Return per layer the least part of its output that must be computed at all.
+        """Per layer the least part of its output that must be computed at all.
 
         Less than all where readers step over rows or columns that nobody needs.
         """
@@ -116,7 +112,7 @@ class MinimumCosts:
         return required
 
     def _required_by(self, reader: Layer, tensor: str, part: float) -> float:
-        """Return the part of a tensor that a reader needs, itself computed in ``part``."""
+        """The part of a tensor that a reader needs, itself computed in ``part``."""
         share = self.needed_share(reader, tensor)
         if part < 1.0 or share >= 1.0:
             return share * part
@@ -134,7 +130,7 @@ class MinimumCosts:
         return covered
 
     def needed_share(self, reader: Layer, tensor: str) -> float:
-        """Return the least part of an input that a reader needs per part of its output."""
+        """The least part of an input that a reader needs per part of its output."""
         found = self._shares.get(reader.name)
         if found is None:
             found = self._shares[reader.name] = self._needed_shares(reader)
@@ -161,13 +157,13 @@ class MinimumCosts:
 
 
 def _blocks(extent: int) -> list[tuple[int, int]]:
-    """Return consecutive parts of an axis, single positions where there are few."""
+    """Consecutive parts of an axis, single positions where there are few."""
     cuts = sorted({at * extent // _MOST_BLOCKS for at in range(_MOST_BLOCKS + 1)})
     return list(pairwise(range(extent + 1) if extent <= _MOST_BLOCKS else cuts))
 
 
 def _least_density(reader: Layer, growth: float) -> float:
-    """Return the least part of a needed box that is truly needed: windows may step over rows."""
+    """The least part of a needed box that is truly needed: windows may step over rows."""
     if reader.window is None:
         return min(1.0, growth)
     steps = zip(reader.window.kernel, reader.window.stride, strict=True)
@@ -175,7 +171,7 @@ def _least_density(reader: Layer, growth: float) -> float:
 
 
 def _samples(extent: int) -> set[tuple[int, int]]:
-    """Return parts of an axis, small and large, at both ends and in the middle."""
+    """Parts of an axis, small and large, at both ends and in the middle."""
     middle = extent // 2
     if extent < 2:
         return set()
@@ -186,5 +182,5 @@ def _samples(extent: int) -> set[tuple[int, int]]:
 
 
 def peak_bytes_per_s(link: Link) -> float:
-    """Return the highest rate that a link ever has."""
+    """The highest rate that a link ever has."""
     return max((rate for _, rate in link.trace), default=link.bandwidth_bytes_per_s)

@@ -54,12 +54,7 @@ class _Part:
 
 
 class Counter:
-    """Counts partitions of one network under given splits, and remembers its volumes.
-
-    Args:
-        tables: The network's rows.
-        cuts_at: The splits.
-    """
+    """Counts partitions of one network under given splits, and remembers its volumes."""
 
     def __init__(self, tables: RowTables, cuts_at: CutsAt) -> None:
         self._tables = tables

@@ -34,7 +34,6 @@ class SplitAgent(DDPG):
 
     Args:
         environment: Gives the sizes of states and actions.
-        settings: Rates, discount, batch.
         seed: Of the weights and the drawing of batches.
     """
 

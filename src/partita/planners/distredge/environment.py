@@ -23,7 +23,6 @@ class SplitEnvironment(gymnasium.Env[Observation, Action]):
     ``decisions``.
 
     Args:
-        process: Volumes, devices and prices.
         observer: Scales what is seen.
     """
 

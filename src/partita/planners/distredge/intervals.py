@@ -76,11 +76,7 @@ class _Reach:
 
 
 class RowTables:
-    """Which rows of its inputs each layer reads, tabulated once per layer.
-
-    Args:
-        outline: The network.
-    """
+    """Which rows of its inputs each layer reads, tabulated once per layer."""
 
     def __init__(self, outline: LayerOrder) -> None:
         self.outline = outline

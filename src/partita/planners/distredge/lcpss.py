@@ -70,10 +70,6 @@ def find_partition(outline: LayerOrder, options: PartitionOptions) -> Partition:
     """The layer-volumes of a network; none where no layer can be divided in rows.
 
     A network that is interrupted (by a mean over space, say) has volumes that end there.
-
-    Args:
-        outline: The network.
-        options: How they are chosen.
     """
     runs = find_runs(outline)
     if not runs:

@@ -41,8 +41,6 @@ class OnlineSplitter:
 
     Args:
         cost: Network, devices and links as they are now.
-        options: What is wanted of plans.
-        settings: Of the training and the fine-tuning.
 
     Raises:
         PlanError: There is one provider only, or no layer can be divided in rows.
@@ -155,7 +153,6 @@ def accumulated_latencies(
 
     Args:
         report: With spans; of a plan that this package made.
-        volumes: Of the plan.
         devices: The providers, in order.
     """
     last = max((span.request for span in report.spans), default=0)

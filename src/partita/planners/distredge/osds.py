@@ -59,9 +59,6 @@ class Training:
     """Algorithm 2 on one split process.
 
     Args:
-        environment: The split process.
-        agent: Actor, critic and memory.
-        settings: Exploration, repairs, control.
         seed: Of everything that is drawn here.
     """
 

@@ -29,7 +29,6 @@ class SplitProcess:
     the device with the largest part of that.
 
     Args:
-        evaluator: The network, the devices and the price of plans.
         volumes: In order; together all layers with rows. At least one.
     """
 

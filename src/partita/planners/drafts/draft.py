@@ -47,11 +47,11 @@ class DraftStage:
         return [stop - start for start, stop in pairwise(self.cuts)]
 
     def with_widths(self, widths: Iterable[int]) -> DraftStage:
-        """Return the stage with other widths."""
+        """The stage with other widths."""
         return replace(self, cuts=tuple(accumulate(widths, initial=0)))
 
     def __hash__(self) -> int:
-        """Return the hash, found once: searches look the same stages up again and again."""
+        """The hash, found once: searches look the same stages up again and again."""
         found: int | None = self.__dict__.get("_hash")
         if found is None:
             cuts = (self.cuts, self.columns, self.edge)
@@ -81,18 +81,14 @@ def is_allowed(draft: Draft, axes: Sequence[str] | None) -> bool:
 
 
 class DraftLowering:
-    """Turns drafts into stages and remembers the stages.
-
-    Args:
-        outline: The network.
-    """
+    """Turns drafts into stages and remembers the stages."""
 
     def __init__(self, outline: LayerOrder) -> None:
         self.outline = outline
         self._stages: dict[tuple[int, DraftStage, DraftStage | None], Stage] = {}
 
     def stages(self, draft: Draft) -> tuple[Stage, ...]:
-        """Return the stages of a draft."""
+        """The stages of a draft."""
         result = []
         for index, one in enumerate(draft):
             owner = self.owner(draft[:index], one) if one.axis == "reduce" else None
@@ -104,7 +100,7 @@ class DraftLowering:
         return tuple(result)
 
     def owner(self, before: Sequence[DraftStage], one: DraftStage) -> DraftStage | None:
-        """Return the divided stage whose rows a ``reduce`` stage sums; None if there is none."""
+        """The divided stage whose rows a ``reduce`` stage sums; None if there is none."""
         tensor = self.summed(one)
         for stage in reversed(before):
             if tensor in self.outline.outputs(stage.start, stage.stop):
@@ -112,7 +108,7 @@ class DraftLowering:
         return None
 
     def summed(self, one: DraftStage) -> str:
-        """Return the tensor that a ``reduce`` stage sums."""
+        """The tensor that a ``reduce`` stage sums."""
         layer = self.outline.graph.layer(self.outline.order[one.start])
         return self.outline.graph.nodes[layer.nodes[0]].inputs[0]
 
@@ -133,7 +129,7 @@ class DraftLowering:
 
     @staticmethod
     def span_key(one: DraftStage, number: int) -> tuple[object, ...]:
-        """Return what tells the boxes of device ``number`` apart from those of others."""
+        """What tells the boxes of device ``number`` apart from those of others."""
         if not one.cuts:
             return ()
         if one.axis == "tiles":
@@ -146,19 +142,19 @@ class DraftLowering:
         return (one.axis, one.cuts[number], one.cuts[number + 1], one.cuts[-1], one.edge)
 
     def boxes(self, one: DraftStage, number: int) -> dict[str, Region]:
-        """Return what device ``number`` of a divided stage owns of each of its outputs."""
+        """What device ``number`` of a divided stage owns of each of its outputs."""
         outputs = self.outline.outputs(one.start, one.stop)
         return {tensor: self._box(one, tensor, number) for tensor in outputs}
 
     def boxes_of(self, one: DraftStage, number: int) -> dict[str, Region]:
-        """Return what device ``number`` of any stage makes of each of its outputs."""
+        """What device ``number`` of any stage makes of each of its outputs."""
         if one.axis in DIVIDED:
             return self.boxes(one, number)
         outputs = self.outline.outputs(one.start, one.stop)
         return {tensor: Region.full(self.outline.graph.tensors[tensor].shape) for tensor in outputs}
 
     def parts(self, one: DraftStage, number: int) -> list[dict[str, Region]]:
-        """Return what device ``number`` of any stage makes, part by part in their order."""
+        """What device ``number`` of any stage makes, part by part in their order."""
         boxes = self.boxes_of(one, number)
         if not one.edge or one.axis not in ("rows", "tiles"):
             return [boxes]
@@ -169,7 +165,7 @@ class DraftLowering:
         return [part for part in parts if not all(box.is_empty for box in part.values())]
 
     def _cells(self, one: DraftStage, tensor: str, box: Region) -> tuple[Region, ...]:
-        """Return the inner part of a box, then its upper, lower, left and right edge."""
+        """The inner part of a box, then its upper, lower, left and right edge."""
         axis = self.outline.axes.axis(tensor) or 0
         rows, unit = self.outline.axes.rows(tensor), self.outline.axes.unit(tensor)
         width = max(1, scale_cut(one.edge, one.cuts[-1], rows)) * unit
@@ -182,7 +178,7 @@ class DraftLowering:
         return inner, upper, lower, left, right
 
     def _split_edges(self, tensor: str, box: Region, axis: int, width: int) -> tuple[Region, ...]:
-        """Return the first edge of a box along an axis, what is between, and the last edge."""
+        """The first edge of a box along an axis, what is between, and the last edge."""
         start, stop = box.bounds[axis]
         low = start + width if start else start
         high = stop if stop == self.outline.graph.tensors[tensor].shape[axis] else stop - width
@@ -190,7 +186,7 @@ class DraftLowering:
         return tuple(box.with_axis(axis, span) for span in spans)
 
     def _box(self, one: DraftStage, tensor: str, number: int) -> Region:
-        """Return what shard ``number`` of a divided stage owns of one output."""
+        """What shard ``number`` of a divided stage owns of one output."""
         shape = self.outline.graph.tensors[tensor].shape
         is_rows = one.axis != "output_channels"
         axis = (self.outline.axes.axis if is_rows else self.outline.channel_axis)(tensor)
@@ -225,7 +221,7 @@ class DraftLowering:
 
 
 def scale_cut(cut: int, height: int, rows: int) -> int:
-    """Return a cut of ``height`` rows as the nearest cut of ``rows`` rows.
+    """A cut of ``height`` rows as the nearest cut of ``rows`` rows.
 
     >>> scale_cut(7, 10, 5)
     4
@@ -234,7 +230,7 @@ def scale_cut(cut: int, height: int, rows: int) -> int:
 
 
 def share_cuts(shares: Sequence[float], height: int) -> tuple[int, ...]:
-    """Return cuts that divide ``height`` rows in proportion to ``shares``.
+    """Cuts that divide ``height`` rows in proportion to ``shares``.
 
     >>> share_cuts([1, 1, 2], 8)
     (0, 2, 4, 8)
@@ -248,7 +244,7 @@ def share_cuts(shares: Sequence[float], height: int) -> tuple[int, ...]:
 
 
 def whole_stages(outline: LayerOrder, start: int, stop: int, device: str) -> Draft:
-    """Return a range on one device, but pinned layers where they are pinned."""
+    """A range on one device, but pinned layers where they are pinned."""
     stages: list[DraftStage] = []
     for position in range(start, stop):
         place = outline.pins.get(position, device)

@@ -21,7 +21,6 @@ class LayerOrder:
     that a divided stage is a range of the order.
 
     Args:
-        graph: The network.
         keep_on: Tensors that must not leave a device; the layers that touch them are pinned there.
         requester: Where the network's inputs are.
 
@@ -53,19 +52,19 @@ class LayerOrder:
         return len(self.order)
 
     def layers(self, start: int, stop: int) -> tuple[str, ...]:
-        """Return the names of a range of layers."""
+        """The names of a range of layers."""
         return self.order[start:stop]
 
     def live(self, position: int) -> tuple[str, ...]:
-        """Return the tensors that cross the place before ``position``; at the end the outputs."""
+        """The tensors that cross the place before ``position``; at the end the outputs."""
         return self._live[position]
 
     def splits(self, position: int) -> tuple[str, ...]:
-        """Return how the layer at ``position`` can be divided."""
+        """How the layer at ``position`` can be divided."""
         return self._splits[self.order[position]]
 
     def outputs(self, start: int, stop: int) -> tuple[str, ...]:
-        """Return the tensors of a range that later layers, or the network's outputs, read."""
+        """The tensors of a range that later layers, or the network's outputs, read."""
         found = self._outputs.get((start, stop))
         if found is None:
             places = sorted(range(start, stop), key=self._index.__getitem__)
@@ -78,11 +77,11 @@ class LayerOrder:
         return found
 
     def rows(self, start: int, stop: int) -> int:
-        """Return into how many rows a range can be divided: those of its highest output."""
+        """Into how many rows a range can be divided: those of its highest output."""
         return max(self.axes.rows(tensor) for tensor in self.outputs(start, stop))
 
     def columns(self, start: int, stop: int) -> int:
-        """Return into how many columns a range can be divided beside rows; 0 where it cannot."""
+        """Into how many columns a range can be divided beside rows; 0 where it cannot."""
         shapes = [self.graph.tensors[tensor].shape for tensor in self.outputs(start, stop)]
         axes = [self.axes.axis(tensor) for tensor in self.outputs(start, stop)]
         units = [self.axes.unit(tensor) for tensor in self.outputs(start, stop)]
@@ -93,18 +92,18 @@ class LayerOrder:
         return max(shape[3] for shape in shapes)
 
     def channel_axis(self, tensor: str) -> int | None:
-        """Return the axis of a tensor along which the weights of its layer are cut, if any."""
+        """The axis of a tensor along which the weights of its layer are cut, if any."""
         layer = self.graph.producer(tensor)
         return None if layer is None else self.axes.channel_axis(layer.name)
 
     def channels(self, start: int, stop: int) -> int:
-        """Return into how many channels a range can be divided: those of its only output, or 0."""
+        """Into how many channels a range can be divided: those of its only output, or 0."""
         outputs = self.outputs(start, stop)
         axis = self.channel_axis(outputs[0]) if len(outputs) == 1 else None
         return 0 if axis is None else self.graph.tensors[outputs[0]].shape[axis]
 
     def least_crossed(self, places: Iterable[int]) -> list[int]:
-        """Return places to cut, those first that the fewest tensors cross, then fewest bytes."""
+        """Places to cut, those first that the fewest tensors cross, then fewest bytes."""
         return sorted(places, key=lambda p: (len(self._live[p]), self.live_bytes[p], p))
 
     def is_divisible(self, start: int, stop: int) -> bool:
@@ -114,7 +113,7 @@ class LayerOrder:
         )
 
     def row_runs(self) -> list[tuple[int, int]]:
-        """Return the longest ranges of layers that can be divided in rows."""
+        """The longest ranges of layers that can be divided in rows."""
         runs: list[tuple[int, int]] = []
         for position, kind in enumerate(self.kinds):
             if kind != "rows" or position in self.pins:
@@ -126,11 +125,11 @@ class LayerOrder:
         return runs
 
     def size_bytes(self, tensor: str) -> int:
-        """Return the size of a whole tensor."""
+        """The size of a whole tensor."""
         return self.graph.size_bytes(tensor)
 
     def row_bytes(self, tensor: str) -> float:
-        """Return the size of one row of a tensor; the whole size where it has no rows."""
+        """The size of one row of a tensor; the whole size where it has no rows."""
         return self.size_bytes(tensor) / self.axes.rows(tensor)
 
     def _make_order(self) -> tuple[str, ...]:
@@ -164,7 +163,7 @@ class LayerOrder:
         return "reduce" if "reduce" in splits else "whole"
 
     def _find_last(self, place: Mapping[str, int]) -> dict[str, int]:
-        """Return where each tensor is read last; the network's outputs after all layers."""
+        """Where each tensor is read last; the network's outputs after all layers."""
         graph = self.graph
         last = {
             tensor: max((place[reader.name] for reader in graph.readers(tensor)), default=-1)

@@ -23,7 +23,7 @@ class Chain:
 def least_chains(
     places: Sequence[int], range_cost: Callable[[int, int], float]
 ) -> dict[int, Chain]:
-    """Return for each place but the first the chain of ranges up to it that costs least.
+    """For each place but the first the chain of ranges up to it that costs least.
 
     Args:
         places: In order.

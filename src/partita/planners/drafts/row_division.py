@@ -27,7 +27,7 @@ class PrefixDivision:
 
 
 def divide(outline: LayerOrder, division: PrefixDivision) -> Draft:
-    """Return the draft of a division.
+    """The draft of a division.
 
     Between divided stages, means over space are summed where the rows are, and the small layers
     after them run on every device, so that the rows stay.
@@ -68,7 +68,7 @@ def _range_stages(outline: LayerOrder, start: int, stop: int, division: PrefixDi
 
 
 def shrink_positions(outline: LayerOrder, start: int, stop: int) -> list[int]:
-    """Return the places in a divided range after which there are fewer rows or bytes to pass on.
+    """The places in a divided range after which there are fewer rows or bytes to pass on.
 
     These are where stages may well end: right after a pooling or strided layer.
     """
@@ -80,7 +80,7 @@ def shrink_positions(outline: LayerOrder, start: int, stop: int) -> list[int]:
 
 
 def thin(positions: Sequence[int], most: int) -> list[int]:
-    """Return at most ``most`` of the positions, evenly spread, the last one among them."""
+    """At most ``most`` of the positions, evenly spread, the last one among them."""
     if len(positions) <= most:
         return list(positions)
     step = len(positions) / most

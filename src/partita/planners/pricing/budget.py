@@ -15,9 +15,6 @@ _LOOK_EVERY = 20
 class Budget:
     """Evaluations and seconds of this thread's computing, from now on.
 
-    Args:
-        options: Limits on both.
-
     Attributes:
         most_evaluations: How many drafts a search may price; no limit where the options name none.
         evaluations: How many were priced.

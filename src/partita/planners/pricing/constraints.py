@@ -13,11 +13,7 @@ from partita.units import format_bytes
 
 
 class Constraints:
-    """Checks prices of drafts, which is quick and safe, and layouts, which is exact.
-
-    Args:
-        problem: The devices and the limits.
-    """
+    """Checks prices of drafts, which is quick and safe, and layouts, which is exact."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -55,7 +51,7 @@ class Constraints:
                 )
 
     def check_memory(self, layout: Layout, *, needed: bool) -> dict[str, int]:
-        """Return the memory that devices use; nothing where it surely suffices and none asks.
+        """The memory that devices use; nothing where it surely suffices and none asks.
 
         Raises:
             InfeasibleError: A device has too little.

@@ -25,25 +25,25 @@ class Costs(Protocol):
         """Devices and links."""
 
     def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
-        """Return the seconds for boxes of one layer's outputs, alone."""
+        """The seconds for boxes of one layer's outputs, alone."""
 
     def work_s(self, device: str, work: FragmentWork) -> float:
-        """Return the seconds for one fragment."""
+        """The seconds for one fragment."""
 
     def transfer_s(self, source: str, target: str, size_bytes: float) -> float:
-        """Return the seconds from the start of a message's sending to its arrival."""
+        """The seconds from the start of a message's sending to its arrival."""
 
     def price(self, layout: Layout) -> Durations:
-        """Return the durations of all steps of a layout."""
+        """The durations of all steps of a layout."""
 
     def memory(self, layout: Layout) -> Mapping[str, MemoryUse]:
-        """Return the memory that each device needs."""
+        """The memory that each device needs."""
 
     def bottleneck_s(self, layout: Layout) -> float:
-        """Return the largest busy time per request over devices and links."""
+        """The largest busy time per request over devices and links."""
 
     def energy_joules(self, layout: Layout) -> float:
-        """Return the energy of one request."""
+        """The energy of one request."""
 
 
 @runtime_checkable
@@ -59,13 +59,13 @@ class StepCosts(Costs, Protocol):
         """The leader's own seconds per request."""
 
     def encode_s(self, device: str, wire: str, size_bytes: int) -> float:
-        """Return the seconds of sending a piece beyond the link's, by its bytes in memory."""
+        """The seconds of sending a piece beyond the link's, by its bytes in memory."""
 
     def decode_s(self, device: str, wire: str, size_bytes: int) -> float:
-        """Return the seconds of receiving a piece beyond the link's, by its bytes in memory."""
+        """The seconds of receiving a piece beyond the link's, by its bytes in memory."""
 
     def watts_busy(self, device: str) -> float:
-        """Return a device's power while it computes."""
+        """A device's power while it computes."""
 
     def busy_s(self, layout: Layout) -> Mapping[str, float]:
-        """Return the seconds that each device computes per request."""
+        """The seconds that each device computes per request."""

@@ -35,10 +35,6 @@ class _Priced(NamedTuple):
 class Evaluator:
     """Prices drafts and plans exactly as the simulation would, and remembers them.
 
-    Args:
-        cost: Seconds of layers and transfers.
-        options: What is wanted.
-
     Attributes:
         problem: The network, the devices and what is wanted; its parts are attributes here too.
         budget: What the search may still spend.
@@ -66,7 +62,7 @@ class Evaluator:
         self._slower: dict[Draft, float] = {}
 
     def estimate(self, draft: Draft) -> Estimate:
-        """Return a draft's predicted cost.
+        """A draft's predicted cost.
 
         Raises:
             PlanError: The draft breaks a rule: no link, a tensor that must stay.
@@ -78,10 +74,9 @@ class Evaluator:
         return known.estimate
 
     def trial(self, draft: Draft, limit_s: float = inf) -> RankKey | None:
-        """Return what a search compares of a draft; None if impossible or surely above the limit.
+        """What a search compares of a draft; None if impossible or surely above the limit.
 
         Args:
-            draft: The draft.
             limit_s: Of the latency, where latency is the objective.
         """
         known = self._known.get(draft)
@@ -98,17 +93,17 @@ class Evaluator:
         return None if isinstance(known, PlanError) else known.rank
 
     def score(self, draft: Draft) -> Score:
-        """Return the objective first and the latency second; infinite for impossible drafts."""
+        """The objective first and the latency second; infinite for impossible drafts."""
         known = self._find(draft)
         return IMPOSSIBLE if isinstance(known, PlanError) else known.rank.score
 
     def latency_of(self, draft: Draft) -> float:
-        """Return a draft's latency in seconds; infinite for impossible drafts."""
+        """A draft's latency in seconds; infinite for impossible drafts."""
         known = self._find(draft)
         return inf if isinstance(known, PlanError) else known.estimate.latency_s
 
     def best(self, drafts: Iterable[Draft]) -> Draft:
-        """Return the best of some drafts, the first among equals.
+        """The best of some drafts, the first among equals.
 
         Raises:
             InfeasibleError: None of them is possible; the message is the first one's.
@@ -125,14 +120,13 @@ class Evaluator:
         return best
 
     def rate(self, estimate: Estimate) -> Score:
-        """Return an estimate's objective, and what breaks ties."""
+        """An estimate's objective, and what breaks ties."""
         return rate(estimate, self.options.objective, self.cluster)
 
     def evaluate(self, plan: Plan, *, full: bool = True) -> Estimate:
-        """Return a plan's predicted cost.
+        """A plan's predicted cost.
 
         Args:
-            plan: The plan.
             full: Whether all of the estimate is wanted, or only what the objective asks for.
 
         Raises:
@@ -174,7 +168,7 @@ class Evaluator:
         return _Priced(estimate, RankKey(self.rate(estimate), price.lateness, price.messages))
 
     def _price_plan(self, draft: Draft) -> _Priced | PlanError:
-        """Return what a draft's program costs."""
+        """What a draft's program costs."""
         try:
             estimate = self.evaluate(self.problem.plan(draft), full=False)
         except PlanError as error:

@@ -15,12 +15,7 @@ _FEED = 0
 
 
 class TaskEvents:
-    """Adds the tasks of a draft to an event graph, in the order in which a layout makes its steps.
-
-    Args:
-        cost: The links.
-        transfers: What messages take.
-    """
+    """Adds the tasks of a draft to an event graph, in the order of a layout's steps."""
 
     def __init__(self, cost: StepCosts, transfers: TransferCosts) -> None:
         self.graph = EventGraph()

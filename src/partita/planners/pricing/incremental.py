@@ -113,7 +113,7 @@ class PricingState:
         self.next: dict[StageTasks, PricingState | type[Exception]] = {}
 
     def copy(self) -> PricingState:
-        """Return a state that can be changed without changing this one."""
+        """A state that can be changed without changing this one."""
         other = PricingState.__new__(PricingState)
         other.free_s = self.free_s.copy()
         other.begun_s = self.begun_s.copy()
@@ -194,7 +194,7 @@ class IncrementalPricer:
         return all(stage.axis != "replica" for stage in draft)
 
     def price(self, draft: Draft, limit_s: float = inf) -> DraftPrice:
-        """Return a draft's price.
+        """A draft's price.
 
         Raises:
             ImpossibleError: The draft breaks a rule.
@@ -209,11 +209,11 @@ class IncrementalPricer:
             return self.price_by_events(draft)
 
     def begin(self) -> PricingState:
-        """Return the state before all stages."""
+        """The state before all stages."""
         return self._root
 
     def extend(self, state: PricingState, draft: Draft) -> PricingState | None:
-        """Return the state after the last stage of a draft; None where one pass does not tell.
+        """The state after the last stage of a draft; None where one pass does not tell.
 
         Args:
             state: After the stages before.
@@ -227,14 +227,14 @@ class IncrementalPricer:
         return state
 
     def answer_s(self, state: PricingState) -> float:
-        """Return when the requester has the answer, from the state after all stages."""
+        """When the requester has the answer, from the state after all stages."""
         try:
             return self._gather(state.copy(), self._requester, self._answer)
         except (OvertakenError, ImpossibleError):
             return inf
 
     def free_s(self, state: PricingState, device: str) -> float:
-        """Return when a device's computing is done."""
+        """When a device's computing is done."""
         return state.free_s[self._blocks.numbers[device]]
 
     def _pass(self, blocks: Sequence[StageTasks], limit_s: float) -> DraftPrice:
@@ -248,7 +248,7 @@ class IncrementalPricer:
         return _price(end, latency_s)
 
     def price_by_events(self, draft: Draft) -> DraftPrice:
-        """Return a draft's price whatever overtakes what; slower, and also for links that change.
+        """A draft's price whatever overtakes what; slower, and also for links that change.
 
         Raises:
             ImpossibleError: The draft breaks a rule.
@@ -312,7 +312,7 @@ class IncrementalPricer:
         return Holdings.of(placement, ends_s)
 
     def _gather(self, state: PricingState, device: int, reads: Sequence[Read]) -> float:
-        """Return when a device has all that a task reads, after the messages that bring it."""
+        """When a device has all that a task reads, after the messages that bring it."""
         ready_s = 0.0
         arrivals: list[Arrival] = []
         fetched: list[tuple[str, Fetch, list[float]]] = []
@@ -351,7 +351,7 @@ class IncrementalPricer:
 
     @staticmethod
     def _send(state: PricingState, move: Transfer, made_s: float) -> float:
-        """Return when a piece arrives that is made at ``made_s``, and occupy its link."""
+        """Occupy a piece's link from ``made_s`` on; when it arrives is the answer."""
         free_s, begun_s, busy_s = state.sends.get(move.lane, _IDLE)
         if made_s < begun_s and state.ordered:
             raise OvertakenError

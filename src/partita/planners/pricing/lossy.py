@@ -17,7 +17,7 @@ _FLOATS = ("float32", "float64")
 
 
 def allow_lossy(graph: Graph, options: PlanOptions) -> PlanOptions:
-    """Return options with the format of ``compress`` for every tensor that it can carry.
+    """Options with the format of ``compress`` for every tensor that it can carry.
 
     Formats that are given for single tensors stay.
 
@@ -39,10 +39,9 @@ def allow_lossy(graph: Graph, options: PlanOptions) -> PlanOptions:
 
 
 def drop_needless(evaluator: Evaluator, plan: Plan, given: PlanOptions) -> Plan:
-    """Return the plan with those tensors raw that do not travel, or gain nothing by being lossy.
+    """The plan with those tensors raw that do not travel, or gain nothing by being lossy.
 
     Args:
-        evaluator: Prices plans.
         plan: With lossy formats for all tensors.
         given: Options before formats were added; the formats they name stay.
     """

@@ -29,7 +29,7 @@ class RankKey(NamedTuple):
 
 
 def rate(estimate: Estimate, objective: Objective, cluster: Cluster) -> Score:
-    """Return an estimate's objective, and its latency (or messages) to break ties."""
+    """An estimate's objective, and its latency (or messages) to break ties."""
     if objective == "throughput":
         return (estimate.period_s, estimate.latency_s)
     if objective == "memory":

@@ -50,7 +50,6 @@ class OwnedTensor:
     """What devices own of one tensor.
 
     Args:
-        tensor: Its name.
         pieces: In program order.
 
     Attributes:
@@ -77,7 +76,7 @@ class OwnedTensor:
             self.unit *= stop - start
 
     def near(self, box: Region) -> list[Owner]:
-        """Return owners that may have a part of the box, in program order."""
+        """Owners that may have a part of the box, in program order."""
         if self.axis is None:
             return self._owners
         start, stop = box.bounds[self.axis]
@@ -88,9 +87,7 @@ class TensorPlacement:
     """One tensor as a block makes it.
 
     Args:
-        tensor: Its name.
         pieces: In program order.
-        devices: Number of all devices.
 
     Attributes:
         makers: Per piece: the task that makes it, and the device.
@@ -135,14 +132,14 @@ class Holdings(Generic[Mark]):
 
     @classmethod
     def of(cls, placement: TensorPlacement, marks: Sequence[Mark]) -> Holdings[Mark]:
-        """Return what devices hold of a new tensor, with the marks of the tasks that make it."""
+        """What devices hold of a new tensor, with the marks of the tasks that make it."""
         by_device: list[tuple[Mark, ...]] = [()] * len(placement.locals)
         for task, device in placement.makers:
             by_device[device] += (marks[task],)
         return cls(placement.locals, by_device)
 
     def after(self, device: int, pieces: DevicePieces, marks: tuple[Mark, ...]) -> Holdings[Mark]:
-        """Return what devices hold after one of them has fetched."""
+        """What devices hold after one of them has fetched."""
         changed: Holdings[Mark] = Holdings(self.pieces.copy(), self.marks.copy())
         changed.pieces[device] = pieces
         changed.marks[device] = marks
@@ -153,8 +150,6 @@ class DevicePieces:
     """A tensor's pieces on one device, in the order in which the device got them.
 
     Args:
-        owned: The tensor.
-        device: Number of the device.
         boxes: Of the pieces; empty where they are given as spans.
         spans: Of the pieces along the tensor's axis, where all have its frame.
     """
@@ -176,7 +171,7 @@ class DevicePieces:
         self.known: dict[int, Fetch | None] = {}
 
     def fetch(self, box: Region, number: int, costs: TransferCosts) -> Fetch | None:
-        """Return how the device gets a box, by the rule of :mod:`partita.compile.placement`."""
+        """How the device gets a box, by the rule of :mod:`partita.compile.placement`."""
         axis, spans = self._owned.axis, self._spans
         if spans is not None and axis is not None and _frame(box, axis) == self._owned.frame:
             fetch = self._fetch_span(box, axis, spans, costs)
@@ -226,7 +221,7 @@ class DevicePieces:
         after: DevicePieces,
         costs: TransferCosts,
     ) -> Fetch | None:
-        """Return a fetch with these parts sent; None where one of them must not be."""
+        """A fetch with these parts sent; None where one of them must not be."""
         first = len(self._boxes if self._spans is None else self._spans)
         moves = []
         for owner, count in parts:
@@ -238,12 +233,12 @@ class DevicePieces:
 
 
 def _frame(box: Region, axis: int | None) -> tuple[Interval, ...]:
-    """Return the bounds of a box but for one axis."""
+    """The bounds of a box but for one axis."""
     return () if axis is None else (*box.bounds[:axis], *box.bounds[axis + 1 :])
 
 
 def _only_axis(boxes: Sequence[Region]) -> int | None:
-    """Return the axis along which boxes differ, if there is one only."""
+    """The axis along which boxes differ, if there is one only."""
     first = boxes[0].bounds
     only = None
     for box in boxes[1:]:

@@ -16,14 +16,9 @@ from partita.regions import wire_bytes
 class Problem:
     """A planning problem, and drafts as plans of it.
 
-    Args:
-        cost: Seconds of layers and transfers, with the network and the cluster.
-        options: What is wanted.
-
     Attributes:
         devices: Names of those that may compute.
         outline: The layers in planning order.
-        lowering: Turns drafts into stages.
         watts: Of each device of the cluster while it computes; empty where costs do not tell.
 
     Raises:
@@ -50,7 +45,7 @@ class Problem:
         self._where = Identity(self.cluster.name, self.cluster.hash)
 
     def plan(self, draft: Draft, *, planner: str = "") -> Plan:
-        """Return a draft as a plan."""
+        """A draft as a plan."""
         options = self.options
         return Plan(
             model=self._model,
@@ -65,10 +60,10 @@ class Problem:
         )
 
     def layout(self, plan: Plan) -> Layout:
-        """Return a plan's layout."""
+        """A plan's layout."""
         return build_layout(self.graph, plan, self.cluster)
 
     def wire_bytes(self, tensor: str) -> int:
-        """Return the payload size of a whole tensor in the wire format that it is given."""
+        """The payload size of a whole tensor in the wire format that it is given."""
         spec = self.graph.tensors[tensor]
         return wire_bytes(spec.shape, spec.dtype, self.options.wires.get(tensor, "raw"))

@@ -11,11 +11,7 @@ MOST_CUTS = 32
 
 
 class RangeCosts:
-    """Seconds of whole ranges and of cuts, remembered.
-
-    Args:
-        evaluator: Where costs come from.
-    """
+    """Seconds of whole ranges and of cuts, remembered."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
@@ -24,7 +20,7 @@ class RangeCosts:
         self._moves: dict[tuple[int, str, str], float] = {}
 
     def work_s(self, start: int, stop: int, device: str) -> float:
-        """Return the seconds of layers ``start`` to ``stop`` as one fragment on a device."""
+        """The seconds of layers ``start`` to ``stop`` as one fragment on a device."""
         key = (start, stop, device)
         found = self._works.get(key)
         if found is None:
@@ -38,7 +34,7 @@ class RangeCosts:
         return Region.full(self._outline.graph.tensors[tensor].shape)
 
     def move_s(self, position: int, source: str, target: str) -> float:
-        """Return the seconds to move all tensors that cross a cut; infinite without a link.
+        """The seconds to move all tensors that cross a cut; infinite without a link.
 
         Messages of one link are sent one after the other, and all but the first overlap its delay.
         """
@@ -64,7 +60,7 @@ class RangeCosts:
 
 
 def cut_positions(evaluator: Evaluator, most: int = MOST_CUTS) -> list[int]:
-    """Return places to cut: all where they are few, else those that fewest bytes cross.
+    """Places to cut: all where they are few, else those that fewest bytes cross.
 
     Both ends belong to them, and the borders of pinned layers.
     """

@@ -7,25 +7,21 @@ from partita.planners.pricing.problem import Problem
 
 
 class StageLoads:
-    """Loads of stages, remembered; sums over rows count as nothing.
-
-    Args:
-        problem: The network and the seconds of works.
-    """
+    """Loads of stages, remembered; sums over rows count as nothing."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._known: dict[DraftStage, tuple[tuple[str, float], ...]] = {}
 
     def of(self, stage: DraftStage) -> tuple[tuple[str, float], ...]:
-        """Return the seconds that each device computes for a stage."""
+        """The seconds that each device computes for a stage."""
         known = self._known.get(stage)
         if known is None:
             known = self._known[stage] = self._find(stage)
         return known
 
     def busiest_s(self, draft: Draft) -> float:
-        """Return the busiest device's seconds of computing: a draft's latency is not below."""
+        """The busiest device's seconds of computing: a draft's latency is not below."""
         busy = dict.fromkeys(self._problem.devices, 0.0)
         for stage in draft:
             for device, seconds in self.of(stage):

@@ -77,8 +77,6 @@ class TaskBuilder:
     """Makes the blocks of drafts and remembers them.
 
     Args:
-        cost: Seconds of works.
-        drafter: Turns drafts into boxes.
         options: Tensors kept, requests in flight.
     """
 
@@ -104,7 +102,7 @@ class TaskBuilder:
             yield from self._at(draft, index)
 
     def last(self, draft: Draft) -> tuple[StageTasks, ...]:
-        """Return the blocks of a draft's last stage."""
+        """The blocks of a draft's last stage."""
         return self._at(draft, len(draft) - 1)
 
     def _at(self, draft: Draft, index: int) -> tuple[StageTasks, ...]:
@@ -117,7 +115,7 @@ class TaskBuilder:
         return found
 
     def dtype(self, tensor: str) -> str:
-        """Return the type of a tensor, partial results included."""
+        """The type of a tensor, partial results included."""
         found = self._partial_types.get(tensor)
         return self._specs[tensor].dtype if found is None else found
 
@@ -133,7 +131,7 @@ class TaskBuilder:
             yield tensor, TensorPlacement(tensor, [Piece(0, home, whole, whole)], len(self.numbers))
 
     def answer(self) -> ShardWork:
-        """Return what the requester reads at the end."""
+        """What the requester reads at the end."""
         outputs = tuple((tensor, self._whole(tensor)) for tensor in self._outline.graph.outputs)
         return ShardWork(FragmentWork("stage", (), outputs, (), 0), {}, self._keys)
 
@@ -190,7 +188,7 @@ class TaskBuilder:
         return block
 
     def _dying(self, stage: DraftStage) -> frozenset[str]:
-        """Return the tensors from before a stage that nothing after it reads."""
+        """The tensors from before a stage that nothing after it reads."""
         key = (stage.start, stage.stop)
         found = self._dead.get(key)
         if found is None:
@@ -200,7 +198,7 @@ class TaskBuilder:
         return found
 
     def _sum(self, stage: DraftStage, owner: DraftStage) -> tuple[StageTasks, ...]:
-        """Return partial results where the rows are, and their merges."""
+        """Partial results where the rows are, and their merges."""
         layer = self._outline.graph.layer(self._outline.order[stage.start])
         core = self._works.core_output(layer)
         dtype = self._works.sum_dtype(layer)

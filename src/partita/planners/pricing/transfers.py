@@ -15,7 +15,6 @@ class Owner(NamedTuple):
     """A device that owns a box of a tensor.
 
     Attributes:
-        device: Its number.
         piece: Which of its pieces of the tensor holds the box.
         box: What it owns.
         span: The box along the tensor's placement's one axis.
@@ -59,7 +58,7 @@ class Tensors(Protocol):
     """What transfers ask of tensors."""
 
     def dtype(self, tensor: str) -> str:
-        """Return the type of a tensor."""
+        """The type of a tensor."""
 
     def is_kept(self, tensor: str) -> bool:
         """Whether a tensor must not leave its device."""
@@ -69,7 +68,6 @@ class TransferCosts:
     """Prices transfers and remembers them.
 
     Args:
-        cost: Links, encoding and decoding.
         formats: Wire format of tensors that do not travel raw.
         tensors: Says the types of tensors, and which must not leave their device.
     """
@@ -93,12 +91,12 @@ class TransferCosts:
         self._known: dict[tuple[int, int, int, str, int], Transfer | None] = {}
 
     def nearest(self, target: int, owners: Sequence[Owner]) -> Sequence[Owner]:
-        """Return owners, those with the fastest link to ``target`` first."""
+        """Owners, those with the fastest link to ``target`` first."""
         rates = self._rates[target]
         return nearest_first(owners, lambda owner: rates[owner.device])
 
     def move(self, owner: Owner, target: int, tensor: str, count: int) -> Transfer | None:
-        """Return how ``count`` elements of an owner's piece travel; None where they must not."""
+        """How ``count`` elements of an owner's piece travel; None where they must not."""
         key = (owner.device, owner.piece, target, tensor, count)
         try:
             return self._known[key]

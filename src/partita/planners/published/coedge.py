@@ -177,7 +177,6 @@ class _Program:
     sending the last maps; a step is over when its last device is.
 
     Args:
-        view: What the method sees.
         halos: Of each layer that is divided.
         active: Numbers of the devices of the view that are left.
     """

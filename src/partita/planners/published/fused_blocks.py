@@ -21,7 +21,6 @@ class FusedBlocks:
     and then the work of its part, over its capability. Blocks follow one another.
 
     Args:
-        view: What the method sees of devices and links.
         shares: Of each device of the view, in any unit.
     """
 

@@ -46,7 +46,6 @@ class LinearView:
     """Devices and links as straight lines through the origin.
 
     Attributes:
-        outline: The network.
         requester: Where inputs are and outputs must be.
         devices: Those that may take part, in the cluster's order; each can talk with each other
             and with the requester.
@@ -125,7 +124,6 @@ def divide_layers(view: LinearView, devices: Sequence[str], shares: Sequence[flo
     with the largest share, of equal ones the one with most capability.
 
     Args:
-        view: What the method sees.
         devices: Those that take part, in the order of their rows.
         shares: Of each, in any unit.
     """
@@ -155,10 +153,6 @@ def fit_view(evaluator: Evaluator, devices: tuple[str, ...]) -> LinearView:
 
     A capability is the slope of the least squares line through the origin: work against seconds of
     all layers at several numbers of rows.
-
-    Args:
-        evaluator: Whose cost model is read.
-        devices: Names of devices.
     """
     outline, cluster = evaluator.outline, evaluator.cluster
     points = list(_points(outline))
@@ -215,7 +209,6 @@ def decide(evaluator: Evaluator, choose: Choose) -> Chosen:
 
     Args:
         evaluator: Of the exact cost; makes the view, and says what does not fit.
-        choose: The method.
 
     Raises:
         InfeasibleError: No devices are left, or links are missing.

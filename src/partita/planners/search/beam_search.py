@@ -45,8 +45,6 @@ class BeamSearch:
     """Extends beginnings of plans from place to place.
 
     Args:
-        evaluator: Where prices come from.
-        pricer: Its way of pricing without programs.
         axes: Axes along which stages may be divided; all when None.
     """
 
@@ -71,7 +69,7 @@ class BeamSearch:
         self._stages: dict[tuple[int, int], list[DraftStage]] = {}
 
     def run(self, most_evaluations: int) -> list[Draft]:
-        """Return complete drafts, the best first.
+        """Complete drafts, the best first.
 
         Args:
             most_evaluations: That this may take; an extension counts as a part of one.
@@ -138,7 +136,7 @@ class BeamSearch:
             yield _Beginning(draft, state, state.last_s, done_s)
 
     def _complete(self, draft: Draft, state: PricingState, ends: dict[Draft, float]) -> float:
-        """Return the least latency with the rest on one device."""
+        """The least latency with the rest on one device."""
         stop = draft[-1].stop
         best = float("inf")
         homes = self._homes if stop < self._total else self._homes[:1]
@@ -159,7 +157,7 @@ class BeamSearch:
         return best
 
     def _ways(self, start: int, stop: int) -> list[DraftStage]:
-        """Return how a range may run, whatever was before."""
+        """How a range may run, whatever was before."""
         found = self._stages.get((start, stop))
         if found is None:
             found = self._space.few_stages(start, stop, self._few)
@@ -226,7 +224,7 @@ class BeamSearch:
 
 
 def fill(rates: Sequence[float], free_s: Sequence[float]) -> list[float]:
-    """Return shares of one unit of work such that all who take part end together.
+    """Shares of one unit of work such that all who take part end together.
 
     >>> fill([1.0, 1.0], [0.0, 0.5])
     [0.75, 0.25]
@@ -243,7 +241,7 @@ def fill(rates: Sequence[float], free_s: Sequence[float]) -> list[float]:
 
 
 def _counts(devices: int) -> list[int]:
-    """Return how many devices take part: all, and some fewer.
+    """How many devices take part: all, and some fewer.
 
     >>> _counts(16)
     [2, 3, 4, 6, 8, 12, 16]
@@ -252,7 +250,7 @@ def _counts(devices: int) -> list[int]:
 
 
 def _keep(found: Sequence[_Beginning]) -> list[_Beginning]:
-    """Return the least late beginnings, and those that one device completes soonest."""
+    """The least late beginnings, and those that one device completes soonest."""
     chosen: dict[Draft, _Beginning] = {}
     for measure in (
         lambda one: (one.done_s, one.late_s),
@@ -270,5 +268,5 @@ def _keep(found: Sequence[_Beginning]) -> list[_Beginning]:
 
 
 def shape_of(draft: Draft) -> tuple[tuple[int, int, str], ...]:
-    """Return which ranges of a draft are divided, and how."""
+    """Which ranges of a draft are divided, and how."""
     return tuple((stage.start, stage.stop, stage.axis) for stage in draft if stage.cuts)

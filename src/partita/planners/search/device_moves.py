@@ -51,7 +51,7 @@ def _renamed(draft: Draft, names: dict[str, str]) -> Draft:
 
 
 def _with_rows(stage: DraftStage, one: str, other: str) -> DraftStage:
-    """Return the stage with two devices in each other's place, each with the rows it had."""
+    """The stage with two devices in each other's place, each with the rows it had."""
     if stage.axis == "tiles" or not {one, other} <= set(stage.devices) or not stage.cuts:
         return stage
     widths = dict(zip(stage.devices, stage.widths, strict=True))
@@ -61,7 +61,7 @@ def _with_rows(stage: DraftStage, one: str, other: str) -> DraftStage:
 
 
 def join_device(draft: Draft, new: str) -> Draft:
-    """Return the draft with a device at the end of all divided stages that lack it."""
+    """The draft with a device at the end of all divided stages that lack it."""
     return tuple(_with(stage, new) for stage in draft)
 
 
@@ -76,7 +76,7 @@ def _joined(draft: Draft, new: str) -> Iterator[Draft]:
 
 
 def _with(stage: DraftStage, new: str) -> DraftStage:
-    """Return the stage with a fair share for one more device."""
+    """The stage with a fair share for one more device."""
     if new in stage.devices or stage.axis == "tiles" or not stage.cuts:
         return stage
     widths = stage.widths

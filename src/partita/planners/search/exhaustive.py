@@ -42,11 +42,7 @@ def plan_exhaustive(evaluator: Evaluator) -> Chosen:
 
 
 class Space:
-    """The stages that a draft may be made of.
-
-    Args:
-        evaluator: The network and its devices.
-    """
+    """The stages that a draft may be made of."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._outline = evaluator.outline
@@ -54,7 +50,7 @@ class Space:
         self._known: dict[tuple[int, int], list[DraftStage]] = {}
 
     def count(self, limit: int) -> int:
-        """Return the number of drafts, without making them; counting ends above ``limit``."""
+        """The number of drafts, without making them; counting ends above ``limit``."""
         total = len(self._outline)
         ways = [0] * total + [1]
         for start in range(total - 1, -1, -1):
@@ -84,14 +80,14 @@ class Space:
         return min(_CHANNEL_PARTS, self._channels(start, stop))
 
     def stages(self, start: int, stop: int) -> list[DraftStage]:
-        """Return all ways to run a range as one stage."""
+        """All ways to run a range as one stage."""
         found = self._known.get((start, stop))
         if found is None:
             found = self._known[start, stop] = list(self._stages(start, stop))
         return found
 
     def few_stages(self, start: int, stop: int, most: int) -> list[DraftStage] | None:
-        """Return all ways to run a range as one stage; None where they are more than ``most``."""
+        """All ways to run a range as one stage; None where they are more than ``most``."""
         return self.stages(start, stop) if self._count(start, stop) <= most else None
 
     def _stages(self, start: int, stop: int) -> Iterator[DraftStage]:
@@ -158,7 +154,7 @@ class _Walk:
         return self._fluid[name] / required / seconds if seconds > 0 and required > 0 else 0.0
 
     def best(self) -> Draft:
-        """Return the best draft.
+        """The best draft.
 
         Raises:
             InfeasibleError: None is possible.
@@ -186,14 +182,14 @@ class _Walk:
                     self._extend(longer, stop, load)
 
     def _add_load(self, busy: dict[str, float], draft: Draft) -> dict[str, float]:
-        """Return busy seconds per device with the last stage; sums over rows count as nothing."""
+        """Busy seconds per device with the last stage; sums over rows count as nothing."""
         load = dict(busy)
         for device, seconds in self._evaluator.loads.of(draft[-1]):
             load[device] += seconds
         return load
 
     def _least_s(self, busy: dict[str, float], position: int) -> float:
-        """Return the least latency with these loads, the rest shared as a fluid."""
+        """The least latency with these loads, the rest shared as a fluid."""
         if self._evaluator.options.objective != "latency":
             return 0.0
         loads = sorted(zip(busy.values(), self._speeds, strict=True))

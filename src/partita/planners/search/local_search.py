@@ -28,12 +28,7 @@ _FROM_BEST = 0.5
 
 
 class LocalSearch:
-    """Improves drafts until nothing helps, or until the evaluations or the time are spent.
-
-    Args:
-        evaluator: What drafts are judged by.
-        moves: The changes to try.
-    """
+    """Improves drafts until nothing helps, or until the evaluations or the time are spent."""
 
     def __init__(self, evaluator: Evaluator, moves: Moves) -> None:
         self._evaluator = evaluator
@@ -75,7 +70,7 @@ class LocalSearch:
         return []
 
     def climb(self, draft: Draft, most: int) -> Draft:
-        """Return the draft improved with all moves until none helps.
+        """The draft improved with all moves until none helps.
 
         Args:
             draft: Where to start.
@@ -86,7 +81,7 @@ class LocalSearch:
         return self._draft
 
     def iterate_restarts(self, elite: Sequence[Draft], most: int) -> list[Draft]:
-        """Return drafts improved from perturbed ones, the best first; ends when patience does.
+        """Drafts improved from perturbed ones, the best first; ends when patience does.
 
         Args:
             elite: Drafts to perturb, the best first; each is replaced by what is better than it.
@@ -149,7 +144,7 @@ class LocalSearch:
                             break
 
     def _ends(self) -> list[dict[str, float]]:
-        """Return per stage when each device that has rows of it is done; empty where unknown."""
+        """Per stage when each device that has rows of it is done; empty where unknown."""
         pricer, ends = self._evaluator.pricer, []
         state = pricer.begin() if pricer is not None else None
         for index, stage in enumerate(self._draft):
@@ -219,7 +214,7 @@ class LocalSearch:
             kind = (kind + 1) % self._moves.kinds
 
     def _perturb(self, draft: Draft) -> Draft:
-        """Return the draft with jittered rows and, at times, one random change of structure."""
+        """The draft with jittered rows and, at times, one random change of structure."""
         if self._random.random() < 0.75:
             others = list(self._moves.structural(draft))
             if others:

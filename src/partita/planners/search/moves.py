@@ -28,7 +28,7 @@ _MOST_SPLITS = 6
 
 
 def count_rows(step: float, height: int) -> int:
-    """Return the rows of a step: a part of the height, at least one row, or rows from 1 on.
+    """The rows of a step: a part of the height, at least one row, or rows from 1 on.
 
     >>> count_rows(0.1, 56), count_rows(2, 56)
     (6, 2)
@@ -37,7 +37,7 @@ def count_rows(step: float, height: int) -> int:
 
 
 def shift(stage: DraftStage, giver: str, taker: str, rows: int) -> DraftStage | None:
-    """Return the stage with ``rows`` moved between devices; None where the giver has none."""
+    """The stage with ``rows`` moved between devices; None where the giver has none."""
     if stage.axis == "tiles" or not stage.cuts:
         return None
     if giver not in stage.devices or taker not in stage.devices:
@@ -55,7 +55,6 @@ class Moves:
     """Makes the moves of a draft.
 
     Args:
-        outline: The network.
         devices: Those that may compute.
         speeds: Of each, in any unit.
         axes: Axes along which stages may be divided; all when None.
@@ -85,7 +84,6 @@ class Moves:
         """Yield shifts of rows: in all stages together, then in each alone.
 
         Args:
-            draft: The draft to be changed.
             step: Part of a stage's height that moves, at least one row; rows from 1 on.
         """
         used = [d for d in self.devices if any(d in s.devices and s.cuts for s in draft)]
@@ -132,7 +130,7 @@ class Moves:
 
     @staticmethod
     def shift_one(draft: Draft, index: int, pair: tuple[str, str], step: float) -> Draft | None:
-        """Return the draft with rows of one stage moved from a device to another."""
+        """The draft with rows of one stage moved from a device to another."""
         stage = shift(draft[index], *pair, _rows(draft[index], step))
         return None if stage is None else _put(draft, index, stage)
 
@@ -175,7 +173,7 @@ class Moves:
         return DraftStage(first.start, second.stop, first.axis, first.devices)
 
     def _rows_stage(self, start: int, stop: int, like: DraftStage) -> DraftStage:
-        """Return a divided range with the shares of another."""
+        """A divided range with the shares of another."""
         height = self.outline.rows(start, stop)
         cuts = tuple(scale_cut(cut, like.cuts[-1], height) for cut in like.cuts)
         return DraftStage(start, stop, "rows", like.devices, cuts, edge=like.edge)
@@ -236,7 +234,7 @@ class Moves:
             yield (*draft[:index], summed, *rest, *draft[index + 1 :])
 
     def _hosts(self, draft: Draft) -> Sequence[str]:
-        """Return devices that may run a stage whole: of many, the fastest and those that do so."""
+        """Devices that may run a stage whole: of many, the fastest and those that do so."""
         if len(self.devices) <= MOST_PAIRED:
             return self.devices
         whole = (stage.devices[0] for stage in draft if stage.axis == "none")
@@ -324,7 +322,7 @@ class Moves:
 
 
 def prune(draft: Draft) -> Draft:
-    """Return the draft without devices that have no part of a divided stage."""
+    """The draft without devices that have no part of a divided stage."""
     stages = []
     for stage in draft:
         widths = stage.widths if stage.cuts and stage.axis != "tiles" else []
@@ -337,14 +335,14 @@ def prune(draft: Draft) -> Draft:
 
 
 def _pairs(devices: Sequence[str]) -> list[tuple[str, str]]:
-    """Return who may give rows to whom: all pairs of a few devices, neighbours of many."""
+    """Who may give rows to whom: all pairs of a few devices, neighbours of many."""
     if len(devices) <= MOST_PAIRED:
         return list(permutations(devices, 2))
     return [pair for one in pairwise(devices) for pair in (one, one[::-1])]
 
 
 def _level(stage: DraftStage, device: str, part: float) -> DraftStage:
-    """Return the stage with rows taken from a device for all others, or for it from them."""
+    """The stage with rows taken from a device for all others, or for it from them."""
     if device not in stage.devices or stage.axis == "tiles" or not stage.cuts:
         return stage
     widths = stage.widths
@@ -376,7 +374,7 @@ def _rows(stage: DraftStage, step: float) -> int:
 
 
 def _drop(stage: DraftStage, device: str) -> DraftStage:
-    """Return the stage without a device; its rows go to its neighbours."""
+    """The stage without a device; its rows go to its neighbours."""
     if device not in stage.devices or len(stage.devices) < 2 or stage.axis == "tiles":
         return stage
     index = stage.devices.index(device)

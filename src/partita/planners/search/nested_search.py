@@ -70,13 +70,13 @@ class _Level:
     drafts: list[Draft] = field(default_factory=list)
 
     def starts(self) -> list[Draft]:
-        """Return what is known from here and from before, also with the new devices."""
+        """What is known from here and from before, also with the new devices."""
         known = [draft for level in self.before for draft in level.drafts[:_MOST_ELITE]]
         joined = [reduce(join_device, self.new, draft) for draft in known]
         return [*self.drafts, *known, *joined]
 
     def rank(self, drafts: Iterable[Draft]) -> list[Draft]:
-        """Return different allowed drafts, the best first."""
+        """Different allowed drafts, the best first."""
         allowed = (draft for draft in drafts if draft and is_allowed(draft, self.axes))
         return sorted(dict.fromkeys(allowed), key=self.evaluator.score)
 
@@ -85,7 +85,6 @@ class NestedSearch:
     """Searches on ever more devices, first with a look at each, then in full.
 
     Args:
-        evaluator: What drafts are judged by.
         others: More drafts to start from where all devices take part.
     """
 
@@ -107,7 +106,7 @@ class NestedSearch:
             fewer = levels
 
     def run(self) -> list[Draft]:
-        """Return the best drafts of all levels, the best first."""
+        """The best drafts of all levels, the best first."""
         for search in (self._look, self._search):
             for level in self._levels:
                 if not self._is_over:
@@ -122,7 +121,7 @@ class NestedSearch:
         return budget.evaluations >= budget.most_evaluations or budget.is_over
 
     def _order(self) -> list[str]:
-        """Return the devices in the order in which they join: who alone answers soonest first."""
+        """The devices in the order in which they join: who alone answers soonest first."""
         evaluator = self._evaluator
         alone = dict(
             zip(evaluator.devices, map(evaluator.score, single_drafts(evaluator)), strict=True)
@@ -131,7 +130,7 @@ class NestedSearch:
         return sorted(evaluator.devices, key=lambda device: (alone[device], -speeds[device]))
 
     def _among(self, devices: Sequence[str]) -> Evaluator:
-        """Return the evaluator for some devices; prices and budget are shared."""
+        """The evaluator for some devices; prices and budget are shared."""
         among = copy(self._evaluator)
         among.devices = tuple(d for d in self._evaluator.devices if d in devices)
         return among
@@ -177,7 +176,7 @@ class NestedSearch:
 
 
 def _widened(axes: Sequence[str] | None) -> list[Sequence[str] | None]:
-    """Return the axes searched one list after the other, each within the next.
+    """The axes searched one list after the other, each within the next.
 
     Whoever allows more axes than rows gets at least the plan of rows alone.
     """
@@ -201,7 +200,7 @@ def _overlapped(level: _Level) -> Iterator[Draft]:
 
 
 def _swept(level: _Level, most: int) -> list[Draft]:
-    """Return the best drafts of a beam search, where drafts are priced without programs."""
+    """The best drafts of a beam search, where drafts are priced without programs."""
     pricer = level.evaluator.pricer
     if pricer is None or level.evaluator.options.objective != "latency":
         return []
@@ -240,7 +239,7 @@ def _starts(evaluator: Evaluator) -> Iterator[Draft]:
 
 
 def _different(drafts: Sequence[Draft]) -> list[Draft]:
-    """Return the first draft of each way to cut the network and to divide its stages."""
+    """The first draft of each way to cut the network and to divide its stages."""
     first: dict[object, Draft] = {}
     for draft in drafts:
         shape = shape_of(draft)

@@ -23,10 +23,9 @@ _EDGES = (1, 2, 3)
 
 
 def overlapped_draft(evaluator: Evaluator, axis: DraftAxis = "rows") -> Draft:
-    """Return all layers divided in proportion to speed, a stage per window.
+    """All layers divided in proportion to speed, a stage per window.
 
     Args:
-        evaluator: The network and the devices.
         axis: ``rows``, or ``tiles`` for one column per device: an edge of a column has all rows, so
             that devices which read their weights for each row of a layer lose nothing by edges.
     """
@@ -62,7 +61,7 @@ def _stages(
 
 
 def _borders(outline: LayerOrder) -> list[int]:
-    """Return where what follows reads beyond its own rows, or has no rows and weights."""
+    """Where what follows reads beyond its own rows, or has no rows and weights."""
     borders = [0]
     for position in range(1, len(outline)):
         layer, before = (outline.graph.layer(outline.order[p]) for p in (position, position - 1))

@@ -19,7 +19,6 @@ class StageEnds:
     """Costs of divided ranges, each thought to begin when the one before has ended everywhere.
 
     Args:
-        evaluator: Where costs come from.
         devices: Those that take part.
         shares: Of each, in any unit.
     """
@@ -34,7 +33,7 @@ class StageEnds:
         self._costs = RangeCosts(evaluator)
 
     def draft(self, home: str) -> Draft:
-        """Return the best division that ends on device ``home``; empty when there is none."""
+        """The best division that ends on device ``home``; empty when there is none."""
         places = self._places()
         chains = least_chains(places, self._range_s)
         ends = {stop: one.cost + self._rest_s(stop, home) for stop, one in chains.items()}
@@ -45,7 +44,7 @@ class StageEnds:
         return divide(self._outline, division)
 
     def _places(self) -> list[int]:
-        """Return where stages may end: borders of kinds, and places that few bytes cross."""
+        """Where stages may end: borders of kinds, and places that few bytes cross."""
         outline = self._outline
         borders = {0}
         inner: list[int] = []
@@ -59,7 +58,7 @@ class StageEnds:
         return sorted(borders | set(inner[: max(0, MOST_PLACES - len(borders))]))
 
     def _range_s(self, start: int, stop: int) -> float:
-        """Return the seconds of a range: the slowest device with what it must receive."""
+        """The seconds of a range: the slowest device with what it must receive."""
         outline = self._outline
         kinds = {outline.kinds[p] for p in range(start, stop)}
         if any(p in outline.pins for p in range(start, stop)) or len(kinds) > 1:
@@ -75,7 +74,7 @@ class StageEnds:
         )
 
     def _reduce_s(self, position: int) -> float:
-        """Return the seconds of summing own rows, and of exchanging the small sums."""
+        """The seconds of summing own rows, and of exchanging the small sums."""
         total = sum(self.shares)
         work = max(
             self._costs.work_s(position, position + 1, device) * share / total
@@ -96,7 +95,7 @@ class StageEnds:
         return evaluator.cost.work_s(device, work) + received
 
     def _receive_s(self, tensor: str, box: Region, number: int) -> float:
-        """Return the seconds to get what is missing of an input: from the requester, or halos."""
+        """The seconds to get what is missing of an input: from the requester, or halos."""
         evaluator, device = self._evaluator, self.devices[number]
         outline = self._outline
         source = evaluator.requester
@@ -117,7 +116,7 @@ class StageEnds:
         return evaluator.cost.transfer_s(source, device, size)
 
     def _rest_s(self, position: int, home: str) -> float:
-        """Return the seconds to gather what crosses, run the rest at home, and answer."""
+        """The seconds to gather what crosses, run the rest at home, and answer."""
         evaluator, outline = self._evaluator, self._outline
         total = sum(self.shares)
         gather = 0.0

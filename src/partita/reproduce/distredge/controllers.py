@@ -36,7 +36,7 @@ class Controller:
     taken_s: list[float] = field(default_factory=list)
 
     def search(self, cost: CostModel) -> Searched:
-        """Return the method's plan for present rates."""
+        """The method's plan for present rates."""
         options = self.bench.options(self.case, budget_s=self.budget_s)
         return self._timed(lambda: find_plan(cost, planner=self.case.planner, options=options).plan)
 
@@ -79,7 +79,7 @@ class ActorController(Controller):
         return self._last
 
     def steer(self, cost: CostModel) -> Plan:
-        """Return the actor's plan for a request at present rates."""
+        """The actor's plan for a request at present rates."""
         from partita.planners.distredge.online import accumulated_latencies
 
         rates = tuple(link.bandwidth_bytes_per_s for link in cost.links.values())

@@ -85,7 +85,7 @@ def make_draws(bench: Bench) -> Drawn:
 
 
 def _repeat(bench: Bench, place: str, count: int) -> _Spread:
-    """Return the rates of partitions that differ in the seed of their random splits only."""
+    """The rates of partitions that differ in the seed of their random splits only."""
     outline = LayerOrder(bench.graph(MAIN_MODEL))
     devices = len(find_cluster(place).providers)
     drawn = [
@@ -98,7 +98,7 @@ def _repeat(bench: Bench, place: str, count: int) -> _Spread:
 
 
 def _measure(bench: Bench, place: str, volumes: tuple[Volume, ...]) -> float:
-    """Return images per second of a partition split by OSDS, mean over the study's seeds."""
+    """Images per second of a partition split by OSDS, mean over the study's seeds."""
     return mean(_split(bench, place, volumes, seed) for seed in bench.study.seeds)
 
 

@@ -80,8 +80,6 @@ class HourOutcome(msgspec.Struct, frozen=True):
     Attributes:
         minutes_s: Mean latency of the images of each minute.
         searches_s: What each search took on this machine; the first is before the hour begins.
-        answered: Images that were answered.
-        sent: Images that were sent.
     """
 
     minutes_s: tuple[float, ...]
@@ -96,7 +94,7 @@ class HourOutcome(msgspec.Struct, frozen=True):
 
 
 def run_hour(bench: Bench, line: Adapting, seed: int, duration_s: float = HOUR_S) -> HourOutcome:
-    """Return a method's hour on the traces, kept or new."""
+    """A method's hour on the traces, kept or new."""
     settings = bench.settings(line.planner)
     case = Case(DYNAMIC, MAIN_MODEL, line.planner, seed, settings)
     bench.advance(f"{line.title}, an hour, seed {seed}")
@@ -189,7 +187,7 @@ def _latency_table(hours: Hours) -> Table:
 
 
 def _minutes(start_s: float, stop_s: float, one: HourOutcome) -> Sequence[int]:
-    """Return the minutes of an interval; the last one where a shorter run has none of it."""
+    """The minutes of an interval; the last one where a shorter run has none of it."""
     count = len(one.minutes_s)
     first, last = int(start_s / _MINUTE_S), int(stop_s / _MINUTE_S)
     return range(first, min(last, count)) or (count - 1,)

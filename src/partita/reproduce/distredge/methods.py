@@ -36,7 +36,6 @@ class Grid:
     """Images per second of every method at every place.
 
     Args:
-        bench: Measures what is asked.
         places: Groups of bars, in order.
     """
 
@@ -49,21 +48,21 @@ class Grid:
         }
 
     def series(self, place: str, method: str) -> Series:
-        """Return a method's outcomes at a place."""
+        """A method's outcomes at a place."""
         return self._series[place, method]
 
     def rate(self, place: str, method: str) -> float | None:
-        """Return a method's images per second, mean over seeds; None where it has no plan."""
+        """A method's images per second, mean over seeds; None where it has no plan."""
         found = self.series(place, method)
         return None if found.fault else found.images_per_second
 
     def ratio(self, place: str, method: str, other: str) -> float | None:
-        """Return a method's images per second over another's; None where one has no plan."""
+        """A method's images per second over another's; None where one has no plan."""
         one, two = self.rate(place, method), self.rate(place, other)
         return one / two if one is not None and two else None
 
     def over_best(self, place: str, method: str) -> float | None:
-        """Return a method's images per second over the best baseline's."""
+        """A method's images per second over the best baseline's."""
         rates = [rate for each in BASELINES if (rate := self.rate(place, each))]
         mine = self.rate(place, method)
         return mine / max(rates) if rates and mine is not None else None
@@ -82,7 +81,7 @@ class Grid:
 
 
 def rate_table(grid: Grid, title: str, what: str) -> Table:
-    """Return images per second: a row per place, a column per method."""
+    """Images per second: a row per place, a column per method."""
     rows: list[tuple[Cell, ...]] = [
         (place.title, *(grid.rate(place.title, method) for method in METHODS))
         for place in grid.places
@@ -91,11 +90,9 @@ def rate_table(grid: Grid, title: str, what: str) -> Table:
 
 
 def ratio_table(grid: Grid, title: str, what: str, paper: Callable[[str], str]) -> Table:
-    """Return DistrEdge over each method, as published and repaired, and the paper's word on it.
+    """DistrEdge over each method, as published and repaired, and the paper's word on it.
 
     Args:
-        grid: The numbers.
-        title: Of the figure.
         what: Head of the first column.
         paper: What the paper says of a place.
     """
@@ -115,7 +112,7 @@ def ratio_table(grid: Grid, title: str, what: str, paper: Callable[[str], str]) 
 
 
 def rate_chart(grid: Grid, title: str, what: str) -> Chart:
-    """Return groups of bars; those of methods that draw have whiskers over seeds."""
+    """Groups of bars; those of methods that draw have whiskers over seeds."""
     names = [place.title for place in grid.places]
     values = {
         title: tuple(grid.rate(place, method) for place in names)
@@ -132,7 +129,7 @@ def rate_chart(grid: Grid, title: str, what: str) -> Chart:
 
 
 def claim_fastest(grid: Grid) -> list[Claim]:
-    """Return the claim that DistrEdge is above every baseline everywhere."""
+    """The claim that DistrEdge is above every baseline everywhere."""
     claims = []
     for method, name in DISTREDGE.items():
         gains = known(grid.over_best(place.title, method) for place in grid.places)
@@ -147,10 +144,9 @@ def claim_fastest(grid: Grid) -> list[Claim]:
 
 
 def claim_over_aofl(grid: Grid, groups: str, places: Sequence[str], least: float) -> list[Claim]:
-    """Return the claim of a gain over AOFL in some places.
+    """The claim of a gain over AOFL in some places.
 
     Args:
-        grid: The numbers.
         groups: The claim in words.
         places: Where it is made.
         least: The smallest gain that the paper names.
@@ -164,7 +160,7 @@ def claim_over_aofl(grid: Grid, groups: str, places: Sequence[str], least: float
 
 
 def claim_larger(grid: Grid, words: str, more: Sequence[str], less: Sequence[str]) -> list[Claim]:
-    """Return the claim that the mean gain over AOFL is larger in some places than in others."""
+    """The claim that the mean gain over AOFL is larger in some places than in others."""
     claims = []
     for method, name in DISTREDGE.items():
         gains = [known(grid.ratio(p, method, "aofl") for p in places) for places in (more, less)]
@@ -176,12 +172,12 @@ def claim_larger(grid: Grid, words: str, more: Sequence[str], less: Sequence[str
 
 
 def known(values: Iterable[float | None]) -> list[float]:
-    """Return the values that are there."""
+    """The values that are there."""
     return [value for value in values if value is not None]
 
 
 def span(values: Sequence[float]) -> str:
-    """Return factors in words.
+    """Factors in words.
 
     >>> span([1.5, 1.234])
     '1.23 to 1.50x'

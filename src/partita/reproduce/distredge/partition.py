@@ -66,7 +66,7 @@ def _rate(series: Series) -> float | None:
 
 
 def _best(found: Found, place: str) -> str:
-    """Return the alphas whose rate is the highest, or equal to it but for a hundredth."""
+    """The alphas whose rate is the highest, or equal to it but for a hundredth."""
     rates = {alpha: _rate(found[place, alpha]) or 0.0 for alpha in ALPHAS}
     most = max(rates.values())
     return ", ".join(f"{alpha:g}" for alpha in ALPHAS if rates[alpha] >= (1 - _SAME) * most)

@@ -27,7 +27,7 @@ DRAWS = (25, 50, 100, 150, 200)
 
 
 def chosen_models(study: Study) -> tuple[str, ...]:
-    """Return the models that figures compare.
+    """The models that figures compare.
 
     Raises:
         InputError: One is not in the zoo.

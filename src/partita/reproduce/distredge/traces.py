@@ -20,7 +20,7 @@ _MBIT = 8e-6
 
 
 def thirds_of(cluster: Cluster, name: str) -> list[list[float]]:
-    """Return a device's throughput with the requester in Mbit/s, in the three parts of the hour.
+    """A device's throughput with the requester in Mbit/s, in the three parts of the hour.
 
     A point each 10 s.
     """

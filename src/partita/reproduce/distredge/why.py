@@ -40,7 +40,7 @@ class Stairs:
 
 
 def measure_stairs(cost: CostModel, device: str, layer: str) -> Stairs:
-    """Return a layer's seconds for each number of output rows, as the methods are judged by."""
+    """A layer's seconds for each number of output rows, as the methods are judged by."""
     seconds = [cost.layer_s(device, layer, boxes) for boxes in _boxes(cost, layer)]
     rows = np.arange(1, len(seconds) + 1)
     slope, fixed = np.polyfit(rows, seconds, 1)
@@ -95,7 +95,7 @@ def make_stairs(bench: Bench) -> Drawn:
 
 
 def _pick_layer(cost: CostModel) -> str:
-    """Return the layer with the fewest rows among those with the most operations."""
+    """The layer with the fewest rows among those with the most operations."""
     most = max(layer.macs for layer in cost.graph.layers)
     amounts = cost.amounts.layers
     heavy = [layer.name for layer in cost.graph.layers if layer.macs >= most]
@@ -133,7 +133,7 @@ def _computed(series: Series) -> float:
 
 
 def _claims(planned: dict[str, Series]) -> list[Claim]:
-    """Return the three things that the paper reads off the figure."""
+    """The three things that the paper reads off the figure."""
     sent = {method: 1e3 * _sent(series) for method, series in planned.items()}
     computed = {method: 1e3 * _computed(series) for method, series in planned.items()}
     claims = []

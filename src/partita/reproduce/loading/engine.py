@@ -48,7 +48,7 @@ def make_engine(bench: Bench) -> Drawn:
 
 
 def draw_engine(medians: Medians, here: str) -> Drawn:
-    """Return the table of what was measured, and in which state."""
+    """The table of what was measured, and in which state."""
     table = Table(
         f"Table 1: one file against four children, until the first answer ({here})",
         _HEADS,

@@ -51,7 +51,7 @@ def make_parts(bench: Bench) -> Drawn:
 
 
 def draw_parts(parts: Parts, here: str) -> Drawn:
-    """Return the table of what was measured, and in which state."""
+    """The table of what was measured, and in which state."""
     tables = (_list_children(parts, here), _list_bounds(parts))
     bounds = {model: bound_by(sizes) for model, (sizes, _) in parts.items()}
     notes = (

@@ -112,7 +112,7 @@ TABLE_3 = {
 
 
 def chosen_models(models: Sequence[str], table: Sequence[str]) -> list[str]:
-    """Return which of a table's models are asked for: all of them without names.
+    """Which of a table's models are asked for: all of them without names.
 
     Raises:
         InputError: The paper has no such model.

@@ -57,7 +57,7 @@ def make_pytorch(bench: Bench) -> Drawn:
 
 
 def draw_pytorch(medians: Medians, bounds: Mapping[str, float], here: str) -> Drawn:
-    """Return the table of what was measured, in which state, and of what is possible by size."""
+    """The table of what was measured, in which state, and of what is possible by size."""
     rows = tuple(_row(model, trials, bounds[model]) for model, trials in medians.items())
     table = Table(f"Table 3: until all is loaded ({here})", _HEADS, rows)
     title = f"Table 3: from the call to the first answer ({here})"
@@ -80,7 +80,7 @@ def draw_pytorch(medians: Medians, bounds: Mapping[str, float], here: str) -> Dr
 
 
 def check_pytorch() -> None:
-    """Return where PyTorch is installed.
+    """Raise unless PyTorch is installed.
 
     Raises:
         InputError: It is not; says how it is.

@@ -24,13 +24,13 @@ Medians = Mapping[str, Mapping[str, LoadTrial]]
 
 
 def draw_nothing(number: int, models: Iterable[str]) -> Drawn:
-    """Return a table that has none of the models asked for."""
+    """A table that has none of the models asked for."""
     note = f"Table {number} has none of the models asked for, but: {', '.join(models)}."
     return Drawn((), (), (), (note,))
 
 
 def open_load_bench(bench: Bench, model: str, starts: Sequence[str] = ()) -> LoadBench:
-    """Return a model's bench; it must be closed."""
+    """A model's bench; it must be closed."""
     study = bench.study
     return LoadBench(
         bench.build(model),
@@ -41,7 +41,7 @@ def open_load_bench(bench: Bench, model: str, starts: Sequence[str] = ()) -> Loa
 
 
 def weight_bytes(model: Any, starts: Sequence[str]) -> list[int]:
-    """Return the bytes of the weights of children that begin with these layers."""
+    """The bytes of the weights of children that begin with these layers."""
     nodes = list(model.graph.node)
     sizes = {
         weight.name: len(weight.raw_data) or 4 * math.prod(weight.dims)
@@ -55,12 +55,12 @@ def weight_bytes(model: Any, starts: Sequence[str]) -> list[int]:
 
 
 def bound_by(sizes: Sequence[float]) -> float:
-    """Return how many times faster children load at the same time at most: all over the largest."""
+    """How many times faster children load at the same time at most: all over the largest."""
     return sum(sizes) / max(sizes)
 
 
 def state(bench: Bench) -> str:
-    """Return in words where the files are, and how often it was tried."""
+    """Where the files are, in words, and how often it was tried."""
     study = bench.study
     where = "from disk" if study.cold else "from the page cache"
     trials = "one trial" if study.trials == 1 else f"medians of {study.trials} trials"
@@ -68,10 +68,9 @@ def state(bench: Bench) -> str:
 
 
 def time_table(title: str, medians: Medians, variants: Mapping[str, str], key: str) -> Table:
-    """Return milliseconds: a row per model, a column per variant.
+    """Milliseconds: a row per model, a column per variant.
 
     Args:
-        title: Of the table.
         medians: By model and variant.
         variants: Heads of the columns by variant; those that were not tried are left out.
         key: Which of a trial's times.
@@ -89,7 +88,7 @@ def time_table(title: str, medians: Medians, variants: Mapping[str, str], key: s
 
 
 def time_chart(title: str, medians: Medians, variants: Mapping[str, str]) -> Chart:
-    """Return bars of the time to the first answer: a group per model, a bar per variant."""
+    """Bars of the time to the first answer: a group per model, a bar per variant."""
     places = tuple(TITLES[model] for model in medians)
     series = {
         head: tuple(1e3 * trials[variant].answered_s for trials in medians.values())
@@ -117,7 +116,7 @@ class Gains:
 
     @classmethod
     def of(cls, whole: LoadTrial, children: LoadTrial, in_turn: LoadTrial) -> Gains:
-        """Return the gains of children that load at the same time."""
+        """The gains of children that load at the same time."""
         return cls(
             whole.loaded_s / children.loaded_s,
             whole.answered_s / children.answered_s,
@@ -127,13 +126,7 @@ class Gains:
 
 
 def claim_gain(model: str, paper: Measured, gains: Gains) -> Claim:
-    """Return the paper's gain beside ours, and what is possible.
-
-    Args:
-        model: Its name in the zoo.
-        paper: What the paper measured.
-        gains: What was measured here.
-    """
+    """The paper's gain beside ours, and what is possible."""
     said = f"{paper.span} by loading {paper.count} children at the same time"
     ours = (
         f"{gains.loads:.2f}x until all is loaded, {gains.answers:.2f}x until the first answer;"
@@ -145,7 +138,7 @@ def claim_gain(model: str, paper: Measured, gains: Gains) -> Claim:
 
 
 def name_impossible(papers: Mapping[str, Measured], bounds: Mapping[str, float]) -> list[str]:
-    """Return a sentence that names the paper's gains that loading at the same time cannot give.
+    """A sentence that names the paper's gains that loading at the same time cannot give.
 
     Args:
         papers: What the paper measured, by model.

@@ -43,7 +43,7 @@ class Chain:
         run_all(load, len(files), in_turn=in_turn)
 
     def run(self, names: None, feeds: Mapping[str, Array]) -> list[Array]:
-        """Return what the last model answers."""
+        """What the last model answers."""
         held, answers = dict(feeds), []
         for session in self._sessions:
             wanted = {value.name: held[value.name] for value in session.get_inputs()}

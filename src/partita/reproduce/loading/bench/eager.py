@@ -29,8 +29,6 @@ class Layer(msgspec.Struct, frozen=True):
     Attributes:
         op: ONNX's name of what it does.
         inputs: Names of the tensors it is given, in ONNX's order; None for the next of its weights.
-        output: Name of what it makes.
-        attrs: ONNX's attributes.
         weights: Shape and type of each of its weights.
     """
 
@@ -88,7 +86,7 @@ class Network(nn.Module):
         self._input = read[0][0]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the last layer's output."""
+        """The last layer's output."""
         held = {self._input: x}
         for layer, module, frees in zip(self._specs, self.layers, self._frees, strict=True):
             held[layer.output] = module(held)
@@ -97,7 +95,7 @@ class Network(nn.Module):
         return held[self._specs[-1].output]
 
     def run(self, names: None, feeds: Mapping[str, Array]) -> list[Array]:
-        """Return the output for one input, as sessions do."""
+        """The output for one input, as sessions do."""
         (array,) = feeds.values()
         with torch.inference_mode():
             return [self(torch.from_numpy(array)).numpy()]
@@ -120,7 +118,6 @@ def write_network(
     Where Safetensors is installed, all weights are written in its format, too.
 
     Args:
-        layers: Of the network.
         weights: Of each layer, in ONNX's order.
         starts: Numbers of layers with which children begin; none writes no child.
         folder: It is there.
@@ -165,10 +162,9 @@ def load_network(
     children: int = 0,
     in_turn: bool = False,
 ) -> Network:
-    """Return the network with its weights, ready to answer.
+    """The network with its weights, ready to answer.
 
     Args:
-        folder: Where it was written.
         mmap: Whether the checkpoint is mapped, not read.
         safetensors: Whether the weights come from the file of Safetensors.
         children: So many checkpoints are loaded, a thread each; 0 for the one of all weights.

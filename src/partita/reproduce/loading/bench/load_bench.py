@@ -50,7 +50,6 @@ class TrialOptions:
     """How a model is tried.
 
     Attributes:
-        threads: Within one operator.
         trials: Processes per variant.
         cold: Whether files are dropped from the page cache before each.
         repeats: Times that blocks are measured, for where to cut the bundle.
@@ -70,7 +69,6 @@ class LoadBench:
 
     Attributes:
         model: As ONNX; one input, one output, where PyTorch is asked for.
-        options: How it is tried.
         starts: Layers with which child models begin, for the variants that load them as the paper
             does.
         advance: Called with what comes next.
@@ -131,7 +129,7 @@ class LoadBench:
             return choose_division(self.profile, loaders=1, cold=cold, trial_loads=trial_loads)
 
     def balance(self, count: int) -> list[str]:
-        """Return the layers with which ``count`` children begin that load in about equal times.
+        """The layers with which ``count`` children begin that load in about equal times.
 
         Raises:
             BundleError: The model cannot be divided into that many.
@@ -142,7 +140,7 @@ class LoadBench:
         return [self.graph.layers[start].name for start in (0, *ends[:-1])]
 
     def ship(self, variant: str) -> ModelVariant:
-        """Return a variant of the model, written to disk the first time.
+        """A variant of the model, written to disk the first time.
 
         Raises:
             KeyError: There is no such variant.
@@ -170,7 +168,7 @@ class LoadBench:
     def run(
         self, variants: Sequence[str], *, cold: bool | None = None
     ) -> dict[str, list[LoadTrial]]:
-        """Return the trials of each variant, which take turns.
+        """The trials of each variant, which take turns.
 
         Args:
             variants: Names, as in :mod:`partita.reproduce.loading.bench.variants`.
@@ -190,14 +188,14 @@ class LoadBench:
         )
 
     def measure(self, variants: Sequence[str], *, cold: bool | None = None) -> dict[str, LoadTrial]:
-        """Return the medians of :meth:`run`."""
+        """The medians of :meth:`run`."""
         return {
             variant: middle(trials) for variant, trials in self.run(variants, cold=cold).items()
         }
 
 
 def available(variants: Sequence[str]) -> tuple[str, ...]:
-    """Return the variants whose packages are installed."""
+    """The variants whose packages are installed."""
     needs = {"torch_": "torch", "torch_safetensors": "safetensors"}
     missing = [start for start, package in needs.items() if find_spec(package) is None]
     return tuple(

@@ -23,13 +23,13 @@ _KIB = 1024
 
 
 def prepare_ort(order: Order) -> Callable[[], Any]:
-    """Return what loads the whole model into one session of ONNX Runtime."""
+    """What loads the whole model into one session of ONNX Runtime."""
     open_one = _opener(order)
     return lambda: open_one(Path(order["path"]))
 
 
 def prepare_children(order: Order) -> Callable[[], Any]:
-    """Return what loads child models, each a file with its weights inside."""
+    """What loads child models, each a file with its weights inside."""
     from partita.reproduce.loading.bench.chain import Chain
 
     settings, open_one = order["settings"], _opener(order)
@@ -38,7 +38,7 @@ def prepare_children(order: Order) -> Callable[[], Any]:
 
 
 def _opener(order: Order) -> Callable[[Path], Any]:
-    """Return what makes a session of a file, as its users do: no rival imports Partita's own."""
+    """What makes a session of a file, as its users do: no rival imports Partita's own."""
     import onnxruntime as ort
 
     settings = order["settings"]
@@ -61,7 +61,7 @@ def _opener(order: Order) -> Callable[[Path], Any]:
 
 
 def prepare_bundle(order: Order) -> Callable[[], Any]:
-    """Return what opens a bundle."""
+    """What opens a bundle."""
     from partita.loading import load_bundle
 
     settings = {**order["settings"], "threads": order["threads"]}
@@ -69,7 +69,7 @@ def prepare_bundle(order: Order) -> Callable[[], Any]:
 
 
 def prepare_torch(order: Order) -> Callable[[], Any]:
-    """Return what loads a network's checkpoints into an eager module."""
+    """What loads a network's checkpoints into an eager module."""
     from partita.reproduce.loading.bench.eager import load_network, set_threads
 
     if order["settings"].get("safetensors"):
@@ -87,7 +87,7 @@ ENGINES = {
 
 
 def run(order: Order) -> dict[str, Any]:
-    """Return what the trial took; the first answer is written to a file."""
+    """What the trial took; the first answer is written to a file."""
     with np.load(order["feeds"]) as file:
         feeds = dict(file)
     load = ENGINES[order["engine"]](order)
@@ -121,7 +121,7 @@ def run(order: Order) -> dict[str, Any]:
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process held.
+    """The most memory that this process held.
 
     The kernel's figure for the program itself: ``ru_maxrss`` counts the parent's, too, where that
     was larger when it started this process.

@@ -67,7 +67,7 @@ class LoadTrial(msgspec.Struct, frozen=True):
 
 
 def answer(variant: ModelVariant, feeds: Mapping[str, Array]) -> list[Array]:
-    """Return what a model answers, loaded in this process."""
+    """What a model answers, loaded in this process."""
     order = {
         "path": str(variant.path),
         "settings": dict(variant.settings),
@@ -84,7 +84,7 @@ def run_trial(
     cold: bool = False,
     runs: int = 9,
 ) -> LoadTrial:
-    """Return what a new process takes from its start to its first answer, and later.
+    """What a new process takes from its start to its first answer, and later.
 
     Args:
         variant: The model; its files are settled.
@@ -158,16 +158,13 @@ def run_trials(
     cold: bool = False,
     advance: Advance | None = None,
 ) -> dict[str, list[LoadTrial]]:
-    """Return the trials of each variant; they take turns, so that all see the same machine.
+    """The trials of each variant; they take turns, so that all see the same machine.
 
     The order within a turn is drawn from a seed, so that none always follows the same other one.
 
     Args:
         variants: By the name they get here.
-        feeds: One request.
-        expected: What the whole model answers.
         trials: Of each variant.
-        cold: As for :func:`run_trial`.
         advance: Called with each variant's name before its trial.
 
     Raises:
@@ -184,7 +181,7 @@ def run_trials(
 
 
 def middle(trials: Sequence[LoadTrial]) -> LoadTrial:
-    """Return the medians of several trials of one variant."""
+    """The medians of several trials of one variant."""
     keys = LoadTrial.__struct_fields__[:-1]
     parts = zip(*(trial.parts_s for trial in trials), strict=True)
     medians: dict[str, Any] = {

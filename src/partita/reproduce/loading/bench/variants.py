@@ -25,11 +25,9 @@ class ModelVariant:
     """One form of a model on disk, and how it is loaded; a bundle is one, whatever it holds.
 
     Attributes:
-        name: Its name.
         engine: ``ort``, ``children``, ``bundle`` or ``torch``.
         path: What the engine is given.
         files: All that it reads.
-        threads: Within one operator.
         settings: How the engine loads it.
     """
 
@@ -120,12 +118,8 @@ def ship_bundle(
     """Write a bundle; variants ``bundle_no_ahead`` and ``bundle``, the latter with read-ahead.
 
     Args:
-        model: The model.
         folder: Where a folder is made.
-        threads: Within one operator.
         ends: Numbers of layers before which children end.
-        loaders: Children that load at the same time.
-        prepack: Whether weights are prepacked at load.
 
     Raises:
         BundleError: The ends are none of this model.
@@ -148,8 +142,6 @@ def ship_children(
 
     Args:
         model: Its nodes in the order in which they run.
-        folder: Where a folder is made.
-        threads: Within one operator.
         starts: As for :func:`ship_torch`.
 
     Raises:
@@ -168,7 +160,7 @@ def ship_children(
 
 
 def _cut(whole: onnx.ModelProto, start: int, stop: int) -> onnx.ModelProto:
-    """Return nodes ``start`` to ``stop`` as a model; inputs and outputs keep their names."""
+    """Nodes ``start`` to ``stop`` as a model; inputs and outputs keep their names."""
     graph = whole.graph
     nodes = graph.node[start:stop]
     outputs = {name for node in nodes for name in node.output}
@@ -199,8 +191,6 @@ def ship_torch(
 
     Args:
         model: The model; one input, one output.
-        folder: Where a folder is made.
-        threads: Within one operator.
         starts: Nodes with which children begin, or their names up to a full stop; none leaves
             the children out.
 
@@ -240,7 +230,7 @@ def ship_torch(
 
 
 def find_starts(model: onnx.ModelProto, starts: Sequence[str]) -> list[int]:
-    """Return numbers of nodes: the first that is called so, or so up to a full stop.
+    """Numbers of nodes: the first that is called so, or so up to a full stop.
 
     Raises:
         BundleError: There is none.
