@@ -96,7 +96,10 @@ def measure(graph: Graph, cluster: Cluster, args: argparse.Namespace) -> list[Tr
         program = cost.layout(find_plan(cost, planner="single").plan).program
         cost = refine_cost(lab.endpoint, cost, program)
         fixed = cost.options
-        say(f"message {2e3 * fixed.send_s:.2f} ms, request {1e3 * fixed.admit_s:.2f} ms")
+        say(
+            f"message {2e3 * fixed.send_s:.2f} ms, run {1e3 * fixed.compute_s:.2f} ms,"
+            f" request {1e3 * fixed.admit_s:.2f} ms"
+        )
         plans = list_plans(cost, choose_planners(args.planners), args.budget)
         times: dict[str, list[float]] = {name: [] for name in plans}
         for _ in range(args.rounds):

@@ -5,16 +5,27 @@ import pytest
 from partita.cluster import Cluster
 from partita.execution import Durations
 from partita.leader.relay import LEAST_HOPS, MESSAGE_BYTES, make_relay, relay_paths
+from partita.program import Compute
 from partita.program.check import check_program
 from partita.simulation import simulate
 
 NAMES = ("a", "b", "c", "d", "e")
 
 
+@pytest.mark.parametrize("computes", [False, True])
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
-def test_a_relay_is_a_sound_program(count: int) -> None:
+def test_a_relay_is_a_sound_program(count: int, computes: bool) -> None:
     """It feeds, delivers the whole input again, and cannot deadlock."""
-    assert check_program(make_relay(relay_paths(NAMES[:count]))) == []
+    assert check_program(make_relay(relay_paths(NAMES[:count]), computes=computes)) == []
+
+
+def test_a_computing_relay_runs_one_fragment_per_hop() -> None:
+    """Whoever receives a message runs the fragment on it."""
+    paths = relay_paths(NAMES[:3])
+    program = make_relay(paths, computes=True)
+    for part in program.devices:
+        runs = [step for step in part.steps if isinstance(step, Compute)]
+        assert len(runs) == sum(path[1:].count(part.device) for path in paths)
 
 
 @pytest.mark.parametrize("count", [2, 4])

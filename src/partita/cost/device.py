@@ -28,6 +28,7 @@ class DeviceFacts:
         slow_down: All times are multiplied by it.
         blocked: Layers that the engine keeps in a layout of its own.
         watts_busy: Power while computing.
+        step_s: What each run takes beyond that, whatever the slow-down.
     """
 
     device: Device
@@ -38,6 +39,7 @@ class DeviceFacts:
     slow_down: float
     watts_busy: float
     precision: str = "float32"
+    step_s: float = 0.0
 
 
 class DeviceCost:
@@ -69,8 +71,15 @@ class DeviceCost:
         seconds = self._works.get(key)
         if seconds is None:
             kinds = {"stage": self._stage_s, "partial": self._partial_s, "merge": self._merge_s}
-            seconds = self._works[key] = kinds[work.kind](work)
+            seconds = self._works[key] = kinds[work.kind](work) + self.facts.step_s
         return seconds
+
+    def copy_run_s(self, size_bytes: int) -> float:
+        """The seconds of a run that reads and writes ``size_bytes`` and computes hardly more."""
+        runs = self.facts.runs
+        seconds = runs.overhead_s + runs.layer_s
+        seconds += (runs.read_s_per_byte + runs.write_s_per_byte) * size_bytes
+        return seconds * self.facts.slow_down
 
     def _stage_s(self, work: FragmentWork) -> float:
         layers_s = sum(self.layer_s(item.layer, item.boxes[0][1]) for item in work.layers)

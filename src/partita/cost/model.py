@@ -36,12 +36,14 @@ class CostOptions:
         admit_s: The leader's own work per request.
         receive_s: Handling one message on the receiving device, beyond decoding.
         send_s: Handling one message on the sending device, beyond encoding.
+        compute_s: Starting and ending one run of a fragment, beyond what its profile says.
     """
 
     precision: str | None = None
     admit_s: float = 0.0
     receive_s: float = 0.0
     send_s: float = 0.0
+    compute_s: float = 0.0
 
 
 class CostModel:
@@ -108,6 +110,7 @@ class CostModel:
                 slow_down=slow_down,
                 watts_busy=(entry or find_entry(_USUAL_KIND)).watts_busy,
                 precision=own,
+                step_s=self.options.compute_s,
             ),
             self.amounts,
         )

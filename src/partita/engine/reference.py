@@ -7,6 +7,7 @@ reference, and divided by it, wanders much less.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -49,11 +50,28 @@ def reference_model(channels: int = _CHANNELS, extent: int = _EXTENT) -> bytes:
     weights = (channels, channels, _KERNEL, _KERNEL)
     pads = b"".join(_number(8, _KERNEL // 2) for _ in range(4))
     attribute = _part(1, b"pads") + pads + _number(20, _INTS)
-    names = _part(1, b"i0") + _part(1, b"i1") + _part(2, b"o0")
-    node = names + _part(4, b"Conv") + _part(5, attribute)
+    return one_node_model("Conv", (image, weights), image, _part(5, attribute))
+
+
+def one_node_model(
+    kind: str, inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], attributes: bytes = b""
+) -> bytes:
+    """An ONNX model of one operator over float tensors, written without the onnx package.
+
+    Args:
+        kind: The operator, of the default domain.
+        inputs: Shapes of the inputs ``i0``, ``i1``, ...
+        output: Shape of the output ``o0``.
+        attributes: Of the node, encoded.
+    """
+    names = [b"i%d" % place for place in range(len(inputs))]
+    node = b"".join(_part(1, name) for name in names) + _part(2, b"o0")
+    node += _part(4, kind.encode()) + attributes
     graph = _part(1, node) + _part(2, b"reference")
-    graph += _part(11, _value(b"i0", image)) + _part(11, _value(b"i1", weights))
-    graph += _part(12, _value(b"o0", image))
+    graph += b"".join(
+        _part(11, _value(name, shape)) for name, shape in zip(names, inputs, strict=True)
+    )
+    graph += _part(12, _value(b"o0", output))
     return _number(1, 8) + _part(7, graph) + _part(8, _number(2, 17))
 
 

@@ -159,6 +159,6 @@ def calibrate(
         passes.append([run.time_s(arrays) for run, arrays in zip(runners, inputs, strict=True)])
         if reference:
             paces_s.append(reference.now_s())
-    scale = reference.wanted_s / min(paces_s) if reference else 1.0
+    scale = reference.wanted_s / statistics.median(paces_s) if reference else 1.0
     for runner, times in zip(runners, zip(*passes, strict=True), strict=True):
         runner.note(min(times) * scale, paced=reference is not None)

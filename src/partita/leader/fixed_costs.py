@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from partita.cluster import Cluster, Link
+from partita.cluster import Link
 from partita.cost import CostModel, CostOptions
 from partita.fabric import Endpoint
 from partita.leader.links import measure_link
-from partita.leader.relay import WithoutFragments, can_relay, link_s, measure_message_s
+from partita.leader.relay import (
+    MESSAGE_BYTES,
+    WithoutWeights,
+    can_relay,
+    link_s,
+    measure_relay_s,
+    relay_paths,
+)
 from partita.leader.start import deploy
 from partita.leader.worker_group import WorkerGroup
 from partita.program import (
@@ -31,20 +40,22 @@ _REPEATS = 9
 _WAIT_S = 10.0
 
 
-def measure_fixed_costs(endpoint: Endpoint, cluster: Cluster, program: Program) -> CostOptions:
-    """The costs of a message and of a request beyond those of links and profiles.
+def measure_fixed_costs(endpoint: Endpoint, cost: CostModel, program: Program) -> CostOptions:
+    """The costs of a message, a run and a request beyond those of links and profiles.
 
     Where all devices have links to each other, messages go round among all of them; else a single
-    one goes over each link. Half of a message's cost falls to its sender, half to its receiver.
+    one goes over each link, and runs are not measured. Half of a message's cost falls to its
+    sender, half to its receiver.
 
     Args:
         endpoint: A leader's, that reaches the workers.
-        cluster: Its links, as plans are priced with them.
+        cost: Links and runs, as plans are priced with them; its options are not looked at.
         program: Of the network to run; requests cost more with larger inputs and outputs.
 
     Raises:
         RunError: A worker is missing or does not answer.
     """
+    cluster = cost.cluster
     names = list(dict.fromkeys((program.requester, *(part.device for part in program.devices))))
     WorkerGroup(endpoint, sorted(names)).wait(_WAIT_S)
     admit_s = measure_admit_s(endpoint, program)
@@ -52,12 +63,44 @@ def measure_fixed_costs(endpoint: Endpoint, cluster: Cluster, program: Program) 
     there = {*names, *endpoint.peers()}
     others = (n for n in cluster.providers if n != program.requester and n in there)
     everybody = [program.requester, *others]
+    compute_s = 0.0
     if can_relay(cluster, everybody):
-        message_s = measure_message_s(endpoint, cluster, everybody[:_MOST_RELAYED], admit_s)
+        message_s, compute_s = _measure_steps(endpoint, cost, everybody[:_MOST_RELAYED], admit_s)
     else:
         links = [link for link in cluster.links if {link.source, link.target} <= set(names)]
         message_s = statistics.median([_beyond_s(endpoint, link) for link in links] or [0.0])
-    return CostOptions(admit_s=admit_s, receive_s=message_s / 2, send_s=message_s / 2)
+    return CostOptions(
+        precision=cost.options.precision,
+        admit_s=admit_s,
+        receive_s=message_s / 2,
+        send_s=message_s / 2,
+        compute_s=compute_s,
+    )
+
+
+def _measure_steps(
+    endpoint: Endpoint, cost: CostModel, names: Sequence[str], admit_s: float
+) -> tuple[float, float]:
+    """The seconds of a message beyond its link's, and of a run beyond its profile's.
+
+    Args:
+        endpoint: A leader's.
+        cost: Links between all of ``names``.
+        names: The requester first.
+        admit_s: What a request costs that sends nothing.
+    """
+    paths = relay_paths(names)
+    longest = max(paths, key=len)
+    hops = list(pairwise(longest))
+    links = (cost.cluster.link(*hop) for hop in hops)
+    sent_s = sum(link_s(link, MESSAGE_BYTES) for link in links if link is not None)
+    run_s = sum(cost.devices[target].copy_run_s(MESSAGE_BYTES) for _, target in hops)
+    passed_s = measure_relay_s(endpoint, paths)
+    computed_s = measure_relay_s(endpoint, paths, computes=True)
+    return (
+        max(0.0, passed_s - admit_s - sent_s) / len(hops),
+        max(0.0, computed_s - passed_s - run_s) / len(hops),
+    )
 
 
 def _beyond_s(endpoint: Endpoint, link: Link) -> float:
@@ -76,7 +119,7 @@ def measure_admit_s(endpoint: Endpoint, program: Program) -> float:
     """
     idle = make_idle_program(program)
     inputs = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in idle.inputs}
-    with deploy(WithoutFragments(idle), endpoint) as session:
+    with deploy(WithoutWeights(idle), endpoint) as session:
         session.run([inputs] * 3, in_flight=1)
         session.run([inputs] * _REPEATS, in_flight=1)
         return session.report().quantile_s(0.5)
@@ -89,7 +132,7 @@ def refine_cost(endpoint: Endpoint, cost: CostModel, program: Program) -> CostMo
         cost.cluster,
         estimator=cost.estimator,
         profiles=cost.profiles,
-        options=measure_fixed_costs(endpoint, cost.cluster, program),
+        options=measure_fixed_costs(endpoint, cost, program),
     )
 
 

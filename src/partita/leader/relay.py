@@ -1,12 +1,14 @@
-"""Messages that are passed on at once: what one costs among others, with nothing computed.
+"""Messages that are passed on: what one costs among others, and what a run of a fragment does.
 
 Between two devices that are otherwise idle a message costs less than among those of a plan, where
 all devices send and receive at the same time. So several messages go round all devices together,
-each always on another link than the others.
+each always on another link than the others. Where each device also runs a fragment that computes
+next to nothing before it passes a message on, the difference is what runs cost.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,14 +16,18 @@ from itertools import pairwise
 import numpy as np
 
 from partita.cluster import Cluster, Link
+from partita.engine.reference import one_node_model
 from partita.fabric import Endpoint
 from partita.leader.start import deploy
 from partita.program import (
     Buffer,
+    Compute,
     Deliver,
     DeviceProgram,
     Feed,
+    FragmentInfo,
     Input,
+    Load,
     Program,
     Receive,
     Send,
@@ -38,14 +44,21 @@ LEAST_HOPS = 24
 _WARM_UPS, _REPEATS = 2, 9
 _TENSOR = "token"
 _ITEMS = MESSAGE_BYTES // 4
+#: The least that an engine can be asked for: one operator over a message.
+_COPY = one_node_model("Abs", [(1, _ITEMS)], (1, _ITEMS))
 
 
-class WithoutFragments:
-    """A program that computes nothing, ready to deploy."""
+class WithoutWeights:
+    """A program whose fragments have no weights, ready to deploy.
 
-    def __init__(self, program: Program) -> None:
+    Args:
+        program: What devices do.
+        graphs: Its fragments' graphs.
+    """
+
+    def __init__(self, program: Program, graphs: Sequence[bytes] = ()) -> None:
         self.program = program
-        self.graphs: dict[str, bytes] = {}
+        self.graphs = {_digest(graph): graph for graph in graphs}
         self.blobs: dict[str, bytes] = {}
 
 
@@ -54,28 +67,25 @@ def can_relay(cluster: Cluster, names: Sequence[str]) -> bool:
     return len(names) > 1 and all(cluster.link(a, b) for a in names for b in names if a != b)
 
 
-def measure_message_s(
-    endpoint: Endpoint, cluster: Cluster, names: Sequence[str], admit_s: float
+def measure_relay_s(
+    endpoint: Endpoint, paths: Sequence[Sequence[str]], *, computes: bool = False
 ) -> float:
-    """Seconds that a message takes beyond its link's own time, among messages of all devices.
+    """The median seconds of a request whose messages go along ``paths``.
 
     Args:
         endpoint: A leader's, that reaches the workers.
-        cluster: Its links, all of them between ``names``.
-        names: Devices that take part, the requester first.
-        admit_s: What a request costs that sends nothing.
+        paths: See :func:`relay_paths`.
+        computes: Whether each device runs a fragment on a message that it receives.
 
     Raises:
         RunError: A worker is missing or does not answer.
     """
-    paths = relay_paths(names)
     inputs = {_TENSOR: np.zeros((len(paths), _ITEMS), np.float32)}
-    with deploy(WithoutFragments(make_relay(paths)), endpoint) as session:
+    relay = WithoutWeights(make_relay(paths, computes=computes), (_COPY,) if computes else ())
+    with deploy(relay, endpoint) as session:
         session.run([inputs] * _WARM_UPS, in_flight=1)
         session.run([inputs] * _REPEATS, in_flight=1)
-        latency_s = session.report().quantile_s(0.5)
-    ideal_s, hops = max((_ideal_s(cluster, path), len(path) - 1) for path in paths)
-    return max(0.0, latency_s - admit_s - ideal_s) / hops
+        return session.report().quantile_s(0.5)
 
 
 def relay_paths(names: Sequence[str]) -> list[list[str]]:
@@ -96,9 +106,14 @@ def relay_paths(names: Sequence[str]) -> list[list[str]]:
     return paths
 
 
-def make_relay(paths: Sequence[Sequence[str]]) -> Program:
-    """The program that sends one part of its input along each path, and gives all of it back."""
-    relay = _Relay()
+def make_relay(paths: Sequence[Sequence[str]], *, computes: bool = False) -> Program:
+    """The program that sends one part of its input along each path, and gives all of it back.
+
+    Args:
+        paths: The devices that each part visits.
+        computes: Whether a device runs a fragment, which copies, on each part that it receives.
+    """
+    relay = _Relay(computes)
     requester = paths[0][0]
     whole = Region.full((len(paths), _ITEMS))
     start = relay.buffer(requester, whole, readers=len(paths))
@@ -113,7 +128,7 @@ def make_relay(paths: Sequence[Sequence[str]]) -> Program:
         inputs=(spec,),
         outputs=(spec,),
         streams=tuple(relay.streams),
-        fragments=(),
+        fragments=(FragmentInfo(_digest(_COPY), (), len(_COPY), 0),) if computes else (),
         devices=tuple(
             DeviceProgram(name, tuple(steps), tuple(relay.buffers[name]))
             for name, steps in relay.steps.items()
@@ -123,6 +138,7 @@ def make_relay(paths: Sequence[Sequence[str]]) -> Program:
 
 @dataclass
 class _Relay:
+    computes: bool
     streams: list[Stream] = field(default_factory=list)
     steps: dict[str, list[Step]] = field(default_factory=dict)
     buffers: dict[str, list[Buffer]] = field(default_factory=dict)
@@ -153,12 +169,20 @@ class _Relay:
             self.add(source, Send(self.number(), stream.id, held))
             held = self.buffer(target, box)
             self.add(target, Receive(self.number(), stream.id, held))
+            held = self.copy(target, box, held) if self.computes else held
         return held
 
+    def copy(self, device: str, box: Region, source: int) -> int:
+        if not any(isinstance(step, Load) for step in self.steps[device]):
+            self.steps[device].insert(0, Load(self.number(), 0))
+        copied = self.buffer(device, box)
+        read = Input(_TENSOR, box, (source,))
+        self.add(device, Compute(self.number(), "copy", 0, (read,), (copied,)))
+        return copied
 
-def _ideal_s(cluster: Cluster, path: Sequence[str]) -> float:
-    links = [cluster.link(*pair) for pair in pairwise(path)]
-    return sum(link_s(link, MESSAGE_BYTES) for link in links if link is not None)
+
+def _digest(graph: bytes) -> str:
+    return hashlib.sha256(graph).hexdigest()
 
 
 def link_s(link: Link, size_bytes: int) -> float:
