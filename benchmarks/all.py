@@ -57,6 +57,7 @@ class Benchmark:
 
 BENCHMARKS = (
     Benchmark("exactness", "Divided network against the whole one", "ONNX Runtime, whole model"),
+    Benchmark("backend", "The backend tests of onnx, divided", "ONNX Runtime, whole model"),
     Benchmark("overhead", "One local worker", "ONNX Runtime, same threads"),
     Benchmark("scaling", "Two workers", "ONNX Runtime, one thread"),
     Benchmark("prediction", "Predicted latency", "measured latency"),

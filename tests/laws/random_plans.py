@@ -71,7 +71,8 @@ def draw_stage(
     axis = rng.choice([*axes, "rows", "tiles", "output_channels"])
     if axis == "none":
         return Stage(name, layers, axis, (Shard(rng.choice(devices)),))
-    if axis in ("everywhere", "replica") or not outputs:
+    can_be_cut = outputs and all(builder.regions.whole(tensor).bounds for tensor in outputs)
+    if axis in ("everywhere", "replica") or not can_be_cut:
         chosen = rng.sample(devices, rng.randint(1, len(devices)))
         kind: SplitAxis = axis if axis in ("everywhere", "replica") else "everywhere"
         return Stage(name, layers, kind, tuple(Shard(device) for device in chosen))
@@ -144,10 +145,13 @@ def _draw_merge(
     rng: Random, builder: WorkBuilder, devices: tuple[str, ...], layers: tuple[str, ...]
 ) -> tuple[Shard, ...]:
     """Return merge owners: one device, several with everything, or several with a box each."""
+    outputs = builder.stage_outputs(layers)
     kind = rng.randint(1, 3)
+    if kind == 3 and not all(builder.regions.whole(tensor).bounds for tensor in outputs):
+        kind = 2  # a number cannot be cut
     if kind == 1:
         return (Shard(rng.choice(devices)),)
     if kind == 2:
         chosen = rng.sample(devices, rng.randint(1, len(devices)))
         return tuple(Shard(device) for device in chosen)
-    return _draw_shards(rng, builder, devices, (builder.stage_outputs(layers), "tiles"))
+    return _draw_shards(rng, builder, devices, (outputs, "tiles"))

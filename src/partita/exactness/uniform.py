@@ -197,19 +197,22 @@ def _merges(
     """Merge owners, by turns one device, all of them, and a box each."""
     if number % 3 == 0:
         return (Shard(devices[number % len(devices)]),)
-    if number % 3 == 1:
-        return tuple(Shard(device) for device in devices)
-    boxes = {
+    shapes = {
         tensor: builder.graph.tensors[tensor].shape for tensor in builder.stage_outputs(layers)
+    }
+    if number % 3 == 1 or not all(shapes.values()):
+        return tuple(Shard(device) for device in devices)
+    spans = {
+        # The channels, or the one axis that there is.
+        tensor: (min(1, len(shape) - 1), split_extent(shape[:2][-1], [1] * len(devices)))
+        for tensor, shape in shapes.items()
     }
     return tuple(
         Shard(
             device,
             {
-                tensor: Region.full(shape).with_axis(
-                    1, split_extent(shape[1], [1] * len(devices))[k]
-                )
-                for tensor, shape in boxes.items()
+                tensor: Region.full(shapes[tensor]).with_axis(axis, parts[k])
+                for tensor, (axis, parts) in spans.items()
             },
         )
         for k, device in enumerate(devices)

@@ -94,18 +94,23 @@ def fold_empty(draft: MutableGraph) -> bool:
     Returns:
         Whether any was.
     """
-    kept = []
+    kept, changed, readers = [], False, draft.readers()
     for node in draft.nodes:
-        infos = {name: draft.infos.get(name) for name in node.output if name}
-        known = {name: info for name, info in infos.items() if info is not None and info.is_static}
-        is_empty = len(known) == len(infos) and all(0 in (i.shape or ()) for i in known.values())
-        if not is_empty or not draft.outputs.keys().isdisjoint(node.output):
+        empty = [n for n in node.output if n in readers and 0 in (draft.shape(n) or ())]
+        if not empty or not draft.outputs.keys().isdisjoint(empty):
             kept.append(node)
             continue
-        for name, info in known.items():
+        changed = True
+        for name in empty:
+            info = draft.infos[name]
             dtype = helper.tensor_dtype_to_np_dtype(info.elem_type)
             draft.constants[name] = np.empty(info.shape or (), dtype)
-    changed = len(kept) < len(draft.nodes)
+        if len(empty) < sum(map(bool, node.output)):  # under a name that nobody reads
+            renamed = {name: f"{name}.empty" for name in empty}
+            outputs = [renamed.get(name, name) for name in node.output]
+            node.output[:] = outputs
+            draft.infos |= {new: draft.infos[name] for name, new in renamed.items()}
+            kept.append(node)
     draft.nodes = kept
     return changed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from onnx import helper
+from onnx import TensorProto, helper
 
 from partita.errors import ModelError
 from partita.graph.constants import is_training
@@ -114,8 +114,9 @@ def refuse_types(draft: MutableGraph, tensors: dict[str, TensorSpec]) -> None:
     for spec in tensors.values():
         info = draft.infos.get(spec.name)
         if spec.dtype not in DTYPE_BYTES and info is not None and info.elem_type:
+            kind = TensorProto.DataType.Name(info.elem_type).lower()
             raise ModelError(
-                f"Tensor '{spec.name}' is of type {spec.dtype}, allowed: {', '.join(DTYPE_BYTES)}.",
+                f"Tensor '{spec.name}' is of type {kind}, allowed: {', '.join(DTYPE_BYTES)}.",
                 subject=spec.name,
             )
 

@@ -17,9 +17,9 @@ UNARY = frozenset(
 #: Several operands that broadcast against each other by NumPy's rules.
 BROADCAST = frozenset(
     (
-        "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "CastLike", "Div",
-        "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod",
-        "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
+        "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal",
+        "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul",
+        "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
     )
 )  # fmt: skip
 

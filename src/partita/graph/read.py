@@ -13,6 +13,7 @@ from onnx import helper
 from partita.errors import ModelError, first_line
 from partita.graph.model_file import Source, read_model
 from partita.graph.mutable_graph import Array, Info, MutableGraph, rename_input, value_info
+from partita.graph.opset import TARGET_OPSET
 from partita.graph.stored import StoredTensors
 
 Shapes = Mapping[str, Sequence[int]]
@@ -56,7 +57,7 @@ def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> Mutab
         constants=constants,
         inputs=_fix_shapes(inputs, model, shapes or {}, label),
         outputs={v.name: _output_type(v) for v in model.graph.output},
-        opset_imports=_opsets(model),
+        opset_imports=_used_opsets(model),
         # IR 3 wants every initializer among the inputs; from 4 on they may stand apart.
         ir_version=max(model.ir_version, 8),
     )
@@ -78,6 +79,12 @@ def _compute_constant_outputs(draft: MutableGraph) -> None:
 
 def _opsets(model: onnx.ModelProto) -> dict[str, int]:
     return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+
+
+def _used_opsets(model: onnx.ModelProto) -> dict[str, int]:
+    """The model's opsets; a standard one that no node needs is one in which pieces can be cut."""
+    opsets = _opsets(model)
+    return opsets if opsets.get("", 0) >= OLDEST_OPSET else opsets | {"": TARGET_OPSET}
 
 
 def _check_header(model: onnx.ModelProto, label: str) -> None:
@@ -155,19 +162,20 @@ def _fix_shape(value: onnx.ValueInfoProto, info: Info, shapes: Shapes) -> Info:
         raise ModelError(
             f"Input '{name}' has no shape; give --shape {name}=1x3x224x224.", subject=name
         )
-    # Some exporters write 0 where an extent is free.
     known = (-1,) * len(given or ()) if info.shape is None else info.shape
-    declared = tuple(extent or -1 for extent in known)
     if given is None:
-        _refuse_free(value, declared)
-        return Info(info.elem_type, declared)
+        _refuse_free(value, known)
+        return Info(info.elem_type, known)
+    # Some exporters write 0 where an extent is free.
+    declared = tuple(extent or -1 for extent in known)
     fits = len(given) == len(declared) and all(
         g > 0 and d in (-1, g) for g, d in zip(given, declared, strict=True)
     )
     if not fits:
-        said = "x".join(_dimension_names(value)) or "nothing; allowed are extents of 1 and more"
+        said = "x".join(_dimension_names(value)) or "nothing"
         raise ModelError(
-            f"Input '{name}' cannot have shape {_show(given)}: the model says {said}.",
+            f"Input '{name}' cannot have shape {_show(given)}: the model says {said}; allowed are"
+            " extents of 1 and more.",
             subject=name,
         )
     return Info(info.elem_type, given)
@@ -175,11 +183,17 @@ def _fix_shape(value: onnx.ValueInfoProto, info: Info, shapes: Shapes) -> Info:
 
 def _refuse_free(value: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
     names = _dimension_names(value)
-    free = [names[axis] for axis, extent in enumerate(shape) if extent < 0]
+    free = [names[axis] for axis, extent in enumerate(shape) if extent < 1]
     if not free:
         return
     rest = iter((1, 3, 224, 224, 224) if len(shape) >= 3 else (1,) * len(shape))
-    example = _show(tuple(e if (r := next(rest, 1)) and e >= 0 else r for e in shape))
+    example = _show(tuple(e if (r := next(rest, 1)) and e > 0 else r for e in shape))
+    if 0 in shape:
+        raise ModelError(
+            f"Input '{value.name}' has shape {_show(shape)}: empty inputs are not supported. If 0"
+            f" stands for a free dimension, give --shape {value.name}={example}.",
+            subject=value.name,
+        )
     raise ModelError(
         f"input '{value.name}' has free dimensions: {', '.join(free)}; "
         f"give --shape {value.name}={example}",

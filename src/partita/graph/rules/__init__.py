@@ -118,8 +118,9 @@ def rule_of(node: Node, opset: int, shapes: Iterable[Shape] = ()) -> Rule:
         return _BARRIER
     if node.domain or _OLD_FORMS.get(node.op) in node.attrs:
         return _BARRIER
-    if node.op == "MaxPool" and any(node.outputs[1:]):
-        return _BARRIER  # its indices count the elements of the whole input
+    rule = _RULES.get(node.op, _BARRIER)
+    if any(node.outputs[1:]) and not rule.many_outputs:
+        return _BARRIER  # such as a pool's indices, which count the elements of the whole input
     if opset < 13 and node.op in ("Softmax", "LogSoftmax", "Hardmax"):
         return _OLD_SOFTMAX
-    return _RULES.get(node.op, _BARRIER)
+    return rule

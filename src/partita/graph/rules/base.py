@@ -82,9 +82,15 @@ class Emitter(Protocol):
 
 
 class Rule:
-    """A region rule: the default is a barrier that needs everything and crops what it made."""
+    """A region rule: the default is a barrier that needs everything and crops what it made.
+
+    Attributes:
+        many_outputs: Whether it knows what boxes of several outputs at once need; a node with
+            several is a barrier otherwise.
+    """
 
     barrier = False
+    many_outputs = False
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
         """The box of each input that suffices to compute the boxes ``outs``."""

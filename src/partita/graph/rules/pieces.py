@@ -43,6 +43,8 @@ class Concat(Rule):
 class Split(Rule):
     """Each output is a range of the input along one axis."""
 
+    many_outputs = True
+
     @staticmethod
     def _placed(view: NodeView, outs: Boxes) -> list[Region | None]:
         axis = int(view.attr("axis", 0)) % len(view.shape())
