@@ -20,8 +20,10 @@ from benchmarks.harness import Row, make_parser, report, say
 from partita.cli.actions.reproduce import parse_seeds
 from partita.cli.output import cache_folder
 from partita.planners import find_plan, get_planner, planner_names
-from partita.reproduce import Bench, Case, ResultCache, Series, Study
+from partita.reproduce.bench import Bench
+from partita.reproduce.cache import ResultCache
 from partita.reproduce.distredge.methods import BASELINES
+from partita.reproduce.study import Case, Series, Study
 
 MODEL = "vgg16"
 FOUR = (

@@ -25,11 +25,11 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.models import LIGHT_MODELS
 
 from benchmarks.harness import Arrays, Row, draw_inputs, find_model, make_parser, report, say
+from benchmarks.uniform import UNIFORM_AXES, UniformOptions, plan_uniform
 from partita.cluster import Cluster
 from partita.compile import WholeModel, compile_plan
 from partita.exactness.compare import compare_pieces, difference_of, tolerance_of
 from partita.exactness.interpret import run_program
-from partita.exactness.uniform import UNIFORM_AXES, UniformOptions, plan_uniform
 from partita.graph import Graph, load_graph
 from partita.graph.rules import window
 from partita.plan import SplitAxis

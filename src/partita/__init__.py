@@ -28,35 +28,21 @@ if TYPE_CHECKING:
     from partita.profile import Profile, load_profile, measure_profile, save_profile
     from partita.simulation import simulate_adaptive
 
-_HOMES = {
-    "Adapt": "api",
-    "AdaptOptions": "execution",
-    "Cluster": "cluster",
-    "CostModel": "cost",
-    "Graph": "graph",
-    "PartitaError": "errors",
-    "Plan": "plan",
-    "PlanOptions": "planners",
-    "Profile": "profile",
-    "Report": "execution",
-    "Result": "planners",
-    "Session": "leader",
-    "check_plan": "compile",
-    "compare": "api",
-    "deploy": "api",
-    "dump_plan": "plan",
-    "export_plan": "compile.export",
-    "find_plan": "planners",
-    "load_bundle": "loading",
-    "load_cluster": "cluster",
-    "load_graph": "graph",
-    "load_plan": "plan",
-    "load_profile": "profile",
-    "measure_profile": "profile",
-    "planner_names": "planners",
-    "save_profile": "profile",
-    "simulate": "api",
-    "simulate_adaptive": "simulation",
+_MODULES = {
+    "api": "Adapt compare deploy simulate",
+    "cluster": "Cluster load_cluster",
+    "compile": "check_plan",
+    "compile.export": "export_plan",
+    "cost": "CostModel",
+    "errors": "PartitaError",
+    "execution": "AdaptOptions Report",
+    "graph": "Graph load_graph",
+    "leader": "Session",
+    "loading": "load_bundle",
+    "plan": "Plan dump_plan load_plan",
+    "planners": "PlanOptions Result find_plan planner_names",
+    "profile": "Profile load_profile measure_profile save_profile",
+    "simulation": "simulate_adaptive",
 }
 
 __all__ = [
@@ -90,4 +76,4 @@ __all__ = [
     "simulate_adaptive",
 ]
 
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__, _MODULES)

@@ -8,19 +8,20 @@ from importlib import import_module
 from typing import Any
 
 
-def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def on_first_use(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """A package's ``__getattr__``; a name is looked up once. ``dir()`` shows all names.
 
     Args:
-        homes: By exported name, the module that has it, as seen from the package.
+        modules: By module, as seen from the package, the names that it exports through it.
     """
+    homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(f"{package}.{homes[name]}"), name)
-        setattr(sys.modules[package], name, found)
-        return found
+        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
 
     vars(sys.modules[package])["__dir__"] = lambda: sorted(homes)
     return get

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from benchmarks.uniform import split_extent
 from onnx import helper
 
 from partita.cluster import Cluster
 from partita.compile import Layout, build_layout, work_builder
-from partita.exactness.uniform import split_extent
 from partita.graph import Graph, load_graph
 from partita.plan import Identity, Plan, Shard, Stage
 from partita.regions import Region

@@ -10,8 +10,8 @@ from partita.cli.actions.real import check_learns, make_measure
 from partita.cluster import Cluster, Device
 from partita.cost import CostModel
 from partita.errors import InputError
-from partita.lab.memory import memory_lab
 from partita.planners import PlanOptions, find_plan
+from tests.memory_lab import memory_lab
 from tests.planners.distredge.small import quick_method
 from tests.planners.fakes import make_chain
 

@@ -9,7 +9,6 @@ import pytest
 from partita.cli.actions.reproduce import format_table, make_figures, parse_seeds
 from partita.errors import InputError
 from partita.report.tables import NOTHING
-from partita.reproduce import Study
 from partita.reproduce.figure import (
     _FIGURES,
     Drawn,
@@ -19,6 +18,7 @@ from partita.reproduce.figure import (
     figure,
     find_figures,
 )
+from partita.reproduce.study import Study
 from tests.cli.conftest import Ask
 
 

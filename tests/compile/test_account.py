@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
+from benchmarks.uniform import UniformOptions, plan_uniform
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partita.compile import account_layout, build_layout
-from partita.exactness.uniform import UniformOptions, plan_uniform
 from partita.graph import Graph
 from partita.simulation import simulate
 from tests.compile.samples import halves, make_plan, pair, skip_graph, small_graph, whole

@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from partita.demo.perspective import find_homography, map_points, rectangle, warp_image
+from partita.demo.perspective import find_homography, rectangle, warp_image
+
+
+def map_points(matrix, points):
+    """The image of each point under the map."""
+    homogeneous = np.column_stack([np.array(points), np.ones(len(points))]) @ matrix.T
+    return homogeneous[:, :2] / homogeneous[:, 2:]
+
 
 QUAD = ((10.0, 12.0), (50.0, 8.0), (54.0, 30.0), (9.0, 28.0))
 

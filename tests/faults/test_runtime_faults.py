@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.faults.engines import GateEngine
+from tests.memory_lab import MemoryLab, memory_lab
 from tests.worker.tiny import Tiny, expected_chain, random_inputs, tiny_chain
 
 from partita.cluster import Device
 from partita.engine import Engine, OrtEngine
 from partita.errors import PartitaError, RunError
 from partita.fabric import MemoryFabric, PieceHeader, digest_stream, encode_header
-from partita.lab import MemoryLab, memory_lab
 from partita.leader import DeployOptions, Session, deploy
 from partita.worker import Store, Worker, WorkerParts
 from partita.worker.messages import feed_streams

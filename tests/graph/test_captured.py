@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from benchmarks.uniform import UniformOptions, plan_uniform
 from onnx import TensorProto, helper, numpy_helper
 
 from partita.cluster import Cluster
 from partita.compile import compile_plan
 from partita.exactness.compare import check_exactness
-from partita.exactness.uniform import UniformOptions, plan_uniform
 from partita.graph import Graph, load_graph
 from partita.graph.node import wrap_node
 from partita.graph.regions import RegionMap

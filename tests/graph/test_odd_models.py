@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from benchmarks.uniform import UniformOptions, plan_uniform
 from onnx import TensorProto, helper, numpy_helper
 
 from partita.cluster import Cluster
 from partita.compile import check_plan, compile_plan
 from partita.errors import ModelError
 from partita.exactness.compare import check_exactness
-from partita.exactness.uniform import UniformOptions, plan_uniform
 from partita.graph import load_graph
 from partita.graph.splits import row_axes
 

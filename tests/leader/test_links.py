@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from tests.leader.fakes import FakeLab
+from tests.memory_lab import memory_lab
 
 from partita.cluster import Device
 from partita.errors import RunError
-from partita.lab import memory_lab
 from partita.leader import measure_link
 from partita.leader.links import measure_rate
 from partita.worker.messages import MessageTimes, TimeMessages, decode_message

@@ -12,13 +12,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.memory_lab import MemoryLab, memory_lab
 from tests.program_builder import ProgramBuilder
 from tests.worker.tiny import Tiny, equip, random_inputs, weight_of
 
 from partita.cluster import Device, Link
 from partita.execution import AdaptOptions, Conditions
 from partita.execution.adapt import Proposed
-from partita.lab import MemoryLab, memory_lab
 from partita.leader import DeployOptions, Expected, Session, deploy, replan_controller
 from partita.worker import control
 

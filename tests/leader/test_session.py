@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from tests.memory_lab import MemoryLab, memory_lab
 from tests.worker.tiny import (
     Tiny,
     expected_chain,
@@ -20,7 +21,6 @@ from tests.worker.tiny import (
 
 from partita.cluster import Device
 from partita.errors import InputError, RunError
-from partita.lab.memory import MemoryLab, memory_lab
 from partita.leader import DeployOptions, Session, deploy
 
 Deploy = Callable[..., Session]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.uniform import UniformOptions, plan_uniform
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from partita.cluster import Cluster
 from partita.compile import compile_plan, work_builder
 from partita.exactness.compare import TOLERANCE, check_exactness
-from partita.exactness.uniform import UniformOptions, plan_uniform
 from partita.graph import Graph
 from partita.graph.splits import row_axes
 from partita.plan import Plan

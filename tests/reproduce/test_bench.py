@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from partita.errors import PlanError
-from partita.reproduce import Bench, Case, ResultCache, Study
+from partita.reproduce.bench import Bench
+from partita.reproduce.cache import ResultCache
+from partita.reproduce.study import Case, Study
 from partita.simulation import simulate
 from tests.reproduce.samples import small_graph
 

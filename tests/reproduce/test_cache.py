@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from partita.errors import InputError
-from partita.reproduce import Outcome, ResultCache
+from partita.reproduce.cache import ResultCache
+from partita.reproduce.study import Outcome
 
 _KEY = {"planner": "aofl", "seed": 3}
 

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from partita.cluster import find_entry
-from partita.reproduce import Bench, Outcome, Series, Study, find_figures
+from partita.reproduce.bench import Bench
 from partita.reproduce.distredge import speed
 from partita.reproduce.distredge.dynamic import AOFL_FREE, AOFL_PAPER, LINES, Adapting, run_hour
 from partita.reproduce.distredge.methods import (
@@ -21,6 +21,8 @@ from partita.reproduce.distredge.methods import (
     claim_over_aofl,
 )
 from partita.reproduce.distredge.why import measure_stairs
+from partita.reproduce.papers import find_figures
+from partita.reproduce.study import Outcome, Series, Study
 from tests.reproduce.samples import small_graph
 
 

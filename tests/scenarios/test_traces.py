@@ -6,10 +6,10 @@ from itertools import pairwise
 from statistics import mean
 
 import pytest
+from tools.draw_traces import TraceOptions, draw_traces, name_traces, write_trace
 
 from partita.cluster import load_cluster
-from partita.scenarios import TraceOptions, draw_traces, find_scenario
-from partita.scenarios.traces import name_traces, write_trace
+from partita.scenarios import find_scenario
 
 
 def test_shipped_traces_are_those_of_seed_0() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.uniform import UniformOptions, plan_uniform
 
 from partita.cluster import Cluster
 from partita.compile import compile_plan
 from partita.exactness.compare import TOLERANCE, check_exactness
-from partita.exactness.uniform import UniformOptions, plan_uniform
 from partita.graph import load_graph
 from partita.graph.splits import row_axes
 from partita.zoo import build_model

@@ -35,12 +35,6 @@ def find_homography(source: Sequence[Point], target: Sequence[Point]) -> npt.NDA
     return np.append(solution, 1.0).reshape(3, 3)
 
 
-def map_points(matrix: npt.NDArray[np.float64], points: Sequence[Point]) -> list[Point]:
-    """The image of each point under the map."""
-    homogeneous = np.column_stack([np.array(points, float), np.ones(len(points))]) @ matrix.T
-    return [(float(x / w), float(y / w)) for x, y, w in homogeneous]
-
-
 def warp_image(
     image: Image.Image, source: Sequence[Point], target: Sequence[Point], size: tuple[int, int]
 ) -> Image.Image:

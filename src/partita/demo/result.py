@@ -99,11 +99,6 @@ class DemoResult:
         return self.single.measured_s / self.divided.measured_s
 
     @property
-    def prediction_error(self) -> float:
-        """Measured over predicted latency of the divided network, less 1."""
-        return self.divided.measured_s / self.divided.predicted_s - 1
-
-    @property
     def max_difference(self) -> float:
         """Largest absolute difference over all outputs."""
         return max(difference.max_difference for difference in self.differences)

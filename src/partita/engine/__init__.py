@@ -9,28 +9,17 @@ from partita.lazy import on_first_use
 
 if TYPE_CHECKING:
     from partita.engine.base import Array, Blob, Engine, Runner, make_inputs
-    from partita.engine.null import NullEngine, NullRunner
-    from partita.engine.ort import OrtEngine, OrtOptions, OrtRunner, check_graph
+    from partita.engine.null import NullEngine
+    from partita.engine.ort import OrtEngine, OrtOptions, OrtRunner
     from partita.engine.reference import Reference
     from partita.engine.slowed import Slowdown, SlowedEngine, SlowedRunner, calibrate
 
-_HOMES = {
-    "Array": "base",
-    "Blob": "base",
-    "Engine": "base",
-    "NullEngine": "null",
-    "NullRunner": "null",
-    "OrtEngine": "ort",
-    "OrtOptions": "ort",
-    "OrtRunner": "ort",
-    "Reference": "reference",
-    "Runner": "base",
-    "Slowdown": "slowed",
-    "SlowedEngine": "slowed",
-    "SlowedRunner": "slowed",
-    "calibrate": "slowed",
-    "check_graph": "ort",
-    "make_inputs": "base",
+_MODULES = {
+    "base": "Array Blob Engine Runner make_inputs",
+    "null": "NullEngine",
+    "ort": "OrtEngine OrtOptions OrtRunner",
+    "reference": "Reference",
+    "slowed": "Slowdown SlowedEngine SlowedRunner calibrate",
 }
 
 __all__ = [
@@ -38,7 +27,6 @@ __all__ = [
     "Blob",
     "Engine",
     "NullEngine",
-    "NullRunner",
     "OrtEngine",
     "OrtOptions",
     "OrtRunner",
@@ -48,8 +36,7 @@ __all__ = [
     "SlowedEngine",
     "SlowedRunner",
     "calibrate",
-    "check_graph",
     "make_inputs",
 ]
 
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__, _MODULES)

@@ -33,39 +33,20 @@ if TYPE_CHECKING:
     from partita.execution.report import DeviceUse, LinkUse, Report, ReportBuilder, Span
     from partita.execution.request import Wait
 
-_HOMES = {
-    "Action": "events",
-    "AdaptOptions": "adapt",
-    "Admission": "admission",
-    "Arrived": "events",
-    "Conditions": "adapt",
-    "Change": "adapt",
-    "Credited": "events",
-    "Delivered": "events",
-    "DeviceUse": "report",
-    "Durations": "durations",
-    "Event": "events",
-    "Fed": "events",
-    "Finished": "events",
-    "Free": "events",
-    "GiveCredit": "events",
-    "Link": "durations",
-    "LinkClock": "clock",
-    "LinkClocks": "durations",
-    "LinkUse": "report",
-    "Loaded": "events",
-    "Machine": "machine",
-    "Policy": "policy",
-    "Report": "report",
-    "ReportBuilder": "report",
-    "Route": "events",
-    "SharedMedium": "clock",
-    "Span": "report",
-    "Start": "events",
-    "StartLoad": "events",
-    "TransferTimes": "clock",
-    "Wait": "request",
-    "weight_bytes": "memory",
+_MODULES = {
+    "adapt": "AdaptOptions Change Conditions",
+    "admission": "Admission",
+    "clock": "LinkClock SharedMedium TransferTimes",
+    "durations": "Durations Link LinkClocks",
+    "events": (
+        "Action Arrived Credited Delivered Event Fed Finished Free GiveCredit Loaded Route "
+        "Start StartLoad"
+    ),
+    "machine": "Machine",
+    "memory": "weight_bytes",
+    "policy": "Policy",
+    "report": "DeviceUse LinkUse Report ReportBuilder Span",
+    "request": "Wait",
 }
 
 __all__ = [
@@ -103,4 +84,4 @@ __all__ = [
     "weight_bytes",
 ]
 
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__, _MODULES)

@@ -84,12 +84,8 @@ class Lab:
         self.processes[device].kill()
 
     def freeze(self, device: str) -> None:
-        """Suspend a worker with SIGSTOP, until :meth:`thaw`."""
+        """Suspend a worker with SIGSTOP."""
         self.processes[device].send_signal(signal.SIGSTOP)
-
-    def thaw(self, device: str) -> None:
-        """Resume a frozen worker with SIGCONT."""
-        self.processes[device].send_signal(signal.SIGCONT)
 
 
 @contextlib.contextmanager

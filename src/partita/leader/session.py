@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
@@ -48,7 +48,6 @@ class Session:
         self._tracker = self._monitor.tracker
         self._first = 0
         self._is_closed = False
-        self._on_close: list[Callable[[], None]] = []
         self._controller: ReplanController | None = None
         if adapting is not None:
             self._controller = ReplanController(self._monitor, group, *adapting, options)
@@ -156,12 +155,6 @@ class Session:
         if self._controller is not None:
             self._controller.close()
         self._monitor.close()
-        for action in self._on_close:
-            action()
-
-    def at_close(self, action: Callable[[], None]) -> None:
-        """Call ``action`` at the end of :meth:`close`."""
-        self._on_close.append(action)
 
     def __enter__(self) -> Self:
         return self

@@ -28,8 +28,7 @@ def deploy(
 
     Args:
         compiled: A program and the content that it names by hash.
-        endpoint: The leader's own; its callbacks are taken over. The session does not close it
-            unless :meth:`Session.at_close` says so.
+        endpoint: The leader's own; its callbacks are taken over. The session does not close it.
         options: Patience, tracing, and who made the plan.
         replan: Called with the name of a lost device; returns what the rest can run. None ends the
             run with an error on a loss.

@@ -25,7 +25,4 @@ __all__ = [
     "write_trace",
 ]
 
-__getattr__ = on_first_use(
-    __name__,
-    dict.fromkeys(("ReportFiles", "write_chart", "write_report", "write_trace"), "write"),
-)
+__getattr__ = on_first_use(__name__, {"write": "ReportFiles write_chart write_report write_trace"})

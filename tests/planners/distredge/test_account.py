@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from partita.compile.account import work_macs
+from partita.graph import Window
 from partita.planners.distredge.account import Account, Counter
-from partita.planners.distredge.intervals import Rows, RowTables, Spans, law_rows
+from partita.planners.distredge.intervals import Rows, RowTables, Spans
 from partita.planners.distredge.places import Volume
 from partita.planners.drafts.draft import DraftLowering, DraftStage
 from tests.planners.distredge.vgg import BLOCKS, CONVOLUTIONS, LAYERS, vgg16
@@ -53,6 +54,13 @@ def test_halos_between_two_halves(starts: Sequence[int], halo: int, scatter: int
     assert account.scatter_elements == scatter
     assert account.gather_elements == 512 * 7 * 3
     assert account.moved_elements == halo + scatter + 512 * 7 * 3
+
+
+def law_rows(windows: Sequence[Window], rows: int) -> int:
+    """The rows of input that the published law asks for (equations 1 and 2)."""
+    for window in reversed(windows):
+        rows = (rows - 1) * window.stride[0] + window.kernel[0]
+    return rows
 
 
 def test_published_law_ignores_borders() -> None:

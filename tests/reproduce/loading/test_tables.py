@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from partita.errors import InputError
-from partita.reproduce import Bench, Study, find_figures
+from partita.reproduce.bench import Bench
 from partita.reproduce.loading import engine, parts, pytorch
 from partita.reproduce.loading.bench.trials import LoadTrial
 from partita.reproduce.loading.published import TABLE_1, TABLE_2, TABLE_3, chosen_models
 from partita.reproduce.loading.setting import bound_by, weight_bytes
+from partita.reproduce.papers import find_figures
+from partita.reproduce.study import Study
 from partita.zoo import build_model
 
 SLOW = LoadTrial(1.0, 0.8, 1.0, 0.2, 1e8)

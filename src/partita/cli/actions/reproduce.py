@@ -10,8 +10,11 @@ from partita.cli.output import Reply, cache_folder, progress_bar, say, write_out
 from partita.errors import InputError, ModelError
 from partita.report import draw_table
 from partita.report.tables import NOTHING, TableData
-from partita.reproduce import Bench, Drawn, ResultCache, Study, Table, find_figures, find_paper
-from partita.reproduce.figure import Cell, Figure, Label
+from partita.reproduce.bench import Bench
+from partita.reproduce.cache import ResultCache
+from partita.reproduce.figure import Cell, Drawn, Figure, Label, Table
+from partita.reproduce.papers import find_figures, find_paper
+from partita.reproduce.study import Study
 from partita.zoo import ZOO
 
 __all__ = ["Label", "Study", "check_heeded", "make_figures", "parse_models", "parse_seeds"]

@@ -6,18 +6,5 @@ Distributed Edge Devices", IPDPS 2022. What trains (``agent``, ``environment``, 
 """
 
 from partita.planners.distredge import plan
-from partita.planners.distredge.lcpss import Partition, PartitionOptions, find_partition
-from partita.planners.distredge.process import SplitProcess, find_process
-from partita.planners.distredge.settings import PUBLISHED, REPAIRED, DistrEdgeSettings
 
-__all__ = [
-    "PUBLISHED",
-    "REPAIRED",
-    "DistrEdgeSettings",
-    "Partition",
-    "PartitionOptions",
-    "SplitProcess",
-    "find_partition",
-    "find_process",
-    "plan",
-]
+__all__ = ["plan"]

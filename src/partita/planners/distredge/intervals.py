@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.graph import Layer
-from partita.graph.layer import Window
 from partita.planners.drafts.layer_order import LayerOrder
 from partita.regions import Region
 
@@ -132,22 +131,6 @@ class RowTables:
         # Later rows read later rows; a running extreme keeps hulls right where a rule is uneven.
         first = np.minimum.accumulate(first[::-1])[::-1]
         return _Reach(first, np.maximum.accumulate(after))
-
-
-def law_rows(windows: Sequence[Window], rows: int) -> int:
-    """The rows of input that the published law asks for (equations 1 and 2).
-
-    Args:
-        windows: Of the layers, first to last; the axis of height is the first.
-        rows: Output rows of the last layer.
-
-    >>> three = Window((3, 3), (1, 1), (1, 1), (1, 1), (1, 1))
-    >>> law_rows([three, three], 1)
-    5
-    """
-    for window in reversed(windows):
-        rows = (rows - 1) * window.stride[0] + window.kernel[0]
-    return rows
 
 
 def random_cuts(fractions: npt.NDArray[Any], rows: int) -> Rows:

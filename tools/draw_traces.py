@@ -1,4 +1,4 @@
-"""Throughput of four Wi-Fi devices over an hour, drawn from a seed.
+"""The shipped throughput of four Wi-Fi devices over an hour, drawn from a seed.
 
 DistrEdge, section V-F and Figure 11, shows such traces as pictures and gives no numbers: four
 devices, an hour, "high fluctuations", and averages that change "significantly (e.g., at 20min and

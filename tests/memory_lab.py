@@ -1,4 +1,4 @@
-"""All devices in one process: for tests and quick trials."""
+"""All devices in one process."""
 
 from __future__ import annotations
 
