@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.memory_lab import memory_lab
 from tests.planners.fakes import make_chain
 
 import partita as pt
 from partita.cluster import Cluster, Device
 from partita.cost import CostModel, CostOptions
-from partita.lab.memory import memory_lab
 from partita.leader import refine_cost
 from partita.profile import MeasureOptions
 from partita.program import Program
