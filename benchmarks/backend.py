@@ -31,13 +31,13 @@ from tests.models import run_model
 
 from benchmarks.backend_cases import Arrays, Case, free_shapes, is_true_line, load_cases
 from benchmarks.harness import Row, make_parser, report, say
+from benchmarks.uniform import UNIFORM_AXES, UniformOptions, plan_uniform
 from partita.cluster import Cluster, Device
 from partita.compile import check_plan, compile_plan
 from partita.cost import CostModel
 from partita.errors import PartitaError, first_line
 from partita.exactness.compare import difference_of, tolerance_of
 from partita.exactness.interpret import run_program
-from partita.exactness.uniform import UNIFORM_AXES, UniformOptions, plan_uniform
 from partita.graph import Graph, load_graph
 from partita.loading import Division, load_bundle, write_bundle
 from partita.plan import Plan, SplitAxis
