@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from partita.engine import Array, Blob, Slowdown, SlowedEngine, calibrate
+from partita.engine import Blob, Slowdown, SlowedEngine, calibrate
 from partita.program import TensorSpec
+from partita.regions import Array
 
 
 class VirtualClock:

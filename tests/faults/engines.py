@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from partita.engine import Array, Blob, OrtEngine, Runner
+from partita.engine import Blob, OrtEngine, Runner
 from partita.program import TensorSpec
+from partita.regions import Array
 
 
 class GateEngine:

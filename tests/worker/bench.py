@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from tests.worker.tiny import Tiny
 
-from partita.engine import Array, Blob, Engine, OrtEngine, Slowdown
+from partita.engine import Blob, Engine, OrtEngine, Slowdown
 from partita.fabric import (
     MemoryEndpoint,
     MemoryFabric,
@@ -23,7 +23,7 @@ from partita.fabric import (
 )
 from partita.fabric.frames import decode_header
 from partita.program import Stream, TensorSpec
-from partita.regions import wire_bytes
+from partita.regions import Array, wire_bytes
 from partita.worker import Store
 from partita.worker.lanes import Lanes
 from partita.worker.messages import Prepare, feed_streams

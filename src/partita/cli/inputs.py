@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from partita.cli.flags import RequestFlags
 from partita.engine import make_inputs
 from partita.errors import InputError
 from partita.program import TensorSpec
+from partita.regions import Array
 from partita.units import format_bytes
 
-Array = npt.NDArray[Any]
 #: One request: arrays by the names of the model's inputs.
 Feeds = dict[str, Array]
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")

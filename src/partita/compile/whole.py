@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
 import onnx
 
 from partita.engine.session import open_session
 from partita.graph import Graph
+from partita.regions import Array
 
-Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from partita.program import TensorSpec
+from partita.regions import Array
 
-Array = npt.NDArray[Any]
 Blob = npt.NDArray[np.uint8] | bytes | memoryview
 
 #: What every machine has, as ONNX Runtime calls it.

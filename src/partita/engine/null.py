@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from partita.engine.base import Array, Blob
+from partita.engine.base import Blob
 from partita.engine.ort import check_graph
 from partita.errors import RunError
 from partita.program import TensorSpec
+from partita.regions import Array
 
 
 class NullEngine:

@@ -9,11 +9,12 @@ from typing import Any
 
 import onnxruntime as ort
 
-from partita.engine.base import CPU, Array, Blob, size_of
+from partita.engine.base import CPU, Blob, size_of
 from partita.engine.onnx_facts import GraphFacts, read_facts
 from partita.engine.session import SPIN_US, SessionConfig, open_session
 from partita.errors import RunError, first_line
 from partita.program import TensorSpec
+from partita.regions import Array
 from partita.units import format_bytes
 
 #: Operator domains that ONNX Runtime ships itself; all others would need foreign code.

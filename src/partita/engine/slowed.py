@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from partita.engine.base import Array, Blob, Engine, Runner, make_inputs
+from partita.engine.base import Blob, Engine, Runner, make_inputs
 from partita.program import TensorSpec
+from partita.regions import Array
 from partita.waiting import Clock, MonotonicClock, lower_priority
 
 #: Short fragments are timed until their runs took this many seconds together, or this many runs,

@@ -12,11 +12,11 @@ import numpy as np
 from partita.compile import Compiled, WholeModel
 from partita.engine.session import SessionConfig, open_session
 from partita.errors import ModelError
-from partita.exactness.interpret import Array, Arrays, run_program
+from partita.exactness.interpret import Arrays, run_program
 from partita.graph import Graph
 from partita.plan import Plan
 from partita.program import Program
-from partita.regions import Region
+from partita.regions import Array, Region
 
 #: Largest difference that rounding in another order explains, relative to the largest magnitude: of
 #: the networks in docs/exactness.md none of single precision is beyond 6.2e-6.

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from partita.compile import Compiled
 from partita.engine import OrtEngine, Runner
 from partita.program import Compute, Deliver, Feed, Input, Program, Receive, Send, Step, is_active
-from partita.regions import Region, decode_array, encode_array
+from partita.regions import Array, Region, decode_array, encode_array
 
-Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 
 

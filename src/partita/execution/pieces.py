@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from partita.program import Buffer, DeviceProgram, Input, Stream, TensorSpec
-from partita.regions import Region, decode_array, encode_array
+from partita.regions import Array, Region, decode_array, encode_array
 
-Array = npt.NDArray[Any]
 Slices = tuple[slice, ...]
 
 

@@ -13,9 +13,9 @@ from partita.execution import Admission, Route
 from partita.fabric import Endpoint, PieceGate, PieceHeader, digest_stream, encode_header
 from partita.fabric.frames import decode_header
 from partita.leader.deployment import Deployment
-from partita.leader.requests import Array, Arrays, Request
+from partita.leader.requests import Arrays, Request
 from partita.program import Stream
-from partita.regions import decode_array, encode_array
+from partita.regions import Array, decode_array, encode_array
 from partita.worker.messages import FIRST_ANSWER, answer_streams, feed_streams
 
 #: Answered requests whose times are kept for reports: about 30 MB.

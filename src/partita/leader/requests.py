@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from partita.errors import InputError
 from partita.program import TensorSpec
+from partita.regions import Array
 
-Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 
 

@@ -14,10 +14,11 @@ from partita.execution import AdaptOptions, Change, Report
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.failure_monitor import FailureMonitor, ReplanWithout
 from partita.leader.replan_controller import Planning, ReplanController
-from partita.leader.requests import Array, Arrays, check_inputs
+from partita.leader.requests import Arrays, check_inputs
 from partita.leader.run_report import build_report
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
+from partita.regions import Array
 from partita.worker.messages import BeginTraces, Info, Stats
 
 

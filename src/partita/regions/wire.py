@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+#: What holds the elements of a tensor, or of a piece of one.
+Array = npt.NDArray[Any]
 
 WIRE_FORMATS = ("raw", "float16", "uint8", "uint6", "uint4", "uint2")
 

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from itertools import islice
 
-from partita.execution.pieces import Array
+from partita.regions import Array
 from partita.worker.messages import ComputeTotals, SendTotals, WorkerSpan
 
 #: Spans kept per epoch, the oldest dropped first: about 35 MB, and 33 minutes of 100 steps/s.

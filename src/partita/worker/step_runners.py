@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from partita.engine import Array, Runner, Slowdown
+from partita.engine import Runner, Slowdown
 from partita.execution.pieces import Codec, Gather, plan_codec, plan_gather
 from partita.fabric import Endpoint, PieceHeader, digest_stream, encode_header
 from partita.program import Buffer, Compute, Deliver, Receive, Send, Step, Stream
+from partita.regions import Array
 from partita.worker.buffers import BufferTable, StepLog, Written
 
 Route = tuple[int, ...]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from partita.cli.inputs import Array
 from partita.cli.output import Reply
 from partita.errors import InputError
 from partita.files import require_regular
 from partita.loading import Outcome, PersonalOptions, personalise
+from partita.regions import Array
 from partita.units import format_bytes, format_seconds
 
 __all__ = ["PersonalOptions", "personalise_bundle"]

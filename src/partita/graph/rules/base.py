@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from partita.graph.node import Node
-from partita.regions import Region
+from partita.regions import Array, Region
 
-Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 #: One box per input or output; None where that input or output is not needed or absent.
 Boxes = Sequence[Region | None]

@@ -16,7 +16,6 @@ import numpy as np
 
 from partita.graph.node import Node
 from partita.graph.rules.base import (
-    Array,
     Boxes,
     Emitter,
     NodeView,
@@ -25,7 +24,7 @@ from partita.graph.rules.base import (
     int64,
     wanted,
 )
-from partita.regions import Interval, Region
+from partita.regions import Array, Interval, Region
 
 
 @dataclass(frozen=True)

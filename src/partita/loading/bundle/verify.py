@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from partita.errors import BundleError, InputError, first_line
 from partita.files import read_regular, require_regular
 from partita.loading.bundle.manifest import WEIGHTS, Manifest, TrainableSource, Variant, hash_file
 from partita.program import TensorSpec
-
-Array = npt.NDArray[Any]
+from partita.regions import Array
 
 
 def check_files(folder: Path, variant: Variant) -> None:

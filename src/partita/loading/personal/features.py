@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from partita.errors import BundleError, InputError
 from partita.files import require_regular
@@ -24,8 +23,8 @@ from partita.loading.bundle.manifest import (
 )
 from partita.loading.serve.session import BundleSession
 from partita.program import Compute, Deliver, DeviceProgram, Input, Load, Step, TensorSpec
+from partita.regions import Array
 
-Array = npt.NDArray[Any]
 #: One array where the model has one input, else an array per input; samples along the first axis.
 Samples = Array | Mapping[str, Array]
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy.typing as npt
 import onnx
 import torch
 from torch import Tensor, nn
@@ -14,8 +13,7 @@ from torch import Tensor, nn
 from partita.errors import BundleError, first_line
 from partita.loading.personal.operators import OPERATORS
 from partita.loading.write.trainable_source import TRAINED, SourceGraph
-
-Array = npt.NDArray[Any]
+from partita.regions import Array
 
 
 @dataclass(frozen=True)

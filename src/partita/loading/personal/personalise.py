@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from partita.errors import BundleError, InputError
 from partita.loading.bundle.manifest import Variant, choose_variant, read_manifest
@@ -20,13 +19,13 @@ from partita.loading.bundle.ort_session import open_child
 from partita.loading.personal.features import Samples, check_samples, compute_features, fits
 from partita.loading.personal.memory import peak_bytes, release, reset_peak
 from partita.loading.personal.options import Outcome, PersonalOptions
+from partita.regions import Array
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from partita.loading.personal.module import TrainableChild
 
-Array = npt.NDArray[Any]
 #: How far the module may be from the engine, beside the largest number that the engine gives: more
 #: than float32's rounding over a few layers, less than any layer that mixes samples makes.
 _TOLERANCE = 1e-3

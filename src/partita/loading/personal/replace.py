@@ -7,11 +7,9 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from partita.errors import BundleError
 from partita.loading.bundle.manifest import (
@@ -27,8 +25,8 @@ from partita.loading.bundle.manifest import (
 from partita.loading.write.atomic_folder import hold
 from partita.loading.write.child_models import optimise_graph, place_weights
 from partita.loading.write.trainable_source import read_source, replace_weights
+from partita.regions import Array
 
-Array = npt.NDArray[Any]
 _SHOWN = 12
 
 

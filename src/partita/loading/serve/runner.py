@@ -14,7 +14,6 @@ from queue import SimpleQueue
 from typing import Any
 
 import msgspec
-import numpy.typing as npt
 
 from partita.errors import BundleError, RunError, first_line
 from partita.execution import (
@@ -29,8 +28,7 @@ from partita.execution import (
 )
 from partita.execution.pieces import Gather, index_buffers, plan_gather
 from partita.program import Compute, Deliver, DeviceProgram, Feed, Load
-
-Array = npt.NDArray[Any]
+from partita.regions import Array
 
 #: At the end of the process the engine must not be making a session any more: it would abort.
 _runners: weakref.WeakSet[Runner] = weakref.WeakSet()

@@ -12,8 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy.typing as npt
-
 from partita.errors import BundleError, InputError, RunError, first_line
 from partita.loading.bundle.manifest import (
     MOST,
@@ -30,9 +28,7 @@ from partita.loading.serve.detached_thread import DetachedThread
 from partita.loading.serve.read_ahead import ReadAhead
 from partita.loading.serve.runner import Mark, Runner
 from partita.program import TensorSpec
-
-Array = npt.NDArray[Any]
-
+from partita.regions import Array
 
 #: At the end of the process nothing is to be read or verified any more.
 _open_sessions: weakref.WeakSet[BundleSession] = weakref.WeakSet()

@@ -8,10 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import external_data_helper
 
@@ -22,9 +20,8 @@ from partita.errors import BundleError
 from partita.graph import Graph
 from partita.loading.write.trainable_layers import first_trainable
 from partita.plan import Identity, Plan, Shard, Stage
+from partita.regions import Array
 from partita.units import format_bytes
-
-Array = npt.NDArray[Any]
 
 #: The one device of a bundle's program.
 HERE = "here"

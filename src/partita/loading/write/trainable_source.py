@@ -6,10 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 from onnx.external_data_helper import ExternalDataInfo
@@ -24,9 +22,8 @@ from partita.graph.regions import RegionMap
 from partita.loading.bundle.manifest import Child
 from partita.loading.bundle.verify import check_source
 from partita.loading.write.child_models import HERE, PAGE_BYTES, plan_children
-from partita.regions import Region
+from partita.regions import Array, Region
 
-Array = npt.NDArray[Any]
 #: What the names of weights that may be trained begin with; the model's own name follows.
 TRAINED = "trained:"
 #: Inputs of a normalisation that are statistics, not parameters.

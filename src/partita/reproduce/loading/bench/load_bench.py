@@ -9,9 +9,8 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import numpy.typing as npt
 import onnx
 
 from partita.engine import make_inputs
@@ -23,6 +22,7 @@ from partita.loading.cut.makespan import Problem
 from partita.loading.cut.measure_blocks import measure_blocks
 from partita.loading.cut.page_cache import settle
 from partita.loading.cut.trial_loads import TrialLoads
+from partita.regions import Array
 from partita.reproduce.loading.bench.trials import LoadTrial, answer, middle, run_trials
 from partita.reproduce.loading.bench.variants import (
     WRITERS,
@@ -32,7 +32,6 @@ from partita.reproduce.loading.bench.variants import (
     ship_torch,
 )
 
-Array = npt.NDArray[Any]
 PLAIN = "plain"
 #: Which writer makes a variant, where its name does not say so.
 _WRITTEN_BY = {

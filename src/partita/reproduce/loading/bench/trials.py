@@ -16,14 +16,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from partita.errors import RunError
 from partita.loading.cut.page_cache import forget, read_once_s
+from partita.regions import Array
 from partita.reproduce.loading.bench.trial import ENGINES
 from partita.reproduce.loading.bench.variants import ModelVariant
 
-Array = npt.NDArray[Any]
 Advance = Callable[[str], None]
 _SCRIPT = Path(__file__).with_name("trial.py")
 #: Seconds that one trial may take; VGG-19's plain file, the slowest here, answers in four. A round
