@@ -10,6 +10,7 @@
     ├── PlanError       a plan that breaks a rule, or fits no model   exit 2
     │   └── InfeasibleError   no plan satisfies the constraints       exit 3
     └── RunError        something failed while a plan ran             exit 4
+        └── LinkError       a device cannot be reached any more       exit 4
 """
 
 from __future__ import annotations
@@ -99,3 +100,7 @@ class RunError(PartitaError):
         self.device = device
         self.step = step
         self.request = request
+
+
+class LinkError(RunError):
+    """A device cannot be reached: it, or the way to it, is lost; ``device`` is that other end."""

@@ -46,3 +46,11 @@ def test_the_code_map_names_files_that_are_there() -> None:
     assert len(named) > 20
     missing = [name for name in named if not (ROOT / "src" / "partita" / name).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("package", ["execution", "fabric", "leader", "worker"])
+def test_no_protocol_asks_for_the_time_of_day(package: str) -> None:
+    """Boards without a clock start anywhere, and clocks are set back: numbers are drawn instead."""
+    wall = re.compile(r"time\.time\b|\btime_ns\(|datetime|CLOCK_REALTIME|uuid1")
+    files = (ROOT / "src" / "partita" / package).rglob("*.py")
+    assert [file.name for file in files if wall.search(file.read_text(encoding="utf-8"))] == []

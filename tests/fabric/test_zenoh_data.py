@@ -99,10 +99,7 @@ class Bench:
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """A plane over a session of its own."""
     clock, session = VirtualClock(), Session()
-    numbers = iter(range(1000, 2000))
-    times = fake_time(clock)
-    times.time_ns = lambda: next(numbers)
-    monkeypatch.setattr(zenoh_data, "time", times)
+    monkeypatch.setattr(zenoh_data, "time", fake_time(clock))
     fake = SimpleNamespace(
         open=lambda config: session,
         CongestionControl=zenoh.CongestionControl,
@@ -148,7 +145,7 @@ def test_what_is_not_acknowledged_is_asked_for_then_sent_again_then_given_up(
     assert bench.errors[0].device == "b"
     assert not bench.tick(0.1)
     bench.plane.send("b", b"", b"3")
-    assert bench.frames[-1][0].flow > flow
+    assert bench.frames[-1][0].flow != flow
     assert bench.frames[-1][0].sequence == 0
 
 
@@ -182,10 +179,12 @@ def test_progress_of_a_slow_link_is_no_stall(bench: Bench) -> None:
 
 
 def test_what_arrives_is_delivered_once_and_acknowledged_once_per_tick(bench: Bench) -> None:
-    """Doubles and late chunks of an older flow are not delivered again."""
+    """Doubles and late chunks of a flow that was replaced are not delivered again."""
+    bench.come(Envelope("b", 6, 0, 0, 2, 9, b"old"), b"x")
     for sequence in (0, 1, 1):
         bench.come(Envelope("b", 7, sequence, 0, 1, 1, b"h"), b"%d" % sequence)
-    bench.come(Envelope("b", 6, 2, 0, 1, 1, b"old"), b"x")
+    bench.come(Envelope("b", 6, 0, 1, 2, 9, b""), b"x")
+    bench.come(Envelope("b", 6, 0, 0, 1, 1, b"old"), b"x")
     assert bench.pieces == [("b", b"h", b"0"), ("b", b"h", b"1")]
     bench.tick(0.05)
     bench.tick(0.05)
@@ -193,16 +192,16 @@ def test_what_arrives_is_delivered_once_and_acknowledged_once_per_tick(bench: Be
 
 
 def test_a_restarted_peer_begins_anew(bench: Bench) -> None:
-    """A later flow replaces the earlier one, whatever was half received."""
+    """A new flow replaces the one before whatever its number, and whatever was half received."""
     bench.come(Envelope("b", 7, 0, 0, 2, 4, b"h"), b"ab")
     bench.plane.forget("b")
-    bench.come(Envelope("b", 8, 0, 0, 1, 2, b"new"), b"cd")
+    bench.come(Envelope("b", 5, 0, 0, 1, 2, b"new"), b"cd")
     assert bench.pieces == [("b", b"new", b"cd")]
-    bench.plane.take_signal("b", AckRequest(8))
+    bench.plane.take_signal("b", AckRequest(5))
     bench.plane.take_signal("b", AckRequest(9))
     bench.plane.take_signal("stranger", AckRequest(1))
     assert [signal for _, signal in bench.signals] == [
-        Ack(8, 1, 1, False),
+        Ack(5, 1, 1, False),
         Ack(9, 0, 0, False),
         Ack(1, 0, 0, False),
     ]

@@ -22,6 +22,7 @@ from partita.worker.messages import (
     WorkerSpans,
     decode_message,
 )
+from partita.worker.probe import PROBE_EPOCH
 
 
 def bring(
@@ -104,7 +105,6 @@ def test_a_job_that_takes_too_long_is_told_with_its_progress(
 ) -> None:
     """The worker is asked again and again until the patience ends."""
     monkeypatch.setattr(deployment, "time", fake_time(VirtualClock()))
-    monkeypatch.setattr(deployment, "_new_epoch", lambda: 1)
     lab = FakeLab("d0")
     lab.workers["d0"].answers["progress"] = lambda body: Progress(True, 2, 9)
     with pytest.raises(RunError, match=r"did not load its part within 0.05 s: 2 of 9 fragments"):
@@ -137,9 +137,12 @@ def test_spans_are_fetched_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_epochs_are_never_used_again() -> None:
-    """Two that begin within one microsecond differ, too, and the later one is larger."""
-    numbers = [deployment._new_epoch() for _ in range(1000)]
-    assert numbers == sorted(set(numbers))
+    """They are drawn: no two are alike, and none is that of probes."""
+    lab = FakeLab("d0")
+    numbers = {bring(lab, tiny_chain(1, 1)).epoch for _ in range(20)}
+    assert len(numbers) == 20
+    assert PROBE_EPOCH not in numbers
+    assert all(0 < number < 2**62 for number in numbers)
 
 
 def test_contents_are_flat_bytes_whatever_they_were() -> None:

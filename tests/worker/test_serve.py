@@ -75,6 +75,58 @@ def test_a_worker_serves_and_ends_cleanly_on_sigterm(
     assert (process.returncode, words) == (0, b"")
 
 
+_STUCK = """
+import sys, time
+from partita.fabric import MemoryFabric, ZenohOptions
+from partita.worker import WorkerOptions, run_worker, serve
+
+def hang(*_):
+    print("stuck", flush=True)
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+
+class Endpoint:
+    def __init__(self, network):
+        self._inner = MemoryFabric().endpoint(network.name)
+        self.name = network.name
+        if sys.argv[2] == "joining":
+            hang()
+        self.close = hang
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+serve._END_S = 0.3
+serve.ZenohEndpoint = Endpoint
+options = WorkerOptions(ZenohOptions("d0"), store=sys.argv[1])
+run_worker(options, on_ready=lambda worker: print("ready", flush=True))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["joining", "leaving"])
+def test_a_worker_that_hangs_in_its_network_still_heeds_sigterm(where: str, tmp_path: Path) -> None:
+    """A dead network holds up the main thread: the process ends all the same, and says so."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _STUCK, str(tmp_path), where],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == (b"ready\n" if where == "leaving" else b"stuck\n")
+        process.send_signal(signal.SIGTERM)
+        _, words = process.communicate(timeout=WAIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 1
+    assert b"without leaving the network" in words
+
+
 @pytest.mark.slow
 def test_a_process_of_another_version_is_named(
     address: str, leader: Endpoint, tmp_path: Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from partita.errors import ClusterError, RunError
+from partita.errors import ClusterError, LinkError, RunError
 from partita.naming import NAME_RULE, is_name
 
 #: Anything that exposes contiguous bytes without a copy.
@@ -48,7 +48,8 @@ class Endpoint(Protocol):
             payload: The piece's bytes; 0 to 1 GiB.
 
         Raises:
-            RunError: The target is unknown or gone, or this endpoint is closed.
+            LinkError: The target is unknown or gone, or the way to it is.
+        RunError: This endpoint is closed.
         """
 
     def on_data(self, callback: DataCallback) -> None:
@@ -65,7 +66,8 @@ class Endpoint(Protocol):
             timeout_s: Longest wait, including the wait until ``target`` is there.
 
         Raises:
-            RunError: No such device, no answer in time, or the handler's own error message.
+            LinkError: No such device, or no answer in time.
+            RunError: The handler's own error message.
         """
 
     def serve(self, handler: CallHandler) -> None:
@@ -125,19 +127,19 @@ def check_name(name: str, what: str = "Device") -> str:
     return name
 
 
-def unreachable(target: str, peers: set[str]) -> RunError:
+def unreachable(target: str, peers: set[str]) -> LinkError:
     """The error for a target that is not there, with the names of those that are."""
     there = ", ".join(sorted(peers)) or "none"
-    return RunError(
+    return LinkError(
         f"Device {target!r} cannot be reached: no worker of that name is alive, alive are: "
         f"{there}. Start its worker, or correct the name or address.",
         device=target,
     )
 
 
-def no_answer(target: str, method: str, timeout_s: float) -> RunError:
+def no_answer(target: str, method: str, timeout_s: float) -> LinkError:
     """The error for a call that took too long."""
-    return RunError(
+    return LinkError(
         f"Device {target!r} did not answer {method!r} within {timeout_s:g} s. "
         "Look at its worker's log, or raise the timeout.",
         device=target,

@@ -9,6 +9,7 @@ link is down is lost without an error, and by default 14 of 200 messages reached
 
 from __future__ import annotations
 
+import secrets
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     """The header of each chunk.
 
     Attributes:
-        flow: Number of the flow; a later one replaces an earlier one of the same source.
+        flow: :func:`new_flow`; one that was not heard of before replaces the one of now.
         sequence: Number of the message in the flow.
         size_bytes: Payload of the whole message.
         header: The piece's header, with the first chunk only.
@@ -39,6 +40,11 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     chunks: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
     size_bytes: Annotated[int, msgspec.Meta(ge=0, le=MAX_PIECE_BYTES)]
     header: bytes
+
+
+def new_flow() -> int:
+    """A number for a flow, drawn: neither restarts nor clocks that go back give one again."""
+    return secrets.randbits(62)
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="ack"):

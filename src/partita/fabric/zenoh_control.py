@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 import zenoh
 
-from partita.errors import RunError
+from partita.errors import LinkError
 from partita.fabric.base import CallHandler, answer_call, no_answer, refusal, unreachable
 from partita.fabric.callbacks import Drain
 from partita.fabric.zenoh_options import ZenohOptions, session_config
@@ -136,7 +137,7 @@ class ControlPlane:
                 cancellation_token=cancel,
             )
         except zenoh.ZError as error:
-            raise RunError(f"Call failed: {error}.", device=self._name) from None
+            raise LinkError(f"Call to {target!r} failed: {error}.", device=target) from None
 
     def abandon_calls(self, target: str) -> None:
         """End the calls that wait for an answer of ``target``: it is gone."""
@@ -156,7 +157,18 @@ class ControlPlane:
         return answer
 
     def notify(self, target: str, body: bytes, *, is_signal: bool = False) -> None:
-        """Send one note, ahead of everything else on the control session."""
+        """Send one note, ahead of everything else on the control session.
+
+        Raises:
+            LinkError: The network refuses it.
+        """
+        head = msgspec.msgpack.encode(NoteHead(self._name, is_signal))
+        try:
+            self._publisher(target).put(body, attachment=head)
+        except zenoh.ZError as error:
+            raise LinkError(f"Note for {target!r} not sent: {error}.", device=target) from None
+
+    def _publisher(self, target: str) -> Any:
         with self._lock:
             publisher = self._publishers.get(target)
             if publisher is None:
@@ -166,15 +178,16 @@ class ControlPlane:
                     priority=zenoh.Priority.REAL_TIME,
                     express=True,
                 )
-        publisher.put(body, attachment=msgspec.msgpack.encode(NoteHead(self._name, is_signal)))
+            return publisher
 
     def close(self) -> None:
         """Leave: undeclare everything and close the session."""
-        if self._token is not None:
-            self._token.undeclare()
-        for declared in self._declared:
-            declared.undeclare()
-        self._session.close()
+        for declared in (self._token, *self._declared):
+            if declared is not None:
+                with contextlib.suppress(zenoh.ZError):  # the network is gone already
+                    declared.undeclare()
+        with contextlib.suppress(zenoh.ZError):
+            self._session.close()
         for drain in self._drains:
             drain.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -234,8 +247,8 @@ class ControlPlane:
         self.abandon_calls(name)
 
 
-def _died(target: str, method: str) -> RunError:
-    return RunError(
+def _died(target: str, method: str) -> LinkError:
+    return LinkError(
         f"Device {target!r} was lost while it answered {method!r}. Look at its worker's log.",
         device=target,
     )

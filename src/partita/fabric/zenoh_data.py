@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import zenoh
 
-from partita.errors import RunError
+from partita.errors import LinkError, RunError
 from partita.fabric.base import DataCallback, Payload, unreachable
 from partita.fabric.callbacks import Drain
 from partita.fabric.flows import (
@@ -22,6 +24,7 @@ from partita.fabric.flows import (
     Signal,
     UnackedMessage,
     cut_chunks,
+    new_flow,
     read_envelope,
     write_envelope,
 )
@@ -38,6 +41,9 @@ _RESEND_S = 1.5
 _MAX_RESENDS = 4
 #: A gap is reported by several acknowledgements; one resend answers them all.
 _GAP_PAUSE_S = 0.2
+#: Flows of a source that are known to be over. One ends when its source restarts or gives up a
+#: link, and its late chunks come within seconds: one would do, were there no sources that flap.
+_PAST_FLOWS = 16
 
 
 @dataclass
@@ -85,6 +91,9 @@ class DataPlane:
         self._channels: dict[str, PeerChannel] = {}
         self._channels_lock = threading.Lock()
         self._inflows: dict[str, Inflow] = {}
+        self._past_flows: defaultdict[str, deque[int]] = defaultdict(
+            lambda: deque(maxlen=_PAST_FLOWS)
+        )
         self._unreported: set[str] = set()
         self._subscriber: Any = None
         self._is_closed = False
@@ -127,7 +136,8 @@ class DataPlane:
             if path is not None:
                 self._pass_on(channel, path, (header, view))
                 return
-            self._put(channel, channel.flow.stage(header, view, time.monotonic()))
+            flow = channel.flow
+            self._put(channel, flow.flow, flow.stage(header, view, time.monotonic()))
         self._hooks.wake()
 
     @staticmethod
@@ -138,22 +148,27 @@ class DataPlane:
         except OSError as error:
             channel.is_ready = False
             path.close()
-            reason = f"Piece for {channel.target!r} not sent: {error}."
-            raise RunError(reason, device=channel.target) from None
+            raise _not_sent(channel.target, error) from None
 
     def _channel(self, target: str) -> PeerChannel:
         with self._channels_lock:
             channel = self._channels.get(target)
             if channel is None:
-                publisher = self._session.declare_publisher(
-                    f"{self._prefix}/{target}",
-                    congestion_control=zenoh.CongestionControl.BLOCK,
-                    reliability=zenoh.Reliability.RELIABLE,
-                    express=True,
-                )
-                channel = PeerChannel(target, publisher, Outflow(time.time_ns()))
+                publisher = self._declare(target)
+                channel = PeerChannel(target, publisher, Outflow(new_flow()))
                 self._channels[target] = channel
             return channel
+
+    def _declare(self, target: str) -> Any:
+        try:
+            return self._session.declare_publisher(
+                f"{self._prefix}/{target}",
+                congestion_control=zenoh.CongestionControl.BLOCK,
+                reliability=zenoh.Reliability.RELIABLE,
+                express=True,
+            )
+        except zenoh.ZError as error:
+            raise _not_sent(target, error) from None
 
     def _await_target(self, channel: PeerChannel) -> None:
         deadline_s = time.monotonic() + self._options.patience_s
@@ -172,17 +187,16 @@ class DataPlane:
         except OSError:
             return None
 
-    def _put(self, channel: PeerChannel, message: UnackedMessage) -> None:
+    def _put(self, channel: PeerChannel, flow: int, message: UnackedMessage) -> None:
         whole, size = message.payload, NETWORK_CHUNK_BYTES
         try:
-            for envelope, start in cut_chunks(self._options.name, channel.flow.flow, message, size):
+            for envelope, start in cut_chunks(self._options.name, flow, message, size):
                 is_whole = start == 0 and len(whole) <= size
                 data = whole if is_whole else whole[start : start + size]
                 # Zenoh takes bytes only; those that are bytes already are not copied here.
                 channel.publisher.put(bytes(data), attachment=write_envelope(envelope))
         except zenoh.ZError as error:
-            reason = f"Piece for {channel.target!r} not sent: {error}."
-            raise RunError(reason, device=channel.target) from None
+            raise _not_sent(channel.target, error) from None
 
     def _take(self, sample: Any) -> None:
         try:
@@ -191,10 +205,8 @@ class DataPlane:
             self._hooks.fail(RunError(f"Frame rejected: no readable envelope: {error}."))
             return
         source = envelope.source
-        inflow = self._inflows.get(source)
-        if inflow is None or envelope.flow > inflow.flow:
-            inflow = self._inflows[source] = Inflow(envelope.flow)
-        if envelope.flow < inflow.flow:
+        inflow = self._inflow(source, envelope.flow)
+        if inflow is None:
             return
         try:
             whole = inflow.take(envelope, sample.payload.to_bytes())
@@ -206,6 +218,19 @@ class DataPlane:
             self._hooks.deliver(source, *whole)
         self._unreported.add(source)
         self._hooks.wake()
+
+    def _inflow(self, source: str, flow: int) -> Inflow | None:
+        """The flow that ``source`` sends now; None for a late chunk of one that it has given up."""
+        inflow = self._inflows.get(source)
+        if inflow is not None and inflow.flow == flow:
+            return inflow
+        past = self._past_flows[source]
+        if flow in past:
+            return None
+        if inflow is not None:
+            past.append(inflow.flow)
+        self._inflows[source] = Inflow(flow)
+        return self._inflows[source]
 
     def take_signal(self, source: str, signal: Ack | AckRequest) -> None:
         """Act on a peer's acknowledgement or question."""
@@ -248,8 +273,9 @@ class DataPlane:
     def _send_again(self, channel: PeerChannel) -> None:
         try:
             with channel.lock:
-                for message in list(channel.flow.unacked):
-                    self._put(channel, message)
+                flow = channel.flow
+                for message in list(flow.unacked):
+                    self._put(channel, flow.flow, message)
         except RunError as error:
             self._hooks.fail(error)
         finally:
@@ -260,7 +286,7 @@ class DataPlane:
         channel = self._channels.get(target)
         if channel is None:
             return
-        lost, channel.flow = len(channel.flow.unacked), Outflow(time.time_ns())
+        lost, channel.flow = len(channel.flow.unacked), Outflow(new_flow())
         channel.is_ready = False
         if channel.path is not None:
             lost += channel.path.unconsumed
@@ -271,7 +297,7 @@ class DataPlane:
                 f"Link from {self._options.name!r} to {target!r} lost {lost} pieces: "
                 "they were not received. Look at the link and at the device."
             )
-            self._hooks.fail(RunError(message, device=target))
+            self._hooks.fail(LinkError(message, device=target))
 
     def forget(self, source: str) -> None:
         """Drop the half-received message of a peer that is gone."""
@@ -282,12 +308,17 @@ class DataPlane:
     def close(self) -> None:
         """Stop receiving and close the session."""
         self._is_closed = True
-        if self._subscriber is not None:
-            self._subscriber.undeclare()
-        self._session.close()
+        with contextlib.suppress(zenoh.ZError):  # the network is gone already
+            if self._subscriber is not None:
+                self._subscriber.undeclare()
+            self._session.close()
         self._drain.close()
         if self._local is not None:
             self._local.close()
         for channel in self._channels.values():
             if channel.path is not None:
                 channel.path.close()
+
+
+def _not_sent(target: str, error: Exception) -> LinkError:
+    return LinkError(f"Piece for {target!r} not sent: {error}.", device=target)

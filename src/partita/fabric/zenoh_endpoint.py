@@ -24,6 +24,7 @@ from partita.fabric.base import (
 from partita.fabric.callbacks import ignore_error, run_guarded
 from partita.fabric.flows import Ack, AckRequest, Ping, Pong, Signal
 from partita.fabric.presence import Presence
+from partita.fabric.socket_options import settle_sockets
 from partita.fabric.zenoh_control import ControlPlane
 from partita.fabric.zenoh_data import DataHooks, DataPlane
 from partita.fabric.zenoh_options import ZenohOptions, check_network, control_address
@@ -228,6 +229,7 @@ class ZenohEndpoint:
                 if now_s - ping_s > 2 * self._options.heartbeat_s:
                     self._presence.excuse(now_s)  # this process slept, not the others
                 ping_s = now_s
+                settle_sockets(2 * self._options.lease_s)
                 for name in self._presence.to_ask():
                     self._signal(name, Ping())
                 self._tell(self._presence.find_hung(now_s))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +38,6 @@ _POLL_S = 0.01
 _SPANS_PER_CALL = 10_000
 #: A worker that hangs must not hold up the end of a session.
 _RETIRE_TIMEOUT_S = 2.0
-_last_epoch = 0
 
 
 class Deployable(Protocol):
@@ -96,7 +96,8 @@ class Deployment:
 
     def __init__(self, compiled: Deployable, group: WorkerGroup, options: DeployOptions) -> None:
         self.program = compiled.program
-        self.epoch = _new_epoch()
+        # Drawn, so that leaders do not collide, whatever their clocks say.
+        self.epoch = 1 + secrets.randbits(61)
         self.pushed_bytes = 0
         self._compiled = compiled
         self._group = group
@@ -218,10 +219,3 @@ def as_bytes(content: Any) -> memoryview:
         flat: npt.NDArray[np.uint8] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
         return flat.data
     return memoryview(content).cast("B")
-
-
-def _new_epoch() -> int:
-    """A number that no other epoch has: microseconds, so that leaders do not collide."""
-    global _last_epoch
-    _last_epoch = max(_last_epoch + 1, time.time_ns() // 1000)
-    return _last_epoch

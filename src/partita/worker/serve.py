@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +35,8 @@ from partita.worker.store import DEFAULT_QUOTA_BYTES, Store, default_store_dir
 
 #: A step of 1 ms then takes 10 s, about what a deadline of 30 s still allows.
 MAX_SLOW_DOWN = 10_000
+#: A step under way, and each of a few lanes and sockets, may take its second to end.
+_END_S = 5.0
 #: Of the machine's memory for weights; the rest is for pieces, the engine and the system.
 _MEMORY_SHARE = 0.8
 #: glibc's M_TRIM_THRESHOLD, M_TOP_PAD and M_MMAP_THRESHOLD (the largest it takes): freed memory
@@ -89,13 +93,27 @@ def run_worker(
         RunError: The network cannot be joined.
     """
     tune_memory()
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    ended, left = threading.Event(), threading.Event()
+    threading.Thread(target=end_in_time, args=(ended, left), name="end", daemon=True).start()
     if parent is not None:
         _watch_parent(parent, ended)
-    check_network(options.network)
-    parts = make_parts(options)  # before the network, so that errors in them come at once
+    try:
+        with heed_signals(ended):
+            check_network(options.network)
+            parts = make_parts(options)  # before the network, so that errors in them come at once
+            _serve(options, parts, ended, on_ready)
+    finally:
+        ended.set()
+        left.set()
+
+
+def _serve(
+    options: WorkerOptions,
+    parts: WorkerParts,
+    ended: threading.Event,
+    on_ready: Callable[[Worker], None],
+) -> None:
+    """Be a worker until ``ended``, which is also set when one fails to start."""
     endpoint = _open_endpoint(options)
     try:
         worker = Worker(endpoint, parts, on_stop=ended.set)
@@ -104,9 +122,50 @@ def run_worker(
             on_ready(worker)
             ended.wait()
         finally:
+            ended.set()
             worker.close()
     finally:
         endpoint.close()
+
+
+@contextlib.contextmanager
+def heed_signals(ended: threading.Event) -> Iterator[None]:
+    """Set ``ended`` at SIGTERM and SIGINT whatever the main thread does, which must call this.
+
+    Python's own handlers wait for the main thread, which a network that is gone may hold up.
+    """
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+
+    def await_signal() -> None:
+        if os.read(read, 1):
+            ended.set()
+        os.close(read)
+
+    old = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    threading.Thread(target=await_signal, name="signals", daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(old)
+        os.close(write)
+
+
+def end_in_time(ended: threading.Event, left: threading.Event) -> None:
+    """End this process where it hangs: leaving a dead network in order may take minutes.
+
+    Args:
+        ended: Set when the worker is to end.
+        left: Set when it has; then only threads that hold up the interpreter's exit count.
+    """
+    ended.wait()
+    if left.wait(_END_S):
+        threading.main_thread().join()
+        time.sleep(_END_S)
+    print("The worker ended without leaving the network in order.", file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def make_parts(options: WorkerOptions) -> WorkerParts:

@@ -1,0 +1,54 @@
+"""Options of Zenoh's sockets."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from partita.fabric.socket_options import settle_sockets
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux's own options")
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two connected TCP sockets."""
+    with ExitStack() as stack, socket.create_server(("127.0.0.1", 0)) as server:
+        near = stack.enter_context(socket.create_connection(server.getsockname()))
+        far, _ = server.accept()
+        yield near, stack.enter_context(far)
+
+
+def linger_of(link: socket.socket) -> tuple[int, int]:
+    """Whether it lingers, and for how many seconds."""
+    on, seconds = struct.unpack("ii", link.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))
+    return on, seconds
+
+
+def test_what_lingers_as_zenoh_s_sockets_do_is_settled_once(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    """Closing does not block then, and a dead peer breaks the connection; others stay as set."""
+    near, far = pair
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 10))
+    far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 7))
+    assert settle_sockets(4.0) == 1
+    assert linger_of(near)[0] == 0
+    assert near.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 4000
+    assert linger_of(far) == (1, 7)
+    assert settle_sockets(4.0) == 0
+
+
+def test_looking_at_descriptors_leaves_none_open() -> None:
+    """It is done twice a second for as long as a worker runs."""
+    with socket.socket() as before:
+        first = before.fileno()
+    for _ in range(10):
+        settle_sockets(4.0)
+    with socket.socket() as after:
+        assert after.fileno() == first
