@@ -35,8 +35,8 @@ def left_out(cluster: Cluster) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def open_namespaces(cluster: Cluster) -> Iterator[dict[str, Place]]:
-    """Make a namespace per device on one bridge; yield where each worker runs.
+def open_namespaces(cluster: Cluster) -> Iterator[Namespaces]:
+    """Make a namespace per device on one bridge, and yield them.
 
     Links that the cluster lacks are as fast as the machine; the path to the leader is, too.
 
@@ -46,23 +46,19 @@ def open_namespaces(cluster: Cluster) -> Iterator[dict[str, Place]]:
     if os.geteuid() != 0:
         raise RunError("Network namespaces need root: run as root, or use network 'user'.")
     _sweep()
-    net = _Net(cluster)
+    net = Namespaces(cluster)
     with contextlib.ExitStack() as stack:
         stack.callback(net.remove)
         net.make()
-        places = {
-            name: Place(
-                f"tcp/{net.address(name)}:{_PORT}",
-                ("ip", "netns", "exec", net.space(name)),
-                is_private=True,
-            )
-            for name in cluster.names
-        }
-        yield places
+        yield net
 
 
-class _Net:
-    """Names and addresses of one lab's bridge, namespaces and interfaces."""
+class Namespaces:
+    """One lab's bridge, namespaces and interfaces.
+
+    Args:
+        cluster: Its devices get a namespace each.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -71,18 +67,45 @@ class _Net:
         self.bridge = f"{_PREFIX}{self._pid}"
         self.own = f"{self._net}.1"
 
+    @property
+    def places(self) -> dict[str, Place]:
+        """Where each worker runs."""
+        return {
+            name: Place(
+                f"tcp/{self.address(name)}:{_PORT}",
+                ("ip", "netns", "exec", self.space(name)),
+                is_private=True,
+            )
+            for name in self.cluster.names
+        }
+
+    def set_cable(self, name: str, *, plugged: bool) -> None:
+        """Pull or plug in a device's cable: nothing is sent to say so, as on a real switch."""
+        _run("ip", "link", "set", self._outer(name), "up" if plugged else "down")
+
+    def set_rate(self, source: str, target: str, bytes_per_s: float) -> None:
+        """Set another rate of a link that the cluster has."""
+        line = f"class change dev eth0 parent 1: {self._class(target, bytes_per_s)}"
+        _run("tc", "-netns", self.space(source), *line.split())
+
+    def _outer(self, name: str) -> str:
+        return f"{self.bridge}.{self.cluster.names.index(name)}"
+
     def space(self, name: str) -> str:
+        """The namespace of a device."""
         return f"{self.bridge}-{self.cluster.names.index(name)}"
 
     def address(self, name: str) -> str:
+        """The address of a device."""
         return f"{self._net}.{self.cluster.names.index(name) + 2}"
 
     def make(self) -> None:
+        """Make all of it."""
         _run("ip", "link", "add", self.bridge, "type", "bridge")
         _run("ip", "address", "add", f"{self.own}/24", "dev", self.bridge)
         _run("ip", "link", "set", self.bridge, "up")
-        for number, name in enumerate(self.cluster.names):
-            self._make_space(name, f"{self.bridge}.{number}")
+        for name in self.cluster.names:
+            self._make_space(name, self._outer(name))
 
     def _make_space(self, name: str, outer: str) -> None:
         space = self.space(name)
@@ -104,25 +127,31 @@ class _Net:
             f"qdisc add dev eth0 root handle 1: htb default {_FREE_CLASS}",
             f"class add dev eth0 parent 1: classid 1:{_FREE_CLASS:x} htb rate {_FREE_RATE}",
         ]
-        for number, target in enumerate(self.cluster.names):
+        for target in self.cluster.names:
             link = self.cluster.link(name, target)
             if link is None:
                 continue
-            minor = f"{_FIRST_CLASS + number:x}"
-            rate = f"{int(link.bandwidth_bytes_per_s * 8)}bit"
             lines += [
-                f"class add dev eth0 parent 1: classid 1:{minor} "
-                f"htb rate {rate} burst {_BURST_BYTES} cburst {_BURST_BYTES}",
+                f"class add dev eth0 parent 1: {self._class(target, link.bandwidth_bytes_per_s)}",
                 f"filter add dev eth0 parent 1: protocol ip prio 1 "
-                f"u32 match ip dst {self.address(target)}/32 flowid 1:{minor}",
+                f"u32 match ip dst {self.address(target)}/32 flowid {self._class_id(target)}",
             ]
         return lines
 
+    def _class_id(self, target: str) -> str:
+        return f"1:{_FIRST_CLASS + self.cluster.names.index(target):x}"
+
+    def _class(self, target: str, bytes_per_s: float) -> str:
+        rate = f"{int(bytes_per_s * 8)}bit"
+        limits = f"rate {rate} burst {_BURST_BYTES} cburst {_BURST_BYTES}"
+        return f"classid {self._class_id(target)} htb {limits}"
+
     def remove(self) -> None:
-        for number, name in enumerate(self.cluster.names):
+        """Remove all of it, whatever is there."""
+        for name in self.cluster.names:
             # The kernel would drop the interface with its namespace, but some time later.
             with contextlib.suppress(RunError):
-                _run("ip", "link", "delete", f"{self.bridge}.{number}")
+                _run("ip", "link", "delete", self._outer(name))
             with contextlib.suppress(RunError):
                 _run("ip", "netns", "delete", self.space(name))
         with contextlib.suppress(RunError):

@@ -26,7 +26,7 @@ from partita.fabric import (
     ZenohEndpoint,
     ZenohOptions,
 )
-from partita.lab.netns import left_out, open_namespaces
+from partita.lab.netns import Namespaces, left_out, open_namespaces
 from partita.lab.places import Place
 from partita.lab.ports import free_addresses
 from partita.worker import WorkerOptions
@@ -71,6 +71,7 @@ class Lab:
         processes: Per device, its worker.
         left_out: Traits of the links that are not emulated, for people.
         addresses: Per device, where its worker listens.
+        net: The namespaces; None where links are emulated in the workers.
     """
 
     cluster: Cluster
@@ -78,6 +79,7 @@ class Lab:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     addresses: dict[str, str] = field(default_factory=dict)
+    net: Namespaces | None = None
 
     def kill(self, device: str) -> None:
         """End a worker as a crash would."""
@@ -104,8 +106,9 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="partita-lab-")))
         network = options.network or cluster.lab.network
-        if network == "netns":
-            places = stack.enter_context(open_namespaces(cluster))
+        net = stack.enter_context(open_namespaces(cluster)) if network == "netns" else None
+        if net is not None:
+            places = net.places
             # Unix sockets would bypass the namespaces' links.
             options = replace(options, local_sockets=False, shaped=False)
             plan = LabPlan(cluster, options, directory, places)
@@ -113,8 +116,8 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
             addresses = free_addresses(len(cluster.names))
             places = {n: Place(a) for n, a in zip(cluster.names, addresses, strict=True)}
             plan = LabPlan(cluster, options, directory, places)
-        lab = Lab(cluster, plan.open_leader(), addresses=plan.addresses)
-        lab.left_out = left_out(cluster) if network == "netns" else ()
+        lab = Lab(cluster, plan.open_leader(), addresses=plan.addresses, net=net)
+        lab.left_out = left_out(cluster) if net is not None else ()
         stack.callback(lab.endpoint.close)
         stack.callback(end_processes, lab.processes)
         stack.enter_context(terminate_as_exit())
