@@ -55,7 +55,6 @@ class Adapt:
 
     Attributes:
         cost: What the plan was made with.
-        planner: Who plans anew.
         options: When to plan anew, and when to believe in the result.
     """
 
@@ -81,7 +80,6 @@ def deploy(
     session is there; :meth:`Session.begin_traces` lets them begin anew.
 
     Args:
-        access: How running workers are reached.
         adapt: Whether and how the plan changes during the session; None keeps it.
 
     Raises:
@@ -105,11 +103,7 @@ def deploy(
 
 @contextlib.contextmanager
 def open_endpoint(cluster: Cluster, access: Access | None = None) -> Iterator[Endpoint]:
-    """Yield a leader's endpoint that reaches the cluster's workers, emulated ones if need be.
-
-    Args:
-        access: Whether and how running workers are reached.
-    """
+    """Yield a leader's endpoint that reaches the cluster's workers, emulated ones if need be."""
     access = access or Access()
     addresses = tuple(device.address for device in cluster.devices if device.address)
     if not (bool(addresses) if access.workers is None else access.workers):

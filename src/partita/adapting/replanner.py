@@ -30,7 +30,6 @@ class Replanner:
 
     Args:
         cost: What ``plan`` was made with; of links with traces the rates at second 0 count.
-        plan: The running plan.
         find: Searches; by default the planner ``best`` as :func:`make_finder` gives it.
     """
 
@@ -156,7 +155,6 @@ def make_finder(plan: Plan, planner: str = "best", budget_s: float = 3.0) -> Fin
     Args:
         plan: Its objective, seed, and all that :class:`partita.plan.Asked` keeps.
         planner: One of :func:`partita.planners.planner_names`.
-        budget_s: Most seconds of a search.
     """
     asked = options_of(plan, budget_s=budget_s)
 
@@ -178,8 +176,6 @@ def make_method(
     """A method for :func:`partita.simulation.simulate_adaptive`.
 
     Args:
-        planner: One of :func:`partita.planners.planner_names`.
-        options: Of its searches.
         adapt: When it plans again, and when it keeps the result.
         search_s: What a search is charged; None for what it takes.
         name: For tables; the planner's own by default.

@@ -63,7 +63,6 @@ class ModelFiles:
     Attributes:
         shapes: Free dimensions: texts ``NAME=1x3x224x224``.
         profiles: Measured ones: texts ``FILE`` or ``DEVICE=FILE``.
-        estimator: Reads the profiles.
     """
 
     model: Path

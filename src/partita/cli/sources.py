@@ -21,11 +21,7 @@ _SHAPE = re.compile(r"^(?P<name>.+)=(?P<dims>\d+(?:x\d+)*)$")
 
 @dataclass(frozen=True)
 class Loaded:
-    """A plan with what it is for.
-
-    Attributes:
-        files: Of the plan, the model and the cluster.
-    """
+    """A plan with what it is for."""
 
     plan: Plan
     graph: Graph

@@ -29,7 +29,6 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         peak_macs_per_s: Published peak rate per precision, multiply-accumulates per second.
-        memory_bytes_per_s: Published memory bandwidth.
         efficiency: Share of the peak that dense convolutions and matrix products reach, fitted to
             ``benchmarks`` (see ``source``).
         winograd_efficiency: The same for 3x3 convolutions of stride 1; above 1 where fewer
@@ -40,8 +39,6 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         layer_overhead_s: Fixed cost of one layer (a kernel's launch).
         tile_rows: Output rows that are computed together; a part of a tile costs a whole one.
         tile_channels: The same for output channels.
-        watts_idle: Power when waiting.
-        watts_busy: Power when computing.
         source: Where the figures come from; ``estimate`` marks those that nobody published.
     """
 

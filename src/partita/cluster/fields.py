@@ -32,7 +32,6 @@ def read_table(
     """The parsed values of ``table``; rules it breaks are appended to ``faults``.
 
     Args:
-        fields: The keys allowed.
         where: The table's own key, such as ``device[1]``, for the messages.
         faults: Grows by one entry per broken rule.
     """

@@ -19,7 +19,6 @@ class Device:
 
     Attributes:
         kind: A name of the catalogue, or ``this-machine`` where only its profile is known.
-        profile: Path of a measured profile, or None.
         memory_bytes: What weights and live pieces together may take.
         address: Zenoh locator, only where discovery does not reach.
         provider: ONNX Runtime's execution provider.

@@ -22,8 +22,6 @@ class BoxKind(Generic[Box]):
     """What the rule must know of boxes.
 
     Attributes:
-        overlaps: Whether two have an element in common.
-        intersect: What is common to two that overlap.
         subtract: What is left of the first without the second, in disjoint boxes.
     """
 
@@ -36,7 +34,6 @@ def use_held(kind: BoxKind[Box], box: Box, held: Sequence[Box]) -> tuple[list[in
     """The numbers of a device's own pieces that hold parts of a box, and what is missing.
 
     Args:
-        box: What is needed.
         held: In the order in which the device got them.
     """
     overlaps, subtract = kind.overlaps, kind.subtract

@@ -53,7 +53,6 @@ class FragmentWork:
         outputs: Tensors and boxes that go out.
         parts: Number of partials that a ``merge`` adds.
         share: Part of the layer's input that a ``partial`` reads, from 0 to 1.
-        weight_bytes: Weights that the fragment holds.
     """
 
     kind: WorkKind

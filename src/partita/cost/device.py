@@ -27,7 +27,6 @@ class DeviceFacts:
     Attributes:
         slow_down: All times are multiplied by it.
         blocked: Layers that the engine keeps in a layout of its own.
-        watts_busy: Power while computing.
         step_s: What each run takes beyond that, whatever the slow-down.
     """
 

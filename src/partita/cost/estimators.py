@@ -40,9 +40,6 @@ class Sources:
 
     Attributes:
         device: Name for messages.
-        amounts: All layers of the graph by name.
-        profile: Measured on this kind of device, or None.
-        entry: The catalogue's entry, or None.
         precision: Number format to compute in.
         byte_share: Size of a number in that format over that in the graph.
     """

@@ -57,7 +57,6 @@ class CostModel:
             are always priced by ``roofline``.
         profiles: One profile: of this machine, which emulates all devices. A mapping: by device
             name; the name ``*`` stands for devices that neither it nor the cluster file names.
-        options: What no profile holds.
 
     Raises:
         ClusterError: A device has neither profile nor kind, a profile is of another model, or the

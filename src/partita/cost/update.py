@@ -17,7 +17,6 @@ def update_cost(cost: CostModel, belief: Conditions) -> CostModel:
     """A cost model with other constant rates and speeds; all else is shared with ``cost``.
 
     Args:
-        cost: Priced by its profiles.
         belief: Rates of links, constant from now on, and slowness of devices compared with the
             profiles of ``cost``. What it does not name stays as it is.
     """

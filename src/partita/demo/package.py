@@ -30,7 +30,6 @@ def load_resource(name: str, package: str = PACKAGE) -> bytes:
 
     Args:
         name: ``DETECTOR``, ``READER`` or ``ALPHABET``.
-        package: Name of the installed package that holds it.
 
     Raises:
         ModelError: The package is not installed, or its file is missing or another one.

@@ -28,7 +28,6 @@ class DrawnPlate:
     """A plate in the photo: the truth that reading is compared with.
 
     Attributes:
-        text: The characters on it.
         corners: Clockwise from top left, pixels.
     """
 

@@ -22,7 +22,6 @@ class DemoOptions:
     """What to show.
 
     Attributes:
-        seed: Decides the photo.
         plates: Cars on it, 1 to 4.
         runs: Measured runs of each plan, after two that are not counted.
     """
@@ -80,7 +79,6 @@ class DemoResult:
         single: The best single device's plan, in the same lab.
         differences: How far each output is from the whole model's, at worst over all runs.
         lower_bound_s: No plan can take less.
-        wall_s: Seconds that the demo took.
     """
 
     pixels: Pixels

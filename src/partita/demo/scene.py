@@ -73,9 +73,7 @@ def draw_car(pen: ImageDraw.ImageDraw, place: tuple[float, float, float], paint:
     """Draw a car from behind.
 
     Args:
-        pen: Draws on the photo, with transparency.
         place: Centre, ground, and a hundredth of the car's width, pixels.
-        paint: Colour of the body.
     """
     centre, ground, unit = place
 

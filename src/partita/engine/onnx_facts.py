@@ -28,7 +28,6 @@ class GraphFacts(msgspec.Struct):
     Attributes:
         domains: Operator domains of all nodes, also in subgraphs; ``""`` is standard ONNX.
         locations: External-data locations of all tensors.
-        initializers: Names of the graph's own initializers.
     """
 
     domains: set[str] = msgspec.field(default_factory=set)

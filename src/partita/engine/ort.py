@@ -29,7 +29,6 @@ class OrtOptions:
     Attributes:
         prepack: Whether weights are prepacked: 4 times slower to load, double memory, faster in
             batches.
-        arena: Whether memory is kept between runs.
         memory_limit_bytes: Most bytes of weights, inputs and outputs of one fragment, or None.
     """
 
@@ -42,11 +41,9 @@ class OrtEngine:
     """Loads fragments into ONNX Runtime.
 
     Args:
-        threads: Threads within one operator.
         providers: Wished execution providers, the preferred first; the CPU is always the last.
 
     Attributes:
-        providers: The providers that are used.
         fallback: One sentence when a wished provider is missing here, else empty.
     """
 

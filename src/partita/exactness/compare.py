@@ -114,7 +114,6 @@ def check_exactness(
     """How far every tensor at a stage boundary, and every output, is from the whole model's.
 
     Args:
-        feeds: Inputs to try.
         advance: Told how many are done.
     """
     tensors = {
@@ -154,10 +153,6 @@ def compare_with_file(graph: Graph, path: Path, feeds: Sequence[Arrays]) -> Diff
 
     Folding and rewriting change the order of rounding, and the engine's own optimisations of the
     file do.
-
-    Args:
-        graph: What was read from the file.
-        feeds: Inputs to try.
 
     Raises:
         ModelError: The engine cannot run the file.

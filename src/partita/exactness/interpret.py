@@ -23,7 +23,6 @@ def run_program(
     the reference for what the runtime must answer.
 
     Args:
-        inputs: The model's inputs by name.
         route: Alternative of each replicated stage; the first of each by default.
     """
     chosen = tuple(0 for _ in compiled.program.routes) if route is None else route

@@ -73,7 +73,6 @@ class Proposed:
         key: Identity of the plan that it found.
         predicted_s: Latency of that plan under the conditions that it was made for.
         present_s: Latency of the running plan under the same conditions.
-        search_s: Seconds that the search took.
     """
 
     key: str

@@ -81,10 +81,6 @@ class LinkClock:
         """Occupy the link with a message that is given to it at ``now_s``; the message's times.
 
         Messages are served in the order of the calls.
-
-        Args:
-            now_s: Time at which the message is ready, in seconds.
-            nbytes: Payload size in bytes.
         """
         start_s = now_s if now_s > self.free_at_s else self.free_at_s
         medium = self._medium

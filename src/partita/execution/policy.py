@@ -89,7 +89,6 @@ class Policy:
         """The decisions after ``event``; times must not decrease.
 
         Args:
-            now_s: Seconds on the caller's clock.
             event: ``Measured`` must come regularly, empty if need be.
         """
         if isinstance(event, Measured):

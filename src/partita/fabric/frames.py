@@ -122,9 +122,7 @@ class PieceGate:
     """Checks each arriving frame against the streams of one deployment.
 
     Args:
-        epoch: The deployment's number.
         device: The receiving device; streams to others are rejected.
-        streams: All streams of the program.
     """
 
     def __init__(self, epoch: int, device: str, streams: Iterable[Stream]) -> None:

@@ -44,7 +44,6 @@ class LocalPath:
     """The sender's side; calls must not overlap.
 
     Args:
-        name: The sender's.
         address: As the target's :class:`LocalListener` has it.
 
     Raises:

@@ -73,7 +73,6 @@ class ShapedEndpoint:
             that shape nothing can receive it.
         origin_s: When the traces begin, on the clock; the same in all processes. None leaves them
             to :meth:`begin_traces`.
-        clock: Where time comes from.
 
     Attributes:
         late: Pieces that really arrived later than their emulated time.

@@ -33,8 +33,6 @@ class TlsOptions:
 
     Attributes:
         authority: Certificate of the authority that signed all workers.
-        certificate: This device's certificate.
-        key: Its private key.
         verify_name: Whether the certificate's name must be the address's host.
     """
 
@@ -52,7 +50,6 @@ class ZenohOptions:
         cluster: Clusters of different names do not see each other.
         listen: Addresses such as ``tcp/127.0.0.1:7447`` for data; control takes the port above.
         connect: Addresses of others, in the same form.
-        multicast: Whether to find others by multicast.
         local_sockets: Whether pieces to the same host go through a local socket instead of the
             network. Must be off where links are emulated by network namespaces.
         lease_s: A peer that is silent for this long is gone.

@@ -20,7 +20,6 @@ class Wiring:
     Attributes:
         nodes: In topological order.
         readers: Places of the nodes that read each tensor.
-        inputs: The graph's inputs, in order.
         constants: Element count of each constant.
         shape_of: Static shape of a tensor.
     """

@@ -29,7 +29,6 @@ class Graph:
 
     Attributes:
         nodes: Normalised operators in topological order, those of one layer side by side.
-        constants: Weights and other fixed values by name.
         tensors: Every activation; a shape with -1 depends on the data (only in a tail layer).
         inputs: Names of the tensors that a request feeds.
         outputs: Names of the tensors that a request gets back.

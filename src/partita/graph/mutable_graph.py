@@ -47,7 +47,6 @@ class MutableGraph:
         inputs: Inputs that a request feeds, with their types.
         outputs: The graph's outputs, with their ONNX element types.
         infos: What inference found out about each activation.
-        opset_imports: Version of each operator domain.
     """
 
     name: str

@@ -66,9 +66,7 @@ class Lab:
     """Workers of a cluster, running on this machine.
 
     Attributes:
-        cluster: The emulated one.
         endpoint: A leader's endpoint that reaches all workers, not shaped.
-        processes: Per device, its worker.
         left_out: Traits of the links that are not emulated, for people.
         addresses: Per device, where its worker listens.
         net: The namespaces; None where links are emulated in the workers.
@@ -95,9 +93,6 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
     """Run one worker process per device on loopback, and yield when all are there.
 
     The workers end with the context, with an error in it, and with this process.
-
-    Args:
-        cluster: Devices with their slow-downs, and links.
 
     Raises:
         RunError: A worker did not start; the message has its last words.
@@ -132,9 +127,7 @@ class LabPlan:
     """Addresses and links of a lab.
 
     Args:
-        cluster: The emulated one.
         directory: Place for logs and for the files that stand for shared media.
-        places: Where each worker runs.
     """
 
     def __init__(

@@ -107,9 +107,6 @@ class Deployment:
     def prepare(self, infos: Mapping[str, Info]) -> None:
         """Push, load, time and activate; afterwards requests may be fed.
 
-        Args:
-            infos: Facts about each worker.
-
         Raises:
             RunError: A worker refused or failed; the epoch is retired everywhere.
         """

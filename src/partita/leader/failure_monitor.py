@@ -38,13 +38,11 @@ class FailureMonitor:
 
     Args:
         deployment: Active.
-        infos: Facts about each worker.
         replan: None ends the run on a loss.
 
     Attributes:
         deployment: The epoch that requests are admitted under.
         retiring: Epochs that only finish their open requests.
-        tracker: The session's requests.
         logs: Spans and totals of epochs that are over.
     """
 

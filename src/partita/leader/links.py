@@ -39,9 +39,6 @@ def measure_link(
 
     Args:
         endpoint: A leader's endpoint that reaches both workers.
-        source: Worker that sends.
-        target: Worker that receives.
-        sizes: Message sizes in bytes.
         repeats: Messages per size, at least 2.
 
     Raises:

@@ -35,7 +35,6 @@ class RateMonitor:
     """Turns totals since the deployment into measurements since the last sample.
 
     Args:
-        expected: Of the running plan.
         paced: Devices whose sends last as long as their links take; others only fill a buffer.
     """
 

@@ -76,7 +76,6 @@ class ReplanController:
 
     Args:
         planning: Made for the running plan.
-        options: When to change.
     """
 
     def __init__(

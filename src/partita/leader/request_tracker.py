@@ -45,7 +45,6 @@ class RequestTracker:
         on_fault: Called when a request cannot be fed.
 
     Attributes:
-        count: Requests so far.
         answers: Requests answered so far.
         past: Answered requests, in the order of their answers; the last ones only.
     """

@@ -43,7 +43,6 @@ def check_inputs(specs: Sequence[TensorSpec], given: Mapping[str, Any]) -> tuple
     """The arrays in the model's order, contiguous.
 
     Args:
-        specs: The model's inputs.
         given: Arrays by input name.
 
     Raises:

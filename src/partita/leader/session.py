@@ -28,7 +28,6 @@ class Session:
     Args:
         group: The workers; all are there.
         deployment: Prepared and active.
-        infos: Facts about each worker.
         replan: Returns what runs without a lost device; None ends the run on a loss.
         adapting: Who plans anew when links or devices change, and when; None keeps the plan.
     """

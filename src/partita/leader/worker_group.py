@@ -47,7 +47,6 @@ class WorkerGroup:
     """Calls to a set of workers, and their heartbeats.
 
     Args:
-        endpoint: The leader's endpoint.
         names: Devices that the program uses.
 
     Attributes:

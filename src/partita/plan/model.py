@@ -89,11 +89,9 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         model: Hash of the normalised graph.
         cluster: Hash of the cluster's structure (device and link names, not measured values).
         wires: Wire format of each tensor that does not travel ``raw``.
-        in_flight: Most requests under way at the same time.
         keep_on: Tensors that must not leave a device: tensor name to device name.
         options: What else was asked, for planning anew; None for a plan that no planner made, or
             that is from before this was kept: ``wires`` then are what was asked.
-        schema: Version of this format.
     """
 
     model: Identity

@@ -25,7 +25,6 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         rows: Extent of the layer's first output along its row axis; 1 where it has none.
         seconds: The least of all runs: nodes are short, so that some run finds the machine quiet.
-        count: Number of runs.
         spread_s: Distance between the quartiles of all runs.
     """
 
@@ -94,10 +93,8 @@ class Profile(msgspec.Struct, frozen=True):
     Attributes:
         device: Name for people.
         machine: Processor and system, as the system names them.
-        threads: Threads within one operator.
         engine: Name and version.
         precision: Number format of the measured model.
-        model_hash: Hash of the graph that was measured.
         wires: Per wire format.
         message_s: What one message costs on the device's fabric beyond the link, where measured.
         reference_s: What the engine's reference took at the pace that all times are given in.

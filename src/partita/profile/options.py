@@ -25,7 +25,6 @@ class MeasureOptions:
     """How a model is measured.
 
     Attributes:
-        device: Name that the profile carries.
         provider: ONNX Runtime's execution provider.
         rows: ``few`` measures six extents per layer, several layers together; ``all`` every number
             of rows, each layer alone.

@@ -75,7 +75,6 @@ class FragmentRun:
         layers: Seconds per place of a layer in the segment.
         enter: Bytes and seconds of each input converted to the blocked layout.
         leave: The same for outputs converted back.
-        nodes: Number of nodes that ran.
     """
 
     layers: Counter[int] = field(default_factory=Counter)
@@ -107,7 +106,6 @@ def read_trace(content: bytes, segment: SizedSegment) -> Trace:
 
     Args:
         content: The JSON that ``end_profiling`` wrote.
-        segment: The segment that the fragment was written from.
     """
     events = [event for event in msgspec.json.decode(content) if "dur" in event]
     producers = {name: place for place, (_, boxes) in enumerate(segment.layers) for name in boxes}

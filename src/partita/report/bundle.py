@@ -49,7 +49,6 @@ class Contender:
         measured_s: Measured latency, median.
         images_per_second: Predicted throughput.
         moved_bytes: Payload bytes over all links, per request.
-        search_s: Time that the planner took.
         status: ``optimal``, ``feasible``, or why there is no plan.
     """
 
@@ -72,10 +71,8 @@ class ReportBundle:
         measured: The run as it happened.
         lower_bound_s: No plan has a lower latency, by the planner's proof.
         best_single_s: Predicted latency of the best single device.
-        best_single_device: Its name.
         worth_splitting: Whether the planner found the division faster than that device.
         comparison: Other planners on the same profiles.
-        changes: Changes of plan during the measured run.
         facts: Further lines of the summary: name and value.
     """
 

@@ -68,7 +68,6 @@ def write_chart(
     """Write the comparison of planners as a PNG picture.
 
     Args:
-        contenders: One row each.
         title: Heading of the picture.
         reference: Latency in seconds that all are measured against, and its name.
 

@@ -75,8 +75,6 @@ class Outcome(msgspec.Struct, frozen=True):
         compute_s: Per provider, what it computes for one image.
         transmission_s: Per provider, the time for which a piece to or from it is under way.
         stages: Stages of the plan (the paper's layer-volumes, and what runs after them).
-        search_s: Planning time on this machine.
-        evaluations: Plans that were priced.
         fault: Why there is no plan; empty when there is one, and then the rest holds.
     """
 

@@ -69,7 +69,6 @@ class AdaptiveRun:
         latencies_s: From then to its answer.
         epochs: Number of the plan that it ran under, counted from 0; a switch counts one up.
         plans: Per epoch; what ``steer`` makes is not listed.
-        changes: Searches and what came of them.
     """
 
     method: str
@@ -110,7 +109,6 @@ def simulate_adaptive(
 
     Args:
         cost: Links with their traces, counted from the run's start; the last rate of a trace holds.
-        method: Plans, and when.
         duration_s: Inputs come for so long.
         interval_s: Seconds from one input to the next; an input whose predecessor has no answer yet
             waits, and that counts as latency. 0 has each input come with the answer before it.

@@ -32,7 +32,6 @@ class Message(NamedTuple):
     """What a sending step puts on a link.
 
     Attributes:
-        clock: The link's.
         wire_bytes: On the link.
         is_shared: Whether the link takes turns with others on a medium.
         receiver: The step that receives it.

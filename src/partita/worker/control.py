@@ -65,9 +65,6 @@ class WorkerParts:
         slow_down: Emulated slowness; the same object as the engine's.
         memory_limit_bytes: Most bytes of weights; 0 for no limit.
         fallback: The engine's message where a chosen provider is missing; else empty.
-        loaders: Most fragments that load at the same time.
-        version: Package version that the worker announces.
-        protocol: Protocol version that the worker announces.
     """
 
     engine: Engine
@@ -87,7 +84,6 @@ class Worker:
 
     Args:
         endpoint: The worker's own, not yet announced. The caller closes it.
-        parts: Engine, store and limits.
         on_stop: Called when a leader asks the worker to end.
     """
 

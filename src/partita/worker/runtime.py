@@ -80,12 +80,7 @@ class WorkerResources:
 class Runtime:
     """The device's part of one program under one epoch.
 
-    Args:
-        prepare: The program and who leads.
-        resources: Endpoint, lanes, store and engine.
-
     Attributes:
-        context: The state that the steps share.
         step_runners: By id, the runners of all steps but loads and feeds, in program order.
     """
 

@@ -21,7 +21,6 @@ class StepRunner(Protocol):
     """One step of a program, ready to run for any request.
 
     Attributes:
-        step: The step's id.
         lane: Name of the lane that it occupies.
         label: Name in messages.
         is_instant: Whether it is shorter than a context switch: then it runs where it is started.
@@ -41,7 +40,6 @@ class StepPacing:
     """The pace of encoding and decoding on an emulated device.
 
     Attributes:
-        slow_down: The device's slow-down, shared with its engine.
         alone_s: Seconds per step, as calibrated alone; steps that are absent are not slowed.
     """
 

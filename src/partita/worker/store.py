@@ -98,7 +98,6 @@ class Store:
             content_hash: SHA-256 of the whole content, in hexadecimal.
             offset: Position of the chunk in bytes; 0 begins the upload anew.
             size_bytes: Size of the whole content.
-            data: The chunk.
 
         Raises:
             RunError: The quota is full, the chunk does not follow the last one, or the content is

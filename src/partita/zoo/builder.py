@@ -76,7 +76,6 @@ class Builder:
 
         Args:
             x: Input, (N, C, ...).
-            channels: Output channels.
             kernel: Extent of the window.
             stride: Step of the window.
             pad: Zeros on both sides; as many as keep the extent at stride 1 unless given.

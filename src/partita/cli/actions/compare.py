@@ -35,7 +35,6 @@ class Entry:
 
     Attributes:
         planned: Its answer; None where it has no plan.
-        fault: Why there is no plan.
         measured: The run on the emulated cluster, where one was asked for.
     """
 

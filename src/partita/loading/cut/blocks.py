@@ -71,7 +71,6 @@ class BlockProfile(msgspec.Struct, frozen=True):
     """A model's blocks as measured on one machine.
 
     Attributes:
-        engine: Name and version of the engine.
         tuned: Whether children were optimised for this machine's processor.
         blocks: In the order of the layers, none left out.
         child_load_s: What one more child adds to loading.

@@ -251,7 +251,6 @@ def simulate_children(
     Args:
         loads: Seconds to load each child alone.
         computes: Seconds that each child runs.
-        loaders: Children that load at the same time, at least 1.
         contention: At least 1.
         floors: Seconds before which each child cannot have answered, since its weights come late.
 

@@ -113,9 +113,6 @@ def _simulate(problem: Problem, ends: Ends, load_s: Measure) -> float:
 class Agent:
     """Learns where each of ``count`` children ends.
 
-    Args:
-        load_s: Seconds to load a child.
-
     Attributes:
         values: Of each action in each state visited; all begin at 0, above what can be earned.
         wanted_s: The load time that each child ought to have.

@@ -23,7 +23,6 @@ class Switch:
     Attributes:
         there_s: From the first model to the second; median.
         back_s: From the second to the first; median.
-        count: Changes in each direction.
     """
 
     there_s: float

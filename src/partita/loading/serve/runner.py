@@ -79,7 +79,6 @@ class Runner:
     Args:
         program: What is loaded and computed, in order.
         open_one: Returns the engine's session of a child.
-        loaders: Children that load at the same time.
         name: Of what is executed, for errors.
         at_once: Whether the one child is loaded here and now, not by a thread.
 

@@ -21,9 +21,6 @@ class SplitEnvironment(gymnasium.Env[Observation, Action]):
     from -1 to 1, the borders between parts, in any order. Rewards are in units of the observer's
     time. ``info`` of the last step has ``latency_s`` (infinite where the plan is impossible) and
     ``decisions``.
-
-    Args:
-        observer: Scales what is seen.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it

@@ -39,7 +39,6 @@ class PartitionOptions:
         alpha: Weight of the transmitted amount; operations have the rest.
         decisions: Random split decisions whose scores are averaged.
         scores: Whether both amounts are normalised before they are added.
-        seed: Of the random split decisions.
     """
 
     devices: int
@@ -57,7 +56,6 @@ class Partition:
         volumes: In order; together all layers with rows.
         score: Mean score; with normalised scores 1 is that of cutting everywhere.
         account: Mean operations and elements.
-        evaluations: Partitions that were scored.
     """
 
     volumes: tuple[Volume, ...]
@@ -81,8 +79,6 @@ class RandomCuts:
     """Random split decisions: for each position its own sorted fractions of the height.
 
     Args:
-        devices: Parts of each split.
-        decisions: Splits.
         seed: Equal seeds draw equal splits.
     """
 

@@ -21,7 +21,6 @@ class Observer:
     """Makes observations and rewards.
 
     Args:
-        process: Volumes and devices.
         time_unit_s: Seconds that count as 1; those of a whole network on the best single device, as
             a rule.
     """

@@ -118,7 +118,6 @@ class OnlineSplitter:
 
         Args:
             cost: The same network and the same number of providers.
-            episodes: Plans to try.
         """
         self.process = self._make_process(cost)
         self.observer = Observer(self.process, self.observer.time_unit_s)

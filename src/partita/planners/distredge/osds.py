@@ -43,7 +43,6 @@ class Trained:
         latency_s: Its seconds, as observed; infinite when no plan was possible.
         weights: Actor and critic as they were when it was found.
         latencies_s: Of every episode.
-        seconds: That the training took.
         last: The cuts of the last episode.
     """
 

@@ -20,8 +20,6 @@ class DistrEdgeSettings:
         batch: Transitions of one update.
         discount: Of a later reward, per volume.
         tau: Share of the new weights in the target networks' at each update; the paper has none.
-        actor_rate: Learning rate of the actor.
-        critic_rate: Learning rate of the critic.
         updates: Of actor and critic per volume of an episode, done at its end.
         decay: Exploration ends after 1 / decay episodes, but for ``floor``.
         variance: Of the exploring noise; by the number of providers when None.

@@ -17,7 +17,6 @@ class Budget:
 
     Attributes:
         most_evaluations: How many drafts a search may price; no limit where the options name none.
-        evaluations: How many were priced.
         was_cut: Whether time has ended or shortened a search.
     """
 

@@ -37,7 +37,6 @@ class Evaluator:
 
     Attributes:
         problem: The network, the devices and what is wanted; its parts are attributes here too.
-        budget: What the search may still spend.
         loads: Seconds of single stages.
         pricer: Prices drafts without programs; None where links change or are shared, or memory is
             the objective.

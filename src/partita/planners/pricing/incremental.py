@@ -33,10 +33,8 @@ class Lane(NamedTuple):
     """What a device does one thing at a time on.
 
     Attributes:
-        free_s: When it is free.
         begun_s: When the last step that found it idle began: one that is ready before that might
             have gone first.
-        busy_s: Seconds that it has been busy.
     """
 
     free_s: float
@@ -50,7 +48,6 @@ class Arrival(NamedTuple):
     Attributes:
         there_s: When it arrives.
         place: In the order of the program.
-        decode_s: How long that takes.
         ready_s: Times of the device's pieces, into which its own goes.
         piece: The number of its piece.
     """
@@ -144,7 +141,6 @@ class DraftPrice:
         load_bytes: Per device of the cluster, at most so much memory but for the engine's arena.
         busy_s: Per device, seconds of computing.
         wires_s: The busiest link's seconds.
-        messages: Pieces that are sent.
         lateness: How late everything is: grows with the times of all steps, the last ones most.
     """
 
@@ -161,7 +157,6 @@ class IncrementalPricer:
 
     Args:
         cost: Seconds of works, encoding and decoding, and the links.
-        lowering: Turns drafts into boxes.
         options: Wire formats, tensors kept, requests in flight.
     """
 

@@ -21,7 +21,6 @@ class Piece(NamedTuple):
 
     Attributes:
         task: Its number in the block.
-        device: Number of its device.
         box: What the device then holds.
         owned: What it owns of that: what others fetch from it.
     """

@@ -18,7 +18,6 @@ class Problem:
 
     Attributes:
         devices: Names of those that may compute.
-        outline: The layers in planning order.
         watts: Of each device of the cluster while it computes; empty where costs do not tell.
 
     Raises:

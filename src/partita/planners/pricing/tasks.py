@@ -22,7 +22,6 @@ class ShardWork:
 
     Attributes:
         owned: The box that the device owns of each stage output.
-        reads: What the work reads.
     """
 
     __slots__ = ("owned", "reads", "work")
@@ -41,7 +40,6 @@ class Task:
     """One part on one device.
 
     Attributes:
-        device: Number of the device.
         seconds: Of one run.
         load_bytes: Twice the weights, and the bytes of the outputs times the requests in flight.
     """

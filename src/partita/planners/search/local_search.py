@@ -52,7 +52,6 @@ class LocalSearch:
         """Move the rows of drafts, then of the better half again, until few are left.
 
         Args:
-            drafts: Where to start.
             most: Drafts to try in each round.
             kept: How many go on to the end.
         """
@@ -73,7 +72,6 @@ class LocalSearch:
         """The draft improved with all moves until none helps.
 
         Args:
-            draft: Where to start.
             most: Drafts to try.
         """
         self._begin(draft, most)

@@ -19,7 +19,6 @@ class StageEnds:
     """Costs of divided ranges, each thought to begin when the one before has ended everywhere.
 
     Args:
-        devices: Those that take part.
         shares: Of each, in any unit.
     """
 

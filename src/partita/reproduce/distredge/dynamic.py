@@ -45,7 +45,6 @@ class Adapting:
 
     Attributes:
         search_s: What each search is charged; None for what it takes here.
-        budget_s: Most seconds of a search that has a budget.
         steers: Whether DistrEdge's actor splits each request.
     """
 

@@ -147,8 +147,6 @@ def claim_over_aofl(grid: Grid, groups: str, places: Sequence[str], least: float
     """The claim of a gain over AOFL in some places.
 
     Args:
-        groups: The claim in words.
-        places: Where it is made.
         least: The smallest gain that the paper names.
     """
     claims = []

@@ -141,7 +141,6 @@ def name_impossible(papers: Mapping[str, Measured], bounds: Mapping[str, float])
     """A sentence that names the paper's gains that loading at the same time cannot give.
 
     Args:
-        papers: What the paper measured, by model.
         bounds: Most that is possible with the paper's children.
     """
     beyond = {
