@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from partita.cli.flags import RequestFlags
-from partita.engine import make_inputs
+from partita.engine import make_feeds
 from partita.errors import InputError
 from partita.program import TensorSpec
 from partita.regions import Array
@@ -50,8 +50,7 @@ def draw_inputs(specs: Sequence[TensorSpec], count: int, seed: int) -> list[Feed
             subject="--requests",
         )
     rng = np.random.default_rng(seed)
-    names = [spec.name for spec in specs]
-    return [dict(zip(names, make_inputs(specs, rng), strict=True)) for _ in range(count)]
+    return [make_feeds(specs, rng) for _ in range(count)]
 
 
 def read_inputs(specs: Sequence[TensorSpec], texts: Sequence[str]) -> list[Feeds]:

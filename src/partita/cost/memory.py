@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from partita.compile import FragmentWork, Layout, loaded_works
 from partita.cost.amount import pieces_bytes
 from partita.graph import Graph
-from partita.program import (
-    Compute,
-    Deliver,
-    DeviceProgram,
-    Feed,
-    Input,
-    Load,
-    Receive,
-    Send,
-)
+from partita.program import DeviceProgram, Load, buffers_read, buffers_written
 
 #: ONNX Runtime packs weights for its kernels and keeps both: a VGG-16 of 550 MB takes 964 MB.
 PACKED_SHARE = 0.75
@@ -74,26 +64,14 @@ def _peak_bytes(part: DeviceProgram) -> int:
     for step in part.steps:
         if isinstance(step, Load):
             continue
-        for buffer in _writes(step):
+        writes = buffers_written(step)
+        for buffer in writes:
             held += sizes[buffer]
         peak = max(peak, held)
-        for buffer in (*_reads(step), *_writes(step)):
-            if buffer not in _writes(step):
+        for buffer in (*buffers_read(step), *writes):
+            if buffer not in writes:
                 left[buffer] -= 1
             if left[buffer] <= 0 and sizes[buffer]:
                 held -= sizes[buffer]
                 sizes[buffer] = 0
     return peak
-
-
-def _writes(step: Feed | Receive | Compute | Send | Deliver) -> Sequence[int]:
-    if isinstance(step, Compute):
-        return step.writes
-    return (step.write,) if isinstance(step, Feed | Receive) else ()
-
-
-def _reads(step: Feed | Receive | Compute | Send | Deliver) -> Sequence[int]:
-    if isinstance(step, Send):
-        return (step.read,)
-    reads: tuple[Input, ...] = step.reads if isinstance(step, Compute | Deliver) else ()
-    return tuple({buffer for read in reads for buffer in read.buffers})

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from partita.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from partita.engine.base import Blob, Engine, Runner, make_inputs
+    from partita.engine.base import Blob, Engine, Runner, make_feeds, make_inputs
     from partita.engine.null import NullEngine
     from partita.engine.ort import OrtEngine, OrtOptions, OrtRunner
     from partita.engine.reference import Reference
     from partita.engine.slowed import Slowdown, SlowedEngine, SlowedRunner, calibrate
 
 _MODULES = {
-    "base": "Blob Engine Runner make_inputs",
+    "base": "Blob Engine Runner make_feeds make_inputs",
     "null": "NullEngine",
     "ort": "OrtEngine OrtOptions OrtRunner",
     "reference": "Reference",
@@ -35,6 +35,7 @@ __all__ = [
     "SlowedEngine",
     "SlowedRunner",
     "calibrate",
+    "make_feeds",
     "make_inputs",
 ]
 

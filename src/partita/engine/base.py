@@ -72,6 +72,14 @@ def make_inputs(specs: Sequence[TensorSpec], seed: int | np.random.Generator = 0
     return [_draw(rng, spec) for spec in specs]
 
 
+def make_feeds(
+    specs: Sequence[TensorSpec], seed: int | np.random.Generator = 0
+) -> dict[str, Array]:
+    """What :func:`make_inputs` draws, by name."""
+    names = [spec.name for spec in specs]
+    return dict(zip(names, make_inputs(specs, seed), strict=True))
+
+
 def _draw(rng: np.random.Generator, spec: TensorSpec) -> Array:
     dtype = np.dtype(spec.dtype)
     if dtype.kind == "f":

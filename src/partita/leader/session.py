@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, Self
 
 from partita.errors import InputError, RunError
@@ -159,12 +158,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _answers_of(self, checked: Iterable[tuple[Array, ...]], limit: int) -> Iterator[Arrays]:

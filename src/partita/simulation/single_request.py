@@ -18,11 +18,11 @@ from partita.program import (
     Deliver,
     DeviceProgram,
     Feed,
-    Input,
     Program,
     Receive,
     Send,
     Stream,
+    buffers_read,
     is_active,
 )
 from partita.simulation.order import ARRIVED, ENCODED, FED, FINISHED
@@ -201,12 +201,12 @@ class _ProgramSteps:
                 continue
             if isinstance(step, Compute):
                 seconds = durations.compute_s[step.id]
-                number = self._add(step.id, (device, ">compute"), seconds, _buffers_of(step.reads))
+                number = self._add(step.id, (device, ">compute"), seconds, buffers_read(step))
                 self.writer |= dict.fromkeys(step.writes, number)
             elif isinstance(step, Send):
                 lane = (device, self.streams[step.stream].target)
                 seconds = durations.encode_s.get(step.id, 0.0)
-                self.sender[step.stream] = self._add(step.id, lane, seconds, (step.read,))
+                self.sender[step.stream] = self._add(step.id, lane, seconds, buffers_read(step))
             elif isinstance(step, Receive):
                 seconds = durations.receive_s.get(step.id, 0.0)
                 number = self._add(step.id, (device, ">receive"), seconds)
@@ -215,9 +215,8 @@ class _ProgramSteps:
                 self.writer[step.write] = self._add(step.id, (device, ">feed"), 0.0)
                 self.graph.feeds.append(self.writer[step.write])
             elif isinstance(step, Deliver):
-                reads = _buffers_of(step.reads)
                 lane = (device, ">deliver")
-                self.graph.last = self._add(step.id, lane, durations.deliver_s, reads)
+                self.graph.last = self._add(step.id, lane, durations.deliver_s, buffers_read(step))
 
     def _add(
         self, step: int, lane: tuple[str, str], seconds: float, reads: Sequence[int] = ()
@@ -243,9 +242,3 @@ class _ProgramSteps:
                 stream_id,
             )
         return self.graph
-
-
-def _buffers_of(reads: tuple[Input, ...]) -> Sequence[int]:
-    if len(reads) == 1:
-        return reads[0].buffers
-    return tuple({buffer: None for read in reads for buffer in read.buffers})

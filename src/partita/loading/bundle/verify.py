@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from partita.errors import BundleError, InputError, first_line
-from partita.files import read_regular, require_regular
+from partita.files import require_regular
 from partita.loading.bundle.manifest import WEIGHTS, Manifest, TrainableSource, Variant, hash_file
 from partita.program import TensorSpec
 from partita.regions import Array
@@ -24,9 +23,7 @@ def check_files(folder: Path, variant: Variant) -> None:
         BundleError: A file is missing, or is not what the manifest says.
     """
     for child in variant.children:
-        path = folder / child.file
-        if hashlib.sha256(_read(path)).hexdigest() != child.hash:
-            raise BundleError(_altered("Child", path, child.hash), subject=str(path))
+        _check_hash(folder / child.file, child.hash)
         if child.weights:
             _check_size(folder / child.weights, child.size_bytes)
     _check_size(folder / WEIGHTS, variant.weights_bytes)
@@ -82,13 +79,7 @@ def check_source(folder: Path, source: TrainableSource) -> None:
         BundleError: A file is missing, or is not what the manifest says.
     """
     for name, wanted in ((source.file, source.hash), (source.weights, source.weights_hash)):
-        path = folder / name
-        try:
-            digest = hash_file(path)
-        except OSError as error:
-            raise BundleError(_missing(path, error), subject=str(path)) from None
-        if digest != wanted:
-            raise BundleError(_altered("Child", path, wanted), subject=str(path))
+        _check_hash(folder / name, wanted)
 
 
 def verify_bundle(home: str | Path, manifest: Manifest) -> None:
@@ -108,15 +99,14 @@ def verify_bundle(home: str | Path, manifest: Manifest) -> None:
                 check_source(folder, child.source)
 
 
-def _read(path: Path) -> bytes:
+def _check_hash(path: Path, wanted: str) -> None:
     try:
-        return read_regular(path)
+        digest = hash_file(path)
     except OSError as error:
-        raise BundleError(_missing(path, error), subject=str(path)) from None
-
-
-def _missing(path: Path, error: OSError) -> str:
-    return f"Child '{path}' is missing or cannot be read: {error.strerror}."
+        message = f"Child '{path}' is missing or cannot be read: {error.strerror}."
+        raise BundleError(message, subject=str(path)) from None
+    if digest != wanted:
+        raise BundleError(_altered("Child", path, wanted), subject=str(path))
 
 
 def _altered(what: str, path: Path, wanted: str) -> str:

@@ -16,6 +16,8 @@ Places = npt.NDArray[np.intp]
 #: What is better than another division by more than the rounding of a few hundred sums in double
 #: precision, and what is as good.
 _BETTER, _EQUAL = 1 - 1e-12, 1 + 1e-12
+#: Below this a makespan in s is none, and nothing is divided by it.
+LEAST_S = 1e-12
 #: Beginnings that are bounded together: some megabytes of arrays. Not tuned.
 _CHUNK = 20_000
 
@@ -50,6 +52,11 @@ class DivisionResult:
     def children(self) -> int:
         """Number of children."""
         return len(self.ends)
+
+
+def gap_of(makespan_s: float, optimum_s: float) -> float:
+    """How far a makespan is above the optimum, as a fraction of it; rounding is no gap."""
+    return round(makespan_s / max(optimum_s, LEAST_S) - 1, 9) + 0.0
 
 
 def balance_loads(problem: Problem, count: int) -> Ends:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 from partita.errors import BundleError
 from partita.loading.bundle.manifest import check_count
 from partita.loading.cut.blocks import BlockProfile
-from partita.loading.cut.branch_and_bound import DivisionResult, find_balanced, find_optimum
+from partita.loading.cut.branch_and_bound import (
+    LEAST_S,
+    DivisionResult,
+    find_balanced,
+    find_optimum,
+    gap_of,
+)
 from partita.loading.cut.makespan import Problem
 from partita.loading.cut.qlearning import LearnOptions, Measure, learn_division
 
@@ -25,8 +31,6 @@ _LEAST_MOST = 8
 #: by about as much, and later answers take longer with more children.
 ABOUT_AS_SOON = 1.1
 _LEARNING = ("qlearning", "sarsa")
-#: Below this a makespan in s is none, and nothing is divided by it.
-_LEAST_S = 1e-12
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ def _solve(
     if method == "optimum":
         return [optimum]
     balanced = find_balanced(problem, most_children)
-    balanced = replace(balanced, gap=_gap(balanced.makespan_s, optimum.makespan_s))
+    balanced = replace(balanced, gap=gap_of(balanced.makespan_s, optimum.makespan_s))
     return [optimum, balanced] if method == "best" else [balanced]
 
 
@@ -153,7 +157,7 @@ def _conclude(
         ends=profile.layer_ends(chosen.ends),
         chosen=chosen,
         results=tuple(ranked),
-        gain=second.time_s / max(chosen.time_s, _LEAST_S) - 1,
+        gain=second.time_s / max(chosen.time_s, LEAST_S) - 1,
         whole_s=problem.simulate((problem.size,)).makespan_s,
         speedup_bound=problem.simulate(chosen.ends).speedup_bound,
         prepack=prepack,
@@ -164,15 +168,10 @@ def _fewest(problem: Problem, known: DivisionResult) -> DivisionResult:
     """The model as one child, or as two where the trainable layers are one of their own."""
     ends = (problem.last_cut, problem.size) if problem.apart else (problem.size,)
     makespan_s = problem.simulate(ends).makespan_s
-    gap = max(0.0, _gap(makespan_s, known.makespan_s / (1 + known.gap)))
+    gap = max(0.0, gap_of(makespan_s, known.makespan_s / (1 + known.gap)))
     return DivisionResult(
         "trainable apart" if problem.apart else "one child", ends, makespan_s, gap
     )
-
-
-def _gap(makespan_s: float, optimum_s: float) -> float:
-    """How far a makespan is above the optimum, as a fraction of it."""
-    return makespan_s / max(optimum_s, _LEAST_S) - 1
 
 
 def _load(results: Sequence[DivisionResult], trial_loads: TrialLoads) -> list[DivisionResult]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -192,8 +192,10 @@ class Problem:
                 f" blocks; allowed: 1 to {self.last_cut + 1}."
             )
 
-    def simulate(self, ends: Sequence[int]) -> LoadTimes:
-        """When each child loads and computes.
+    def simulate(
+        self, ends: Sequence[int], load_s: Callable[[int, int], float] | None = None
+    ) -> LoadTimes:
+        """When each child loads and computes; ``load_s`` in place of the blocks' own loads.
 
         Raises:
             BundleError: The ends are no division of the blocks.
@@ -201,7 +203,7 @@ class Problem:
         self.check_ends(ends)
         pairs = list(pairwise((0, *ends)))
         return simulate_children(
-            [self.load_s(start, stop) for start, stop in pairs],
+            [(load_s or self.load_s)(start, stop) for start, stop in pairs],
             [self.compute_s(start, stop) for start, stop in pairs],
             loaders=self.loaders,
             contention=self.contention,

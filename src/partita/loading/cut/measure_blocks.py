@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from partita.compile import Compiled
-from partita.engine import make_inputs
+from partita.engine import make_feeds
 from partita.engine.onnx_facts import read_facts
 from partita.graph import Graph
 from partita.loading.bundle.manifest import check_count, engine_name, processor_signature
@@ -248,8 +248,7 @@ def write_parts(
 
 def _measure(child: ChildFile, threads: int) -> _Seconds:
     """What a child takes, measured once."""
-    inputs = read_facts(child.graph.read_bytes()).inputs
-    feeds = {spec.name: array for spec, array in zip(inputs, make_inputs(inputs), strict=True)}
+    feeds = make_feeds(read_facts(child.graph.read_bytes()).inputs)
     child.touch()
     create_s, session = _time(child.open, threads)
     first_s = _time(session.run, None, feeds)[0]

@@ -6,11 +6,10 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import Literal
 
-from partita.loading.cut.branch_and_bound import DivisionResult, Ends, find_optimum
-from partita.loading.cut.makespan import Problem, simulate_children
+from partita.loading.cut.branch_and_bound import DivisionResult, Ends, find_optimum, gap_of
+from partita.loading.cut.makespan import Problem
 
 #: Children, index of the current one, blocks divided already, blocks left.
 State = tuple[int, int, int, int]
@@ -75,7 +74,7 @@ def learn_division(
 
     @cache
     def makespan_s(ends: Ends) -> float:
-        return _simulate(problem, ends, load_s)
+        return problem.simulate(ends, load_s).makespan_s
 
     tried: dict[Ends, None] = {}
     policies: list[Ends] = []
@@ -86,28 +85,12 @@ def learn_division(
     # Fewer children come first, and the first of equals is taken.
     policy = min(policies, key=makespan_s)
     best = min(sorted((*tried, *policies), key=len), key=makespan_s)
-    optimum_s = max(find_optimum(problem, most_children).makespan_s, 1e-12)
+    optimum_s = find_optimum(problem, most_children).makespan_s
     best_s, policy_s = (problem.simulate(ends).makespan_s for ends in (best, policy))
-    gap, policy_gap = _gap(best_s, optimum_s), _gap(policy_s, optimum_s)
+    gap, policy_gap = gap_of(best_s, optimum_s), gap_of(policy_s, optimum_s)
     return DivisionResult(
         options.update, best, best_s, gap, policy_ends=policy, policy_gap=policy_gap
     )
-
-
-def _gap(makespan_s: float, optimum_s: float) -> float:
-    """How far a makespan is above the optimum; rounding is no gap."""
-    return round(makespan_s / optimum_s - 1, 9) + 0.0
-
-
-def _simulate(problem: Problem, ends: Ends, load_s: Measure) -> float:
-    pairs = list(pairwise((0, *ends)))
-    return simulate_children(
-        [load_s(start, stop) for start, stop in pairs],
-        [problem.compute_s(start, stop) for start, stop in pairs],
-        loaders=problem.loaders,
-        contention=problem.contention,
-        floors=[problem.floors[start][stop] for start, stop in pairs],
-    ).makespan_s
 
 
 class Agent:

@@ -6,14 +6,10 @@ import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy.typing as npt
-
-from partita.engine import make_inputs
-from partita.loading.serve.session import BundleSession, load_bundle
-
-Feeds = dict[str, npt.NDArray[Any]]
+from partita.engine import make_feeds
+from partita.loading.serve.session import load_bundle
+from partita.regions import Array
 
 
 @dataclass(frozen=True)
@@ -62,11 +58,6 @@ def measure_switch(
     return Switch(statistics.median(times[1]), statistics.median(times[0]), repeats)
 
 
-def _draw(home: str | Path) -> Feeds:
+def _draw(home: str | Path) -> dict[str, Array]:
     with load_bundle(home, verify=False) as session:
-        return _inputs(session)
-
-
-def _inputs(session: BundleSession) -> Feeds:
-    specs = session.get_inputs()
-    return {spec.name: array for spec, array in zip(specs, make_inputs(specs), strict=True)}
+        return make_feeds(session.get_inputs())

@@ -7,10 +7,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from partita.engine import make_inputs
+from partita.engine import make_feeds
 from partita.errors import BundleError
 from partita.graph import Graph
 from partita.loading.bundle.manifest import check_count
@@ -84,12 +83,7 @@ class TrialLoads:
                 told = "another one" if what == "profile" else f"{ours}, asked for is {wanted}"
                 raise BundleError(f"The trial loads' {what} is {told}: both must be the same.")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_open = False
         self._folder.cleanup()
 
@@ -127,7 +121,7 @@ class TrialLoads:
             homes.append(home)
         files = [[path for path in home.rglob("*") if path.is_file()] for home in homes]
         settle([path for group in files for path in group])
-        feeds = self._feeds()
+        feeds = make_feeds(self._graph.input_specs)
         times: list[list[float]] = [[] for _ in homes]
         for turn in range(self._repeats * len(homes)):
             place = turn % len(homes)
@@ -138,10 +132,6 @@ class TrialLoads:
                 session.run(None, feeds)
                 times[place].append(time.perf_counter() - began_s)
         return [statistics.median(seconds) for seconds in times]
-
-    def _feeds(self) -> dict[str, Any]:
-        arrays = make_inputs(self._graph.input_specs)
-        return dict(zip(self._graph.inputs, arrays, strict=True))
 
     def _write_bundle(self, ends: Ends, home: Path, *, prepack: bool) -> None:
         profile = self._profile

@@ -22,7 +22,7 @@ from partita.loading.bundle.manifest import (
     stamp_of,
 )
 from partita.loading.serve.session import BundleSession
-from partita.program import Compute, Deliver, DeviceProgram, Input, Load, Step, TensorSpec
+from partita.program import Compute, Deliver, DeviceProgram, Load, Step, TensorSpec, buffers_read
 from partita.regions import Array
 
 #: One array where the model has one input, else an array per input; samples along the first axis.
@@ -67,7 +67,7 @@ def _without_last(variant: Variant) -> Variant:
         for step in device.steps
         if not (isinstance(step, Load | Compute) and step.fragment == last)
     ]
-    reads = [number for step in kept for number in _buffers_read(step)]
+    reads = [number for step in kept for number in buffers_read(step)]
     buffers = tuple(
         msgspec.structs.replace(buffer, readers=reads.count(buffer.id))
         for buffer in device.buffers
@@ -84,12 +84,6 @@ def _without_last(variant: Variant) -> Variant:
         devices=(DeviceProgram(device.device, tuple(kept), buffers),),
     )
     return msgspec.structs.replace(variant, program=bare, children=variant.children[:last])
-
-
-def _buffers_read(step: Step) -> set[int]:
-    """The buffers that a step reads, each once."""
-    reads: tuple[Input, ...] = step.reads if isinstance(step, Compute | Deliver) else ()
-    return {number for read in reads for number in read.buffers}
 
 
 def compute_features(

@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 Attributes = Mapping[str, Any]
-#: Inputs in ONNX's order, an absent one None.
-Arguments = Sequence[Tensor | None]
+#: Inputs in ONNX's order, an absent one None, and attributes.
 Operator = Callable[[Sequence[Any], Attributes], Tensor]
 
 _CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import onnx
 
-from partita.engine import make_inputs
+from partita.engine import make_feeds
 from partita.graph import Graph, load_graph
 from partita.loading.cut.blocks import BlockProfile
 from partita.loading.cut.branch_and_bound import balance_loads
@@ -85,12 +84,7 @@ class LoadBench:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
     @cached_property
@@ -101,8 +95,7 @@ class LoadBench:
     @cached_property
     def feeds(self) -> dict[str, Array]:
         """One request."""
-        specs = self.graph.input_specs
-        return {spec.name: array for spec, array in zip(specs, make_inputs(specs, 1), strict=True)}
+        return make_feeds(self.graph.input_specs, 1)
 
     @cached_property
     def expected(self) -> list[Array]:
