@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -133,13 +133,33 @@ class WorkBuilder:
             for tensor, box in self.regions.walk(layer, outs).needs.items():
                 wanted[tensor] = wanted[tensor].hull(box) if tensor in wanted else box
         made = {tensor for layer in self.ordered(layers) for tensor in layer.outputs}
+        reads = {tensor: box for tensor, box in wanted.items() if tensor not in made}
+        if computed and all(box.is_empty for box in reads.values()):
+            reads |= self._stand_in(layers, boxes)
         return FragmentWork(
             "stage",
             tuple(reversed(computed)),
-            tuple((tensor, box) for tensor, box in wanted.items() if tensor not in made),
+            tuple(reads.items()),
             tuple((tensor, wanted[tensor]) for tensor in boxes if tensor in wanted),
             weight_bytes,
         )
+
+    def _stand_in(self, layers: tuple[str, ...], boxes: Mapping[str, Region]) -> dict[str, Region]:
+        """Return what a work reads that follows from constants alone: one element, not used.
+
+        Every step follows a request, so it waits for something of it. The element is the first or
+        the last of the stage's first input, whichever is on the side of the boxes: their device may
+        well have that already.
+        """
+        made = {tensor for layer in self.ordered(layers) for tensor in layer.outputs}
+        reads = (name for layer in self.ordered(layers) for name in layer.inputs)
+        outside = (name for name in reads if name not in made)
+        source = next((name for name in outside if not self.regions.whole(name).is_empty), None)
+        if source is None:
+            return {}
+        is_first = all(start == 0 for box in boxes.values() for start, _ in box.bounds)
+        shape = self.graph.tensors[source].shape
+        return {source: Region(tuple((0, 1) if is_first else (n - 1, n) for n in shape))}
 
     def core_output(self, layer: Layer) -> str:
         """The tensor that the layer's core writes, before the fused followers."""

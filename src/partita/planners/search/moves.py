@@ -304,6 +304,8 @@ class Moves:
             return ()
         if stage.axis == "tiles":
             width = self.outline.columns(start, stop)
+            if not width:  # the range ends where columns do not follow the image's width
+                return ()
             cuts = self._rows_stage(start, stop, stage).cuts
             columns = tuple(scale_cut(cut, stage.columns[-1], width) for cut in stage.columns)
             return (replace(stage, start=start, stop=stop, cuts=cuts, columns=columns),)
