@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,15 @@ from partita.graph.mutable_graph import Array, MutableGraph, array_info, make_op
 def make_session(model: onnx.ModelProto) -> Any:
     """A session of one thread that runs ``model`` as written."""
     return open_session(model.SerializeToString(), SessionConfig(threads=1, optimise="none"))
+
+
+def run_node(node: onnx.NodeProto, feeds: Mapping[str, Array], opset: int) -> Any:
+    """The first output of one standard operator on its own."""
+    inputs = [_value_info(name, array) for name, array in feeds.items()]
+    outputs = [helper.make_empty_tensor_value_info(node.output[0])]
+    graph = helper.make_graph([node], "node", inputs, outputs)
+    model = helper.make_model(graph, ir_version=8, opset_imports=make_opsets({"": opset}))
+    return make_session(model).run(None, dict(feeds))[0]
 
 
 def evaluate_nodes(
@@ -50,10 +59,7 @@ def _evaluate(
     draft: MutableGraph, nodes: Sequence[onnx.NodeProto], names: Sequence[str]
 ) -> dict[str, Array]:
     feeds = {n: draft.constants[n] for node in nodes for n in node.input if n in draft.constants}
-    inputs = []
-    for name, array in feeds.items():
-        info = array_info(array)
-        inputs.append(helper.make_tensor_value_info(name, info.elem_type, info.shape))
+    inputs = [_value_info(name, array) for name, array in feeds.items()]
     outputs = [helper.make_empty_tensor_value_info(name) for name in names]
     graph = helper.make_graph(nodes, "constants", inputs, outputs)
     model = helper.make_model(
@@ -62,3 +68,8 @@ def _evaluate(
     values = make_session(model).run(list(names), feeds)
     pairs = zip(names, values, strict=True)
     return {name: value for name, value in pairs if isinstance(value, np.ndarray)}
+
+
+def _value_info(name: str, array: Array) -> onnx.ValueInfoProto:
+    info = array_info(array)
+    return helper.make_tensor_value_info(name, info.elem_type, info.shape)

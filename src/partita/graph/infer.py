@@ -13,6 +13,7 @@ from partita.graph.evaluate import make_session
 from partita.graph.mutable_graph import Array, Info, MutableGraph, node_reads, value_info
 from partita.graph.pooling import pad_instead
 from partita.graph.read import bare_line
+from partita.graph.resizing import is_scaled, size_instead
 from partita.graph.window import POOLS, WINDOWED
 
 #: Operators whose output shape follows from the values of their inputs.
@@ -35,11 +36,11 @@ def infer_shapes(draft: MutableGraph) -> str:
     draft.infos = dict(draft.inputs)
     before: dict[str, Info] = {}
     fault = ""
-    # Each round corrects the pools whose input the round before has found.
+    # Each round corrects the pools and resizes whose input the round before has found.
     while draft.infos != before:
         before = draft.infos
         fault = _infer_once(draft)
-        if not any(node.op_type in POOLS for node in draft.nodes):
+        if not any(node.op_type in POOLS or is_scaled(node) for node in draft.nodes):
             break
     return fault
 
@@ -47,6 +48,7 @@ def infer_shapes(draft: MutableGraph) -> str:
 def _infer_once(draft: MutableGraph) -> str:
     model = draft.to_stripped_model()
     pad_instead(model.graph.node, draft.shape)
+    size_instead(model.graph, draft.shape, draft.constants)
     fault = ""
     try:
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)

@@ -118,6 +118,8 @@ def rule_of(node: Node, opset: int, shapes: Iterable[Shape] = ()) -> Rule:
         return _BARRIER
     if node.domain or _OLD_FORMS.get(node.op) in node.attrs:
         return _BARRIER
+    if node.op == "Resize" and opset < 11:
+        return _BARRIER  # its scales stand in another place
     rule = _RULES.get(node.op, _BARRIER)
     if any(node.outputs[1:]) and not rule.many_outputs:
         return _BARRIER  # such as a pool's indices, which count the elements of the whole input

@@ -1,9 +1,9 @@
 """Rules of resizing: where each output position looks in the input, for any coordinate mode.
 
 A box is computed with the position-independent form where one exists (whole-number scales), and
-otherwise by gathering the rows that each output row looks at and blending them with its weights;
-positions and weights are those that ONNX Runtime computes for the whole tensor, in single
-precision.
+otherwise by gathering the rows that each output row looks at and blending them with its weights.
+Nearest positions are asked of ONNX Runtime; positions and weights of linear resizing are those that
+it computes for the whole tensor, in single precision.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from onnx import helper
 
+from partita.graph.evaluate import run_node
 from partita.graph.node import Node
 from partita.graph.rules.base import (
     Boxes,
@@ -58,6 +60,8 @@ def _positions(out_extent: int, extent: int, scale: np.float32, mode: str) -> Ar
         return x * np.float32(extent - 1) / np.float32(out_extent - 1)
     if mode == "asymmetric":
         return x / scale
+    if mode == "tf_half_pixel_for_nn":
+        return (x + half) / scale
     if mode == "pytorch_half_pixel" and out_extent <= 1:
         return np.zeros(out_extent, np.float32)
     if mode == "half_pixel_symmetric":
@@ -67,31 +71,53 @@ def _positions(out_extent: int, extent: int, scale: np.float32, mode: str) -> Ar
     return (x + half) / scale - half
 
 
-def _nearest(x: Array, mode: str) -> Array:
-    if mode == "floor":
-        return np.floor(x)
-    if mode == "ceil":
-        return np.ceil(x)
-    if mode == "round_prefer_ceil":
-        return np.floor(x + np.float32(0.5))
-    return np.ceil(x - np.float32(0.5))
-
-
-def axis_map(view: NodeView, axis: int, scale: np.float32) -> AxisMap:
-    """Where the outputs of one axis look."""
-    extent, out_extent = view.shape()[axis], view.output_shapes[0][axis]
+def _coordinates(view: NodeView) -> str:
     legacy = view.node.op == "Upsample"
-    mode = "asymmetric" if legacy else view.attr("coordinate_transformation_mode", "half_pixel")
-    x = _positions(out_extent, extent, scale, mode)
-    if view.attr("mode", "nearest") == "nearest":
-        rounding = "floor" if legacy else view.attr("nearest_mode", "round_prefer_floor")
-        index = np.clip(_nearest(x, rounding), 0, extent - 1).astype(np.int64)
-        return AxisMap(index, index, np.zeros(out_extent, np.float32), extent)
+    return "asymmetric" if legacy else view.attr("coordinate_transformation_mode", "half_pixel")
+
+
+def _linear_map(view: NodeView, axis: int, scale: np.float32) -> AxisMap:
+    """Where the outputs of one axis look, and how much at the second of two neighbours."""
+    extent, out_extent = view.shape()[axis], view.output_shapes[0][axis]
+    x = _positions(out_extent, extent, scale, _coordinates(view))
     x = np.clip(x, 0, extent - 1)
     low = np.minimum(x.astype(np.int64), extent - 1)
     high = np.minimum(low + 1, extent - 1)
     weight = np.where(low == high, np.float32(0), x - low.astype(np.float32)).astype(np.float32)
     return AxisMap(low, np.where(weight == 0, low, high), weight, extent)
+
+
+def _nearest_map(view: NodeView, axis: int, scales: Sequence[np.float32]) -> AxisMap:
+    """Where the outputs of one axis look: asked of ONNX Runtime, which resizes the axis' indices.
+
+    Which of two neighbours is nearer hangs on the last bit of a position, and so on the order and
+    the fusing of the engine's own operations. Other axes are resized beside it where the node
+    resizes them: alone, an axis that keeps its extent would be handed on.
+    """
+    extent, out_extent = view.shape()[axis], view.output_shapes[0][axis]
+    pairs = zip(view.shape(), view.output_shapes[0], scales, strict=True)
+    outs = [1 if before == after and scale == 1 else 2 for before, after, scale in pairs]
+    outs[axis] = out_extent
+    factors = np.asarray(outs, np.float32)
+    factors[axis] = scales[axis]
+    ramp = np.arange(extent, dtype=np.float32)
+    ramp = ramp.reshape([extent if place == axis else 1 for place in range(len(outs))])
+    if view.node.op == "Upsample":
+        feeds, names = {"x": ramp, "scales": factors}, ["x", "scales"]
+    elif view.has_input(3):
+        feeds, names = {"x": ramp, "sizes": int64(outs)}, ["x", "", "", "sizes"]
+    else:
+        feeds, names = {"x": ramp, "scales": factors}, ["x", "", "scales"]
+    attrs = {name: value for name, value in view.node.attrs.items() if name != "axes"}
+    node = helper.make_node(view.node.op, names, ["y"], **attrs)
+    resized = run_node(node, feeds, view.opset)
+    index = np.moveaxis(resized, axis, 0).reshape(out_extent, -1)[:, 0].astype(np.int64)
+    return AxisMap(index, index, np.zeros(out_extent, np.float32), extent)
+
+
+def _identity_map(extent: int) -> AxisMap:
+    index = np.arange(extent)
+    return AxisMap(index, index, np.zeros(extent, np.float32), extent)
 
 
 #: Coordinate modes in which a piece that begins elsewhere looks at the same places.
@@ -129,7 +155,18 @@ class Resize(Rule):
             return None
         if view.attr("antialias", 0) or view.attr("exclude_outside", 0):
             return None
-        return [axis_map(view, axis, scale) for axis, scale in enumerate(self._scales(view))]
+        scales = self._scales(view)
+        if view.shape() == view.output_shapes[0]:  # the engine hands it on, whatever the scales
+            return [_identity_map(extent) for extent in view.shape()]
+        if view.attr("mode", "nearest") == "linear":
+            if _coordinates(view) == "tf_half_pixel_for_nn":
+                return None  # meant for nearest: in others the engine moves axes that it keeps
+            return [_linear_map(view, axis, scale) for axis, scale in enumerate(scales)]
+        kept = self._kept_axes(view)
+        return [
+            _identity_map(view.shape()[axis]) if kept[axis] else _nearest_map(view, axis, scales)
+            for axis in range(len(scales))
+        ]
 
     @staticmethod
     def _is_known(view: NodeView) -> bool:
@@ -167,7 +204,10 @@ class Resize(Rule):
     def _kept_axes(self, view: NodeView) -> list[bool]:
         """Return, per axis, whether it is not resized at all."""
         rows = zip(self._scales(view), view.shape(), view.output_shapes[0], strict=True)
-        return [scale == 1 and i == o for scale, i, o in rows]
+        kept = [scale == 1 and i == o for scale, i, o in rows]
+        if _coordinates(view) == "tf_half_pixel_for_nn" and not all(kept):
+            return [i == o == 1 for i, o in zip(view.shape(), view.output_shapes[0], strict=True)]
+        return kept
 
     def _identity_axes(self, view: NodeView, box: Region) -> Region:
         rows = zip(self._kept_axes(view), box.bounds, view.shape(), strict=True)
@@ -184,7 +224,7 @@ class Resize(Rule):
         spans = self.needs(view, outs)[0]
         resized = [axis for axis, axis_map in enumerate(maps) if not axis_map.is_identity]
         if spans is None or not resized:
-            return [args[0]]
+            return [args[0] if spans is None else out.crop(args[0], spans, box)]
         if self._is_whole(maps, box):
             return self._emit_whole(view, box, args, out)
         name = args[0]
