@@ -266,3 +266,17 @@ def test_models_that_take_nothing_are_refused() -> None:
     del model.graph.input[:]
     with pytest.raises(ModelError, match="takes no inputs: it always answers the same"):
         load_graph(model)
+
+
+def test_absent_inputs_at_the_end_are_dropped() -> None:
+    """Engines take empty names at the end as absent, or crash: ONNX Runtime at this one."""
+    node = helper.make_node("LayerNormalization", ["x", "scale", ""], ["y"])
+    graph = load_graph(model_of([node], [value("y", [1, 3, 8, 8])], {"scale": (8,)}))
+    assert graph.nodes[0].inputs == ("x", "scale")
+
+
+def test_outputs_need_no_type() -> None:
+    """An output that the model says nothing of is what its node makes."""
+    model = model_of([helper.make_node("Shape", ["x"], ["y"])], [onnx.ValueInfoProto(name="y")], {})
+    graph = load_graph(model)
+    assert (graph.tensors["y"].shape, graph.tensors["y"].dtype) == ((4,), "int64")

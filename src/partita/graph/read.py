@@ -137,6 +137,8 @@ def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
     copy.CopyFrom(node)
     if copy.domain == "ai.onnx":
         copy.domain = ""
+    while copy.input and not copy.input[-1]:  # as absent as what is not there: engines differ
+        del copy.input[-1]
     return copy
 
 
@@ -203,7 +205,7 @@ def _refuse_free(value: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
 
 def _output_type(value: onnx.ValueInfoProto) -> int:
     kind = value_info(value).elem_type
-    if not kind:
+    if not kind and value.type.WhichOneof("value"):
         raise ModelError(
             f"Output '{value.name}' is not a tensor: not supported.", subject=value.name
         )

@@ -375,3 +375,18 @@ def test_a_planted_halo_fault_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     x, w, attrs = CONVS["plain"]
     with pytest.raises(AssertionError):
         assert_boxes_equal(make_single("Conv", {"x": x}, {"w": w}, **attrs), {"x": x}, axes=[2])
+
+
+@pytest.mark.parametrize(("axis", "size"), [(1, 4), (-1, 3), (0, 2)])
+@pytest.mark.parametrize("op", ["DequantizeLinear", "QuantizeLinear"])
+def test_quantised_in_blocks(op: str, axis: int, size: int) -> None:
+    """A scale per block of elements: boxes that begin and end inside of blocks."""
+    given = X2 if op == "QuantizeLinear" else RNG.integers(-99, 99, X2.shape).astype(np.int8)
+    shape = list(X2.shape)
+    shape[axis] = -(-shape[axis] // size)
+    consts = {
+        "scale": RNG.uniform(0.5, 2, shape).astype(np.float32),
+        "zero": RNG.integers(-5, 5, shape).astype(np.int8),
+    }
+    model = make_single(op, {"x": given}, consts, opset=21, axis=axis, block_size=size)
+    assert_boxes_equal(model, {"x": given}, axes=[0, 1])

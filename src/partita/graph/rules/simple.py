@@ -49,20 +49,39 @@ class FirstOnly(Pointwise):
 
 
 class Quantise(Pointwise):
-    """Pointwise in the first input; scale and zero point are scalars or one value per channel."""
+    """Pointwise in the first input; scale and zero point are for all, a channel, or a block."""
+
+    @staticmethod
+    def _blocks(view: NodeView, box: Region) -> tuple[Region, Region]:
+        """The box widened to whole blocks along the quantised axis, and the box of its blocks."""
+        size = int(view.attr("block_size", 0))
+        if not size:
+            return box, box
+        axis = int(view.attr("axis", 1)) % len(box.bounds)
+        start, stop = box.bounds[axis]
+        first, last = start // size, -(-stop // size)
+        held = box.with_axis(axis, (first * size, min(last * size, view.shape()[axis])))
+        return held, box.with_axis(axis, (first, last))
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
         """The box, and the parameters of the box's range along the quantised axis."""
-        box = wanted(outs)
+        box, blocks = self._blocks(view, wanted(outs))
         axis = int(view.attr("axis", 1)) % max(1, len(box.bounds))
-        vectors = [shape is not None and len(shape) == 1 for shape in view.input_shapes[1:]]
-        rest = [
-            Region((box.bounds[axis],)) if is_vector and shape != (1,) else view.full(index)
-            for index, (is_vector, shape) in enumerate(
-                zip(vectors, view.input_shapes[1:], strict=True), start=1
-            )
-        ]
+        rest: list[Region | None] = []
+        for index, shape in enumerate(view.input_shapes[1:], start=1):
+            if shape is not None and view.attr("block_size", 0):
+                rest.append(blocks)
+            elif shape is not None and len(shape) == 1 and shape != (1,):
+                rest.append(Region((box.bounds[axis],)))
+            else:
+                rest.append(view.full(index))
         return [box, *rest]
+
+    def emit(self, view: NodeView, outs: Boxes, args: Sequence[str], out: Emitter) -> list[str]:
+        """Write the node over whole blocks, then crop."""
+        (name,) = copy_node(view, args, out)
+        box = wanted(outs)
+        return [out.crop(name, self._blocks(view, box)[0], box)]
 
 
 class PerChannel(Pointwise):
