@@ -186,6 +186,17 @@ def test_profile_named_in_the_cluster_is_the_devices_own(tmp_path: Path) -> None
     assert cost.layer_s("a", "c0", {"t1": box}) == pytest.approx(WHOLE_S)
 
 
+def test_profile_given_for_a_device_is_its_own_too() -> None:
+    """A slow-down multiplies what was measured on this machine, not what was on the device."""
+    graph = conv_graph()
+    devices = [Device("a", slow_down=9.0), Device("b", slow_down=9.0)]
+    profile = straight_profile(graph)
+    cost = CostModel(graph, Cluster.of(devices), profiles={"a": profile, "*": profile})
+    boxes = {"t1": Region.full((1, 4, 16, 16))}
+    assert cost.layer_s("a", "c0", boxes) == pytest.approx(WHOLE_S)
+    assert cost.layer_s("b", "c0", boxes) == pytest.approx(9 * WHOLE_S)
+
+
 def test_borders_of_blocked_layers_cost_their_bytes() -> None:
     """A fragment that begins and ends at layers in the engine's layout pays both conversions."""
     graph = conv_graph()

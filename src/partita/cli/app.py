@@ -35,7 +35,6 @@ from partita.version import VERSION
 app = typer.Typer(
     name="partita",
     help="Run one neural network on many small machines: plan, predict, run, check.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

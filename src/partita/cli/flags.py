@@ -12,6 +12,8 @@ import typer
 #: About 32 years: longer times are mistakes.
 MOST_SECONDS = 10**9
 MOST_REQUESTS = 10**6
+#: Seconds of a search after a drift, and after a loss. Not tuned.
+DRIFT_BUDGET_S, LOSS_BUDGET_S = 3.0, 0.5
 
 
 def flag(name: str, text: str, short: str = "") -> Any:
@@ -111,14 +113,24 @@ class AccessFlags:
 
 @dataclass(frozen=True)
 class AdaptFlags:
-    """What changes the plan while it runs, a drift or a loss, and who searches for how long."""
+    """What changes the plan while it runs, a drift or a loss, and who searches for how long.
+
+    Attributes:
+        budget_s: Most seconds of a search; None for the usual number.
+    """
 
     adapt: bool
     recover: bool
     threshold: float
     hold_s: float
     planner: str
-    budget_s: float
+    budget_s: float | None
+
+    @property
+    def search_s(self) -> float:
+        """Most seconds of a search; few where only a lost device asks, as requests wait then."""
+        usual = DRIFT_BUDGET_S if self.adapt else LOSS_BUDGET_S
+        return usual if self.budget_s is None else self.budget_s
 
 
 ModelArg = Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX file.")]
@@ -192,7 +204,13 @@ HoldOpt = Annotated[
 ]
 ReplannerOpt = Annotated[str, flag("--planner", "Method that plans anew.")]
 SearchBudgetOpt = Annotated[
-    float, number("--budget", 0, MOST_SECONDS, "Seconds that a search may take.")
+    float | None,
+    number(
+        "--budget",
+        0,
+        MOST_SECONDS,
+        "Seconds that a search may take; 3 by default, 0.5 with --recover alone.",
+    ),
 ]
 TimeScaleOpt = Annotated[
     float, number("--time-scale", 1e-6, 1e6, "Let traces run so many times as fast.")

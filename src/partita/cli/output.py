@@ -18,6 +18,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from partita.errors import InputError, PartitaError
 from partita.files import write_whole
 
+#: Columns of what is piped where nothing says another number: the widest table fits.
+_PIPED_WIDTH = 140
+
 Advance = Callable[[int, int, str], None]
 
 
@@ -57,9 +60,10 @@ def _finite(value: object) -> object:
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console; where the width is unknown, lines are long enough for tables."""
+    """A console as wide as its terminal or ``COLUMNS`` says, else wide enough for tables."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() else 140)
+    is_known = stream.isatty() or os.environ.get("COLUMNS", "").strip("0").isdigit()
+    return Console(stderr=stderr, width=None if is_known else _PIPED_WIDTH)
 
 
 def report_error(error: PartitaError, *, as_json: bool) -> int:

@@ -49,8 +49,8 @@ class CostOptions:
 class CostModel:
     """Time, memory and energy of layers, works, transfers and layouts.
 
-    A device is priced by a profile of ``profiles`` times its slow-down, else by the profile that
-    the cluster file names, else by the catalogue.
+    A device is priced by its own profile as measured, that of ``profiles`` before the cluster
+    file's, else by this machine's times its slow-down, else by the catalogue.
 
     Args:
         estimator: How profiles are read; see ``partita.cost.ESTIMATORS``. Devices without a profile
@@ -120,7 +120,7 @@ class CostModel:
             return self.profiles, device.slow_down
         given = self.profiles or {}
         if device.name in given:
-            return given[device.name], device.slow_down
+            return given[device.name], 1.0
         if device.profile is not None:
             return load_profile(device.profile), 1.0
         here = given.get(ANY_DEVICE)

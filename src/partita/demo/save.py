@@ -8,6 +8,7 @@ from pathlib import Path
 
 from partita.demo.annotate import annotate_photo, find_bands
 from partita.demo.result import DemoResult, texts_of
+from partita.planners.result import is_worth
 from partita.report import Checked, ReportBundle, ReportFiles, write_report
 from partita.report.write import write_file
 from partita.units import format_bytes
@@ -55,7 +56,7 @@ def make_bundle(result: DemoResult) -> ReportBundle:
         lower_bound_s=result.lower_bound_s,
         best_single_s=single.measured_s,
         best_single_device=", ".join(single.devices),
-        worth_splitting=divided.predicted_s < single.predicted_s,
+        worth_splitting=is_worth(single.predicted_s, divided.predicted_s),
         facts=(
             ("read from the picture", ", ".join(texts_of(result.read)) or "nothing"),
             ("bytes moved per photo", format_bytes(divided.moved_bytes)),

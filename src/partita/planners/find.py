@@ -21,12 +21,9 @@ from partita.planners.pricing.costs import Costs
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.pricing.lossy import allow_lossy, drop_needless
 from partita.planners.registry import Chosen, get_planner
-from partita.planners.result import Estimate, Result, Status
+from partita.planners.result import Estimate, Result, Status, is_worth
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
-
-#: Less gain than this over the best single device is not worth more machines.
-WORTH_GAIN = 0.01
 
 
 def find_plan(
@@ -114,7 +111,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         lower_bound_s=bound_s,
         status=status,
         search_s=time.monotonic() - began_s,
-        worth_splitting=alone > (1 + WORTH_GAIN) * ours,
+        worth_splitting=is_worth(alone, ours),
         best_single_s=min(evaluator.latency_of(draft) for draft in singles),
         single=single,
         evaluations=evaluator.budget.evaluations,

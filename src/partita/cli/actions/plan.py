@@ -79,7 +79,7 @@ def decide(
         [
             plan_table(plan, cluster.names),
             *report_tables(planned.predicted),
-            *_describe_verdict(planned.result),
+            *describe_verdict(planned.result),
         ],
     )
     if options.compress is not None or plan.wires:
@@ -201,12 +201,14 @@ def _describe_stage(stage: Stage) -> dict[str, Any]:
     }
 
 
-def _describe_verdict(result: Result) -> list[str]:
+def describe_verdict(result: Result) -> list[str]:
+    """What is said of a plan, line by line: who made it, what it costs, and is it worth it."""
     return [
         f"Planner:     {result.plan.planner} ({result.status}),"
         f" {result.evaluations} plans priced in {format_seconds(result.search_s)}",
         f"Latency:     {format_seconds(result.latency_s)} predicted,"
-        f" no plan can do better than {format_seconds(result.lower_bound_s)}",
+        f" no plan can do better than {format_seconds(result.lower_bound_s)}"
+        + (" (a loose bound)" if result.is_bound_loose else ""),
         f"Energy:      {result.estimate.energy_joules:.3g} J of computing per request",
         f"Splitting:   {_describe_gain(result)}",
     ]
@@ -220,10 +222,14 @@ def _describe_gain(result: Result) -> str:
     (divided, _), (single, text) = (
         _measure(objective, estimate) for estimate in (result.estimate, result.single)
     )
-    if not result.worth_splitting:
-        return f"not worth it, the best single device takes {text}"
     how = "faster" if objective in ("latency", "throughput") else "less"
-    return f"worth it, {single / divided:.2f}x {how} than the best single device ({text})"
+    gain = f"{single / divided:.2f}x {how} than the best single device ({text})"
+    if result.worth_splitting:
+        return f"worth it, {gain}"
+    devices = {shard.device for stage in result.plan.stages for shard in stage.shards}
+    if len(devices) > 1 and divided < single:
+        return f"no real difference, {gain}: predictions are off by as much"
+    return f"not worth it, the best single device takes {text}"
 
 
 def _measure(objective: str, estimate: Estimate) -> tuple[float, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from partita.adapting.replanner import Replanner, make_finder
+from partita.adapting.replanner import Find, Replanner, make_finder
 from partita.api import Access, open_endpoint
 from partita.cli.access import read_access
 from partita.cli.actions.simulate import check_in_flight, read_adapt
@@ -24,11 +24,9 @@ from partita.exactness.compare import compare_answers, is_lossy_plan, tolerance_
 from partita.execution import Change, Report
 from partita.files import write_folder
 from partita.leader import DeployOptions, Session, deploy, refine_cost
+from partita.plan import Plan
 from partita.report import Checked, ReportBundle, plan_table, report_tables
 from partita.simulation import predict
-
-#: Seconds of a search when a device was lost and requests wait.
-_LOSS_BUDGET_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -122,10 +120,7 @@ def open_session(
     with open_endpoint(loaded.cluster, access) as endpoint:
         say("measuring what messages cost")
         cost = refine_cost(endpoint, cost, compiled.program)
-        find = make_finder(plan, budget_s=_LOSS_BUDGET_S)
-        if flags.adapt:
-            find = make_finder(plan, flags.planner, flags.budget_s)
-        replanner = Replanner(cost, plan, find)
+        replanner = Replanner(cost, plan, make_search(plan, flags))
 
         def replan(device: str) -> Compiled:
             say(f"device '{device}' is lost, planning on the rest")
@@ -141,6 +136,11 @@ def open_session(
         ) as session:
             say("running")
             yield session, cost
+
+
+def make_search(plan: Plan, flags: AdaptFlags) -> Find:
+    """What plans anew after a drift or a loss, as the flags say."""
+    return make_finder(plan, flags.planner, flags.search_s)
 
 
 def check_answers(loaded: Loaded, feeds: Sequence[Feeds], answers: Sequence[Feeds]) -> Checked:

@@ -47,7 +47,7 @@ def run(
     threshold: flags.ThresholdOpt = 0.25,
     hold: flags.HoldOpt = 3.0,
     planner: flags.ReplannerOpt = "best",
-    budget: flags.SearchBudgetOpt = 60.0,
+    budget: flags.SearchBudgetOpt = None,
     time_scale: flags.TimeScaleOpt = 1.0,
     check: Annotated[bool, flag("--check", "Compare every answer with the whole model's.")] = False,
     seed: flags.SeedOpt = 0,

@@ -39,7 +39,7 @@ def simulate(
     threshold: flags.ThresholdOpt = 0.25,
     hold: flags.HoldOpt = 3.0,
     planner: flags.ReplannerOpt = "best",
-    budget: flags.SearchBudgetOpt = 60.0,
+    budget: flags.SearchBudgetOpt = None,
     time_scale: flags.TimeScaleOpt = 1.0,
     trace: Annotated[Path | None, flag("--trace", "Timeline to write, for Perfetto.")] = None,
     json: flags.JsonOpt = False,

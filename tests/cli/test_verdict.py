@@ -1,0 +1,39 @@
+"""What ``partita plan`` says of a plan: gains within the error of predictions are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from partita.cli.actions.plan import describe_verdict
+from partita.planners import Result, find_plan
+from tests.planners.fakes import make_chain, make_cost
+
+
+@pytest.fixture(scope="module")
+def divided() -> Result:
+    """A plan that is much faster than the best single device."""
+    return find_plan(make_cost(make_chain(3, seed=2), 1e7, 1e7, bandwidth=1e9, overhead_s=0.0))
+
+
+def _judge(divided: Result, gain: float, *, worth: bool) -> str:
+    """Return the line about splitting where the single device takes ``gain`` times as long."""
+    assert divided.single is not None
+    single = replace(divided.single, latency_s=gain * divided.latency_s)
+    result = replace(divided, single=single, worth_splitting=worth)
+    return describe_verdict(result)[-1]
+
+
+def test_gains_within_the_error_of_predictions_are_no_real_difference(divided: Result) -> None:
+    """A plan 3 % ahead is none to buy devices for; one 20 % ahead is, one behind never."""
+    assert "no real difference, 1.03x faster than" in _judge(divided, 1.03, worth=False)
+    assert "worth it, 1.20x faster than" in _judge(divided, 1.2, worth=True)
+    assert "not worth it, the best single device" in _judge(divided, 0.99, worth=False)
+
+
+@pytest.mark.parametrize(("part", "loose"), [(0.3, True), (0.4, False)])
+def test_a_bound_under_a_third_is_called_loose(divided: Result, part: float, loose: bool) -> None:
+    """A lower bound far below the plan is no measure of it, and the reply says so."""
+    result = replace(divided, lower_bound_s=part * divided.latency_s)
+    assert ("(a loose bound)" in describe_verdict(result)[1]) == loose
