@@ -292,8 +292,8 @@ def _pairs(
     faults += [f"{where}: {end!r} is not a device; allowed are {known}" for end in unknown]
     if not unknown and ends[0] == ends[1] != "*":
         faults.append(f"{where}: {ends[0]!r} is linked to itself")
-    found = _matches(ends[0], ends[1], names)
-    return found if one_way else found + [(b, a) for a, b in found]
+    pairs = _matches(ends[0], ends[1], names)
+    return pairs if one_way else pairs + [(b, a) for a, b in pairs]
 
 
 def _matches(source: str, target: str, names: Iterable[str]) -> list[tuple[str, str]]:

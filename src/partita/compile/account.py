@@ -45,17 +45,17 @@ class Account:
     @property
     def macs(self) -> float:
         """Multiply-accumulates per request of all devices."""
-        return sum(one.macs for one in self.devices.values())
+        return sum(device.macs for device in self.devices.values())
 
     @property
     def weight_bytes(self) -> int:
         """Weights that all devices hold."""
-        return sum(one.weight_bytes for one in self.devices.values())
+        return sum(device.weight_bytes for device in self.devices.values())
 
     @property
     def sent_bytes(self) -> float:
         """Payload per request over all links."""
-        return sum(one.sent_bytes for one in self.devices.values())
+        return sum(device.sent_bytes for device in self.devices.values())
 
 
 def account_layout(graph: Graph, layout: Layout) -> Account:
@@ -88,9 +88,9 @@ def work_macs(graph: Graph, work: FragmentWork) -> int:
     if work.kind == "merge":
         return 0
     total = 0
-    for one in work.layers:
-        share = max(box.size / max(1, _whole(graph, tensor).size) for tensor, box in one.boxes)
-        total += round(graph.layer(one.layer).macs * share * work.share)
+    for layer in work.layers:
+        share = max(box.size / max(1, _whole(graph, tensor).size) for tensor, box in layer.boxes)
+        total += round(graph.layer(layer.layer).macs * share * work.share)
     return total
 
 

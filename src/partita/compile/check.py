@@ -94,7 +94,7 @@ def _order_faults(graph: Graph, stage: Stage, placed: dict[str, str]) -> Iterato
     for name in stage.layers:
         if name in placed:
             yield f"layer '{name}' is in stages '{placed[name]}' and '{stage.name}'"
-        layer = next((one for one in graph.layers if one.name == name), None)
+        layer = next((known for known in graph.layers if known.name == name), None)
         for tensor in () if layer is None else layer.inputs:
             source = graph.producer(tensor)
             if source and source.name not in inside and source.name not in placed:
@@ -147,8 +147,8 @@ def _tiling_faults(
 def _merge_faults(builder: WorkBuilder, stage: Stage) -> Iterator[str]:
     place = f"stage '{stage.name}'"
     layer = builder.graph.layer(stage.layers[0])
-    found = builder.regions.partial_form(layer)
-    if len(stage.layers) != 1 or found is None:
+    partial = builder.regions.partial_form(layer)
+    if len(stage.layers) != 1 or partial is None:
         yield f"{place} has a merge, but is not one layer that can be summed in parts"
         return
     source = builder.graph.nodes[layer.nodes[0]].inputs[0]
@@ -157,7 +157,7 @@ def _merge_faults(builder: WorkBuilder, stage: Stage) -> Iterator[str]:
         return
     shape = builder.graph.tensors[source].shape
     boxes = [shard.boxes[source] for shard in stage.shards]
-    fault = find_tiling_fault(shape, boxes) or _axis_fault(shape, boxes, found[1])
+    fault = find_tiling_fault(shape, boxes) or _axis_fault(shape, boxes, partial[1])
     if fault:
         yield f"{place}, tensor '{source}': {fault}"
     if any(shard.boxes for shard in stage.merge):

@@ -58,16 +58,16 @@ def write_fragments(graph: Graph, layout: Layout) -> Compiled:
     fragments = [write_work(builder, work, store) for work in layout.works]
     infos = tuple(
         FragmentInfo(
-            one.hash,
-            one.blobs,
-            len(one.graph),
-            one.weight_bytes,
-            tuple(store.blobs[blob].nbytes for blob in one.blobs),
+            fragment.hash,
+            fragment.blobs,
+            len(fragment.graph),
+            fragment.weight_bytes,
+            tuple(store.blobs[blob].nbytes for blob in fragment.blobs),
         )
-        for one in fragments
+        for fragment in fragments
     )
     program = drop_needless_credits(msgspec.structs.replace(layout.program, fragments=infos))
-    return Compiled(program, {one.hash: one.graph for one in fragments}, store.blobs)
+    return Compiled(program, {fragment.hash: fragment.graph for fragment in fragments}, store.blobs)
 
 
 def write_work(builder: WorkBuilder, work: FragmentWork, store: BlobStore) -> Fragment:
@@ -79,8 +79,8 @@ def fill_writer(builder: WorkBuilder, work: FragmentWork, writer: FragmentWriter
     """One work as the fragment that ``writer`` makes of it."""
     held: Held = {tensor: (f"i{k}", box) for k, (tensor, box) in enumerate(work.inputs)}
     if work.kind == "stage":
-        for one in work.layers:
-            writer.layer(one.layer, dict(one.boxes), held)
+        for layer in work.layers:
+            writer.layer(layer.layer, dict(layer.boxes), held)
     elif work.kind == "partial":
         _write_partial(builder, work, writer, held)
     else:
@@ -105,23 +105,23 @@ def _write_partial(
 ) -> None:
     layer = builder.graph.layer(work.layers[0].layer)
     node = builder.graph.nodes[layer.nodes[0]]
-    found = builder.regions.partial_form(layer)
-    if found is None:
+    partial = builder.regions.partial_form(layer)
+    if partial is None:
         raise PlanError(
             f"Layer '{layer.name}' ({layer.kind}) cannot be computed in partial sums.",
             subject=layer.name,
         )
-    form, view, part = found[0], builder.regions.view(node), work.inputs[0][1]
+    form, view, part = partial[0], builder.regions.view(node), work.inputs[0][1]
     args = writer.arguments(node, form.needs(view, part), held)
     name, box = work.outputs[0]
     dtype = form.sum_dtype(view)
     if dtype == view.dtype:
-        made = form.emit_partial(view, part, args, writer)
+        result = form.emit_partial(view, part, args, writer)
     elif form.widens_input:
-        made = form.emit_partial(view, part, [_cast(writer, args[0], dtype), *args[1:]], writer)
+        result = form.emit_partial(view, part, [_cast(writer, args[0], dtype), *args[1:]], writer)
     else:
-        made = _cast(writer, form.emit_partial(view, part, args, writer), dtype)
-    held[name] = (made, box)
+        result = _cast(writer, form.emit_partial(view, part, args, writer), dtype)
+    held[name] = (result, box)
 
 
 def _cast(writer: FragmentWriter, name: str, dtype: str) -> str:
@@ -133,10 +133,10 @@ def _write_merge(
 ) -> None:
     layer = builder.graph.layer(work.layers[0].layer)
     node = builder.graph.nodes[layer.nodes[0]]
-    found = builder.regions.partial_form(layer)
-    if found is None:
+    partial = builder.regions.partial_form(layer)
+    if partial is None:
         raise PlanError(f"Layer '{layer.name}' cannot be merged from partial sums.")
-    form, view = found[0], builder.regions.view(node)
+    form, view = partial[0], builder.regions.view(node)
     boxes = dict(work.layers[0].boxes)
     core_box = builder.core_box(layer, boxes)
     consts = {
@@ -147,8 +147,8 @@ def _write_merge(
     wide = replace(view, dtype=form.sum_dtype(view))
     if wide.dtype != view.dtype:
         consts = {index: _cast(writer, name, wide.dtype) for index, name in consts.items()}
-    made = form.emit_merge(wide, parts, consts, writer)
+    result = form.emit_merge(wide, parts, consts, writer)
     if wide.dtype != view.dtype:
-        made = _cast(writer, made, view.dtype)
-    held[node.outputs[0]] = (made, core_box)
+        result = _cast(writer, result, view.dtype)
+    held[node.outputs[0]] = (result, core_box)
     writer.followers(layer.name, boxes, held)

@@ -125,8 +125,8 @@ class _Build:
 
     def spec(self, tensor: str) -> TensorSpec:
         """Shape and type of a tensor, partial results included."""
-        found = self.specs.get(tensor)
-        return self.graph.tensors[tensor] if found is None else found
+        spec = self.specs.get(tensor)
+        return self.graph.tensors[tensor] if spec is None else spec
 
     def add_buffer(self, device: str, tensor: str, box: Region) -> int:
         """Add a buffer on a device and return its id."""
@@ -179,7 +179,7 @@ class _Build:
         layer = self.graph.layer(stage.layers[0])
         core = self.builder.core_output(layer)
         dtype = self.builder.sum_dtype(layer)
-        keeper = next((self.kept[made] for made in layer.outputs if made in self.kept), None)
+        keeper = next((self.kept[tensor] for tensor in layer.outputs if tensor in self.kept), None)
         partials = []
         for number, shard in enumerate(stage.shards):
             part = next(iter(shard.boxes.values()))
@@ -225,11 +225,11 @@ class _Build:
 
     def add_work(self, work: FragmentWork) -> int:
         """The fragment's index in the program's table."""
-        found = self.works.get(work.key)
-        if found is None:
-            found = self.works[work.key] = len(self.work_list)
+        number = self.works.get(work.key)
+        if number is None:
+            number = self.works[work.key] = len(self.work_list)
             self.work_list.append(work)
-        return found
+        return number
 
     def fetch(self, device: str, piece: tuple[str, Region], when: When, stage: int) -> Input:
         """An input of a step on ``device``, with transfers of what is missing there."""

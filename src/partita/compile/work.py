@@ -90,35 +90,35 @@ class WorkBuilder:
     def stage_outputs(self, layers: Sequence[str]) -> tuple[str, ...]:
         """The tensors of these layers that others, or the model's outputs, read."""
         key = tuple(layers)
-        found = self._outputs.get(key)
-        if found is None:
+        outputs = self._outputs.get(key)
+        if outputs is None:
             inside = set(layers)
             final = set(self.graph.outputs)
-            found = self._outputs[key] = tuple(
+            outputs = self._outputs[key] = tuple(
                 tensor
                 for layer in self.ordered(layers)
                 for tensor in layer.outputs
                 if tensor in final
                 or any(reader.name not in inside for reader in self.graph.readers(tensor))
             )
-        return found
+        return outputs
 
     def ordered(self, layers: Sequence[str]) -> list[Layer]:
         """Layers in topological order."""
         key = tuple(layers)
-        found = self._ordered.get(key)
-        if found is None:
+        ordered = self._ordered.get(key)
+        if ordered is None:
             indices = sorted(self.graph.layer_index(name) for name in key)
-            found = self._ordered[key] = [self.graph.layers[index] for index in indices]
-        return found
+            ordered = self._ordered[key] = [self.graph.layers[index] for index in indices]
+        return ordered
 
     def stage(self, layers: tuple[str, ...], boxes: dict[str, Region]) -> FragmentWork:
         """The work that makes ``boxes`` of the stage's outputs, halo recomputed."""
         key = (layers, tuple(boxes.items()))
-        found = self._stages.get(key)
-        if found is None:
-            found = self._stages[key] = self._stage(layers, boxes)
-        return found
+        work = self._stages.get(key)
+        if work is None:
+            work = self._stages[key] = self._stage(layers, boxes)
+        return work
 
     def _stage(self, layers: tuple[str, ...], boxes: dict[str, Region]) -> FragmentWork:
         wanted = {tensor: box for tensor, box in boxes.items() if not box.is_empty}
@@ -132,8 +132,8 @@ class WorkBuilder:
             weight_bytes += int(layer.weight_bytes * self.regions.weight_share(layer, outs))
             for tensor, box in self.regions.walk(layer, outs).needs.items():
                 wanted[tensor] = wanted[tensor].hull(box) if tensor in wanted else box
-        made = {tensor for layer in self.ordered(layers) for tensor in layer.outputs}
-        reads = {tensor: box for tensor, box in wanted.items() if tensor not in made}
+        inner = {tensor for layer in self.ordered(layers) for tensor in layer.outputs}
+        reads = {tensor: box for tensor, box in wanted.items() if tensor not in inner}
         if computed and all(box.is_empty for box in reads.values()):
             reads |= self._stand_in(layers, boxes)
         return FragmentWork(
@@ -167,30 +167,30 @@ class WorkBuilder:
 
     def sum_dtype(self, layer: Layer) -> str:
         """The type of the layer's partial results."""
-        found = self.regions.partial_form(layer)
-        if found is None:
+        partial = self.regions.partial_form(layer)
+        if partial is None:
             return self.graph.tensors[self.core_output(layer)].dtype
-        return found[0].sum_dtype(self.regions.view(self.graph.nodes[layer.nodes[0]]))
+        return partial[0].sum_dtype(self.regions.view(self.graph.nodes[layer.nodes[0]]))
 
     def partial(self, layer: Layer, part: Region, name: str) -> FragmentWork:
         """The work that sums the layer's core over ``part`` of its first input."""
         key = (layer.name, part, name)
-        found = self._partials.get(key)
-        if found is None:
-            found = self._partials[key] = self._partial(layer, part, name)
-        return found
+        work = self._partials.get(key)
+        if work is None:
+            work = self._partials[key] = self._partial(layer, part, name)
+        return work
 
     def _partial(self, layer: Layer, part: Region, name: str) -> FragmentWork:
         source = self.graph.nodes[layer.nodes[0]].inputs[0]
         whole = self.regions.whole(source)
         core = self.core_output(layer)
-        made = self.regions.whole(core)
+        whole_core = self.regions.whole(core)
         share = part.size / max(1, whole.size)
         return FragmentWork(
             "partial",
-            (LayerBox(layer.name, ((core, made),)),),
+            (LayerBox(layer.name, ((core, whole_core),)),),
             ((source, part),),
-            ((name, made),),
+            ((name, whole_core),),
             int(layer.weight_bytes * share),
             share=share,
         )
@@ -200,10 +200,10 @@ class WorkBuilder:
     ) -> FragmentWork:
         """The work that adds ``partials`` and applies bias and followers for ``boxes``."""
         key = (layer.name, tuple(boxes.items()), tuple(partials))
-        found = self._merges.get(key)
-        if found is None:
-            found = self._merges[key] = self._merge(layer, boxes, partials)
-        return found
+        work = self._merges.get(key)
+        if work is None:
+            work = self._merges[key] = self._merge(layer, boxes, partials)
+        return work
 
     def _merge(
         self, layer: Layer, boxes: dict[str, Region], partials: Sequence[str]

@@ -147,11 +147,11 @@ def decode_detections(
     boxes = np.concatenate([middle - extent / 2, middle + extent / 2], axis=1)
     corners = corner_shifts[likely].reshape(-1, 4, 2)[:, _CLOCKWISE_FROM_TOP_LEFT, :]
     corners = centres + corners * _CENTRE_VARIANCE * sides
-    found = [
+    detections = [
         Detection(_box(boxes[index]), float(scores[likely[index], 1]), _quad(corners[index]))
         for index in suppress_overlaps(boxes, options.most_overlap)
     ]
-    return sorted(found, key=lambda detection: detection.box[0])
+    return sorted(detections, key=lambda detection: detection.box[0])
 
 
 def suppress_overlaps(boxes: Floats, most_overlap: float) -> list[int]:

@@ -42,10 +42,10 @@ def read_plates(pixels: Pixels, outputs: Mapping[str, npt.NDArray[Any]]) -> tupl
     Raises:
         ModelError: The package with the trained network is missing.
     """
-    found = decode_detections(
+    detections = decode_detections(
         [outputs[name] for name in OUTPUTS], size=(pixels.shape[0], pixels.shape[1])
     )
-    return tuple(PlateRead(read_plate(pixels, detection), detection) for detection in found)
+    return tuple(PlateRead(read_plate(pixels, detection), detection) for detection in detections)
 
 
 def read_plate(pixels: Pixels, detection: Detection) -> str:

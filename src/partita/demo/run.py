@@ -61,12 +61,12 @@ def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -
         program = build_layout(graph, alone.plan, cluster).program
         cost = refine_cost(lab.endpoint, cost, program)
         say(f"planning with '{options.planner}'")
-        found = find_plan(cost, planner=options.planner, options=search)
+        result = find_plan(cost, planner=options.planner, options=search)
         alone = find_plan(cost, planner="single", options=search)
         say("running on the best single device")
         single, _ = _try_plan(lab.endpoint, cost, alone.plan, [inputs] * options.runs)
         say("running divided")
-        divided, answers = _try_plan(lab.endpoint, cost, found.plan, [inputs] * options.runs)
+        divided, answers = _try_plan(lab.endpoint, cost, result.plan, [inputs] * options.runs)
     return DemoResult(
         pixels=pixels,
         drawn=tuple(drawn),
@@ -74,8 +74,8 @@ def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -
         divided=divided,
         single=single,
         differences=_worst([compare_outputs(whole, answer) for answer in answers]),
-        status=found.status,
-        lower_bound_s=found.lower_bound_s,
+        status=result.status,
+        lower_bound_s=result.lower_bound_s,
         wall_s=time.monotonic() - began_s,
     )
 

@@ -120,15 +120,17 @@ def check_exactness(
         buffer.tensor for device in compiled.program.devices for buffer in device.buffers
     } & set(graph.tensors)
     whole = WholeModel(graph, tensors)
-    found = []
+    differences = []
     for done, inputs in enumerate(feeds):
         if advance is not None:
             advance(done, len(feeds), "input")
         expected = whole.run(inputs)
         outputs, pieces = run_program(compiled, inputs)
-        found += compare_pieces(pieces, expected)
-        found += [difference_of(name, outputs[name], expected[name]) for name in graph.outputs]
-    return found
+        differences += compare_pieces(pieces, expected)
+        differences += [
+            difference_of(name, outputs[name], expected[name]) for name in graph.outputs
+        ]
+    return differences
 
 
 def difference_of(tensor: str, got: Array, expected: Array) -> Difference:
@@ -141,11 +143,11 @@ def difference_of(tensor: str, got: Array, expected: Array) -> Difference:
 def compare_answers(graph: Graph, feeds: Sequence[Arrays], answers: Sequence[Arrays]) -> Difference:
     """The largest difference of any output of any answer from the whole model's."""
     whole = WholeModel(graph)
-    found = []
+    differences = []
     for inputs, answer in zip(feeds, answers, strict=True):
         expected = whole.run(inputs)
-        found += [difference_of(name, answer[name], expected[name]) for name in graph.outputs]
-    return max(found, key=lambda one: one.relative)
+        differences += [difference_of(name, answer[name], expected[name]) for name in graph.outputs]
+    return max(differences, key=lambda difference: difference.relative)
 
 
 def compare_with_file(graph: Graph, path: Path, feeds: Sequence[Arrays]) -> Difference:
@@ -167,13 +169,13 @@ def compare_with_file(graph: Graph, path: Path, feeds: Sequence[Arrays]) -> Diff
             subject=str(path),
         ) from None
     whole, names = WholeModel(graph), list(graph.outputs)
-    found = []
+    differences = []
     for inputs in feeds:
         ours, theirs = whole.run(inputs), session.run(names, dict(inputs))
-        found += [
+        differences += [
             difference_of(n, ours[n], np.asarray(t)) for n, t in zip(names, theirs, strict=True)
         ]
-    return max(found, key=lambda one: one.relative)
+    return max(differences, key=lambda difference: difference.relative)
 
 
 def tolerance_of_file(graph: Graph) -> float:

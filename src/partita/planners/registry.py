@@ -90,8 +90,8 @@ def get_planner(name: str) -> Planner:
     Raises:
         PlanError: There is none; the message lists those that exist.
     """
-    found = _PLANNERS.get(name)
-    if found is None:
+    planner = _PLANNERS.get(name)
+    if planner is None:
         known = ", ".join(planner_names())
         raise PlanError(f"Planner '{name}' is unknown; allowed: {known}.", subject=name)
-    return found
+    return planner

@@ -45,7 +45,7 @@ def read_settings(defaults: Settings, planner: str, given: Mapping[str, str]) ->
 
 def setting_names(defaults: object) -> tuple[str, ...]:
     """The names of a method's settings; none for a method that has no settings."""
-    return tuple(one.name for one in fields(defaults)) if is_dataclass(defaults) else ()
+    return tuple(setting.name for setting in fields(defaults)) if is_dataclass(defaults) else ()
 
 
 def _parse(key: str, kind: Any, text: str) -> Any:

@@ -75,11 +75,11 @@ class Bench:
         get_planner(case.planner)
         self.advance(case.title)
         key = self.key("outcome", case)
-        found = self.cache.get(key, Outcome)
-        if found is None:
-            found = self._measure(case)
-            self.cache.put(key, found)
-        return found
+        outcome = self.cache.get(key, Outcome)
+        if outcome is None:
+            outcome = self._measure(case)
+            self.cache.put(key, outcome)
+        return outcome
 
     def key(self, what: str, case: Case) -> dict[str, object]:
         """Everything that decides a case's result."""
@@ -122,22 +122,22 @@ class Bench:
 
     def _measure(self, case: Case) -> Outcome:
         try:
-            found = self.plan(case)
+            result = self.plan(case)
         except InfeasibleError as error:
             return Outcome(fault=str(error))
         cost = self.cost(case.scenario, case.model)
-        one = predict(cost, found.plan, in_flight=1)
+        single = predict(cost, result.plan, in_flight=1)
         images = self.study.images
-        stream = predict(cost, found.plan, requests=images, in_flight=1, keep_spans=False)
+        stream = predict(cost, result.plan, requests=images, in_flight=1, keep_spans=False)
         providers = cost.cluster.providers
         return Outcome(
-            latency_s=one.latencies_s[0],
+            latency_s=single.latencies_s[0],
             images_per_second=stream.images_per_second,
-            compute_s=compute_times(one, providers),
-            transmission_s=transmission_times(one, cost.cluster),
-            stages=len(found.plan.stages),
-            search_s=found.search_s,
-            evaluations=found.evaluations,
+            compute_s=compute_times(single, providers),
+            transmission_s=transmission_times(single, cost.cluster),
+            stages=len(result.plan.stages),
+            search_s=result.search_s,
+            evaluations=result.evaluations,
         )
 
 

@@ -107,29 +107,29 @@ class Series:
     @property
     def fault(self) -> str:
         """Why a seed has no plan; empty where all have."""
-        return next((one.fault for one in self.outcomes if one.fault), "")
+        return next((outcome.fault for outcome in self.outcomes if outcome.fault), "")
 
     @property
     def images_per_second(self) -> float:
         """Mean over the seeds; a seed without a plan counts as 0."""
-        return mean(one.images_per_second for one in self.outcomes)
+        return mean(outcome.images_per_second for outcome in self.outcomes)
 
     @property
     def lowest(self) -> float:
         """Images per second of the worst seed."""
-        return min(one.images_per_second for one in self.outcomes)
+        return min(outcome.images_per_second for outcome in self.outcomes)
 
     @property
     def highest(self) -> float:
         """Images per second of the best seed."""
-        return max(one.images_per_second for one in self.outcomes)
+        return max(outcome.images_per_second for outcome in self.outcomes)
 
     @property
     def latency_s(self) -> float:
         """Mean latency of one image."""
-        return mean(one.latency_s for one in self.outcomes)
+        return mean(outcome.latency_s for outcome in self.outcomes)
 
     @property
     def search_s(self) -> float:
         """Mean planning time."""
-        return mean(one.search_s for one in self.outcomes)
+        return mean(outcome.search_s for outcome in self.outcomes)

@@ -211,16 +211,16 @@ class _Run:
 
     def _search(self, now_s: float, belief: Conditions) -> None:
         try:
-            found = self._method.search(update_cost(self._world.cost, belief))
+            searched = self._method.search(update_cost(self._world.cost, belief))
         except PlanError as error:
             self._due = (now_s, Failed(error.message), "")
             return
-        key = self._keep(found.plan)
+        key = self._keep(searched.plan)
         charged_s = self._method.search_s
-        search_s = found.search_s if charged_s is None else charged_s
+        search_s = searched.search_s if charged_s is None else charged_s
         predicted_s, present_s = (
-            self._world.constant_s(one, tuple(belief.slowness.values()), belief.rates)
-            for one in (self._priced[key], self._running)
+            self._world.constant_s(priced, tuple(belief.slowness.values()), belief.rates)
+            for priced in (self._priced[key], self._running)
         )
         event = Proposed(key, predicted_s, present_s, search_s)
         self._due = (now_s + search_s, event, key)

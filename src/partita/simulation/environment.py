@@ -130,10 +130,10 @@ class Environment:
                 )
                 for pair in priced.used
             }
-            found_s = latency_s(priced.program, replace(durations, links=links))
-            if found_s <= horizon_s:
-                return found_s
-            horizon_s = _HORIZON * found_s
+            took_s = latency_s(priced.program, replace(durations, links=links))
+            if took_s <= horizon_s:
+                return took_s
+            horizon_s = _HORIZON * took_s
 
     def constant_s(
         self, priced: PricedPlan, factors: tuple[float, ...], rates: Mapping[Pair, float]
@@ -145,22 +145,22 @@ class Environment:
             rates: Bytes per second; links that the plan does not use may be absent.
         """
         key = (*factors, *(rates[pair] for pair in priced.used))
-        found = priced.known.get(key)
-        if found is None:
+        took_s = priced.known.get(key)
+        if took_s is None:
             links: dict[Pair, Link] = {
                 pair: self._specs[pair].at_rate(rates[pair]) for pair in priced.used
             }
             durations = replace(self._durations(priced, factors), links=links)
-            found = priced.known[key] = latency_s(priced.program, durations)
-        return found
+            took_s = priced.known[key] = latency_s(priced.program, durations)
+        return took_s
 
     def _durations(self, priced: PricedPlan, factors: tuple[float, ...]) -> Durations:
-        found = priced.durations.get(factors)
-        if found is None:
+        durations = priced.durations.get(factors)
+        if durations is None:
             slowness = dict(zip(self.slowness, factors, strict=True))
             cost = update_cost(self.cost, Conditions({}, slowness))
-            found = priced.durations[factors] = cost.price(cost.layout(priced.plan))
-        return found
+            durations = priced.durations[factors] = cost.price(cost.layout(priced.plan))
+        return durations
 
     def load_s(self, priced: PricedPlan) -> float:
         """What the slowest device takes to load its part of a plan, at slowness 1."""

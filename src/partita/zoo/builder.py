@@ -98,10 +98,10 @@ class Builder:
             attributes["dilations"] = [dilation] * rank
         self._add_node("Conv", inputs, name, group=groups, **attributes)
         reach = [dilation * (k - 1) + 1 for k in window]
-        made = [
+        extents = [
             (e + 2 * p - r) // s + 1 for e, p, r, s in zip(size, pads, reach, step, strict=True)
         ]
-        return self._remember(name, (batch, channels, *made), 1.0)
+        return self._remember(name, (batch, channels, *extents), 1.0)
 
     def conv_transpose(
         self, x: str, name: str, channels: int, *, kernel: int, stride: int, pad: int = 0
@@ -119,8 +119,8 @@ class Builder:
             strides=[stride] * 2,
             pads=[pad] * 4,
         )
-        made = [(extent - 1) * stride + kernel - 2 * pad for extent in size]
-        return self._remember(name, (batch, channels, *made), 1.0)
+        extents = [(extent - 1) * stride + kernel - 2 * pad for extent in size]
+        return self._remember(name, (batch, channels, *extents), 1.0)
 
     def batch_norm(self, x: str, name: str, *, scale: float = 1.0, epsilon: float = 1e-5) -> str:
         """Add batch normalisation in its inference form, with statistics that fit its input.
@@ -290,9 +290,9 @@ class Builder:
             **attributes,
         )
         up = stride - 1 if attributes.get("ceil_mode") else 0
-        made = [(extent + 2 * pad - kernel + up) // stride + 1 for extent in size]
+        extents = [(extent + 2 * pad - kernel + up) // stride + 1 for extent in size]
         moment = self._moments[x] * _MOMENT.get(kind, 1.0)
-        return self._remember(name, (batch, channels, *made), moment)
+        return self._remember(name, (batch, channels, *extents), moment)
 
     def _add_node(self, kind: str, inputs: list[str], name: str, **attributes: Any) -> None:
         self._graph.node.append(helper.make_node(kind, inputs, [name], name=name, **attributes))

@@ -68,8 +68,8 @@ def _add_heads(builder: Builder, maps: Sequence[str], classes: int) -> tuple[str
         (N, boxes * 4, h, w), offsets to the default boxes; k from 1. They stay maps, so that each
         keeps its rows.
     """
-    found = []
+    heads = []
     for number, (source, boxes) in enumerate(zip(maps, _BOXES, strict=True), start=1):
-        found.append(builder.conv(source, f"classes{number}", boxes * classes, bias=True))
-        found.append(builder.conv(source, f"boxes{number}", boxes * 4, bias=True))
-    return tuple(found)
+        heads.append(builder.conv(source, f"classes{number}", boxes * classes, bias=True))
+        heads.append(builder.conv(source, f"boxes{number}", boxes * 4, bias=True))
+    return tuple(heads)

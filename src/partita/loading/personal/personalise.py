@@ -123,8 +123,8 @@ class _Training:
             is_classes = options.loss == "cross_entropy"
 
             def forward(arrays: list[Tensor]) -> Tensor:
-                made: Tensor = module(arrays, logits=is_classes)
-                return made
+                outputs: Tensor = module(arrays, logits=is_classes)
+                return outputs
 
             held_out, used = divide(len(labels), options)
             tested = [array[held_out] for array in inputs], targets[held_out]

@@ -52,12 +52,12 @@ class DraftStage:
 
     def __hash__(self) -> int:
         """The hash, found once: searches look the same stages up again and again."""
-        found: int | None = self.__dict__.get("_hash")
-        if found is None:
+        known: int | None = self.__dict__.get("_hash")
+        if known is None:
             cuts = (self.cuts, self.columns, self.edge)
-            found = hash((self.start, self.stop, self.axis, self.devices, cuts))
-            object.__setattr__(self, "_hash", found)
-        return found
+            known = hash((self.start, self.stop, self.axis, self.devices, cuts))
+            object.__setattr__(self, "_hash", known)
+        return known
 
 
 #: Axes along which each device has boxes of its own.
@@ -77,7 +77,7 @@ def is_allowed(draft: Draft, axes: Sequence[str] | None) -> bool:
     if axes is None:
         return True
     allowed = {*axes, "rows"} if "tiles" in axes else axes
-    return all(one.axis in allowed for one in draft if one.axis in DIVIDED)
+    return all(stage.axis in allowed for stage in draft if stage.axis in DIVIDED)
 
 
 class DraftLowering:
@@ -90,90 +90,90 @@ class DraftLowering:
     def stages(self, draft: Draft) -> tuple[Stage, ...]:
         """The stages of a draft."""
         result = []
-        for index, one in enumerate(draft):
-            owner = self.owner(draft[:index], one) if one.axis == "reduce" else None
-            key = (index, one, owner)
-            found = self._stages.get(key)
-            if found is None:
-                found = self._stages[key] = self._stage(index, one, owner)
-            result.append(found)
+        for index, stage in enumerate(draft):
+            owner = self.owner(draft[:index], stage) if stage.axis == "reduce" else None
+            key = (index, stage, owner)
+            lowered = self._stages.get(key)
+            if lowered is None:
+                lowered = self._stages[key] = self._stage(index, stage, owner)
+            result.append(lowered)
         return tuple(result)
 
-    def owner(self, before: Sequence[DraftStage], one: DraftStage) -> DraftStage | None:
+    def owner(self, before: Sequence[DraftStage], stage: DraftStage) -> DraftStage | None:
         """The divided stage whose rows a ``reduce`` stage sums; None if there is none."""
-        tensor = self.summed(one)
+        tensor = self.summed(stage)
         for stage in reversed(before):
             if tensor in self.outline.outputs(stage.start, stage.stop):
                 return stage if stage.axis == "rows" else None
         return None
 
-    def summed(self, one: DraftStage) -> str:
+    def summed(self, stage: DraftStage) -> str:
         """The tensor that a ``reduce`` stage sums."""
-        layer = self.outline.graph.layer(self.outline.order[one.start])
+        layer = self.outline.graph.layer(self.outline.order[stage.start])
         return self.outline.graph.nodes[layer.nodes[0]].inputs[0]
 
-    def _stage(self, index: int, one: DraftStage, owner: DraftStage | None) -> Stage:
-        layers = self.outline.layers(one.start, one.stop)
+    def _stage(self, index: int, stage: DraftStage, owner: DraftStage | None) -> Stage:
+        layers = self.outline.layers(stage.start, stage.stop)
         name = f"stage-{index}"
-        if one.axis == "reduce" and owner is not None:
-            return self._reduce(name, one, owner)
-        axis: SplitAxis = "everywhere" if one.axis == "reduce" else one.axis
-        if one.axis in DIVIDED:
-            return Stage(name, layers, axis, tuple(self._shards(one)))
-        return Stage(name, layers, axis, tuple(Shard(device) for device in one.devices))
+        if stage.axis == "reduce" and owner is not None:
+            return self._reduce(name, stage, owner)
+        axis: SplitAxis = "everywhere" if stage.axis == "reduce" else stage.axis
+        if stage.axis in DIVIDED:
+            return Stage(name, layers, axis, tuple(self._shards(stage)))
+        return Stage(name, layers, axis, tuple(Shard(device) for device in stage.devices))
 
-    def _shards(self, one: DraftStage) -> Iterable[Shard]:
-        for number, device in enumerate(one.devices):
-            for boxes in self.parts(one, number):
+    def _shards(self, stage: DraftStage) -> Iterable[Shard]:
+        for number, device in enumerate(stage.devices):
+            for boxes in self.parts(stage, number):
                 yield Shard(device, boxes)
 
     @staticmethod
-    def span_key(one: DraftStage, number: int) -> tuple[object, ...]:
+    def span_key(stage: DraftStage, number: int) -> tuple[object, ...]:
         """What tells the boxes of device ``number`` apart from those of others."""
-        if not one.cuts:
+        if not stage.cuts:
             return ()
-        if one.axis == "tiles":
-            band, column = divmod(number, len(one.columns) - 1)
+        if stage.axis == "tiles":
+            band, column = divmod(number, len(stage.columns) - 1)
             return (
-                *(one.cuts[band], one.cuts[band + 1], one.cuts[-1]),
-                *(one.columns[column], one.columns[column + 1], one.columns[-1]),
-                one.edge,
+                *(stage.cuts[band], stage.cuts[band + 1], stage.cuts[-1]),
+                *(stage.columns[column], stage.columns[column + 1], stage.columns[-1]),
+                stage.edge,
             )
-        return (one.axis, one.cuts[number], one.cuts[number + 1], one.cuts[-1], one.edge)
+        return (stage.axis, stage.cuts[number], stage.cuts[number + 1], stage.cuts[-1], stage.edge)
 
-    def boxes(self, one: DraftStage, number: int) -> dict[str, Region]:
+    def boxes(self, stage: DraftStage, number: int) -> dict[str, Region]:
         """What device ``number`` of a divided stage owns of each of its outputs."""
-        outputs = self.outline.outputs(one.start, one.stop)
-        return {tensor: self._box(one, tensor, number) for tensor in outputs}
+        outputs = self.outline.outputs(stage.start, stage.stop)
+        return {tensor: self._box(stage, tensor, number) for tensor in outputs}
 
-    def boxes_of(self, one: DraftStage, number: int) -> dict[str, Region]:
+    def boxes_of(self, stage: DraftStage, number: int) -> dict[str, Region]:
         """What device ``number`` of any stage makes of each of its outputs."""
-        if one.axis in DIVIDED:
-            return self.boxes(one, number)
-        outputs = self.outline.outputs(one.start, one.stop)
+        if stage.axis in DIVIDED:
+            return self.boxes(stage, number)
+        outputs = self.outline.outputs(stage.start, stage.stop)
         return {tensor: Region.full(self.outline.graph.tensors[tensor].shape) for tensor in outputs}
 
-    def parts(self, one: DraftStage, number: int) -> list[dict[str, Region]]:
+    def parts(self, stage: DraftStage, number: int) -> list[dict[str, Region]]:
         """What device ``number`` of any stage makes, part by part in their order."""
-        boxes = self.boxes_of(one, number)
-        if not one.edge or one.axis not in ("rows", "tiles"):
+        boxes = self.boxes_of(stage, number)
+        if not stage.edge or stage.axis not in ("rows", "tiles"):
             return [boxes]
-        cells = {tensor: self._cells(one, tensor, box) for tensor, box in boxes.items()}
+        cells = {tensor: self._cells(stage, tensor, box) for tensor, box in boxes.items()}
         if any(cell[0].is_empty for cell in cells.values()):
             return [boxes]
         parts = [dict(zip(cells, part, strict=True)) for part in zip(*cells.values(), strict=True)]
         return [part for part in parts if not all(box.is_empty for box in part.values())]
 
-    def _cells(self, one: DraftStage, tensor: str, box: Region) -> tuple[Region, ...]:
+    def _cells(self, stage: DraftStage, tensor: str, box: Region) -> tuple[Region, ...]:
         """The inner part of a box, then its upper, lower, left and right edge."""
         axis = self.outline.axes.axis(tensor) or 0
         rows, unit = self.outline.axes.rows(tensor), self.outline.axes.unit(tensor)
-        width = max(1, scale_cut(one.edge, one.cuts[-1], rows)) * unit
+        width = max(1, scale_cut(stage.edge, stage.cuts[-1], rows)) * unit
         upper, inner, lower = self._split_edges(tensor, box, axis, width)
-        if not one.columns:
+        if not stage.columns:
             return inner, upper, lower
         extent = self.outline.graph.tensors[tensor].shape[axis + 1]
-        width = max(1, scale_cut(one.edge, one.columns[-1], extent))
+        width = max(1, scale_cut(stage.edge, stage.columns[-1], extent))
         left, inner, right = self._split_edges(tensor, inner, axis + 1, width)
         return inner, upper, lower, left, right
 
@@ -185,38 +185,38 @@ class DraftLowering:
         spans = ((start, low), (low, max(low, high)), (max(low, high), stop))
         return tuple(box.with_axis(axis, span) for span in spans)
 
-    def _box(self, one: DraftStage, tensor: str, number: int) -> Region:
+    def _box(self, stage: DraftStage, tensor: str, number: int) -> Region:
         """What shard ``number`` of a divided stage owns of one output."""
         shape = self.outline.graph.tensors[tensor].shape
-        is_rows = one.axis != "output_channels"
+        is_rows = stage.axis != "output_channels"
         axis = (self.outline.axes.axis if is_rows else self.outline.channel_axis)(tensor)
         if axis is None:
             raise ValueError(f"tensor {tensor!r} has no {'rows' if is_rows else 'channels'}")
         if not is_rows:
-            return Region.full(shape).with_axis(axis, self._span(one, number))
+            return Region.full(shape).with_axis(axis, self._span(stage, number))
         rows, unit = self.outline.axes.rows(tensor), self.outline.axes.unit(tensor)
-        band, column = divmod(number, len(one.columns) - 1) if one.columns else (number, 0)
-        start, stop = (scale_cut(cut, one.cuts[-1], rows) for cut in self._span(one, band))
+        band, column = divmod(number, len(stage.columns) - 1) if stage.columns else (number, 0)
+        start, stop = (scale_cut(cut, stage.cuts[-1], rows) for cut in self._span(stage, band))
         end = shape[axis] if stop == rows else stop * unit
         box = Region.full(shape).with_axis(axis, (start * unit, end))
-        if one.columns:
-            ends = one.columns[column : column + 2]
-            left, right = (scale_cut(cut, one.columns[-1], shape[axis + 1]) for cut in ends)
+        if stage.columns:
+            ends = stage.columns[column : column + 2]
+            left, right = (scale_cut(cut, stage.columns[-1], shape[axis + 1]) for cut in ends)
             box = box.with_axis(axis + 1, (left, right))
         return box
 
     @staticmethod
-    def _span(one: DraftStage, number: int) -> tuple[int, int]:
-        return one.cuts[number], one.cuts[number + 1]
+    def _span(stage: DraftStage, number: int) -> tuple[int, int]:
+        return stage.cuts[number], stage.cuts[number + 1]
 
-    def _reduce(self, name: str, one: DraftStage, owner: DraftStage) -> Stage:
-        tensor = self.summed(one)
+    def _reduce(self, name: str, stage: DraftStage, owner: DraftStage) -> Stage:
+        tensor = self.summed(stage)
         shards = tuple(
             Shard(device, {tensor: self._box(owner, tensor, number)})
             for number, device in enumerate(owner.devices)
         )
-        merge = tuple(Shard(device) for device in one.devices)
-        layers = self.outline.layers(one.start, one.stop)
+        merge = tuple(Shard(device) for device in stage.devices)
+        layers = self.outline.layers(stage.start, stage.stop)
         return Stage(name, layers, "rows", shards, merge)
 
 

@@ -65,16 +65,16 @@ class LayerOrder:
 
     def outputs(self, start: int, stop: int) -> tuple[str, ...]:
         """The tensors of a range that later layers, or the network's outputs, read."""
-        found = self._outputs.get((start, stop))
-        if found is None:
+        outputs = self._outputs.get((start, stop))
+        if outputs is None:
             places = sorted(range(start, stop), key=self._index.__getitem__)
-            found = self._outputs[start, stop] = tuple(
+            outputs = self._outputs[start, stop] = tuple(
                 tensor
                 for place in places
                 for tensor in self.graph.layer(self.order[place]).outputs
                 if self._last.get(tensor, -1) >= stop
             )
-        return found
+        return outputs
 
     def rows(self, start: int, stop: int) -> int:
         """Into how many rows a range can be divided: those of its highest output."""
@@ -137,7 +137,7 @@ class LayerOrder:
         waits: dict[str, int] = {}
         after: dict[str, list[str]] = {}
         for layer in self.graph.layers:
-            before = {one.name for one in map(self.graph.producer, layer.inputs) if one}
+            before = {maker.name for maker in map(self.graph.producer, layer.inputs) if maker}
             waits[layer.name] = len(before)
             for name in before:
                 after.setdefault(name, []).append(layer.name)

@@ -72,11 +72,11 @@ def shrink_positions(outline: LayerOrder, start: int, stop: int) -> list[int]:
 
     These are where stages may well end: right after a pooling or strided layer.
     """
-    found = []
+    kept = []
     for position in range(start + 1, stop):
         if outline.live_bytes[position] < outline.live_bytes[position - 1]:
-            found.append(position)
-    return found
+            kept.append(position)
+    return kept
 
 
 def thin(positions: Sequence[int], most: int) -> list[int]:

@@ -22,13 +22,13 @@ class RangeCosts:
     def work_s(self, start: int, stop: int, device: str) -> float:
         """The seconds of layers ``start`` to ``stop`` as one fragment on a device."""
         key = (start, stop, device)
-        found = self._works.get(key)
-        if found is None:
+        seconds = self._works.get(key)
+        if seconds is None:
             outline = self._outline
             boxes = {tensor: self._whole(tensor) for tensor in outline.outputs(start, stop)}
             work = outline.works.stage(outline.layers(start, stop), boxes)
-            found = self._works[key] = self._evaluator.cost.work_s(device, work)
-        return found
+            seconds = self._works[key] = self._evaluator.cost.work_s(device, work)
+        return seconds
 
     def _whole(self, tensor: str) -> Region:
         return Region.full(self._outline.graph.tensors[tensor].shape)
@@ -41,10 +41,10 @@ class RangeCosts:
         if source == target or not self._outline.live(position):
             return 0.0
         key = (position, source, target)
-        found = self._moves.get(key)
-        if found is None:
-            found = self._moves[key] = self._move_s(position, source, target)
-        return found
+        seconds = self._moves.get(key)
+        if seconds is None:
+            seconds = self._moves[key] = self._move_s(position, source, target)
+        return seconds
 
     def _move_s(self, position: int, source: str, target: str) -> float:
         evaluator = self._evaluator

@@ -107,15 +107,15 @@ class TaskBuilder:
         stage = draft[index]
         owner = self._drafter.owner(draft[:index], stage) if stage.axis == "reduce" else None
         key: object = stage if stage.axis != "reduce" else (stage, owner)
-        found = self._blocks.get(key)
-        if found is None:
-            found = self._blocks[key] = self._make(stage, owner)
-        return found
+        known = self._blocks.get(key)
+        if known is None:
+            known = self._blocks[key] = self._make(stage, owner)
+        return known
 
     def dtype(self, tensor: str) -> str:
         """The type of a tensor, partial results included."""
-        found = self._partial_types.get(tensor)
-        return self._specs[tensor].dtype if found is None else found
+        known = self._partial_types.get(tensor)
+        return self._specs[tensor].dtype if known is None else known
 
     def is_kept(self, tensor: str) -> bool:
         """Whether a tensor must not leave its device; sums of parts tell as much as the whole."""
@@ -146,28 +146,28 @@ class TaskBuilder:
 
     def _shards(self, stage: DraftStage, number: int) -> Sequence[ShardWork]:
         key = (stage.start, stage.stop, *self._drafter.span_key(stage, number))
-        found = self._parts.get(key)
-        if found is None:
+        known = self._parts.get(key)
+        if known is None:
             layers = self._range(stage.start, stage.stop)
             outputs = self._works.stage_outputs(layers)
-            found = self._parts[key] = []
+            known = self._parts[key] = []
             for boxes in self._drafter.parts(stage, number):
                 owned = {tensor: boxes[tensor] for tensor in outputs}
                 if not all(box.is_empty for box in owned.values()):
                     work = self._works.stage(layers, owned)
-                    found.append(ShardWork(work, owned, self._keys))
-        return found
+                    known.append(ShardWork(work, owned, self._keys))
+        return known
 
     def _range(self, start: int, stop: int) -> tuple[str, ...]:
-        found = self._layers.get((start, stop))
-        if found is None:
-            found = self._layers[start, stop] = self._outline.layers(start, stop)
-        return found
+        known = self._layers.get((start, stop))
+        if known is None:
+            known = self._layers[start, stop] = self._outline.layers(start, stop)
+        return known
 
     def _task(self, device: str, part: ShardWork) -> Task:
         work = part.work
-        made = sum(box.size * type_bytes(self.dtype(tensor)) for tensor, box in work.outputs)
-        load = made * self._in_flight + 2 * work.weight_bytes
+        size_bytes = sum(box.size * type_bytes(self.dtype(tensor)) for tensor, box in work.outputs)
+        load = size_bytes * self._in_flight + 2 * work.weight_bytes
         return Task(self.numbers[device], self._cost.work_s(device, work), part, load)
 
     def _finish(
@@ -180,20 +180,20 @@ class TaskBuilder:
                 owned = task.part.owned.get(tensor, box)
                 pieces.setdefault(tensor, []).append(Piece(place, task.device, box, owned))
         block.made = tuple(
-            (tensor, TensorPlacement(tensor, made, len(self.numbers)))
-            for tensor, made in pieces.items()
+            (tensor, TensorPlacement(tensor, parts, len(self.numbers)))
+            for tensor, parts in pieces.items()
         )
         return block
 
     def _dying(self, stage: DraftStage) -> frozenset[str]:
         """The tensors from before a stage that nothing after it reads."""
         key = (stage.start, stage.stop)
-        found = self._dead.get(key)
-        if found is None:
+        known = self._dead.get(key)
+        if known is None:
             after = self._outline.live(stage.stop)
-            found = frozenset(self._outline.live(stage.start)) - frozenset(after)
-            self._dead[key] = found
-        return found
+            known = frozenset(self._outline.live(stage.start)) - frozenset(after)
+            self._dead[key] = known
+        return known
 
     def _sum(self, stage: DraftStage, owner: DraftStage) -> tuple[StageTasks, ...]:
         """Partial results where the rows are, and their merges."""

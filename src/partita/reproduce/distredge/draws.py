@@ -53,7 +53,7 @@ class _Spread:
 @figure(PAPER, 5, "Random split decisions in the partition's score")
 def make_draws(bench: Bench) -> Drawn:
     """Least, mean and most images per second over repeated partitions."""
-    found = {(place, count): _repeat(bench, place, count) for place in PLACES for count in DRAWS}
+    spreads = {(place, count): _repeat(bench, place, count) for place in PLACES for count in DRAWS}
     rows: list[tuple[Cell, ...]] = [
         (
             place,
@@ -64,7 +64,7 @@ def make_draws(bench: Bench) -> Drawn:
             len(spread.partitions),
             100 * spread.partitions.most_common(1)[0][1] / bench.study.repeats,
         )
-        for (place, count), spread in found.items()
+        for (place, count), spread in spreads.items()
     ]
     heads = ("case", "draws", "least", "mean", "most", "partitions", "% the commonest")
     title = f"Figure 5: images per second over {bench.study.repeats} partitions"
@@ -73,15 +73,17 @@ def make_draws(bench: Bench) -> Drawn:
         title,
         "lines",
         places,
-        {place: tuple(mean(found[place, n].rates) for n in DRAWS) for place in PLACES},
+        {place: tuple(mean(spreads[place, n].rates) for n in DRAWS) for place in PLACES},
         "random split decisions",
         "images per second",
         {
-            place: tuple((min(found[place, n].rates), max(found[place, n].rates)) for n in DRAWS)
+            place: tuple(
+                (min(spreads[place, n].rates), max(spreads[place, n].rates)) for n in DRAWS
+            )
             for place in PLACES
         },
     )
-    return Drawn((Table(title, heads, tuple(rows)),), _claims(found), (chart,))
+    return Drawn((Table(title, heads, tuple(rows)),), _claims(spreads), (chart,))
 
 
 def _repeat(bench: Bench, place: str, count: int) -> _Spread:
@@ -107,23 +109,23 @@ def _split(bench: Bench, place: str, volumes: tuple[Volume, ...], seed: int) -> 
     names = "-".join(str(volume.start) for volume in volumes)
     bench.advance(f"volumes {names} on {place}")
     key = bench.key("partition", case) | {"volumes": names}
-    found = bench.cache.get(key, _Rate)
-    if found is None:
+    rate = bench.cache.get(key, _Rate)
+    if rate is None:
         # Only here: PyTorch takes a second to load.
         from partita.planners.distredge.train import train
 
         options = bench.options(case)
         process = SplitProcess(Evaluator(bench.cost(place, MAIN_MODEL), options), volumes)
         trained = train(process, read_settings(REPAIRED, _PLANNER, options.method))
-        found = _Rate(1 / trained.latency_s)
-        bench.cache.put(key, found)
-    return found.images_per_second
+        rate = _Rate(1 / trained.latency_s)
+        bench.cache.put(key, rate)
+    return rate.images_per_second
 
 
-def _claims(found: Mapping[tuple[str, int], _Spread]) -> tuple[Claim, ...]:
-    few = max(spread.width for (_, count), spread in found.items() if count < _STABLE_FROM)
-    many = max(spread.width for (_, count), spread in found.items() if count >= _STABLE_FROM)
-    kinds = max(len(s.partitions) for (_, count), s in found.items() if count >= _STABLE_FROM)
+def _claims(spreads: Mapping[tuple[str, int], _Spread]) -> tuple[Claim, ...]:
+    few = max(spread.width for (_, count), spread in spreads.items() if count < _STABLE_FROM)
+    many = max(spread.width for (_, count), spread in spreads.items() if count >= _STABLE_FROM)
+    kinds = max(len(s.partitions) for (_, count), s in spreads.items() if count >= _STABLE_FROM)
     return (
         Claim(
             "Draws",

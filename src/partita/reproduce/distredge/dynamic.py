@@ -98,14 +98,14 @@ def run_hour(bench: Bench, line: Adapting, seed: int, duration_s: float = HOUR_S
     case = Case(DYNAMIC, MAIN_MODEL, line.planner, seed, settings)
     bench.advance(f"{line.title}, an hour, seed {seed}")
     key = bench.key("hour", case) | {"line": repr(line), "duration_s": duration_s}
-    found = bench.cache.get(key, HourOutcome)
-    if found is None:
+    outcome = bench.cache.get(key, HourOutcome)
+    if outcome is None:
         controller, method = _make_method(bench, line, case)
         cost = bench.cost(DYNAMIC, MAIN_MODEL)
         run = simulate_adaptive(cost, method, duration_s=duration_s, interval_s=_INTERVAL_S)
-        found = _outcome(run, controller.taken_s, duration_s)
-        bench.cache.put(key, found)
-    return found
+        outcome = _outcome(run, controller.taken_s, duration_s)
+        bench.cache.put(key, outcome)
+    return outcome
 
 
 def _make_method(bench: Bench, line: Adapting, case: Case) -> tuple[Controller, Method]:
@@ -143,8 +143,8 @@ def make_hour(bench: Bench) -> Drawn:
     tables = (_latency_table(hours), _search_table(hours))
     minutes = range(len(next(iter(hours.values()))[0].minutes_s))
     series = {
-        name: tuple(1e3 * mean(one.minutes_s[k] for one in found) for k in minutes)
-        for name, found in hours.items()
+        name: tuple(1e3 * mean(hour.minutes_s[k] for hour in runs) for k in minutes)
+        for name, runs in hours.items()
     }
     chart = Chart(
         "Figure 12: latency of an image, mean of each minute",
@@ -162,15 +162,15 @@ def make_hour(bench: Bench) -> Drawn:
 
 
 def _mean_s(hours: Hours, name: str) -> float:
-    return mean(one.mean_s for one in hours[name])
+    return mean(hour.mean_s for hour in hours[name])
 
 
 def _latency_table(hours: Hours) -> Table:
     bounds = [0.0, *CHANGES_S, HOUR_S]
     rows: list[tuple[Cell, ...]] = []
-    for name, found in hours.items():
+    for name, runs in hours.items():
         thirds = [
-            1e3 * mean(one.minutes_s[k] for one in found for k in _minutes(start, stop, one))
+            1e3 * mean(hour.minutes_s[k] for hour in runs for k in _minutes(start, stop, hour))
             for start, stop in pairwise(bounds)
         ]
         whole_s = _mean_s(hours, name)
@@ -185,9 +185,9 @@ def _latency_table(hours: Hours) -> Table:
     return Table(title, ("method", *heads, *shares_of, "paper"), tuple(rows))
 
 
-def _minutes(start_s: float, stop_s: float, one: HourOutcome) -> Sequence[int]:
+def _minutes(start_s: float, stop_s: float, hour: HourOutcome) -> Sequence[int]:
     """The minutes of an interval; the last one where a shorter run has none of it."""
-    count = len(one.minutes_s)
+    count = len(hour.minutes_s)
     first, last = int(start_s / _MINUTE_S), int(stop_s / _MINUTE_S)
     return range(first, min(last, count)) or (count - 1,)
 
@@ -195,12 +195,12 @@ def _minutes(start_s: float, stop_s: float, one: HourOutcome) -> Sequence[int]:
 def _search_table(hours: Hours) -> Table:
     words = {AOFL_MEASURED: "10 min", TRAINED: "20 to 210 s"}
     rows: list[tuple[Cell, ...]] = []
-    for name, found in hours.items():
+    for name, runs in hours.items():
         if name in (AOFL_PAPER, AOFL_FREE, ONLINE):
             continue
-        taken = [seconds for one in found for seconds in one.searches_s]
-        lost = sum(one.sent - one.answered for one in found)
-        count = len(taken) / len(found)
+        taken = [seconds for hour in runs for seconds in hour.searches_s]
+        lost = sum(hour.sent - hour.answered for hour in runs)
+        count = len(taken) / len(runs)
         rows.append((name, count, min(taken), mean(taken), max(taken), lost, words.get(name, "")))
     heads = ("method", "searches", "least, s", "mean, s", "most, s", "images lost", "paper")
     return Table("Figure 12: searches, seconds of one core of this machine", heads, tuple(rows))
@@ -208,8 +208,8 @@ def _search_table(hours: Hours) -> Table:
 
 def _claims(hours: Hours) -> list[Claim]:
     others = [_mean_s(hours, name) for name in hours if name != COEDGE]
-    aofl = [seconds for one in hours[AOFL_MEASURED] for seconds in one.searches_s]
-    mine = [seconds for one in hours[TRAINED] for seconds in one.searches_s]
+    aofl = [seconds for hour in hours[AOFL_MEASURED] for seconds in hour.searches_s]
+    mine = [seconds for hour in hours[TRAINED] for seconds in hour.searches_s]
     largest = _mean_s(hours, COEDGE)
     return [
         *(_claim_share(hours, name) for name in (TRAINED, ONLINE)),

@@ -53,13 +53,13 @@ class Grid:
 
     def rate(self, place: str, method: str) -> float | None:
         """A method's images per second, mean over seeds; None where it has no plan."""
-        found = self.series(place, method)
-        return None if found.fault else found.images_per_second
+        series = self.series(place, method)
+        return None if series.fault else series.images_per_second
 
     def ratio(self, place: str, method: str, other: str) -> float | None:
         """A method's images per second over another's; None where one has no plan."""
-        one, two = self.rate(place, method), self.rate(place, other)
-        return one / two if one is not None and two else None
+        mine, theirs = self.rate(place, method), self.rate(place, other)
+        return mine / theirs if mine is not None and theirs else None
 
     def over_best(self, place: str, method: str) -> float | None:
         """A method's images per second over the best baseline's."""

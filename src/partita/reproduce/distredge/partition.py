@@ -27,16 +27,21 @@ Found = Mapping[tuple[str, float], Series]
 @figure(PAPER, 4, "The weight of transmission in the partition's score")
 def make_alphas(bench: Bench) -> Drawn:
     """Images per second with alpha from 0 to 1."""
-    found = {
+    series_by = {
         (place, alpha): bench.run(place, MAIN_MODEL, _PLANNER, alpha=alpha)
         for place in ENVIRONMENTS
         for alpha in ALPHAS
     }
     outline = LayerOrder(bench.graph(MAIN_MODEL))
-    counts = {pair: _count_volumes(outline, *pair) for pair in found}
+    counts = {pair: _count_volumes(outline, *pair) for pair in series_by}
     heads = ("case", *(f"alpha {alpha:g}" for alpha in ALPHAS))
     rates: list[tuple[Cell, ...]] = [
-        (place, *(_rate(found[place, alpha]) for alpha in ALPHAS), _best(found, place), "0.75")
+        (
+            place,
+            *(_rate(series_by[place, alpha]) for alpha in ALPHAS),
+            _best(series_by, place),
+            "0.75",
+        )
         for place in ENVIRONMENTS
     ]
     volumes: list[tuple[Cell, ...]] = [
@@ -47,12 +52,14 @@ def make_alphas(bench: Bench) -> Drawn:
         Table("Figure 4: layer-volumes (random splits of seed 0)", heads, tuple(volumes)),
     )
     series = {
-        place: tuple(_rate(found[place, alpha]) for alpha in ALPHAS) for place in ENVIRONMENTS
+        place: tuple(_rate(series_by[place, alpha]) for alpha in ALPHAS) for place in ENVIRONMENTS
     }
     title = "Figure 4: DistrEdge repaired, by the weight of transmission"
     chart = Chart(title, "lines", ALPHAS, series, "alpha", "images per second")
-    claims = (*_claim_rates(found), _claim_volumes(counts))
-    faults = dict.fromkeys(f"{pair[0]}: {one.fault}" for pair, one in found.items() if one.fault)
+    claims = (*_claim_rates(series_by), _claim_volumes(counts))
+    faults = dict.fromkeys(
+        f"{pair[0]}: {series.fault}" for pair, series in series_by.items() if series.fault
+    )
     return Drawn(tables, claims, (chart,), tuple(faults))
 
 
@@ -65,17 +72,17 @@ def _rate(series: Series) -> float | None:
     return None if series.fault else series.images_per_second
 
 
-def _best(found: Found, place: str) -> str:
+def _best(series_by: Found, place: str) -> str:
     """The alphas whose rate is the highest, or equal to it but for a hundredth."""
-    rates = {alpha: _rate(found[place, alpha]) or 0.0 for alpha in ALPHAS}
+    rates = {alpha: _rate(series_by[place, alpha]) or 0.0 for alpha in ALPHAS}
     most = max(rates.values())
     return ", ".join(f"{alpha:g}" for alpha in ALPHAS if rates[alpha] >= (1 - _SAME) * most)
 
 
-def _claim_rates(found: Found) -> list[Claim]:
+def _claim_rates(series_by: Found) -> list[Claim]:
     wanted = f"{_BEST_ALPHA:g}"
-    best = [place for place in ENVIRONMENTS if wanted in _best(found, place).split(", ")]
-    alone = [place for place in best if _best(found, place) == wanted]
+    best = [place for place in ENVIRONMENTS if wanted in _best(series_by, place).split(", ")]
+    alone = [place for place in best if _best(series_by, place) == wanted]
     total = len(ENVIRONMENTS)
     ours = (
         f"alpha 0.75 among the best, to a hundredth, in {len(best)} of {total} cases,"
@@ -85,7 +92,7 @@ def _claim_rates(found: Found) -> list[Claim]:
     claims = [Claim("alpha", "0.75 is best in all cases", ours, holds)]
     for alpha in (0.0, 1.0):
         shares = [
-            (_rate(found[place, alpha]) or 0.0) / (_rate(found[place, _BEST_ALPHA]) or 1.0)
+            (_rate(series_by[place, alpha]) or 0.0) / (_rate(series_by[place, _BEST_ALPHA]) or 1.0)
             for place in ENVIRONMENTS
         ]
         ours = f"{min(shares):.2f} to {max(shares):.2f}x of what alpha 0.75 gives"

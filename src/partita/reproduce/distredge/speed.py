@@ -48,10 +48,10 @@ def _claim_idle_pi(grid: Grid) -> list[Claim]:
     claims = []
     for method, name in DISTREDGE.items():
         shares = [
-            one.compute_s.get("pi-1", 0.0) / one.latency_s
+            outcome.compute_s.get("pi-1", 0.0) / outcome.latency_s
             for rate in _RATES
-            for one in grid.series(f"DC-{rate}", method).outcomes
-            if not one.fault
+            for outcome in grid.series(f"DC-{rate}", method).outcomes
+            if not outcome.fault
         ]
         words = "the Pi 3 of DC is given nothing"
         if shares:

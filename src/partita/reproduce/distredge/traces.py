@@ -47,9 +47,9 @@ def make_traces(bench: Bench) -> Drawn:
     title = "Figure 11: throughput with the requester, Mbit/s: mean (least to most)"
     table = Table(title, heads, tuple(rows))
     factors = [
-        max(one, two) / min(one, two)
+        max(before, after) / min(before, after)
         for parts in thirds.values()
-        for one, two in pairwise(mean(part) for part in parts)
+        for before, after in pairwise(mean(part) for part in parts)
     ]
     ours = f"means change by factors of {min(factors):.1f} to {max(factors):.1f}"
     claim = Claim(

@@ -53,11 +53,11 @@ def _boxes(cost: CostModel, layer: str) -> list[dict[str, Region]]:
     output = cost.graph.layer(layer).outputs[0]
     place = cost.amounts.axes.axis(output) or 0
     whole = Region.full(cost.graph.tensors[output].shape)
-    found = []
+    boxes = []
     for stop in range(1, whole.bounds[place][1] + 1):
         bounds = (*whole.bounds[:place], (0, stop), *whole.bounds[place + 1 :])
-        found.append({output: Region(bounds)})
-    return found
+        boxes.append({output: Region(bounds)})
+    return boxes
 
 
 @figure(PAPER, 13, "Computing latency against output size")
@@ -105,8 +105,8 @@ def _pick_layer(cost: CostModel) -> str:
 @figure(PAPER, 14, "Transmission and computing on DB at 50 Mbit/s")
 def make_maxima(bench: Bench) -> Drawn:
     """The longest transmission and the longest computing among the four providers."""
-    found = {method: bench.run(_WHERE, MAIN_MODEL, method) for method in METHODS}
-    planned = {method: series for method, series in found.items() if not series.fault}
+    series_by = {method: bench.run(_WHERE, MAIN_MODEL, method) for method in METHODS}
+    planned = {method: series for method, series in series_by.items() if not series.fault}
     rows: list[tuple[Cell, ...]] = [
         (METHODS[m], 1e3 * _sent(s), 1e3 * _computed(s), 1e3 * s.latency_s)
         for m, s in planned.items()
@@ -120,16 +120,16 @@ def make_maxima(bench: Bench) -> Drawn:
     }
     title = "Figure 14: largest transmission and computing latency, DB at 50 Mbit/s"
     chart = Chart(title, "bars", names, series, "method", "ms")
-    notes = tuple(f"{METHODS[m]} has no plan: {s.fault}" for m, s in found.items() if s.fault)
+    notes = tuple(f"{METHODS[m]} has no plan: {s.fault}" for m, s in series_by.items() if s.fault)
     return Drawn((table,), tuple(_claims(planned)), (chart,), notes)
 
 
 def _sent(series: Series) -> float:
-    return sum(one.max_transmission_s for one in series.outcomes) / len(series.outcomes)
+    return sum(outcome.max_transmission_s for outcome in series.outcomes) / len(series.outcomes)
 
 
 def _computed(series: Series) -> float:
-    return sum(one.max_compute_s for one in series.outcomes) / len(series.outcomes)
+    return sum(outcome.max_compute_s for outcome in series.outcomes) / len(series.outcomes)
 
 
 def _claims(planned: dict[str, Series]) -> list[Claim]:
