@@ -145,7 +145,7 @@ class WorkBuilder:
         )
 
     def _stand_in(self, layers: tuple[str, ...], boxes: Mapping[str, Region]) -> dict[str, Region]:
-        """Return what a work reads that follows from constants alone: one element, not used.
+        """What a work reads that follows from constants alone: one element, not used.
 
         Every step follows a request, so it waits for something of it. The element is the first or
         the last of the stage's first input, whichever is on the side of the boxes: their device may
