@@ -10,6 +10,7 @@ from partita.cluster import Cluster, Device, Link
 from partita.cost import CostModel, update_cost
 from partita.errors import PlanError
 from partita.execution import Conditions
+from partita.leader import Lost
 from partita.plan import Plan
 from partita.planners import PlanOptions, find_plan
 
@@ -92,14 +93,32 @@ def test_a_lost_device_is_planned_around_for_good() -> None:
     cost = make_cost()
     finder = Finder("box", "cam")
     replanner = Replanner(cost, plan_on(cost, "pad"), finder)
-    compiled = replanner.recover("pad")
+    compiled = replanner.recover(Lost(("pad",)))
     assert {part.device for part in compiled.program.devices} == {"cam", "box"}
     assert replanner.plan == plan_on(finder.costs[0], "box")
     assert set(replanner.assumed.slowness) == {"cam", "box"}
     assert set(replanner.assumed.rates) == {("cam", "box"), ("box", "cam")}
-    compiled = replanner.recover("box")
+    compiled = replanner.recover(Lost(("pad", "box")))
     assert [part.device for part in compiled.program.devices] == ["cam"]
     assert replanner.assumed.rates == {}
+
+
+def test_a_lost_link_is_planned_around() -> None:
+    """Neither direction is there any more; where the planner gives up, best is asked."""
+    cost = make_cost()
+    asked: list[CostModel] = []
+
+    def find(model: CostModel) -> Plan:
+        asked.append(model)
+        raise PlanError("It needs all links.")
+
+    replanner = Replanner(cost, find_plan(cost, planner="cut").plan, find)
+    compiled = replanner.recover(Lost.link("pad", "cam"))
+    pairs = {("cam", "pad"), ("pad", "cam")}
+    assert set(asked[0].links) == set(cost.links) - pairs
+    streams = compiled.program.streams
+    assert not pairs & {(stream.source, stream.target) for stream in streams}
+    assert not pairs & set(replanner.assumed.rates)
 
 
 @pytest.mark.parametrize("medium", [None, "radio"])

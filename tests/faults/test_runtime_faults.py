@@ -21,7 +21,7 @@ from partita.cluster import Device
 from partita.engine import Engine, OrtEngine
 from partita.errors import PartitaError, RunError
 from partita.fabric import MemoryFabric, PieceHeader, digest_stream, encode_header
-from partita.leader import DeployOptions, Session, deploy
+from partita.leader import DeployOptions, Lost, Session, deploy
 from partita.worker import Store, Worker, WorkerParts
 from partita.worker.messages import feed_streams
 
@@ -162,7 +162,7 @@ def test_a_worker_of_another_version_is_refused(stack: ExitStack, tmp_path: Path
     stack.callback(worker.endpoint.close)
     stack.callback(worker.close)
     worker.start()
-    with pytest.raises(RunError, match=r"0\.0\.9 \(protocol 0\), the leader .* \(protocol 2\)"):
+    with pytest.raises(RunError, match=r"0\.0\.9 \(protocol 0\), the leader .* \(protocol 3\)"):
         deploy(tiny_chain(1, 1), leader)
 
 
@@ -207,10 +207,10 @@ def test_the_rest_takes_over_for_a_lost_device(stack: ExitStack) -> None:
     rest = tiny_chain(3, 2, in_flight=2)
     engine = GateEngine()
     lab = stack.enter_context(memory_lab([Device(f"d{n}") for n in range(3)], engine=engine))
-    lost: list[str] = []
+    lost: list[Lost] = []
 
-    def replan(device: str) -> Tiny:
-        lost.append(device)
+    def replan(all_lost: Lost) -> Tiny:
+        lost.append(all_lost)
         engine.gate.set()
         return rest
 
@@ -221,7 +221,12 @@ def test_the_rest_takes_over_for_a_lost_device(stack: ExitStack) -> None:
     assert engine.entered.wait(5)
     lab.fabric.kill("d2")
     outputs = answer.result(5)
-    assert lost == ["d2"]
+    assert lost == [Lost(("d2",))]
+    (change,) = session.changes
+    assert change.why == "Device 'd2' is lost: it left the network"
+    assert change.outcome == "recovered"
+    assert change.switched_s is not None
+    assert 0 < change.at_s <= change.switched_s
     assert len(outputs) == 6
     for one, got in zip(given, outputs, strict=True):
         np.testing.assert_array_equal(got["t2"], expected_chain(tiny.program, one["input"]))

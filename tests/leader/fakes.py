@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import msgspec
 from tests.engine.test_slowed import VirtualClock
 
-from partita.errors import RunError
+from partita.errors import LinkError
 from partita.fabric import MemoryFabric, PieceHeader, digest_stream, encode_header, encode_note
 from partita.fabric.frames import Beat, Failure, decode_header
 from partita.leader.worker_group import WorkerGroup
@@ -164,6 +164,6 @@ def fake_time(clock: VirtualClock) -> SimpleNamespace:
     return SimpleNamespace(monotonic=clock.now_s, sleep=sleep)
 
 
-def gone(device: str) -> RunError:
+def gone(device: str) -> LinkError:
     """The error of a worker that does not answer."""
-    return RunError(f"Device {device!r} did not answer.", device=device)
+    return LinkError(f"Device {device!r} did not answer.", device=device)

@@ -134,7 +134,7 @@ def test_a_process_of_another_version_is_named(
     """Leader and worker of different versions do not work together, and both are named."""
     network = ZenohOptions("d0", "serve", listen=(address,))
     process = spawn(WorkerOptions(network, store=str(tmp_path), version="0.0.9"))
-    with pytest.raises(RunError, match=r"partita 0\.0\.9 \(protocol 2\), the leader "):
+    with pytest.raises(RunError, match=r"partita 0\.0\.9 \(protocol 3\), the leader "):
         deploy(tiny_chain(1, 1), leader, DeployOptions(wait_s=WAIT_S))
     process.communicate(timeout=WAIT_S)
     assert process.returncode == 0

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel, rates_at, update_cost
+from partita.errors import PlanError
 from partita.execution import AdaptOptions, Conditions
 from partita.execution.adapt import Proposed
 from partita.execution.durations import Pair
-from partita.leader import Expected
+from partita.leader import Expected, Lost
 from partita.plan import Plan
 from partita.planners.find import find_plan
 from partita.planners.options import PlanOptions, options_of, restrict_devices
@@ -21,6 +22,8 @@ from partita.simulation import Method, Searched, plan_key, predict
 Find = Callable[[CostModel], Plan]
 #: Compiled plans that are kept: the running one, its successor, and one to roll back to.
 _KEPT = 3
+#: Seconds of a search after the planner that was asked for found nothing: requests wait. Not tuned.
+_LAST_BUDGET_S = 0.5
 #: Requests per one in flight: enough for a pipeline to fill and settle. Not tuned.
 _SIMULATED = 4
 
@@ -39,7 +42,6 @@ class Replanner:
         self._lock = threading.Lock()
         self._plans: dict[str, Plan] = {}
         self._compiled: dict[str, Compiled] = {}
-        self._lost: list[str] = []
         self._key = self._keep(plan)
         self._assumed = Conditions(rates_at(cost, 0.0), dict.fromkeys(cost.devices, 1.0))
 
@@ -97,11 +99,17 @@ class Replanner:
         """Set the running plan."""
         self._key = key
 
-    def recover(self, device: str) -> Compiled:
-        """Plan without a lost device; the result is the running plan from now on."""
-        self._lost.append(device)
+    def recover(self, lost: Lost) -> Compiled:
+        """Plan without what is lost; the result is the running plan from now on.
+
+        Where the planner finds nothing, for instance because it needs a link that is lost, ``best``
+        is asked.
+
+        Raises:
+            PlanError: What is left cannot run the network.
+        """
         cost = self._cost
-        rest = cost.cluster.without(*self._lost)
+        rest = cost.cluster.without(*lost.devices).without_links(*lost.links)
         self._cost = CostModel(
             cost.graph,
             rest,
@@ -109,12 +117,17 @@ class Replanner:
             profiles=cost.profiles,
             options=cost.options,
         )
-        rates = {p: r for p, r in self._assumed.rates.items() if not {*p} & {*self._lost}}
-        factors = {n: f for n, f in self._assumed.slowness.items() if n not in self._lost}
+        rates = {p: r for p, r in self._assumed.rates.items() if p in rest.link_map}
+        factors = {n: f for n, f in self._assumed.slowness.items() if n in rest.names}
         self._assumed = Conditions(rates, factors)
-        plan = self._find(update_cost(self._cost, self._assumed))
-        self.adopt(self._keep(plan))
+        self.adopt(self._keep(self._find_any(update_cost(self._cost, self._assumed))))
         return self.compile(self._key)
+
+    def _find_any(self, cost: CostModel) -> Plan:
+        try:
+            return self._find(cost)
+        except PlanError:
+            return make_finder(self.plan, budget_s=_LAST_BUDGET_S)(cost)
 
     def _keep(self, plan: Plan) -> str:
         key = plan_key(plan)

@@ -156,6 +156,12 @@ class Cluster:
             ),
         )
 
+    def without_links(self, *pairs: tuple[str, str]) -> Cluster:
+        """The cluster without the links between the devices of each pair, in both directions."""
+        cut = {frozenset(pair) for pair in pairs}
+        kept = tuple(link for link in self.links if frozenset(link.pair) not in cut)
+        return replace(self, links=kept)
+
     def with_time_scale(self, factor: float) -> Cluster:
         """The cluster whose traces run ``factor`` times as fast."""
         links = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from partita.execution.durations import Pair
 
@@ -130,12 +130,13 @@ Decision = Replan | Switch | RollBack | ProbeLink
 
 @dataclass(frozen=True)
 class Change:
-    """One search and what came of it.
+    """One search, or one recovery from a loss, and what came of it.
 
     Attributes:
-        at_s: When the search was decided, on the caller's clock.
-        why: Which drift, for people.
-        outcome: ``searching``, ``kept``, ``switching``, ``switched``, ``rolled back``, ``failed``.
+        at_s: When the search was decided, or the loss found, on the caller's clock.
+        why: Which drift or loss, for people.
+        outcome: ``searching``, ``kept``, ``switching``, ``switched``, ``rolled back``, ``failed``,
+            ``recovered``.
         detail: Why it came to that; empty where nothing needs saying.
         switched_s: When requests were first admitted under the new plan; None where none were.
         predicted_old_s: Latency of the running plan under the drift, as predicted.
@@ -154,3 +155,8 @@ class Change:
     predicted_new_s: float | None = None
     measured_old_s: float | None = None
     measured_new_s: float | None = None
+
+    def shifted(self, origin_s: float) -> Change:
+        """The change with its times counted from ``origin_s``."""
+        switched_s = None if self.switched_s is None else self.switched_s - origin_s
+        return replace(self, at_s=self.at_s - origin_s, switched_s=switched_s)

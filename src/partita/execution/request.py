@@ -9,6 +9,8 @@ from partita.execution.tables import RouteTable, StepTable
 from partita.program import Load, Receive, Send
 
 WAITING, QUEUED, RUNNING, DONE = range(4)
+#: Why a step that was started is not done.
+RUNNING_REASON = "is running"
 
 
 class OpenRequest:
@@ -54,7 +56,7 @@ def list_waits(table: StepTable, number: int, request: OpenRequest) -> list[Wait
 
 def _reason(table: StepTable, request: OpenRequest, index: int) -> str:
     if request.status[index] == RUNNING:
-        return "is running"
+        return RUNNING_REASON
     step = table.steps[index]
     if request.status[index] == QUEUED:
         credit = f" or for a credit of stream {step.stream}" if isinstance(step, Send) else ""

@@ -48,13 +48,18 @@ class Credit(
 class Failure(
     msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="failure"
 ):
-    """Note to the leader: a step could not finish."""
+    """Note to the leader: a step could not finish.
+
+    Attributes:
+        peer: The device that could not be reached; empty where the fault is another.
+    """
 
     epoch: Count
     device: str
     step: str
     request: int
     message: str
+    peer: str = ""
 
 
 class Beat(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="beat"):

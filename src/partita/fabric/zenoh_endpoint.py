@@ -11,7 +11,7 @@ from functools import partial
 
 import msgspec
 
-from partita.errors import RunError
+from partita.errors import LinkError, RunError
 from partita.fabric.base import (
     CallHandler,
     DataCallback,
@@ -171,9 +171,8 @@ class ZenohEndpoint:
     def _signal(self, target: str, signal: Signal) -> None:
         try:
             self._control.notify(target, msgspec.msgpack.encode(signal), is_signal=True)
-        except Exception as error:  # the session is closing, or the network is gone
-            if not self._is_closed:
-                self._reject(f"signal to {target!r} not sent: {error}")
+        except LinkError:
+            return  # it is asked for again, and whoever is gone is seen to be
 
     def _local_address(self, target: str) -> bytes | None:
         """Where ``target`` listens on this host; None where it is on another."""

@@ -4,6 +4,7 @@ from partita.leader.clocks import estimate_offset
 from partita.leader.deployment import Deployable, DeployOptions
 from partita.leader.fixed_costs import measure_fixed_costs, refine_cost
 from partita.leader.links import LinkSample, measure_link
+from partita.leader.losses import Lost
 from partita.leader.rate_monitor import Expected
 from partita.leader.replan_controller import Planning, ReplanController
 from partita.leader.session import Session
@@ -14,6 +15,7 @@ __all__ = [
     "Deployable",
     "Expected",
     "LinkSample",
+    "Lost",
     "Planning",
     "ReplanController",
     "Session",

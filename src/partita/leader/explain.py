@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from partita.errors import RunError
+from partita.execution.request import RUNNING_REASON
 from partita.fabric import Failure
 from partita.leader.deployment import Deployment
+from partita.leader.losses import Lost
 from partita.leader.requests import Request
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Compute, Program, Receive, Send
@@ -59,7 +61,8 @@ def explain_slow(
     """The error for a request that makes no progress."""
     waits = _waits(group, deployment, request)
     device, wait = next(
-        ((name, w) for name, w in waits if "running" in w.reason), waits[0] if waits else ("", None)
+        ((name, w) for name, w in waits if w.reason == RUNNING_REASON),
+        waits[0] if waits else ("", None),
     )
     step = wait.label if wait is not None else ""
     where = f" on device {device!r} in step {step!r}, which {wait.reason}" if wait else ""
@@ -70,6 +73,23 @@ def explain_slow(
         step=step,
         request=request.index,
     )
+
+
+def find_culprit(group: WorkerGroup, deployment: Deployment, request: Request) -> Lost:
+    """What a request without progress waits for: the link of a send under way, or a busy device."""
+    program = deployment.program
+    steps = {step.id: step for part in program.devices for step in part.steps}
+    targets = {stream.id: stream.target for stream in program.streams}
+    busy = [
+        (name, steps.get(wait.step))
+        for name, wait in _waits(group, deployment, request)
+        if wait.reason == RUNNING_REASON
+    ]
+    for name, step in busy:
+        if isinstance(step, Send):
+            return Lost.link(name, targets[step.stream])
+    computing = [name for name, step in busy if isinstance(step, Compute)]
+    return Lost(tuple(computing[:1]))
 
 
 def _waits(

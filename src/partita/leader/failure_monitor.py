@@ -7,22 +7,28 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from partita.errors import PartitaError, RunError
+from partita.errors import LinkError, PartitaError, RunError
+from partita.execution import Change
 from partita.fabric import Failure
 from partita.leader.deployment import Deployable, Deployment, DeployOptions
-from partita.leader.explain import explain_failure, explain_lost, explain_slow
+from partita.leader.explain import explain_failure, explain_lost, explain_slow, find_culprit
+from partita.leader.losses import Lost
 from partita.leader.request_tracker import RequestTracker
 from partita.leader.requests import Request
 from partita.leader.run_report import EpochLog
 from partita.leader.worker_group import WorkerGroup
 from partita.worker.messages import Info
 
-#: Returns what the rest can run, from the name of the lost device.
-ReplanWithout = Callable[[str], Deployable]
+#: Returns what the rest can run, from all that is lost since the session began.
+ReplanWithout = Callable[[Lost], Deployable]
 
 #: A failure may follow from a lost device: a closed connection is noticed at once, its loss by the
 #: network within this time. With silence, statistics and one check it stays within 3 s.
 _GRACE_S = 0.3
+#: A broken link may follow from a lost device, too, whose silence takes its time, and a few checks.
+_LINK_GRACE_S = 0.3
+#: The workers of the rest are known: who does not show up in this time is lost, too.
+_PRESENT_S = 1.0
 #: A thirtieth of the 3 s; a check costs microseconds.
 _CHECK_S = 0.1
 #: A fraction of a request, so that a switch waits for no more than the last answer.
@@ -44,6 +50,8 @@ class FailureMonitor:
         deployment: The epoch that requests are admitted under.
         retiring: Epochs that only finish their open requests.
         logs: Spans and totals of epochs that are over.
+        lost: What the session goes on without.
+        changes: One per recovery; times on the leader's clock.
     """
 
     def __init__(
@@ -62,7 +70,10 @@ class FailureMonitor:
         self._group = group
         self._options = options
         self._replan = replan
-        self._incidents: deque[Callable[[], None]] = deque()
+        self.lost = Lost()
+        self.changes: list[Change] = []
+        self._losses: deque[tuple[str, str]] = deque()
+        self._failures: deque[tuple[Failure, float]] = deque()
         self._ended = threading.Event()
         self._changing = threading.RLock()
         group.listener = self
@@ -150,12 +161,12 @@ class FailureMonitor:
 
     def on_lost(self, device: str, why: str) -> None:
         """Queue the loss of a device."""
-        self._incidents.append(lambda: self._handle_loss(device, why))
+        self._losses.append((device, why))
 
     def on_failure(self, failure: Failure) -> None:
         """Queue the failure of a step on a worker."""
-        at_s = time.monotonic() + _GRACE_S
-        self._incidents.append(lambda: self._handle_failure(failure, at_s))
+        grace_s = self._options.silence_s + _LINK_GRACE_S if failure.peer else _GRACE_S
+        self._failures.append((failure, time.monotonic() + grace_s))
 
     def on_fault(self, error: RunError) -> None:
         """Queue a fault of the leader's own endpoint."""
@@ -175,10 +186,11 @@ class FailureMonitor:
             last_s = time.monotonic()
 
     def _check(self, now_s: float) -> None:
-        for _ in range(len(self._incidents)):
-            self._incidents.popleft()()
         for device, age_s in self._group.silent(self._options.silence_s).items():
-            self._handle_loss(device, f"it was silent for {age_s:.1f} s")
+            self.on_lost(device, f"it was silent for {age_s:.1f} s")
+        self._handle_losses()
+        for _ in range(len(self._failures)):
+            self._handle_failure(*self._failures.popleft())
         for deployment in [d for d in self.retiring if self.tracker.is_drained(d.epoch)]:
             self.retiring.remove(deployment)
             self._retire(deployment)
@@ -188,7 +200,9 @@ class FailureMonitor:
         patience_s = self._options.deadline_s
         since_s = now_s - max(oldest.start_s, self._group.progress_s)
         if since_s > patience_s or now_s - oldest.start_s > _MAX_DEADLINES * patience_s:
-            self.tracker.fail(explain_slow(self._group, self._epoch_of(oldest), oldest, since_s))
+            epoch = self._epoch_of(oldest)
+            error = explain_slow(self._group, epoch, oldest, since_s)
+            self._give_up(find_culprit(self._group, epoch, oldest), error)
 
     def _epoch_of(self, request: Request) -> Deployment:
         """The epoch that a request runs under."""
@@ -196,47 +210,115 @@ class FailureMonitor:
         return next(retiring, self.deployment)
 
     def _handle_failure(self, failure: Failure, at_s: float) -> None:
-        """End the run for a failed step, unless a device turns out to be lost meanwhile."""
+        """End the run for a failed step, unless a device turns out to be lost meanwhile.
+
+        Where both ends of a broken link are there all the same, the link is what is lost.
+        """
         epochs = {deployment.epoch for deployment in (*self.retiring, self.deployment)}
         if failure.epoch not in epochs or self.tracker.error is not None:
             return
         if time.monotonic() < at_s:
-            self._incidents.append(lambda: self._handle_failure(failure, at_s))
+            self._failures.append((failure, at_s))
             return
         request = self.tracker.find(failure.epoch, failure.request) or self.tracker.oldest()
-        self.tracker.fail(explain_failure(failure, request))
+        is_link = {failure.device, failure.peer} <= {*self._group.names}
+        lost = Lost.link(failure.device, failure.peer) if is_link else Lost()
+        self._give_up(lost, explain_failure(failure, request))
 
-    def _handle_loss(self, device: str, why: str) -> None:
-        if device not in self._group.names or self.tracker.error is not None:
-            return
+    def _handle_losses(self) -> None:
+        """End the run for devices that were lost under way, or go on without them."""
         request = self.tracker.oldest()
-        self._group.remove(device)
-        if device not in self._busy_devices():
+        busy = self._busy_devices()
+        losses = [loss for loss in self._take_losses() if loss[0] in busy]
+        if not losses or self.tracker.error is not None:
             return
         deployment = self.deployment if request is None else self._epoch_of(request)
-        error = explain_lost(self._group, deployment, request, (device, why))
-        if self._replan is None or device == self.deployment.program.requester:
+        error = explain_lost(self._group, deployment, request, losses[0])
+        self._give_up(Lost(tuple(device for device, _ in losses)), error)
+
+    def _take_losses(self) -> list[tuple[str, str]]:
+        """The devices of the group that were lost since the last time; they are asked no more."""
+        losses = []
+        while self._losses:
+            device, why = self._losses.popleft()
+            if device in self._group.names:
+                self._group.remove(device)
+                self.lost |= Lost((device,))
+                losses.append((device, why))
+        return losses
+
+    def _give_up(self, lost: Lost, error: RunError) -> None:
+        """Go on without what is lost where that can be, or end the run.
+
+        Args:
+            lost: Empty where it is not known what to do without.
+            error: What to say in the end.
+        """
+        requester = self.deployment.program.requester
+        if self._replan is None or not lost or requester in lost.devices:
             self.tracker.fail(error)
             return
+        at_s = time.monotonic()
+        self.lost |= lost
+        for device in lost.devices:
+            self._group.remove(device)
         try:
-            self._replan_without(self._replan, device)
+            search_s = self._recover(self._replan)
         except PartitaError as fault:
             message = f"{error.message} The rest could not take over: {fault.message}"
             self.tracker.fail(
-                RunError(message, device=device, step=error.step, request=error.request)
+                RunError(message, device=error.device, step=error.step, request=error.request)
             )
+            return
+        why = f"{error.message.partition(', while step')[0].rstrip('.')}"
+        now_s = time.monotonic()
+        change = Change(at_s, why, "recovered", f"without {self.lost}", search_s, now_s)
+        self.changes.append(change)
 
-    def _replan_without(self, replan: ReplanWithout, lost: str) -> None:
-        """Go on with the remaining devices; unanswered requests are fed again."""
+    def _recover(self, replan: ReplanWithout) -> float:
+        """Go on with the remaining devices; unanswered requests are fed again.
+
+        Devices that are lost meanwhile are done without, too, as long as the requester is there.
+
+        Returns:
+            The seconds that planning took.
+        """
         self.tracker.suspend()
         for deployment in (*self.retiring, self.deployment):
             self._retire(deployment)
         self.retiring.clear()
-        compiled = replan(lost)
+        search_s = 0.0
+        while True:
+            self._take_losses()
+            requester = self.deployment.program.requester
+            if requester in self.lost.devices:
+                raise RunError(f"The requester {requester!r} was lost, too.", device=requester)
+            began_s = time.monotonic()
+            compiled = replan(self.lost)
+            search_s += time.monotonic() - began_s
+            try:
+                self._deploy(compiled)
+            except RunError as fault:
+                if not self._is_loss(fault):
+                    raise
+            else:
+                return search_s
+
+    def _deploy(self, compiled: Deployable) -> None:
         self._group.add(part.device for part in compiled.program.devices)
-        self._group.wait(self._options.wait_s)
+        self._group.wait(_PRESENT_S)
         self.infos = self._group.greet()
-        self.deployment = Deployment(compiled, self._group, self._options)
-        self.deployment.prepare(self.infos)
-        self._group.expect_beats(self.deployment.devices)
-        self.tracker.resume(self.deployment)
+        deployment = Deployment(compiled, self._group, self._options)
+        deployment.prepare(self.infos)
+        self.deployment = deployment
+        self._group.expect_beats(deployment.devices)
+        self.tracker.resume(deployment)
+
+    def _is_loss(self, fault: RunError) -> bool:
+        """Whether a deployment failed because of a loss, which is news for some time."""
+        if isinstance(fault, LinkError) and fault.device in self._group.names:
+            self.on_lost(fault.device, fault.message)
+        deadline_s = time.monotonic() + self._options.silence_s
+        while not self._losses and time.monotonic() < deadline_s:
+            time.sleep(_DRAIN_POLL_S)
+        return bool(self._losses)

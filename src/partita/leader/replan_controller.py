@@ -103,7 +103,7 @@ class ReplanController:
     def changes(self) -> list[Change]:
         """All searches so far and their outcomes; times in seconds since the run began."""
         changes = self._policy.changes if self._pool is not None else []
-        return [*self._past, *(_shift(change, self._origin_s) for change in changes)]
+        return [*self._past, *(change.shifted(self._origin_s) for change in changes)]
 
     def begin(self) -> None:
         """Begin to measure and to count seconds; earlier changes are dropped."""
@@ -275,8 +275,3 @@ def _catch(call: Callable[[T], Event], argument: T) -> Event:
         return Failed(error.message)
     except Exception as error:  # the run goes on without the change
         return Failed(f"{type(error).__name__}: {error}")
-
-
-def _shift(change: Change, origin_s: float) -> Change:
-    switched_s = None if change.switched_s is None else change.switched_s - origin_s
-    return replace(change, at_s=change.at_s - origin_s, switched_s=switched_s)

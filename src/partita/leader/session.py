@@ -12,6 +12,7 @@ from partita.errors import InputError, RunError
 from partita.execution import AdaptOptions, Change, Report
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.failure_monitor import FailureMonitor, ReplanWithout
+from partita.leader.losses import Lost
 from partita.leader.replan_controller import Planning, ReplanController
 from partita.leader.requests import Arrays, check_inputs
 from partita.leader.run_report import build_report
@@ -27,7 +28,7 @@ class Session:
     Args:
         group: The workers; all are there.
         deployment: Prepared and active.
-        replan: Returns what runs without a lost device; None ends the run on a loss.
+        replan: Returns what runs without all that is lost; None ends the run on a loss.
         adapting: Who plans anew when links or devices change, and when; None keeps the plan.
     """
 
@@ -46,6 +47,7 @@ class Session:
         self._monitor = FailureMonitor(group, deployment, infos, options, replan)
         self._tracker = self._monitor.tracker
         self._first = 0
+        self._origin_s = time.monotonic()
         self._is_closed = False
         self._controller: ReplanController | None = None
         if adapting is not None:
@@ -134,7 +136,8 @@ class Session:
 
     def begin_traces(self) -> None:
         """Let the traces of emulated links begin now; changes count their seconds from here."""
-        begin = BeginTraces(time.monotonic())
+        self._origin_s = time.monotonic()
+        begin = BeginTraces(self._origin_s)
         names = [name for name, info in self.infos.items() if info.paced]
         self._group.each(lambda name: self._group.tell(name, "begin_traces", begin), names)
         if self._controller is not None:
@@ -142,8 +145,18 @@ class Session:
 
     @property
     def changes(self) -> list[Change]:
-        """Searches for another plan and their outcomes; empty where nothing adapts."""
-        return self._controller.changes if self._controller is not None else []
+        """Recoveries from losses, and searches for another plan, with their outcomes, in order.
+
+        Seconds count from :meth:`begin_traces`, or else from the session's begin.
+        """
+        searches = self._controller.changes if self._controller is not None else []
+        recoveries = [change.shifted(self._origin_s) for change in self._monitor.changes]
+        return sorted([*recoveries, *searches], key=lambda change: change.at_s)
+
+    @property
+    def lost(self) -> Lost:
+        """Devices and links that the session goes on without."""
+        return self._monitor.lost
 
     def close(self) -> None:
         """Take the plan down; requests without an answer end with an error. May be repeated."""

@@ -30,8 +30,8 @@ def deploy(
         compiled: A program and the content that it names by hash.
         endpoint: The leader's own; its callbacks are taken over. The session does not close it.
         options: Patience, tracing, and who made the plan.
-        replan: Called with the name of a lost device; returns what the rest can run. None ends the
-            run with an error on a loss.
+        replan: Called with the devices and links that are lost; returns what the rest can run.
+            None ends the run with an error on a loss.
         adapting: Who plans anew when links or devices change, made for this plan, and when. None
             keeps the plan.
 

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from partita.errors import RunError
+from partita.errors import LinkError, RunError
 from partita.fabric import Beat, Endpoint, Failure, decode_note
 from partita.version import VERSION
 from partita.worker.messages import (
@@ -73,7 +73,7 @@ class WorkerGroup:
         """Wait until all workers are there.
 
         Raises:
-            RunError: Some are not after ``timeout_s``; the message names them.
+            LinkError: Some are not after ``timeout_s``; the message names them.
         """
         deadline_s = time.monotonic() + timeout_s
         with self._change:
@@ -108,7 +108,8 @@ class WorkerGroup:
         """A worker's answer to ``message``.
 
         Raises:
-            RunError: It does not answer, or refuses.
+            LinkError: It does not answer.
+            RunError: It refuses.
         """
         return decode_message(self._call(device, method, message, timeout_s), answer)
 
@@ -126,7 +127,7 @@ class WorkerGroup:
             except RunError:
                 if device not in self._gone:
                     raise
-        raise RunError(
+        raise LinkError(
             f"Device '{device}' was lost before the plan ran (asked for: {method}). Look at its"
             " worker, or plan without it.",
             device=device,
@@ -197,11 +198,11 @@ class WorkerGroup:
             self.listener.on_fault(error)
 
 
-def _missing(missing: Sequence[str], there: Iterable[str], timeout_s: float) -> RunError:
+def _missing(missing: Sequence[str], there: Iterable[str], timeout_s: float) -> LinkError:
     present = ", ".join(repr(name) for name in sorted(there)) or "none"
     names = ", ".join(repr(name) for name in missing)
     word, verb = ("Worker", "is") if len(missing) == 1 else ("Workers", "are")
-    return RunError(
+    return LinkError(
         f"{word} {names} {verb} not there after {timeout_s:g} s: found {present}. "
         f"Start it with: partita worker --name {missing[0]} --cluster-name NAME --listen ADDRESS,"
         " both as in the cluster file.",

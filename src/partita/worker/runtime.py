@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from partita.engine import Engine, Slowdown
-from partita.errors import PartitaError, first_line
+from partita.errors import LinkError, PartitaError, first_line
 from partita.execution import (
     Action,
     Arrived,
@@ -139,8 +139,10 @@ class Runtime:
     @property
     def members(self) -> frozenset[str]:
         """This device, those it exchanges pieces with, and the leader."""
-        ends = {end for s in self.program.streams for end in (s.source, s.target)}
-        return frozenset(ends | {self._device.device, self.leader})
+        own = self._device.device
+        pairs = [(s.source, s.target) for s in self.program.streams]
+        ends = {end for pair in pairs if own in pair for end in pair}
+        return frozenset(ends | {own, self.leader})
 
     @property
     def load_counts(self) -> tuple[int, int]:
@@ -331,7 +333,9 @@ class Runtime:
             return
         message = first_line(error)[:_MAX_MESSAGE_CHARS]
         self.error = f"{step}: {message}"
-        failure = Failure(self.epoch, self._resources.endpoint.name, step, request, message)
+        peer = error.device if isinstance(error, LinkError) else ""
+        name = self._resources.endpoint.name
+        failure = Failure(self.epoch, name, step, request, message, peer)
         self._put_note(partial(self._tell_failure, encode_note(failure)))
 
     def _tell_failure(self, note: bytes) -> None:

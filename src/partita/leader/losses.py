@@ -1,0 +1,38 @@
+"""The devices and links that a session goes on without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from partita.execution.durations import Pair
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Devices that do not answer any more, and pairs of devices that do not reach each other.
+
+    Attributes:
+        devices: In the order of their losses.
+        links: Pairs of devices, each in the order of names; neither direction can be used.
+    """
+
+    devices: tuple[str, ...] = ()
+    links: tuple[Pair, ...] = ()
+
+    @classmethod
+    def link(cls, one: str, other: str) -> Lost:
+        """The loss of the link between two devices."""
+        return cls(links=(min((one, other), (other, one)),))
+
+    def __or__(self, other: Lost) -> Lost:
+        return Lost(
+            tuple(dict.fromkeys((*self.devices, *other.devices))),
+            tuple(dict.fromkeys((*self.links, *other.links))),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.devices or self.links)
+
+    def __str__(self) -> str:
+        devices = [f"device {name!r}" for name in self.devices]
+        return " and ".join(devices + [f"the link between {a!r} and {b!r}" for a, b in self.links])
