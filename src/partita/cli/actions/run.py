@@ -23,7 +23,7 @@ from partita.errors import InputError
 from partita.exactness.compare import compare_answers, is_lossy_plan, tolerance_of
 from partita.execution import Change, Report
 from partita.files import write_folder
-from partita.leader import DeployOptions, Session, deploy, refine_cost
+from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.plan import Plan
 from partita.report import Checked, ReportBundle, plan_table, report_tables
 from partita.simulation import predict
@@ -122,9 +122,9 @@ def open_session(
         cost = refine_cost(endpoint, cost, compiled.program)
         replanner = Replanner(cost, plan, make_search(plan, flags))
 
-        def replan(device: str) -> Compiled:
-            say(f"device '{device}' is lost, planning on the rest")
-            return replanner.recover(device)
+        def replan(lost: Lost) -> Compiled:
+            say(f"planning without {lost}")
+            return replanner.recover(lost)
 
         say("deploying")
         with deploy(

@@ -1,0 +1,64 @@
+"""A failure monitor on a turned clock."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.engine.test_slowed import VirtualClock
+from tests.leader.fakes import Deployed, FakeLab, fake_time, info_of
+from tests.worker.tiny import Tiny, tiny_chain
+
+from partita.errors import RunError
+from partita.leader import DeployOptions, failure_monitor, request_tracker, worker_group
+from partita.leader.failure_monitor import FailureMonitor, ReplanWithout
+
+TINY = tiny_chain(3, 3, in_flight=2, credit=2)
+REST = tiny_chain(3, 2, in_flight=2, credit=2)
+ALONE = tiny_chain(3, 1, in_flight=2, credit=2)
+
+
+class Bench:
+    """A monitor whose thread sleeps: the test checks."""
+
+    def __init__(self, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(failure_monitor, "_CHECK_S", 3600.0)
+        for module in (failure_monitor, worker_group, request_tracker):
+            monkeypatch.setattr(module, "time", fake_time(clock))
+        self.clock = clock
+        self.lab = FakeLab("d0", "d1", "d2", "d3")
+        self.lab.group.remove("d3")
+        self.first = self.deployment(1)
+        self.monitors: list[FailureMonitor] = []
+        self.finished: dict[str, int] = {}
+
+    def deployment(self, epoch: int, tiny: Tiny = TINY) -> Any:
+        """A deployment under an epoch."""
+        return Deployed(self.lab, tiny.program, epoch)
+
+    def start(self, replan: ReplanWithout | None = None, **options: object) -> FailureMonitor:
+        """Begin to look after the first epoch."""
+        infos = {name: info_of(name) for name in self.lab.workers}
+        given = DeployOptions(**options)  # type: ignore[arg-type]
+        self.monitors.append(FailureMonitor(self.lab.group, self.first, infos, given, replan))
+        return self.monitors[0]
+
+    def ask(self) -> Future[Any]:
+        """Feed one request."""
+        return self.monitors[0].tracker.ask((np.zeros(4, np.float32),))
+
+    def pass_time(self, seconds: float, *, beating: tuple[str, ...] = ("d0", "d1", "d2")) -> None:
+        """Let time pass, have workers beat, and check."""
+        self.clock.time_s += seconds
+        for name in beating:
+            self.lab.workers[name].beat(1, self.finished.get(name, 0))
+        self.monitors[0]._check(self.clock.time_s)
+
+
+def error_of(future: Future[Any]) -> RunError:
+    """How a request ended."""
+    error = future.exception(0)
+    assert isinstance(error, RunError)
+    return error

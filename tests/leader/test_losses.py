@@ -1,0 +1,168 @@
+"""What a session goes on without: devices, one after the other or at once, and links."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.leader.fakes import gone, stats_of
+from tests.leader.monitored import ALONE, REST, TINY, Bench, error_of
+from tests.worker.tiny import Tiny
+
+from partita.errors import RunError
+from partita.execution.request import RUNNING_REASON
+from partita.fabric import Failure
+from partita.leader.losses import Lost
+from partita.program import Compute, Send
+from partita.worker.messages import Waiting
+
+
+def test_two_losses_at_once_are_one_recovery(bench: Bench) -> None:
+    """The plan is made once, without both."""
+    lost: list[Lost] = []
+
+    def replan(all_lost: Lost) -> Tiny:
+        lost.append(all_lost)
+        return ALONE
+
+    monitor = bench.start(replan)
+    future = bench.ask()
+    bench.lab.fabric.kill("d1")
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0",))
+    assert lost == [Lost(("d1", "d2"))]
+    assert monitor.deployment.devices == ("d0",)
+    assert not future.done()
+
+
+@pytest.mark.parametrize("method", ["hello", "prepare", "activate"])
+def test_a_loss_during_a_recovery_is_done_without_too(bench: Bench, method: str) -> None:
+    """Whatever the new plan was at when the second device went, a third plan is made."""
+    lost: list[Lost] = []
+
+    def replan(all_lost: Lost) -> Tiny:
+        lost.append(all_lost)
+        return REST if len(lost) == 1 else ALONE
+
+    def die(body: bytes) -> Exception:
+        bench.lab.fabric.kill("d1")
+        return gone("d1")
+
+    monitor = bench.start(replan)
+    future = bench.ask()
+    bench.lab.workers["d1"].answers[method] = die
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    assert lost == [Lost(("d2",)), Lost(("d2", "d1"))]
+    assert monitor.lost == lost[-1]
+    assert monitor.deployment.devices == ("d0",)
+    answer = np.ones(4, np.float32)
+    bench.lab.workers["d0"].answer_request(ALONE.program, 0, answer, monitor.deployment.epoch)
+    assert future.result(0)["t2"].tolist() == [1] * 4
+    (change,) = monitor.changes
+    assert change.detail == "without device 'd2' and device 'd1'"
+
+
+def test_the_requester_lost_during_a_recovery_ends_the_run(bench: Bench) -> None:
+    """Both losses are told."""
+
+    def die(body: bytes) -> Exception:
+        bench.lab.fabric.kill("d0")
+        return gone("d0")
+
+    bench.start(lambda lost: REST)
+    future = bench.ask()
+    bench.lab.workers["d0"].answers["prepare"] = die
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    error = error_of(future)
+    assert error.device == "d2"
+    assert "requester 'd0' was lost, too" in error.message
+
+
+def test_a_worker_that_refuses_the_new_plan_ends_the_run(bench: Bench) -> None:
+    """It is there, and planning again would ask the same of it."""
+    bench.start(lambda lost: REST)
+    future = bench.ask()
+    bench.lab.workers["d1"].answers["prepare"] = lambda body: RunError("It is too much.")
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    assert "could not take over: Device 'd1': It is too much." in error_of(future).message
+
+
+def test_a_broken_link_between_devices_that_are_there_is_planned_around(bench: Bench) -> None:
+    """After as long as the silence of a lost device would take, the link is what is lost."""
+    lost: list[Lost] = []
+
+    def replan(all_lost: Lost) -> Tiny:
+        lost.append(all_lost)
+        return REST
+
+    monitor = bench.start(replan, silence_s=1.75)
+    future = bench.ask()
+    for device, peer in (("d2", "d1"), ("d1", "d2")):
+        bench.lab.workers[device].fail(Failure(1, device, "network", -1, "lost 1 pieces", peer))
+    for _ in range(4):
+        bench.pass_time(0.5)
+    assert lost == []
+    bench.pass_time(0.5)
+    assert lost == [Lost(links=(("d1", "d2"),))]
+    bench.pass_time(0.5)
+    assert len(lost) == 1
+    assert not future.done()
+    assert "d2" in bench.lab.group.names
+    (change,) = monitor.changes
+    assert change.detail == "without the link between 'd1' and 'd2'"
+
+
+def test_of_a_broken_link_and_a_silent_device_the_device_is_lost(bench: Bench) -> None:
+    """A cable was pulled: who sends to it hears of it sooner than the leader."""
+    lost: list[Lost] = []
+
+    def replan(all_lost: Lost) -> Tiny:
+        lost.append(all_lost)
+        return REST
+
+    bench.start(replan, silence_s=1.75)
+    bench.ask()
+    bench.lab.workers["d1"].fail(Failure(1, "d1", "network", -1, "lost 1 pieces", "d2"))
+    for _ in range(6):
+        bench.pass_time(0.5, beating=("d0", "d1"))
+    assert lost == [Lost(("d2",))]
+
+
+def test_a_broken_link_without_a_way_on_is_told_with_device_and_step(bench: Bench) -> None:
+    """Nobody plans anew: the run ends when no device turned out to be lost."""
+    bench.start(silence_s=1.75)
+    future = bench.ask()
+    bench.lab.workers["d1"].fail(Failure(1, "d1", "send t1 to d2", 0, "no way", "d2"))
+    for _ in range(5):
+        bench.pass_time(0.5)
+    error = error_of(future)
+    assert (error.device, error.step, error.request) == ("d1", "send t1 to d2", 0)
+
+
+@pytest.mark.parametrize(
+    ("label", "lost"),
+    [("send", Lost(links=(("d1", "d2"),))), ("make t1", Lost(("d1",)))],
+    ids=["link", "device"],
+)
+def test_what_a_request_waits_for_beyond_its_deadline_is_planned_around(
+    bench: Bench, label: str, lost: Lost
+) -> None:
+    """A send under way says that the link is slow, a computation that the device is."""
+    asked: list[Lost] = []
+
+    def replan(all_lost: Lost) -> Tiny:
+        asked.append(all_lost)
+        return REST if all_lost.links else ALONE
+
+    bench.start(replan, deadline_s=10.0)
+    future = bench.ask()
+    kind = Send if label == "send" else Compute
+    (step,) = (s for s in TINY.program.device("d1").steps if isinstance(s, kind))
+    waiting = Waiting(step.id, 0, label, RUNNING_REASON)
+    bench.lab.workers["d1"].stats = stats_of(waiting)
+    for seconds in (0.1, 10.5):
+        bench.pass_time(seconds)
+    assert asked == [lost]
+    assert not future.done()
