@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from onnx import helper
 
 from partita.cluster import Cluster, Device
+from partita.graph import load_graph
 from partita.planners import PlanOptions, find_plan
-from tests.planners.fakes import FakeCost, make_chain
+from tests.models import make_model
+from tests.planners.fakes import FakeCost, make_chain, make_cost
 
 
 @pytest.mark.parametrize("planner", ["best", "cut", "single"])
@@ -17,3 +21,19 @@ def test_layers_pinned_to_a_requester_that_does_not_compute(planner: str) -> Non
     options = PlanOptions(keep_on={"t0": "d0"})
     result = find_plan(cost, planner=planner, options=options)
     assert result.lower_bound_s <= result.latency_s * (1 + 1e-9)
+
+
+def test_a_core_that_makes_its_last_state_alone() -> None:
+    """A recurrent layer whose first output nobody wants has its bound like others."""
+    rng = np.random.default_rng(0)
+    weights = {
+        name: rng.standard_normal((1, 32, inner)).astype(np.float32)
+        for name, inner in (("w", 6), ("r", 8))
+    }
+    nodes = [
+        helper.make_node("LSTM", ["x", "w", "r"], ["", "last"], hidden_size=8),
+        helper.make_node("Softmax", ["last"], ["y"]),
+    ]
+    graph = load_graph(make_model(nodes, {"x": (5, 2, 6)}, ["y"], weights))
+    result = find_plan(make_cost(graph, 1e3, 1e3, bandwidth=1e9), planner="cut")
+    assert 0 < result.lower_bound_s <= result.latency_s * (1 + 1e-9)

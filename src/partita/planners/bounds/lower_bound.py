@@ -218,13 +218,13 @@ class _Shares:
         return self.floors.devices[self.chosen[number]]
 
     def _bytes(self, tensor: str) -> int:
-        """The size of a tensor, or of what its core makes where that is less."""
+        """The size of a tensor, or of the least that its core makes where that is less."""
         size = self.evaluator.problem.wire_bytes(tensor)
         producer = self.graph.producer(tensor)
         if producer is None:
             return size
-        core = self.graph.nodes[producer.nodes[0]].outputs[0]
-        return min(size, self.graph.size_bytes(core))
+        core = self.graph.nodes[producer.nodes[0]]
+        return min(size, *(self.graph.size_bytes(name) for name in core.outputs if name))
 
     def _run(self) -> float:
         entries = [(r, c, v) for r, row in enumerate(self.rows) for c, v in row.items()]
