@@ -10,7 +10,14 @@ from onnx import helper
 
 from partita.errors import ModelError
 from partita.graph.evaluate import make_session
-from partita.graph.mutable_graph import Array, Info, MutableGraph, node_reads, value_info
+from partita.graph.mutable_graph import (
+    Array,
+    Info,
+    MutableGraph,
+    make_value_info,
+    node_reads,
+    value_info,
+)
 from partita.graph.pooling import pad_instead
 from partita.graph.read import bare_line
 from partita.graph.resizing import is_scaled, size_instead
@@ -47,6 +54,11 @@ def infer_shapes(draft: MutableGraph) -> str:
 
 def _infer_once(draft: MutableGraph) -> str:
     model = draft.to_stripped_model()
+    model.graph.value_info.extend(
+        make_value_info(name, info)
+        for name, info in draft.measured.items()
+        if name not in draft.outputs
+    )
     pad_instead(model.graph.node, draft.shape)
     size_instead(model.graph, draft.shape, draft.constants)
     fault = ""
@@ -59,12 +71,15 @@ def _infer_once(draft: MutableGraph) -> str:
     draft.infos = {
         value.name: value_info(value) for value in (*model.graph.value_info, *model.graph.output)
     }
+    draft.infos |= draft.measured
     draft.infos |= draft.inputs  # an output may be an input, handed on
     return fault
 
 
 def fill_holes(draft: MutableGraph, fault: str) -> frozenset[str]:
     """Find what the operators' rules left open by running the graph once on zeros.
+
+    What is found is kept, so that inference goes on from there (see ``MutableGraph.measured``).
 
     Returns:
         Tensors whose shape depends on the data, or that are no tensors (sequences), and all that is
@@ -83,7 +98,8 @@ def fill_holes(draft: MutableGraph, fault: str) -> frozenset[str]:
     if holes:
         for name, array in _run_on_zeros(draft, holes, fault).items():
             kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-            draft.infos[name] = Info(kind, tuple(array.shape))
+            draft.measured[name] = Info(kind, tuple(array.shape))
+        draft.infos |= draft.measured
     return moving
 
 

@@ -8,6 +8,7 @@ from partita.graph.fuse import Wiring
 from partita.graph.layer import Layer
 from partita.graph.mutable_graph import Array
 from partita.graph.node import Node
+from partita.graph.rules import rule_of
 from partita.graph.window import read_window
 from partita.graph.work import count_macs
 from partita.program import TensorSpec
@@ -18,6 +19,7 @@ def make_layers(
     groups: Iterable[tuple[int, ...]],
     constants: dict[str, Array],
     tensors: dict[str, TensorSpec],
+    opset: int,
 ) -> tuple[Layer, ...]:
     """The layers that ``groups`` (places in ``wiring.nodes``) make, in their order."""
     used: set[str] = set()
@@ -43,10 +45,15 @@ def make_layers(
                 weight_bytes=sum(constants[n].nbytes for n in reads if n in constants),
                 output_bytes=sum(tensors[name].size_bytes for name in outputs),
                 window=read_window(nodes[0]),
-                barrier=moves or is_fixed_value,
+                barrier=moves or is_fixed_value or _has_no_rule(wiring, nodes[0], opset),
             )
         )
     return tuple(layers)
+
+
+def _has_no_rule(wiring: Wiring, core: Node, opset: int) -> bool:
+    shapes = [wiring.shape_of(name) for name in (*core.inputs, *core.outputs) if name]
+    return rule_of(core, opset, shapes).barrier
 
 
 def _is_fixed(node: Node, tensors: dict[str, TensorSpec]) -> bool:

@@ -46,7 +46,7 @@ def load_graph(source: Source, *, shapes: Shapes | None = None, name: str | None
     refuse_sizes(draft.name, tensors)
     refuse_graph(draft)
     refuse_chance(draft)
-    layers = make_layers(wiring, _side_by_side(groups), draft.constants, tensors)
+    layers = make_layers(wiring, _side_by_side(groups), draft.constants, tensors, draft.opset)
     return Graph(
         name=draft.name,
         nodes=wiring.nodes,
@@ -95,7 +95,15 @@ def _side_by_side(groups: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 def _describe_tensors(draft: MutableGraph) -> dict[str, TensorSpec]:
     names = [*draft.inputs, *(n for node in draft.nodes for n in node.output if n)]
-    return {n: _describe_tensor(n, draft.infos.get(n)) for n in names}
+    return {n: _describe_tensor(n, _info_of(draft, n)) for n in names}
+
+
+def _info_of(draft: MutableGraph, name: str) -> Info | None:
+    """What is known of a tensor: where its shape depends on the data, what the file declares."""
+    info = draft.infos.get(name)
+    if name in draft.declared and (info is None or not info.is_static):
+        return Info(draft.outputs[name], draft.declared[name])
+    return info
 
 
 def _describe_tensor(name: str, info: Info | None) -> TensorSpec:

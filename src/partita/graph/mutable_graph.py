@@ -47,6 +47,8 @@ class MutableGraph:
         inputs: Inputs that a request feeds, with their types.
         outputs: The graph's outputs, with their ONNX element types.
         infos: What inference found out about each activation.
+        declared: Shapes of outputs that the file fixes.
+        measured: What a run found out about activations that inference knows nothing of.
     """
 
     name: str
@@ -57,6 +59,8 @@ class MutableGraph:
     opset_imports: dict[str, int]
     ir_version: int
     infos: dict[str, Info] = field(default_factory=dict)
+    declared: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    measured: dict[str, Info] = field(default_factory=dict)
 
     @property
     def opset(self) -> int:
@@ -91,15 +95,15 @@ class MutableGraph:
             extra_outputs: Activations to be outputs besides the graph's own.
             output_shape: What to declare for each of the graph's own outputs; None declares none.
         """
-        inputs = [_value_info(name, info) for name, info in self.inputs.items()]
+        inputs = [make_value_info(name, info) for name, info in self.inputs.items()]
         initializers = []
         for name, array in self.constants.items():
             if array.size <= SMALL_ELEMENTS:
                 initializers.append(numpy_helper.from_array(array, name))
             else:
-                inputs.append(_value_info(name, array_info(array)))
+                inputs.append(make_value_info(name, array_info(array)))
         outputs = [
-            _value_info(name, Info(kind, output_shape)) for name, kind in self.outputs.items()
+            make_value_info(name, Info(kind, output_shape)) for name, kind in self.outputs.items()
         ]
         outputs += [helper.make_empty_tensor_value_info(name) for name in extra_outputs]
         graph = helper.make_graph(self.nodes, self.name or "graph", inputs, outputs, initializers)
@@ -155,6 +159,7 @@ def value_info(value: onnx.ValueInfoProto) -> Info:
     return Info(tensor.elem_type, tuple(extents))
 
 
-def _value_info(name: str, info: Info) -> onnx.ValueInfoProto:
+def make_value_info(name: str, info: Info) -> onnx.ValueInfoProto:
+    """The declaration of a value; an extent of -1 is left free."""
     shape = None if info.shape is None else [None if d < 0 else d for d in info.shape]
     return helper.make_tensor_value_info(name, info.elem_type, shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from partita.errors import ModelError
 from partita.graph.affine import fold_affine
+from partita.graph.branches import fold_branches
 from partita.graph.constants import (
     drop_idle,
     fold_constants,
@@ -36,10 +37,11 @@ def normalise(draft: MutableGraph) -> tuple[int, frozenset[str]]:
         ModelError: The graph cannot run with its input shapes.
     """
     lift_constants(draft)
+    if any(node.op_type == "If" for node in draft.nodes):
+        _fold(draft)  # a branch that stays keeps a model at its own opset
     raise_opset(draft)
     lift_constants(draft)
-    fault = _fold(draft)
-    moving = fill_holes(draft, fault)
+    moving = _find_shapes(draft)
     refuse_empty(draft)
     refuse_channels(draft)
     if fold_empty(draft):
@@ -53,6 +55,15 @@ def normalise(draft: MutableGraph) -> tuple[int, frozenset[str]]:
     return parameters, moving
 
 
+def _find_shapes(draft: MutableGraph) -> frozenset[str]:
+    """Fold, and fill the holes of inference, until no shape that is found lets more be folded."""
+    while True:
+        measured = dict(draft.measured)
+        moving = fill_holes(draft, _fold(draft))
+        if draft.measured == measured:
+            return moving
+
+
 def _fold(draft: MutableGraph) -> str:
     fault = ""
     for _ in range(_MOST_ROUNDS):
@@ -62,6 +73,7 @@ def _fold(draft: MutableGraph) -> str:
         changed |= write_training_norms(draft)
         changed |= fold_shapes(draft)
         changed |= fold_constants(draft)
+        changed |= fold_branches(draft)
         changed |= drop_idle(draft)
         changed |= make_windows_explicit(draft)
         changed |= round_down(draft.nodes, draft.shape)

@@ -60,6 +60,7 @@ def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> Mutab
         opset_imports=_used_opsets(model),
         # IR 3 wants every initializer among the inputs; from 4 on they may stand apart.
         ir_version=max(model.ir_version, 8),
+        declared=_declared_shapes(model),
     )
     _compute_constant_outputs(draft)
     _check_structure(draft)
@@ -210,6 +211,16 @@ def _output_type(value: onnx.ValueInfoProto) -> int:
             f"Output '{value.name}' is not a tensor: not supported.", subject=value.name
         )
     return kind
+
+
+def _declared_shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    """The shapes of outputs of which every extent is given."""
+    infos = {value.name: value_info(value) for value in model.graph.output}
+    return {
+        name: info.shape
+        for name, info in infos.items()
+        if info.shape is not None and min(info.shape, default=1) > 0
+    }
 
 
 def _dimension_names(value: onnx.ValueInfoProto) -> list[str]:
