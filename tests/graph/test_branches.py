@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 import pytest
+from benchmarks.uniform import UniformOptions, plan_uniform
 from onnx import TensorProto, helper, numpy_helper
 
 from partita.cluster import Cluster
 from partita.compile import check_plan, compile_plan
 from partita.exactness.compare import check_exactness
-from partita.exactness.uniform import UniformOptions, plan_uniform
 from partita.graph import Graph, load_graph
 from tests.models import Array, make_model, relative_difference, run_model
 
