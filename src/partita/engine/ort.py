@@ -108,7 +108,18 @@ class OrtRunner:
             outputs: list[Array] = self._session.run(self._output_names, feeds)
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
             raise RunError(f"Fragment failed: {first_line(error)}.") from None
+        for spec, array in zip(self.outputs, outputs, strict=True):
+            if array.shape != spec.shape:
+                raise RunError(
+                    f"Fragment failed: output '{spec.name}' has shape {_show(array.shape)}, its"
+                    f" declared shape is {_show(spec.shape)}. Declare no shape that depends on the"
+                    " data."
+                )
         return outputs
+
+
+def _show(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "()"
 
 
 def check_graph(
