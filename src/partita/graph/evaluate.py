@@ -10,11 +10,12 @@ import onnx
 from onnx import helper
 
 from partita.engine.session import SessionConfig, open_session
-from partita.graph.mutable_graph import Array, MutableGraph, array_info, make_opsets
+from partita.graph.mutable_graph import Array, MutableGraph, array_info, make_opsets, name_apart
 
 
 def make_session(model: onnx.ModelProto) -> Any:
-    """A session of one thread that runs ``model`` as written."""
+    """A session of one thread that runs ``model`` as written; its nodes may get other names."""
+    name_apart(model.graph)
     return open_session(model.SerializeToString(), SessionConfig(threads=1, optimise="none"))
 
 

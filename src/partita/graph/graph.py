@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 
 from partita.errors import ModelError
 from partita.graph.layer import Cut, Layer
-from partita.graph.mutable_graph import Array, make_opsets
+from partita.graph.mutable_graph import Array, make_opsets, name_apart
 from partita.graph.node import Node
 from partita.graph.normalise import NORMALISER_VERSION
 from partita.program import TensorSpec
@@ -193,9 +193,7 @@ class Graph:
             [self._value_info(name) for name in names] for names in (self.inputs, self.outputs)
         )
         graph = helper.make_graph([n.proto for n in self.nodes], self.name, inputs, outputs)
-        if len({node.name for node in graph.node}) < len(graph.node):
-            for number, node in enumerate(graph.node):
-                node.name = f"node-{number}"  # engines want names that are unique
+        name_apart(graph)
         for name, array in self.constants.items():
             graph.initializer.append(numpy_helper.from_array(array, name))
         return helper.make_model(

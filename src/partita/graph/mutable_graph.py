@@ -87,18 +87,23 @@ class MutableGraph:
         return info.shape if info is not None and info.is_static else None
 
     def to_stripped_model(
-        self, extra_outputs: Iterable[str] = (), *, output_shape: tuple[int, ...] | None = None
+        self,
+        extra_outputs: Iterable[str] = (),
+        *,
+        output_shape: tuple[int, ...] | None = None,
+        small: int | None = SMALL_ELEMENTS,
     ) -> onnx.ModelProto:
         """A model in which large constants are inputs, so that it is small to pass about.
 
         Args:
             extra_outputs: Activations to be outputs besides the graph's own.
             output_shape: What to declare for each of the graph's own outputs; None declares none.
+            small: Elements of the largest constant that stays in the model; None for all of them.
         """
         inputs = [make_value_info(name, info) for name, info in self.inputs.items()]
         initializers = []
         for name, array in self.constants.items():
-            if array.size <= SMALL_ELEMENTS:
+            if small is None or array.size <= small:
                 initializers.append(numpy_helper.from_array(array, name))
             else:
                 inputs.append(make_value_info(name, array_info(array)))
@@ -124,6 +129,13 @@ class MutableGraph:
             while node.op_type in OPTIONAL_OUTPUTS and node.output[-1] not in needed:
                 del node.output[-1]
         self.constants = {n: a for n, a in self.constants.items() if n in needed}
+
+
+def name_apart(graph: onnx.GraphProto) -> None:
+    """Give all nodes other names, in place, where two share one: engines want them unique."""
+    if len({node.name for node in graph.node}) < len(graph.node):
+        for number, node in enumerate(graph.node):
+            node.name = f"node-{number}"
 
 
 def node_reads(node: onnx.NodeProto) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -75,6 +75,14 @@ def captured_names(proto: onnx.NodeProto) -> tuple[str, ...]:
             known.update(inner.output)
         captured.update({o.name: None for o in graph.output if o.name not in known})
     return tuple(captured)
+
+
+def with_bodies(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Yield ``nodes``, each followed by those of its bodies."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from with_bodies(graph.node)
 
 
 def subgraphs(proto: onnx.NodeProto) -> Iterator[onnx.GraphProto]:

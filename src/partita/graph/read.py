@@ -13,6 +13,7 @@ from onnx import helper
 from partita.errors import ModelError, first_line
 from partita.graph.model_file import Source, read_model
 from partita.graph.mutable_graph import Array, Info, MutableGraph, rename_input, value_info
+from partita.graph.node import with_bodies
 from partita.graph.opset import TARGET_OPSET
 from partita.graph.stored import StoredTensors
 
@@ -92,9 +93,10 @@ def _check_header(model: onnx.ModelProto, label: str) -> None:
     if not model.graph.node or not model.graph.output:
         raise ModelError(f"Model '{label}' has no nodes or no outputs.", subject=label)
     own = {f.domain for f in model.functions}
-    used = {node.domain for node in model.graph.node}
+    nodes = list(with_bodies(model.graph.node))
+    used = {node.domain for node in nodes}
     for domain in sorted(used - KNOWN_DOMAINS - own):
-        ops = sorted({n.op_type for n in model.graph.node if n.domain == domain})
+        ops = sorted({n.op_type for n in nodes if n.domain == domain})
         raise ModelError(
             f"Model '{label}' uses operator domain '{domain}' ({', '.join(ops)}), which "
             "cannot be divided: allowed are ai.onnx, ai.onnx.ml and com.microsoft. Export the "
