@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from partita.files import read_regular, write_folder, write_whole
+from partita.files import pack_arrays, read_regular, write_folder, write_whole
 
 
 def test_a_file_is_replaced_and_its_link_stays(tmp_path: Path) -> None:
@@ -101,3 +103,18 @@ def test_a_folder_is_written_whole_or_not(
     assert folder.exists() is not is_new
     assert [one.name for one in (tmp_path / "out").iterdir()] == ["a"]
     assert (tmp_path / "out" / "a").read_bytes() == b"old"
+
+
+def test_arrays_may_have_any_name() -> None:
+    """An output may be called as NumPy calls a parameter, or as a path."""
+    arrays = {
+        name: np.full(shape, place, np.float32)
+        for place, (name, shape) in enumerate(
+            {"file": (2, 3), "allow_pickle": (), "a/b": (1,), "c.npy": (4,), "ß": (0, 2)}.items()
+        )
+    }
+    with np.load(io.BytesIO(pack_arrays(arrays)), allow_pickle=False) as archive:
+        assert archive.files == list(arrays)
+        for name, array in arrays.items():
+            assert np.array_equal(archive[name], array)
+            assert archive[name].shape == array.shape

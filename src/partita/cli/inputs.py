@@ -1,12 +1,10 @@
-"""Arrays of runs: inputs from files and directories or drawn from a seed, answers for files."""
+"""Arrays of runs: inputs from files and directories or drawn from a seed."""
 
 from __future__ import annotations
 
-import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -180,11 +178,3 @@ def read_image(spec: TensorSpec, path: Path) -> Array:
     if spec.dtype == "uint8":
         return np.ascontiguousarray(ordered[None])
     return np.ascontiguousarray((ordered[None] / np.float32(255)).astype(spec.dtype))
-
-
-def pack_arrays(arrays: Mapping[str, Array]) -> bytes:
-    """The bytes of a ``.npz`` file."""
-    file = io.BytesIO()
-    named: dict[str, Any] = dict(arrays)
-    np.savez(file, **named)
-    return file.getvalue()

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from partita.cli.flags import RequestFlags
-from partita.cli.inputs import Feeds, get_requests, input_files, pack_arrays
+from partita.cli.inputs import Feeds, get_requests, input_files
 from partita.cli.output import Reply, check_output, write_output
+from partita.files import pack_arrays
 from partita.loading import Mark, Variant, choose_variant, load_bundle, read_manifest
 from partita.report import draw_table
 from partita.report.tables import TableData

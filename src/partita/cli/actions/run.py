@@ -13,7 +13,7 @@ from partita.cli.access import read_access
 from partita.cli.actions.simulate import check_in_flight, read_adapt
 from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags
-from partita.cli.inputs import Feeds, get_requests, pack_arrays
+from partita.cli.inputs import Feeds, get_requests
 from partita.cli.output import Reply, check_folder, say
 from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
 from partita.cli.sources import Loaded, read_plan
@@ -22,7 +22,7 @@ from partita.cost import CostModel
 from partita.errors import InputError
 from partita.exactness.compare import compare_answers, is_lossy_plan, tolerance_of
 from partita.execution import Change, Report
-from partita.files import write_folder
+from partita.files import pack_arrays, write_folder
 from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.plan import Plan
 from partita.report import Checked, ReportBundle, plan_table, report_tables

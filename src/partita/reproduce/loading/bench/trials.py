@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from partita.errors import RunError
+from partita.files import pack_arrays
 from partita.loading.cut.page_cache import forget, read_once_s
 from partita.regions import Array
 from partita.reproduce.loading.bench.trial import ENGINES
@@ -101,7 +102,7 @@ def run_trial(
     forget(variant.files) if cold else read_once_s(variant.files)
     with tempfile.TemporaryDirectory(prefix="partita-trial-") as folder:
         given, answer = Path(folder) / "feeds.npz", Path(folder) / "answer.npz"
-        np.savez(given, allow_pickle=False, **feeds)
+        given.write_bytes(pack_arrays(feeds))
         order = {
             "engine": variant.engine,
             "path": str(variant.path),
