@@ -16,6 +16,9 @@ from partita.graph.mutable_graph import Array, MutableGraph, array_info, make_op
 def make_session(model: onnx.ModelProto) -> Any:
     """A session of one thread that runs ``model`` as written; its nodes may get other names."""
     name_apart(model.graph)
+    for value in model.graph.output:
+        if not value.type.tensor_type.elem_type:
+            value.ClearField("type")  # the engine finds out
     return open_session(model.SerializeToString(), SessionConfig(threads=1, optimise="none"))
 
 
