@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from partita.engine import NullEngine, OrtEngine, OrtOptions, make_inputs
+from partita.engine import OrtEngine, OrtOptions, make_inputs
 from partita.errors import RunError
 from tests.engine.graphs import (
     SHAPE,
@@ -19,6 +19,7 @@ from tests.engine.graphs import (
     plain_convolution,
     seeded,
 )
+from tests.engine.null_engine import NullEngine
 
 WEIGHTS = seeded((4, 4, 3, 3))
 BLOBS = {blob_name(WEIGHTS): blob(WEIGHTS)}

@@ -1,17 +1,15 @@
 """Compiling: a plan checked against its graph, laid out on devices, and written as fragments."""
 
-from partita.compile.account import Account, account_layout, loaded_works, request_share
+from partita.compile.account import account_layout, loaded_works, request_share
 from partita.compile.check import check_plan
-from partita.compile.emit import Compiled, compile_plan, write_fragments, write_work
+from partita.compile.emit import Compiled, compile_plan, write_work
 from partita.compile.layout import Layout, build_layout, work_builder
 from partita.compile.whole import WholeModel
-from partita.compile.work import FragmentWork, LayerBox, WorkBuilder
+from partita.compile.work import FragmentWork, WorkBuilder
 
 __all__ = [
-    "Account",
     "Compiled",
     "FragmentWork",
-    "LayerBox",
     "Layout",
     "WholeModel",
     "WorkBuilder",
@@ -22,6 +20,5 @@ __all__ = [
     "loaded_works",
     "request_share",
     "work_builder",
-    "write_fragments",
     "write_work",
 ]

@@ -92,15 +92,7 @@ class WorkBuilder:
         key = tuple(layers)
         outputs = self._outputs.get(key)
         if outputs is None:
-            inside = set(layers)
-            final = set(self.graph.outputs)
-            outputs = self._outputs[key] = tuple(
-                tensor
-                for layer in self.ordered(layers)
-                for tensor in layer.outputs
-                if tensor in final
-                or any(reader.name not in inside for reader in self.graph.readers(tensor))
-            )
+            outputs = self._outputs[key] = self.graph.outputs_of(self.ordered(layers))
         return outputs
 
     def ordered(self, layers: Sequence[str]) -> list[Layer]:
@@ -121,27 +113,18 @@ class WorkBuilder:
         return work
 
     def _stage(self, layers: tuple[str, ...], boxes: dict[str, Region]) -> FragmentWork:
-        wanted = {tensor: box for tensor, box in boxes.items() if not box.is_empty}
-        computed: list[LayerBox] = []
-        weight_bytes = 0
-        for layer in reversed(self.ordered(layers)):
-            outs = {tensor: wanted[tensor] for tensor in layer.outputs if tensor in wanted}
-            if not outs:
-                continue
-            computed.append(LayerBox(layer.name, tuple(outs.items())))
-            weight_bytes += int(layer.weight_bytes * self.regions.weight_share(layer, outs))
-            for tensor, box in self.regions.walk(layer, outs).needs.items():
-                wanted[tensor] = wanted[tensor].hull(box) if tensor in wanted else box
+        asked = {tensor: box for tensor, box in boxes.items() if not box.is_empty}
+        computed, wanted = self.regions.walk_group(self.ordered(layers), asked)
         inner = {tensor for layer in self.ordered(layers) for tensor in layer.outputs}
         reads = {tensor: box for tensor, box in wanted.items() if tensor not in inner}
         if computed and all(box.is_empty for box in reads.values()):
             reads |= self._stand_in(layers, boxes)
         return FragmentWork(
             "stage",
-            tuple(reversed(computed)),
+            tuple(LayerBox(layer.name, tuple(outs.items())) for layer, outs in computed),
             tuple(reads.items()),
             tuple((tensor, wanted[tensor]) for tensor in boxes if tensor in wanted),
-            weight_bytes,
+            sum(int(ly.weight_bytes * self.regions.weight_share(ly, o)) for ly, o in computed),
         )
 
     def _stand_in(self, layers: tuple[str, ...], boxes: Mapping[str, Region]) -> dict[str, Region]:

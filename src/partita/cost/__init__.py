@@ -1,20 +1,16 @@
 """The cost model: from graph, cluster and profiles to time, memory and energy."""
 
-from partita.cost.amount import Amount, Amounts
-from partita.cost.device import DeviceCost
-from partita.cost.estimators import ESTIMATORS, Estimator, Sources, make_estimator
+from partita.cost.amount import Amounts
+from partita.cost.estimators import ESTIMATORS, Sources, make_estimator
 from partita.cost.memory import MemoryUse
 from partita.cost.model import CostModel, CostOptions
 from partita.cost.update import rates_at, update_cost
 
 __all__ = [
     "ESTIMATORS",
-    "Amount",
     "Amounts",
     "CostModel",
     "CostOptions",
-    "DeviceCost",
-    "Estimator",
     "MemoryUse",
     "Sources",
     "make_estimator",

@@ -9,14 +9,12 @@ from partita.lazy import on_first_use
 
 if TYPE_CHECKING:
     from partita.engine.base import Blob, Engine, Runner, make_feeds, make_inputs
-    from partita.engine.null import NullEngine
     from partita.engine.ort import OrtEngine, OrtOptions, OrtRunner
     from partita.engine.reference import Reference
     from partita.engine.slowed import Slowdown, SlowedEngine, SlowedRunner, calibrate
 
 _MODULES = {
     "base": "Blob Engine Runner make_feeds make_inputs",
-    "null": "NullEngine",
     "ort": "OrtEngine OrtOptions OrtRunner",
     "reference": "Reference",
     "slowed": "Slowdown SlowedEngine SlowedRunner calibrate",
@@ -25,7 +23,6 @@ _MODULES = {
 __all__ = [
     "Blob",
     "Engine",
-    "NullEngine",
     "OrtEngine",
     "OrtOptions",
     "OrtRunner",

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from partita.execution.memory import weight_bytes
     from partita.execution.policy import Policy
     from partita.execution.report import DeviceUse, LinkUse, Report, ReportBuilder, Span
-    from partita.execution.request import Wait
 
 _MODULES = {
     "adapt": "AdaptOptions Change Conditions",
@@ -46,7 +45,6 @@ _MODULES = {
     "memory": "weight_bytes",
     "policy": "Policy",
     "report": "DeviceUse LinkUse Report ReportBuilder Span",
-    "request": "Wait",
 }
 
 __all__ = [
@@ -80,7 +78,6 @@ __all__ = [
     "Start",
     "StartLoad",
     "TransferTimes",
-    "Wait",
     "weight_bytes",
 ]
 

@@ -1,6 +1,6 @@
 """How devices reach each other: pieces, calls, notes, and who is alive."""
 
-from partita.fabric.base import Endpoint, Payload, check_name
+from partita.fabric.base import Endpoint
 from partita.fabric.frames import (
     Beat,
     Credit,
@@ -34,7 +34,6 @@ __all__ = [
     "MemoryEndpoint",
     "MemoryFabric",
     "Note",
-    "Payload",
     "PieceGate",
     "PieceHeader",
     "ShapedEndpoint",
@@ -42,7 +41,6 @@ __all__ = [
     "ZenohEndpoint",
     "ZenohOptions",
     "check_exposure",
-    "check_name",
     "check_network",
     "control_address",
     "decode_note",

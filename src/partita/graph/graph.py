@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -160,6 +160,17 @@ class Graph:
     def readers(self, tensor: str) -> tuple[Layer, ...]:
         """The layers that read ``tensor``, in order."""
         return self._readers.get(tensor, ())
+
+    def outputs_of(self, layers: Sequence[Layer]) -> tuple[str, ...]:
+        """The tensors of these layers that others, or the graph's outputs, read."""
+        inside = {layer.name for layer in layers}
+        return tuple(
+            tensor
+            for layer in layers
+            for tensor in layer.outputs
+            if tensor in self.outputs
+            or any(reader.name not in inside for reader in self.readers(tensor))
+        )
 
     def size_bytes(self, tensor: str) -> int:
         """The size of a whole activation; 0 where its shape depends on the data."""

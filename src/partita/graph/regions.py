@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -118,6 +118,26 @@ class RegionMap:
                 before = wanted.get(name)
                 wanted[name] = box if before is None else before.hull(box)
         return weight_bytes
+
+    def walk_group(
+        self, layers: Sequence[Layer], wanted: TensorBoxes
+    ) -> tuple[list[tuple[Layer, dict[str, Region]]], dict[str, Region]]:
+        """What layers, in order, compute so that ``wanted`` comes out, halos included.
+
+        Returns:
+            The layers that take part, each with the boxes of its outputs; and the box of every
+            tensor that is read or made, those of ``wanted`` first.
+        """
+        boxes = dict(wanted)
+        computed: list[tuple[Layer, dict[str, Region]]] = []
+        for layer in reversed(layers):
+            outs = {tensor: boxes[tensor] for tensor in layer.outputs if tensor in boxes}
+            if not outs:
+                continue
+            computed.append((layer, outs))
+            for tensor, box in self.walk(layer, outs).needs.items():
+                boxes[tensor] = boxes[tensor].hull(box) if tensor in boxes else box
+        return computed[::-1], boxes
 
     def whole(self, tensor: str) -> Region:
         """The box of a whole tensor."""

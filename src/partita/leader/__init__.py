@@ -1,8 +1,8 @@
 """Deploys a plan on workers, feeds inputs, collects outputs, and looks after the workers."""
 
 from partita.leader.clocks import estimate_offset
-from partita.leader.deployment import Deployable, DeployOptions
-from partita.leader.fixed_costs import measure_fixed_costs, refine_cost
+from partita.leader.deployment import DeployOptions
+from partita.leader.fixed_costs import refine_cost
 from partita.leader.links import LinkSample, measure_link
 from partita.leader.losses import Lost
 from partita.leader.rate_monitor import Expected
@@ -12,7 +12,6 @@ from partita.leader.start import deploy
 
 __all__ = [
     "DeployOptions",
-    "Deployable",
     "Expected",
     "LinkSample",
     "Lost",
@@ -21,7 +20,6 @@ __all__ = [
     "Session",
     "deploy",
     "estimate_offset",
-    "measure_fixed_costs",
     "measure_link",
     "refine_cost",
 ]

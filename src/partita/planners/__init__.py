@@ -5,9 +5,8 @@ from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.drafts.layer_order import LayerOrder
 from partita.planners.find import find_plan
 from partita.planners.options import OBJECTIVES, Objective, PlanOptions
-from partita.planners.pricing.costs import Costs
 from partita.planners.pricing.evaluator import Evaluator
-from partita.planners.registry import Chosen, Planner, get_planner, planner_names, register
+from partita.planners.registry import Chosen, get_planner, planner_names, register
 from partita.planners.result import Estimate, Result
 
 #: Importing these registers their methods.
@@ -16,7 +15,6 @@ _METHODS = (simple, search, published, distredge)
 __all__ = [
     "OBJECTIVES",
     "Chosen",
-    "Costs",
     "Draft",
     "DraftStage",
     "Estimate",
@@ -24,7 +22,6 @@ __all__ = [
     "LayerOrder",
     "Objective",
     "PlanOptions",
-    "Planner",
     "Result",
     "find_plan",
     "get_planner",

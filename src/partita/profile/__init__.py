@@ -10,16 +10,14 @@ from partita.profile.data import (
     load_profile,
     save_profile,
 )
-from partita.profile.link import LinkCost, fit_link, measure_link
+from partita.profile.link import fit_link, measure_link
 from partita.profile.measure import measure_profile
-from partita.profile.options import MeasureOptions, Progress
+from partita.profile.options import MeasureOptions
 
 __all__ = [
     "LayerProfile",
-    "LinkCost",
     "MeasureOptions",
     "Profile",
-    "Progress",
     "RunCost",
     "Sample",
     "WireCost",

@@ -37,7 +37,6 @@ from partita.profile.segments import (
     make_segments,
     middle_rows,
     size_segment,
-    stage_outputs,
 )
 from partita.profile.trace import FragmentRun, Trace, write_segment
 from partita.regions import Region
@@ -159,7 +158,7 @@ class _Measurement:
 
     def sized_segments(self, layers: Sequence[str]) -> list[SizedSegment]:
         """The segment at each extent, each set of boxes once."""
-        outputs = stage_outputs(self.graph, layers)
+        outputs = self.graph.outputs_of([self.graph.layer(name) for name in layers])
         full = max(self.rows(tensor) for tensor in outputs)
         segments: dict[object, SizedSegment] = {}
         for rows in choose_rows(full, self.options.rows):

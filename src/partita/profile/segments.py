@@ -71,18 +71,6 @@ def choose_rows(full: int, rows: Literal["few", "all"]) -> list[int]:
     return sorted({*(max(1, round(full * share)) for share in SHARES), 1}, reverse=True)
 
 
-def stage_outputs(graph: Graph, layers: Sequence[str]) -> list[str]:
-    """The tensors that leave the group: read by other layers or by nobody inside."""
-    inside = set(layers)
-    return [
-        tensor
-        for name in layers
-        for tensor in graph.layer(name).outputs
-        if tensor in graph.outputs
-        or any(reader.name not in inside for reader in graph.readers(tensor))
-    ]
-
-
 def middle_rows(spec: TensorSpec, axis: int | None, share: float) -> Region:
     """The middle rows of a tensor; the whole tensor where it has no row axis."""
     whole = Region.full(spec.shape)
@@ -98,20 +86,11 @@ def size_segment(
     graph: Graph, regions: RegionMap, layers: Sequence[str], wanted: dict[str, Region]
 ) -> SizedSegment:
     """The group computed so that the boxes of ``wanted`` come out, halos included."""
-    boxes = dict(wanted)
-    computed: list[tuple[str, dict[str, Region]]] = []
-    inner: set[str] = set()
-    for name in reversed(layers):
-        layer = graph.layer(name)
-        inner.update(layer.outputs)
-        outs = {tensor: boxes[tensor] for tensor in layer.outputs if tensor in boxes}
-        if not outs:
-            continue
-        computed.append((name, outs))
-        for tensor, box in regions.walk(layer, outs).needs.items():
-            boxes[tensor] = boxes[tensor].hull(box) if tensor in boxes else box
+    group = [graph.layer(name) for name in layers]
+    computed, boxes = regions.walk_group(group, wanted)
+    inner = {tensor for layer in group for tensor in layer.outputs}
     return SizedSegment(
-        tuple(reversed(computed)),
+        tuple((layer.name, outs) for layer, outs in computed),
         tuple((tensor, box) for tensor, box in boxes.items() if tensor not in inner),
         tuple((tensor, boxes[tensor]) for tensor in wanted),
     )

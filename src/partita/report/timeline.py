@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -72,11 +72,7 @@ def lay_out(predicted: Report | None, measured: Report | None) -> Timeline:
     requests = count_shown(spans.values(), total)
     shown = {source: [s for s in run if s.request < requests] for source, run in spans.items()}
     both = [span for run in shown.values() for span in run]
-    devices = _order_devices(runs.values(), both)
-    keys = sorted(
-        {(s.device, s.lane) for s in both},
-        key=lambda key: (devices.index(key[0]), KINDS.index(kind_of(key[1])), key[1]),
-    )
+    keys = sort_lanes(runs.values(), {(s.device, s.lane) for s in both})
     rows = tuple(
         Row(
             name_row(*key),
@@ -128,9 +124,11 @@ def separate(spans: Iterable[Span]) -> list[list[Span]]:
     return rows
 
 
-def _order_devices(runs: Iterable[Report], spans: Iterable[Span]) -> list[str]:
+def sort_lanes(runs: Iterable[Report], lanes: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Devices' lanes: devices as the runs list them, then kinds."""
     listed = [use.name for run in runs for use in run.devices]
-    return list(dict.fromkeys([*listed, *(span.device for span in spans)]))
+    devices = list(dict.fromkeys([*listed, *sorted(device for device, _ in lanes)]))
+    return sorted(lanes, key=lambda k: (devices.index(k[0]), KINDS.index(kind_of(k[1])), k[1]))
 
 
 def _pick(spans: Iterable[Span], key: tuple[str, str]) -> tuple[Span, ...]:

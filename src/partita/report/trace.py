@@ -30,18 +30,9 @@ def _list_threads(pid: int, run: Report) -> list[dict[str, Any]]:
     lanes: dict[tuple[str, str], list[Span]] = {}
     for span in run.spans:
         lanes.setdefault((span.device, span.lane), []).append(span)
-    devices = list(dict.fromkeys([*(use.name for use in run.devices), *(d for d, _ in lanes)]))
-    keys = sorted(
-        lanes,
-        key=lambda key: (
-            devices.index(key[0]),
-            timeline.KINDS.index(timeline.kind_of(key[1])),
-            key[1],
-        ),
-    )
     events: list[dict[str, Any]] = []
     tid = 0
-    for key in keys:
+    for key in timeline.sort_lanes([run], lanes):
         for number, row in enumerate(timeline.separate(lanes[key]), start=1):
             tid += 1
             name = timeline.name_row(*key)

@@ -1,7 +1,6 @@
 """Predicted runs: the execution's state machines on a virtual clock."""
 
 from partita.simulation.adaptive import (
-    AdaptiveRun,
     Method,
     Searched,
     plan_key,
@@ -9,10 +8,9 @@ from partita.simulation.adaptive import (
 )
 from partita.simulation.predict import predict
 from partita.simulation.simulate import simulate
-from partita.simulation.single_request import EventGraph, Message, latency_s, program_graph
+from partita.simulation.single_request import EventGraph, Message, latency_s
 
 __all__ = [
-    "AdaptiveRun",
     "EventGraph",
     "Message",
     "Method",
@@ -20,7 +18,6 @@ __all__ = [
     "latency_s",
     "plan_key",
     "predict",
-    "program_graph",
     "simulate",
     "simulate_adaptive",
 ]
