@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from partita.engine.timing import read_nodes
 from partita.profile.segments import SizedSegment
 from partita.profile.trace import read_trace
 from partita.regions import Region
@@ -36,7 +37,7 @@ def test_nodes_are_counted_for_their_layers_and_borders_apart() -> None:
         event("ReorderOutput", 5, "ReorderOutput", OUT.shape),
         run_event(),
     ]
-    trace = read_trace(msgspec.json.encode(events), SEGMENT)
+    trace = read_trace(read_nodes(msgspec.json.encode(events)), SEGMENT)
     (run,) = trace.runs
     assert dict(run.layers) == {0: pytest.approx(10e-6), 1: pytest.approx(20e-6)}
     assert run.enter == [(4096, pytest.approx(7e-6))]
@@ -53,7 +54,7 @@ def test_output_names_and_inner_conversions_find_their_layer() -> None:
         run_event(),
         run_event(),
     ]
-    trace = read_trace(msgspec.json.encode(events), SEGMENT)
+    trace = read_trace(read_nodes(msgspec.json.encode(events)), SEGMENT)
     assert dict(trace.runs[0].layers) == {0: pytest.approx(14e-6), 1: pytest.approx(20e-6)}
     assert trace.blocked == {1}
     assert dict(trace.runs[1].layers) == {}

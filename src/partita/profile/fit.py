@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import nnls
 
+from partita.engine.timing import WireTimes
 from partita.profile.data import RunCost, WireCost
 from partita.profile.link import LinkCost, fit_link
 from partita.profile.options import Alone, Border, MeasureState
-from partita.regions import WIRE_FORMATS, decode_array, encode_array
 
 #: Borders smaller than this say little about seconds per byte: what a conversion costs at all
 #: weighs more. A round number, not tuned.
@@ -22,17 +19,15 @@ _MIN_BORDER_BYTES = 32_768
 #: Least and most that whole fragments may take over the sum of their layers: what is beyond is
 #: taken for a disturbed measurement. Not tuned.
 _FACTORS = (0.9, 1.25)
-#: Two square tensors of 16 and 256 KiB: a line through them has a fixed part and one per byte.
-#: Sizes not tuned.
-_WIRE_SIDES = (64, 256)
-#: More than most caches hold (32 MiB each): what is added came from elsewhere. Not tuned.
-_COPY_ITEMS = 2**23
-#: The least of so many runs is taken. Not tuned: more are less disturbed and take longer.
-_REPEATS = 3
 
 
-def fit_runs(state: MeasureState) -> RunCost:
-    """The cost of runs, from fragments that were timed from outside."""
+def fit_runs(state: MeasureState, copy_s_per_byte: float) -> RunCost:
+    """The cost of runs, from fragments that were timed from outside.
+
+    Args:
+        state: What was measured.
+        copy_s_per_byte: Of memory that is read and written.
+    """
     enter, leave = _rate(state.enter), _rate(state.leave)
     overhead_s, read, write = _fit_borders(state, enter, leave)
     loads = [(load.weight_bytes, load.seconds) for load in state.loads]
@@ -44,7 +39,7 @@ def fit_runs(state: MeasureState) -> RunCost:
         read_s_per_byte=read,
         write_s_per_byte=write,
         factor=_fit_factor(state, overhead_s),
-        copy_s_per_byte=_measure_copy(),
+        copy_s_per_byte=copy_s_per_byte,
         load_s=load.per_message_s,
         load_s_per_byte=1 / load.bytes_per_s,
     )
@@ -91,45 +86,9 @@ def _fit_factor(state: MeasureState, overhead_s: float) -> float:
     return 1.0
 
 
-def measure_wires() -> dict[str, WireCost]:
-    """The cost of encoding and decoding on this machine, per wire format."""
-    return {wire: _measure_wire(wire) for wire in WIRE_FORMATS}
-
-
-def _measure_wire(wire: str) -> WireCost:
-    encode, decode = [], []
-    for side in _WIRE_SIDES:
-        whole = np.random.default_rng(side).random((side + 2, side), np.float32)
-        array = whole[1:-1]
-        payload = bytes(encode_array(array, wire))
-        encode.append((array.nbytes, _time(partial(_encode, array, wire))))
-        decode.append((array.nbytes, _time(partial(_decode, payload, array.shape, wire))))
-    out, back = fit_link(encode), fit_link(decode)
+def fit_wire(times: WireTimes) -> WireCost:
+    """The cost of encoding and decoding, from two sizes."""
+    out, back = fit_link(times.encode), fit_link(times.decode)
     return WireCost(
         out.per_message_s, 1 / out.bytes_per_s, back.per_message_s, 1 / back.bytes_per_s
     )
-
-
-def _encode(array: npt.NDArray[np.float32], wire: str) -> bytes:
-    return bytes(encode_array(array, wire))
-
-
-def _decode(payload: bytes, shape: tuple[int, ...], wire: str) -> npt.NDArray[np.generic]:
-    return decode_array(payload, shape, "float32", wire).copy()
-
-
-def _measure_copy() -> float:
-    """Seconds per byte read or written by an addition of two arrays."""
-    a = np.ones(_COPY_ITEMS, np.float32)
-    b = a.copy()
-    return _time(lambda: np.add(a, b, out=b)) / (3 * a.nbytes)
-
-
-def _time(work: Callable[[], object]) -> float:
-    work()
-    times = []
-    for _ in range(_REPEATS):
-        start_s = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start_s)
-    return min(times)

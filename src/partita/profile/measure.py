@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-import platform
 import statistics
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import onnxruntime as ort
-
-from partita.engine import Reference
+from partita.engine.timing import FragmentTimes
 from partita.graph import Graph
-from partita.graph.fragment import BlobStore
 from partita.graph.regions import RegionMap
 from partita.graph.splits import row_axes
-from partita.profile.alone import measure_alone
+from partita.profile.alone import Network, measure_alone
+from partita.profile.batch import FragmentBatch
+from partita.profile.bench import Bench, ThisMachine
 from partita.profile.data import LayerProfile, Profile, Sample
-from partita.profile.fit import fit_runs, measure_wires
+from partita.profile.fit import fit_runs, fit_wire
 from partita.profile.options import (
     Border,
     Loading,
@@ -30,7 +26,6 @@ from partita.profile.options import (
     load_state,
     save_state,
 )
-from partita.profile.probe import ProfiledFragment, open_fragment
 from partita.profile.segments import (
     SizedSegment,
     choose_rows,
@@ -38,7 +33,7 @@ from partita.profile.segments import (
     middle_rows,
     size_segment,
 )
-from partita.profile.trace import FragmentRun, Trace, write_segment
+from partita.profile.trace import FragmentRun, read_trace
 from partita.regions import Region
 
 #: Sessions that are open at the same time; each holds its segment's weights. The six extents of one
@@ -49,14 +44,15 @@ _BATCH = 8
 _CLEAN_SHARE = 0.97
 #: With fewer undisturbed runs than this all are taken and corrected. Not tuned.
 _MIN_CLEAN = 3
-#: Times that the reference is timed before all else; the least counts. Not tuned.
-_REFERENCE_ROUNDS = 5
 
 
 def measure_profile(
-    graph: Graph, options: MeasureOptions | None = None, progress: Progress | None = None
+    graph: Graph,
+    options: MeasureOptions | None = None,
+    progress: Progress | None = None,
+    bench: Bench | None = None,
 ) -> Profile:
-    """The profile of ``graph`` on this machine.
+    """The profile of ``graph`` on this machine, or on another.
 
     Groups of layers run as fragments, at several numbers of output rows, and the engine's own
     profiler says what each node takes, so that the figures hold for layers in company. What a
@@ -64,35 +60,38 @@ def measure_profile(
 
     Args:
         progress: Called before each segment.
+        bench: Where the fragments are timed; this machine by default. Threads and provider are
+            then the bench's.
 
     Raises:
         ClusterError: The provider is missing, a layer cannot run, or a file cannot be written.
+        RunError: The bench cannot be reached.
     """
     options = options or MeasureOptions()
-    state = load_state(graph, options)
-    with tempfile.TemporaryDirectory(prefix="partita-profile-") as folder:
-        measurement = _Measurement(graph, options, Path(folder), state)
-        segments = make_segments(graph, measurement.axes, whole=options.rows == "all")
-        for place, layers in enumerate(segments):
-            if progress is not None:
-                progress(place, len(segments), layers[0])
-            if any(name not in state.layers for name in layers):
-                measurement.measure(layers)
-                measurement.finish(layers)
-                save_state(state, options)
+    bench = bench or ThisMachine(options.threads, options.provider)
+    state = load_state(graph, options, bench)
+    measurement = _Measurement(graph, options, bench, state)
+    segments = make_segments(graph, measurement.axes, whole=options.rows == "all")
+    for place, layers in enumerate(segments):
+        if progress is not None:
+            progress(place, len(segments), layers[0])
+        if any(name not in state.layers for name in layers):
+            measurement.measure(layers)
+            measurement.finish(layers)
+            save_state(state, options)
     measurement.measure_alone()
     profile = Profile(
         device=options.device,
-        machine=f"{platform.machine()} {platform.processor() or platform.system()}".strip(),
-        threads=options.threads,
-        engine=f"onnxruntime {ort.__version__}",
-        provider=options.provider,
+        machine=bench.facts.machine,
+        threads=bench.threads,
+        engine=bench.facts.engine,
+        provider=bench.provider,
         precision=_precision(graph),
         model=graph.name,
         model_hash=graph.hash,
         layers={layer.name: state.layers[layer.name] for layer in graph.layers},
-        runs=fit_runs(state),
-        wires=measure_wires(),
+        runs=fit_runs(state, bench.facts.copy_s_per_byte),
+        wires={wire: fit_wire(times) for wire, times in bench.facts.wires.items()},
         reference_s=state.reference_s,
     )
     if progress is not None:
@@ -110,50 +109,40 @@ class _Measurement:
     """Measures segments one after the other and collects what comes out."""
 
     def __init__(
-        self, graph: Graph, options: MeasureOptions, folder: Path, state: MeasureState
+        self, graph: Graph, options: MeasureOptions, bench: Bench, state: MeasureState
     ) -> None:
         self.graph = graph
         self.options = options
+        self.bench = bench
         self.state = state
-        self.folder = folder
         self.axes = row_axes(graph)
         self.regions = graph.remember(RegionMap)
         self.samples: dict[str, dict[int, Sample]] = {}
         self.blocked: set[str] = set()
-        self.reference = Reference()
-        if not state.reference_s:
-            state.reference_s = min(self.reference.time_s() for _ in range(_REFERENCE_ROUNDS))
+        state.reference_s = state.reference_s or bench.facts.reference_s
         #: Turns seconds at the machine's present pace into seconds at the profile's.
         self.pace = 1.0
 
     def measure(self, layers: Sequence[str]) -> None:
         """Measure one segment at all its extents."""
-        store = BlobStore(self.graph)
+        batch = FragmentBatch(self.graph, self.regions)
         segments = self.sized_segments(layers)
         for at in range(0, len(segments), _BATCH):
-            batch = segments[at : at + _BATCH]
-            timed = {0, len(batch) // 2, len(batch) - 1}
-            probes = [
-                self.open(segment, store, timed=place in timed)
-                for place, segment in enumerate(batch)
-            ]
-            for probe in probes:
-                probe.warm_up(self.options)
-            paces = [self.reference.time_s()]
-            for _ in range(self.options.rounds):
-                for probe in probes:
-                    probe.run_round()
-                paces.append(self.reference.time_s())
-            self.pace = self.state.reference_s / min(paces)
-            for probe in probes:
-                self.collect(probe, probe.finish())
+            some = segments[at : at + _BATCH]
+            timed = {0, len(some) // 2, len(some) - 1}
+            for place, segment in enumerate(some):
+                batch.add(segment, timed=place in timed)
+            timings = batch.time(self.bench, self.options)
+            self.pace = self.state.reference_s / min(timings.paces)
+            for segment, weight_bytes, times in batch.take(timings):
+                self.collect(segment, weight_bytes, times)
 
     def measure_alone(self) -> None:
         """Measure layers as fragments of their own, if that is not done."""
         state = self.state
         if not state.alone:
-            pace = (self.reference, state.reference_s)
-            state.alone = measure_alone(self.graph, self.axes, state.layers, self.options, pace)
+            network = Network(self.graph, self.axes, self.regions)
+            state.alone = measure_alone(network, state, self.options, self.bench)
             save_state(state, self.options)
 
     def sized_segments(self, layers: Sequence[str]) -> list[SizedSegment]:
@@ -175,21 +164,16 @@ class _Measurement:
         axis = self.axes.axis(tensor)
         return 1 if axis is None else self.graph.tensors[tensor].shape[axis]
 
-    def open(self, segment: SizedSegment, store: BlobStore, *, timed: bool) -> ProfiledFragment:
-        """The segment as a fragment with its sessions."""
-        fragment = write_segment(self.graph, self.regions, segment, store)
-        dtypes = [self.graph.tensors[tensor].dtype for tensor, _ in segment.inputs]
-        return open_fragment(segment, fragment, store, (self.options, self.folder, timed), dtypes)
-
-    def collect(self, probe: ProfiledFragment, trace: Trace) -> None:
-        """Add what one probe measured."""
+    def collect(self, segment: SizedSegment, weight_bytes: int, times: FragmentTimes) -> None:
+        """Add what one fragment took."""
+        trace = read_trace(times.runs, segment)
         nodes_s = 0.0
-        runs = Quiet.of(trace.runs, probe.shares)
-        for place, (name, boxes) in enumerate(probe.segment.layers):
-            times = [run.layers[place] for run in trace.runs]
+        runs = Quiet.of(trace.runs, times.shares)
+        for place, (name, boxes) in enumerate(segment.layers):
+            taken = [run.layers[place] for run in trace.runs]
             seconds = runs.typical_s([run.layers[place] for run in runs.runs])
             seconds *= self.pace
-            sample = Sample(self.box_rows(boxes), seconds, len(times), _spread_s(times))
+            sample = Sample(self.box_rows(boxes), seconds, len(taken), _spread_s(taken))
             nodes_s += sample.seconds
             known = self.samples.setdefault(name, {})
             best = known.get(sample.rows)
@@ -206,11 +190,10 @@ class _Measurement:
             ]
             collected += conversions
             nodes_s += sum(border.seconds for border in conversions)
-        if probe.walls:
-            self.state.walls.append(
-                Wall(min(probe.walls) * self.pace, nodes_s, len(probe.segment.layers))
-            )
-        self.state.loads.append(Loading(probe.weight_bytes, probe.load_s))
+        if times.walls:
+            wall_s = min(times.walls) * self.pace
+            self.state.walls.append(Wall(wall_s, nodes_s, len(segment.layers)))
+        self.state.loads.append(Loading(weight_bytes, times.load_s))
 
     def box_rows(self, boxes: dict[str, Region]) -> int:
         """The rows of a layer's first output."""

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-import onnxruntime as ort
 
 from partita.errors import ClusterError
 from partita.files import read_regular
 from partita.graph import Graph
+from partita.profile.bench import Bench
 from partita.profile.data import LayerProfile, write_atomically
 
 #: Called with the number of segments done, how many there are, and what comes next.
@@ -102,13 +102,11 @@ class MeasureState(msgspec.Struct):
     reference_s: float = 0.0
 
 
-def state_key(graph: Graph, options: MeasureOptions) -> str:
+def state_key(graph: Graph, options: MeasureOptions, bench: Bench) -> str:
     """The key that must be equal for an unfinished measurement to go on."""
     parts = (
         graph.hash,
-        ort.__version__,
-        options.threads,
-        options.provider,
+        *(bench.facts.engine, bench.facts.machine, bench.threads, bench.provider),
         options.rows,
         options.repeats,
         options.rounds,
@@ -116,13 +114,13 @@ def state_key(graph: Graph, options: MeasureOptions) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def load_state(graph: Graph, options: MeasureOptions) -> MeasureState:
+def load_state(graph: Graph, options: MeasureOptions, bench: Bench) -> MeasureState:
     """The state of an interrupted measurement with the same key, else an empty one.
 
     Raises:
         ClusterError: The file of the unfinished measurement cannot be read.
     """
-    key = state_key(graph, options)
+    key = state_key(graph, options, bench)
     if options.unfinished is None or not options.unfinished.exists():
         return MeasureState(key)
     try:

@@ -8,20 +8,18 @@ back. So fragments of several layers are run, and the engine says what each node
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
+from partita.engine.timing import NodeTime
 from partita.graph import Graph
 from partita.graph.fragment import BlobStore, Fragment, FragmentWriter, Held
 from partita.graph.regions import RegionMap
 from partita.profile.segments import SizedSegment
 
 _NODE = re.compile(r"L(\d+)\.")
-_SUFFIX = "_kernel_time"
 _ENTER, _LEAVE = "ReorderInput", "ReorderOutput"
 
 
@@ -77,7 +75,7 @@ class FragmentRun:
         leave: The same for outputs converted back.
     """
 
-    layers: Counter[int] = field(default_factory=Counter)
+    layers: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
     enter: list[tuple[int, float]] = field(default_factory=list)
     leave: list[tuple[int, float]] = field(default_factory=list)
     nodes: int = 0
@@ -101,57 +99,45 @@ class Trace:
     blocked: set[int]
 
 
-def read_trace(content: bytes, segment: SizedSegment) -> Trace:
-    """The runs in a file of ONNX Runtime's profiler.
+def read_trace(runs: Sequence[Sequence[NodeTime]], segment: SizedSegment) -> Trace:
+    """The runs of a fragment, by layers.
 
     Args:
-        content: The JSON that ``end_profiling`` wrote.
+        runs: The nodes of each run.
+        segment: What the fragment was written from.
     """
-    events = [event for event in msgspec.json.decode(content) if "dur" in event]
     producers = {name: place for place, (_, boxes) in enumerate(segment.layers) for name in boxes}
     outputs = [producers.get(tensor, 0) for tensor, _ in segment.outputs]
-    runs: list[FragmentRun] = []
     blocked: set[int] = set()
-    batch: list[dict[str, Any]] = []
-    for event in events:
-        if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX):
-            batch.append(event)
-        elif event["name"] == "model_run":
-            runs.append(_read_run(batch, segment, outputs, blocked))
-            batch = []
-    return Trace(runs, blocked)
+    return Trace([_read_run(nodes, segment, outputs, blocked) for nodes in runs], blocked)
 
 
 def _read_run(
-    events: Sequence[dict[str, Any]],
+    nodes: Sequence[NodeTime],
     segment: SizedSegment,
     outputs: Sequence[int],
     blocked: set[int],
 ) -> FragmentRun:
-    run = FragmentRun(nodes=len(events))
+    run = FragmentRun(nodes=len(nodes))
     shapes = {
         _ENTER: Counter(box.shape for _, box in segment.inputs),
         _LEAVE: Counter(box.shape for _, box in segment.outputs),
     }
     place = 0
-    for event in events:
-        name, seconds = event["name"].removesuffix(_SUFFIX), event["dur"] * 1e-6
-        op = event["args"].get("op_name", "")
-        if op in shapes and _take(shapes[op], event):
-            border = run.enter if op == _ENTER else run.leave
-            border.append((int(event["args"]["output_size"]), seconds))
+    for node in nodes:
+        if node.op in shapes and _take(shapes[node.op], node.shape):
+            border = run.enter if node.op == _ENTER else run.leave
+            border.append((node.output_bytes, node.seconds))
             continue
-        place = _find_place(name, outputs, place)
-        run.layers[place] += seconds
-        if name.endswith("_nchwc"):
+        place = _find_place(node.name, outputs, place)
+        run.layers[place] += node.seconds
+        if node.name.endswith("_nchwc"):
             blocked.add(place)
     return run
 
 
-def _take(shapes: Counter[tuple[int, ...]], event: dict[str, Any]) -> bool:
-    """Whether the event converts a tensor of the border; each of them is converted once."""
-    output_shapes = event["args"].get("output_type_shape") or [{}]
-    shape = tuple(next(iter(output_shapes[0].values()), ()))
+def _take(shapes: Counter[tuple[int, ...]], shape: tuple[int, ...]) -> bool:
+    """Whether a node converts a tensor of the border; each of them is converted once."""
     if shapes[shape] <= 0:
         return False
     shapes[shape] -= 1
