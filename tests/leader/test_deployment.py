@@ -11,8 +11,9 @@ from tests.leader.fakes import FakeLab, fake_time, gone, info_of
 from tests.worker.tiny import Tiny, tiny_chain
 
 from partita.errors import RunError
-from partita.leader import DeployOptions, deployment
-from partita.leader.deployment import Deployment, as_bytes, fragments_of
+from partita.leader import DeployOptions, deployment, push
+from partita.leader.deployment import Deployment, fragments_of
+from partita.leader.push import as_bytes
 from partita.worker.messages import (
     Missing,
     Prepare,
@@ -50,7 +51,7 @@ def test_each_worker_goes_through_all_stages() -> None:
 
 def test_only_missing_content_is_pushed_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker gets what it lacks, in chunks that follow each other; no bytes are content, too."""
-    monkeypatch.setattr(deployment, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(push, "CHUNK_BYTES", 100)
     lab, tiny = FakeLab("d0"), tiny_chain(1, 1)
     (graph,) = tiny.graphs.values()
     (name,) = tiny.graphs

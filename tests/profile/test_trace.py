@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from partita.engine.timing import read_nodes
+from partita.engine.timer import read_nodes
 from partita.profile.segments import SizedSegment
 from partita.profile.trace import read_trace
 from partita.regions import Region

@@ -143,6 +143,14 @@ ClusterOpt = Annotated[Path, flag("--cluster", "Cluster file (TOML).")]
 PlanClusterOpt = Annotated[
     Path | None, flag("--cluster", "Cluster file; the plan's own by default.")
 ]
+WorkersOpt = Annotated[
+    bool | None,
+    flag(
+        "--workers/--lab",
+        "Use running workers, or emulate the cluster here. By default workers where"
+        " the cluster file gives addresses.",
+    ),
+]
 PlanModelOpt = Annotated[Path | None, flag("--model", "ONNX file; the plan's own by default.")]
 ProfileOpt = Annotated[
     list[str] | None,

@@ -78,11 +78,11 @@ class SlowedEngine:
 
     def __init__(self, inner: Engine, slow_down: Slowdown) -> None:
         self.slow_down = slow_down
-        self._inner = inner
+        self.inner = inner
 
     def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> SlowedRunner:
         """A runner that is to be calibrated; see :meth:`partita.engine.Engine.load`."""
-        return SlowedRunner(self._inner.load(graph, blobs), self.slow_down)
+        return SlowedRunner(self.inner.load(graph, blobs), self.slow_down)
 
 
 class SlowedRunner:

@@ -10,22 +10,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from partita.errors import RunError
+from partita.leader.push import push_contents
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
 from partita.worker.messages import (
-    CHUNK_BYTES,
     Calibrate,
-    Have,
     Info,
-    Missing,
     OfEpoch,
     Prepare,
     Progress,
-    Put,
     SpansFrom,
     Stats,
     WorkerSpan,
@@ -159,16 +154,9 @@ class Deployment:
 
     def _push(self, device: str) -> None:
         contents = self._contents(device)
-        have = Have(self.epoch, tuple(contents))
-        # The worker hashes its copies first, which takes long on a slow disk.
-        missing = self._group.ask(device, "have", have, Missing, timeout_s=self.options.load_s)
-        for name in missing.hashes:
-            data = as_bytes(contents[name])
-            size = len(data)
-            for offset in range(0, max(size, 1), CHUNK_BYTES):
-                chunk = bytes(data[offset : offset + CHUNK_BYTES])
-                self._group.tell(device, "put", Put(name, offset, size, chunk))
-            self.pushed_bytes += size
+        self.pushed_bytes += push_contents(
+            self._group, (device, self.epoch), contents, self.options.load_s
+        )
 
     def _load(self, device: str) -> None:
         own = msgspec.structs.replace(self.program, devices=(self.program.device(device),))
@@ -208,11 +196,3 @@ def fragments_of(program: Program, device: str) -> tuple[Any, ...]:
         if fragment is not None:
             indices[fragment] = None
     return tuple(program.fragments[index] for index in indices)
-
-
-def as_bytes(content: Any) -> memoryview:
-    """A flat view of bytes or of an array's bytes."""
-    if isinstance(content, np.ndarray):
-        flat: npt.NDArray[np.uint8] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
-        return flat.data
-    return memoryview(content).cast("B")

@@ -7,7 +7,8 @@ from typing import Protocol
 
 from partita.engine import OrtEngine
 from partita.engine.base import Blob
-from partita.engine.timing import FragmentTimer, MachineTimes, TimingOrder, Timings
+from partita.engine.timer import FragmentTimer
+from partita.engine.timing import MachineTimes, TimingOrder, Timings
 from partita.errors import ClusterError
 
 #: Times that the reference is timed before all else; the least counts. Not tuned.
@@ -30,7 +31,7 @@ class Bench(Protocol):
     def time(
         self, order: TimingOrder, graphs: Mapping[str, bytes], blobs: Mapping[str, Blob]
     ) -> Timings:
-        """What fragments take; see :meth:`partita.engine.timing.FragmentTimer.time`."""
+        """What fragments take; see :meth:`partita.engine.timer.FragmentTimer.time`."""
 
 
 class ThisMachine:

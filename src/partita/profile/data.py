@@ -115,6 +115,14 @@ class Profile(msgspec.Struct, frozen=True):
     reference_s: Cost = 0.0
     schema: int = SCHEMA_VERSION
 
+    @property
+    def sum_of_layers_s(self) -> float:
+        """The seconds of all layers, each as a whole."""
+        return sum(
+            max((sample.seconds for sample in layer.samples), default=0.0)
+            for layer in self.layers.values()
+        )
+
 
 def dump_profile(profile: Profile) -> bytes:
     """The profile as indented JSON; :func:`load_profile` gives back an equal one."""

@@ -42,9 +42,11 @@ def measure_link(
 
 
 def fit_link(samples: Sequence[tuple[int, float]]) -> LinkCost:
-    """The straight line through ``(bytes, seconds)``, errors weighed by 1 / seconds².
+    """The straight line through ``(bytes, seconds)``.
 
-    So that a small message counts as much as a large one.
+    Its slope is of least squares, so that large messages decide: small ones may pass a link's
+    buffer or a token bucket much faster than the link's rate. Given the slope, errors of what a
+    message costs at all are weighed by 1 / seconds², so that small ones decide.
 
     Raises:
         ValueError: Fewer than two sizes.
@@ -54,13 +56,12 @@ def fit_link(samples: Sequence[tuple[int, float]]) -> LinkCost:
     """
     if len({size for size, _ in samples}) < 2:
         raise ValueError("a link needs samples of at least two sizes")
-    weights = [1 / max(seconds, 1e-9) ** 2 for _, seconds in samples]
-    total = sum(weights)
-    mean_x = sum(w * x for w, (x, _) in zip(weights, samples, strict=True)) / total
-    mean_y = sum(w * y for w, (_, y) in zip(weights, samples, strict=True)) / total
-    across = sum(
-        w * (x - mean_x) * (y - mean_y) for w, (x, y) in zip(weights, samples, strict=True)
-    )
-    along = sum(w * (x - mean_x) ** 2 for w, (x, _) in zip(weights, samples, strict=True))
+    mean_x = statistics.fmean(size for size, _ in samples)
+    mean_y = statistics.fmean(seconds for _, seconds in samples)
+    across = sum((x - mean_x) * (y - mean_y) for x, y in samples)
+    along = sum((x - mean_x) ** 2 for x, _ in samples)
     slope = max(across / along, 1e-12)
-    return LinkCost(max(0.0, mean_y - slope * mean_x), round(1 / slope, 6), tuple(samples))
+    weights = [1 / max(seconds, 1e-9) ** 2 for _, seconds in samples]
+    beyond = (w * (y - slope * x) for w, (x, y) in zip(weights, samples, strict=True))
+    per_message_s = max(0.0, sum(beyond) / sum(weights))
+    return LinkCost(per_message_s, round(1 / slope, 6), tuple(samples))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -60,21 +59,19 @@ def measure_profile(
 
     Args:
         progress: Called before each segment.
-        bench: Where the fragments are timed; this machine by default. Threads and provider are
-            then the bench's.
+        bench: Where fragments are timed, with its own threads and provider; by default here.
 
     Raises:
         ClusterError: The provider is missing, a layer cannot run, or a file cannot be written.
-        RunError: The bench cannot be reached.
     """
     options = options or MeasureOptions()
     bench = bench or ThisMachine(options.threads, options.provider)
     state = load_state(graph, options, bench)
+    progress = progress or (lambda done, total, what: None)
     measurement = _Measurement(graph, options, bench, state)
     segments = make_segments(graph, measurement.axes, whole=options.rows == "all")
     for place, layers in enumerate(segments):
-        if progress is not None:
-            progress(place, len(segments), layers[0])
+        progress(place, len(segments), layers[0])
         if any(name not in state.layers for name in layers):
             measurement.measure(layers)
             measurement.finish(layers)
@@ -94,10 +91,9 @@ def measure_profile(
         wires={wire: fit_wire(times) for wire, times in bench.facts.wires.items()},
         reference_s=state.reference_s,
     )
-    if progress is not None:
-        progress(len(segments), len(segments), "done")
-    if options.unfinished is not None and options.unfinished.exists():
-        os.unlink(options.unfinished)
+    progress(len(segments), len(segments), "done")
+    if options.unfinished is not None:
+        options.unfinished.unlink(missing_ok=True)
     return profile
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import psutil
 
@@ -28,6 +30,7 @@ from partita.units import format_bytes
 from partita.version import VERSION
 from partita.worker.calibration import calibrate_runtime
 from partita.worker.lanes import Lanes
+from partita.worker.measurer import Measurer
 from partita.worker.messages import (
     PROTOCOL_VERSION,
     BeginTraces,
@@ -36,6 +39,8 @@ from partita.worker.messages import (
     Have,
     Hello,
     Info,
+    Measure,
+    Measured,
     MessageTimes,
     Missing,
     OfEpoch,
@@ -101,6 +106,7 @@ class Worker:
         self._epochs: dict[int, Runtime] = {}
         self._jobs: dict[int, Progress] = {}
         self._prober = Prober(endpoint)
+        self._measurer = Measurer(self.name, parts.engine, parts.store)
         self._closed = threading.Event()
         self._methods: Mapping[str, Callable[[bytes], object]] = {
             "hello": self._hello,
@@ -115,6 +121,8 @@ class Worker:
             "stats": self._stats,
             "clock": lambda body: Clock(time.monotonic()),
             "probe": self._probe,
+            "measure": self._measure,
+            "measured": self._measured,
             "begin_traces": self._begin_traces,
             "stop": lambda body: self._on_stop(),
         }
@@ -158,6 +166,7 @@ class Worker:
             fallback=parts.fallback,
             slow_down=parts.slow_down.factor,
             paced=isinstance(self.endpoint, ShapedEndpoint),
+            host=_host(),
         )
 
     def _hello(self, body: bytes) -> Info:
@@ -247,6 +256,7 @@ class Worker:
         self._jobs.pop(epoch, None)
         if runtime is not None:
             runtime.close()
+        self._measurer.forget(epoch)
         self._parts.store.unpin(epoch)
         gc.unfreeze()
 
@@ -260,6 +270,18 @@ class Worker:
     def _probe(self, body: bytes) -> MessageTimes:
         order = decode_message(body, TimeMessages)
         return MessageTimes(self._prober.measure(order.target, order.size_bytes, order.repeats))
+
+    def _measure(self, body: bytes) -> None:
+        order = decode_message(body, Measure)
+        if self._epochs:
+            raise RunError(
+                f"Worker {self.name!r} runs a plan; it is profiled when that is over.",
+                device=self.name,
+            )
+        self._measurer.begin(order)
+
+    def _measured(self, body: bytes) -> Measured:
+        return self._measurer.result(decode_message(body, OfEpoch).epoch)
 
     def _begin_traces(self, body: bytes) -> None:
         at_s = decode_message(body, BeginTraces).at_s
@@ -319,3 +341,11 @@ class Worker:
                     )
                 except PartitaError:
                     continue
+
+
+def _host() -> str:
+    """What the workers of one machine have in common: its start, else its name."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:  # Linux only
+        return platform.node()

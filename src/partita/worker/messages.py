@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
+from partita.engine.timing import MachineTimes, TimingOrder, Timings
 from partita.errors import RunError
 from partita.program import Program, Stream, TensorSpec
 from partita.regions import Region, wire_bytes
@@ -36,6 +37,7 @@ class Info(msgspec.Struct, frozen=True):
         fallback: Which provider computes instead of a missing one; empty when none is missing.
         slow_down: Factor by which the worker pretends to be slower; 1 on a real device.
         paced: Whether sending takes as long as the link does; else a send only fills a buffer.
+        host: The same for workers of one machine.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Info(msgspec.Struct, frozen=True):
     fallback: str
     slow_down: float
     paced: bool = False
+    host: str = ""
 
 
 class Have(msgspec.Struct, frozen=True):
@@ -212,6 +215,31 @@ class MessageTimes(msgspec.Struct, frozen=True):
     """Answer to :class:`TimeMessages`: seconds until the news of each arrival."""
 
     seconds: tuple[float, ...]
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """Time fragments whose content is there under an epoch, or what is no fragment.
+
+    Attributes:
+        order: The fragments; None for the machine itself.
+    """
+
+    epoch: int
+    order: TimingOrder | None = None
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What came out of :class:`Measure`.
+
+    Attributes:
+        busy: Whether it is under way.
+        error: Why it failed; empty while it did not.
+    """
+
+    busy: bool
+    error: str = ""
+    timings: Timings | None = None
+    facts: MachineTimes | None = None
 
 
 class BeginTraces(msgspec.Struct, frozen=True):

@@ -13,8 +13,9 @@ from partita.api import open_endpoint
 from partita.cli.access import read_access
 from partita.cli.flags import AccessFlags
 from partita.cli.output import Reply, check_output, progress_bar, say, write_output
-from partita.cluster import load_cluster
+from partita.cluster import Cluster, load_cluster
 from partita.errors import InputError
+from partita.fabric import Endpoint
 from partita.leader import LinkSample, measure_link
 from partita.leader.worker_group import WorkerGroup
 from partita.profile import fit_link
@@ -40,20 +41,33 @@ def profile_links(path: Path | None, output: Path | None, access: AccessFlags) -
         raise InputError("--links needs --cluster FILE.", subject="--cluster")
     check_output(output, path)
     cluster = load_cluster(path)
-    links = []
     say("connecting to the workers")
-    with open_endpoint(cluster, reach) as endpoint, progress_bar("links") as advance:
-        pairs = [pair for pair in permutations(cluster.names, 2) if cluster.link(*pair)]
+    with open_endpoint(cluster, reach) as endpoint:
         WorkerGroup(endpoint, cluster.names).wait(_WAIT_S)
-        for done, (source, target) in enumerate(pairs):
-            advance(done, len(pairs), f"{source} to {target}")
-            samples = measure_link(endpoint, source, target, _SIZES)
-            links.append(_describe_link(source, target, samples))
-    reply = Reply({"links": links}, [_link_table(links)])
+        links = measure_links(endpoint, cluster, cluster.names)
+    reply = Reply({"links": links}, [draw_links(links)])
     if output is not None:
         write_output(output, "".join(_link_toml(link) for link in links).encode())
         reply.shown.append(f"Written to {output}")
     return reply
+
+
+def measure_links(
+    endpoint: Endpoint, cluster: Cluster, names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The figures of links between ``names``: of those in the file, of all where it has none.
+
+    Raises:
+        RunError: A worker is lost, or a message did not arrive.
+    """
+    pairs = [pair for pair in permutations(names, 2) if cluster.link(*pair) or not cluster.links]
+    links = []
+    with progress_bar("links") as advance:
+        for done, (source, target) in enumerate(pairs):
+            advance(done, len(pairs), f"{source} to {target}")
+            samples = measure_link(endpoint, source, target, _SIZES)
+            links.append(_describe_link(source, target, samples))
+    return links
 
 
 def _describe_link(source: str, target: str, samples: Sequence[LinkSample]) -> dict[str, Any]:
@@ -85,7 +99,8 @@ def _link_toml(link: dict[str, Any]) -> str:
     )
 
 
-def _link_table(links: Sequence[dict[str, Any]]) -> Table:
+def draw_links(links: Sequence[dict[str, Any]]) -> Table:
+    """Links, rates and the seconds of each message size, as a table."""
     rows = tuple(
         (
             f"{link['from']} to {link['to']}",

@@ -1,4 +1,4 @@
-"""Measuring this machine."""
+"""Measuring this machine, or the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def profile_model(
         profile = measure_profile(graph, options, advance)
     save_profile(profile, output)
     layers = profile.layers.values()
-    whole_s = sum(
-        max((sample.seconds for sample in layer.samples), default=0.0) for layer in layers
-    )
+    whole_s = profile.sum_of_layers_s
     payload = {
         "device": profile.device,
         "model": profile.model,

@@ -1,4 +1,4 @@
-"""``partita profile``: measure this machine, or a cluster's links."""
+"""``partita profile``: measure this machine, or a cluster's workers and links."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ def profile(
         Path | None, typer.Argument(metavar="[MODEL]", help="ONNX file; not with --links.")
     ] = None,
     output: Annotated[Path | None, flag("--output", "File to write.", "-o")] = None,
-    links: Annotated[bool, flag("--links", "Measure the links of --cluster instead.")] = False,
-    cluster: flags.PlanClusterOpt = None,
+    links: Annotated[bool, flag("--links", "Measure the links of --cluster alone.")] = False,
+    cluster: Annotated[
+        Path | None,
+        flag("--cluster", "Cluster file: measure its workers and links, not this machine."),
+    ] = None,
+    workers: flags.WorkersOpt = None,
     insecure: flags.InsecureOpt = False,
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
@@ -36,10 +40,10 @@ def profile(
     debug: flags.DebugOpt = False,
 ) -> int:
     """Measure seconds per layer at several extents, with count and spread; can be resumed."""
+    access = flags.AccessFlags(workers, insecure, authority, certificate, key)
     if links:
         from partita.cli.actions.links import profile_links
 
-        access = flags.AccessFlags(None, insecure, authority, certificate, key)
         return print_reply(profile_links(cluster, output, access), as_json=json)
     if model is None or output is None:
         raise InputError("Give MODEL and -o FILE, or --links with --cluster FILE.")
@@ -57,4 +61,21 @@ def profile(
         budget_s=0.6 if rows == "few" else 1e9,
         unfinished=output.with_name(output.name + ".unfinished"),
     )
-    return print_reply(profile_model(model, shape, output, options), as_json=json)
+    if cluster is None:
+        return print_reply(profile_model(model, shape, output, options), as_json=json)
+    for name, value, usual in (
+        ("--device", device, "this-machine"),
+        ("--threads", threads, 1),
+        ("--provider", provider, "CPUExecutionProvider"),
+    ):
+        if value != usual:
+            raise InputError(
+                f"{name} does not go with --cluster: names are the cluster file's, threads and"
+                " providers the workers' own.",
+                subject=name,
+            )
+    from partita.cli.actions.profile_cluster import profile_cluster
+    from partita.cli.sources import read_graph
+
+    reply = profile_cluster(read_graph(model, shape), cluster, output, (options, access))
+    return print_reply(reply, as_json=json)

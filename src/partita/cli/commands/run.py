@@ -25,14 +25,7 @@ def run(
     profile: flags.ProfileOpt = None,
     estimator: flags.EstimatorOpt = "table",
     shape: flags.ShapeOpt = None,
-    workers: Annotated[
-        bool | None,
-        flag(
-            "--workers/--lab",
-            "Use running workers, or emulate the cluster here. By default workers where"
-            " the cluster file gives addresses.",
-        ),
-    ] = None,
+    workers: flags.WorkersOpt = None,
     insecure: flags.InsecureOpt = False,
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
