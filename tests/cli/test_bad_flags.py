@@ -39,6 +39,8 @@ KEYS = "worker --name w --authority {0} --certificate {0} --key {0}"
         ("zoo squeezenet -o z.onnx --batch 0", "'--batch': got 0, allowed: 1 to"),
         ("demo --plates 9", "'--plates': got 9, allowed: 1 to 4"),
         ("profile m.onnx -o q.json --repeats 0", "'--repeats': got 0, allowed: 1 to"),
+        ("profile m.onnx -o q.toml --cluster pair.toml --threads 2", "--threads does not go with"),
+        ("profile m.onnx -o pair.toml --cluster pair.toml", "pair.toml"),
         ("load split m.onnx -o b --ends 2 --cold", "--cold does not go with --ends"),
         ("load split m.onnx -o b --children 2 --method best", "--method does not go with"),
         ("load personalise b --samples s.npz --threads 99999", "got 99999, allowed: 1 to 256"),

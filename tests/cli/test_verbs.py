@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
+from partita.cluster import load_cluster
+from partita.profile import load_profile
 from tests.cli.conftest import Ask
 
 RUN_KEYS = {"planner", "seed", "latency_s", "images_per_second", "devices", "links"}
@@ -173,6 +175,24 @@ def test_profile(ask: Ask, folder: Path) -> None:
         "--profile", "a=p.profile.json", "--json",
     )  # fmt: skip
     assert answer.code == 0
+
+
+@pytest.mark.slow
+def test_profile_of_a_cluster(ask: Ask, folder: Path) -> None:
+    """Every worker and link is measured in one go; the file that comes out plans by itself."""
+    words = ["m.onnx", "--cluster", "pair.toml", "--repeats", "1", "-o", "measured.toml", "--json"]
+    reply = ask("profile", *words).reply
+    assert [device["name"] for device in reply["devices"]] == ["a", "b"]
+    assert reply["missing"] == []
+    cluster = load_cluster(folder / "measured.toml")
+    for device in cluster.devices:
+        profile = load_profile(device.profile or "")
+        assert profile.device == device.name
+        assert profile.sum_of_layers_s > 0
+    assert {link.pair for link in cluster.links} == {("a", "b"), ("b", "a")}
+    plan = ask("plan", "m.onnx", "--cluster", "measured.toml", "-o", "q.json", "--json").reply
+    assert plan["latency_s"]["mean"] > 0
+    assert not list(folder.glob("*.unfinished"))
 
 
 def test_doctor(ask: Ask) -> None:

@@ -27,6 +27,16 @@ def test_fixed_cost_is_never_negative() -> None:
     assert fit_link([(10, 1e-6), (20, 3e-6)]).per_message_s == 0.0
 
 
+def test_a_token_bucket_is_not_taken_for_a_faster_link() -> None:
+    """What fits in the bucket passes at once; the rate is that of what does not."""
+    rate, bucket = 12e6, 65_536
+    sizes = (0, 4096, 65_536, 262_144, 1_048_576)
+    samples = [(size, 1e-4 + max(0, size - bucket) / rate) for size in sizes]
+    cost = fit_link(samples)
+    assert cost.bytes_per_s == pytest.approx(rate, rel=0.05)
+    assert cost.per_message_s <= 2e-4
+
+
 def test_one_size_is_not_enough() -> None:
     """Two numbers cannot come from one."""
     with pytest.raises(ValueError, match="two sizes"):
