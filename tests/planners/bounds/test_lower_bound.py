@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from partita.cluster import Cluster, Device
 from partita.graph import load_graph
@@ -36,4 +36,16 @@ def test_a_core_that_makes_its_last_state_alone() -> None:
     ]
     graph = load_graph(make_model(nodes, {"x": (5, 2, 6)}, ["y"], weights))
     result = find_plan(make_cost(graph, 1e3, 1e3, bandwidth=1e9), planner="cut")
+    assert 0 < result.lower_bound_s <= result.latency_s * (1 + 1e-9)
+
+
+def test_a_last_layer_with_a_sequence_inside() -> None:
+    """What a layer that runs whole makes inside of it has no size that anybody asks for."""
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["a"]),
+        helper.make_node("SequenceConstruct", ["a", "x"], ["s"]),
+        helper.make_node("SequenceLength", ["s"], ["y"]),
+    ]
+    model = make_model(nodes, {"x": (4, 64)}, ["y"], output_dtype=TensorProto.INT64)
+    result = find_plan(make_cost(load_graph(model), 1e3, 1e3, bandwidth=1e9), planner="cut")
     assert 0 < result.lower_bound_s <= result.latency_s * (1 + 1e-9)

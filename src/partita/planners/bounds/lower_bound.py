@@ -221,7 +221,7 @@ class _Shares:
         """The size of a tensor, or of the least that its core makes where that is less."""
         size = self.evaluator.problem.wire_bytes(tensor)
         producer = self.graph.producer(tensor)
-        if producer is None:
+        if producer is None or producer.barrier:
             return size
         core = self.graph.nodes[producer.nodes[0]]
         return min(size, *(self.graph.size_bytes(name) for name in core.outputs if name))
