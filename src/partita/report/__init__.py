@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from partita.lazy import on_first_use
 from partita.report.bundle import Checked, Contender, ReportBundle
+from partita.report.tables import LAST_PLAN
 from partita.report.text import compare_table, draw_table, plan_table, report_tables
 
 if TYPE_CHECKING:  # needs Matplotlib; the tables of a terminal do not
     from partita.report.write import ReportFiles, write_chart, write_report, write_trace
 
 __all__ = [
+    "LAST_PLAN",
     "Checked",
     "Contender",
     "ReportBundle",

@@ -73,6 +73,7 @@ class ReportBundle:
         best_single_s: Predicted latency of the best single device.
         worth_splitting: Whether the planner found the division faster than that device.
         comparison: Other planners on the same profiles.
+        last_plan: The plan in force at the run's end, where that is another one.
         facts: Further lines of the summary: name and value.
     """
 
@@ -87,4 +88,5 @@ class ReportBundle:
     worth_splitting: bool | None = None
     comparison: tuple[Contender, ...] = ()
     changes: tuple[Change, ...] = ()
+    last_plan: Plan | None = None
     facts: tuple[tuple[str, str], ...] = ()

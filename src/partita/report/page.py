@@ -43,6 +43,9 @@ def _list_sections(bundle: ReportBundle) -> list[Markup]:
     if any(runs):
         parts.append(_draw_table(tables.tabulate_run(*runs)))
         parts.append(_draw_table(tabulate_changes(bundle.changes)))
+        if bundle.last_plan is not None:
+            last = tables.tabulate_plan(bundle.last_plan, order, title=tables.LAST_PLAN)
+            parts.append(_draw_table(last))
         parts.append(_draw_timeline(lay_out(*runs)))
         busy = chart_busy(*runs)
         if busy.rows:

@@ -23,7 +23,11 @@ class TableData:
     text_columns: int = 1
 
 
-def tabulate_plan(plan: Plan, order: Sequence[str] = ()) -> TableData:
+#: Heading of the plan that a run ended with, where that is not the one that it began with.
+LAST_PLAN = "Plan in force at the end"
+
+
+def tabulate_plan(plan: Plan, order: Sequence[str] = (), *, title: str = "Plan") -> TableData:
     """One row per stage: its layers, its split axis, and each device's share of it.
 
     Args:
@@ -42,7 +46,7 @@ def tabulate_plan(plan: Plan, order: Sequence[str] = ()) -> TableData:
         )
         for stage in plan.stages
     )
-    return TableData("Plan", ("stage", "layers", "axis", *devices), rows, text_columns=3)
+    return TableData(title, ("stage", "layers", "axis", *devices), rows, text_columns=3)
 
 
 def describe_layers(layers: Sequence[str]) -> str:

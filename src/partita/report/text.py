@@ -29,9 +29,9 @@ def draw_table(data: TableData) -> Table:
     return table
 
 
-def plan_table(plan: Plan, order: Sequence[str] = ()) -> Table:
+def plan_table(plan: Plan, order: Sequence[str] = (), *, title: str = "Plan") -> Table:
     """Stages, layers, axis and each device's share."""
-    return draw_table(tables.tabulate_plan(plan, order))
+    return draw_table(tables.tabulate_plan(plan, order, title=title))
 
 
 def report_tables(predicted: Report | None, measured: Report | None = None) -> list[Table]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from partita.adapting.replanner import Find, Replanner, make_finder
 from partita.api import Access, open_endpoint
 from partita.cli.access import read_access
 from partita.cli.actions.simulate import check_in_flight, read_adapt
+from partita.cli.answers import KeptAnswers, PackedAnswers
 from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags
 from partita.cli.inputs import Feeds, get_requests
@@ -22,10 +25,10 @@ from partita.cost import CostModel
 from partita.errors import InputError
 from partita.exactness.compare import compare_answers, is_lossy_plan, tolerance_of
 from partita.execution import Change, Report
-from partita.files import pack_arrays, write_folder
+from partita.files import write_folder
 from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.plan import Plan
-from partita.report import Checked, ReportBundle, plan_table, report_tables
+from partita.report import LAST_PLAN, Checked, ReportBundle, plan_table, report_tables
 from partita.simulation import predict
 
 
@@ -54,7 +57,8 @@ class Ran:
 
     Attributes:
         checked: How far the answers are from the whole model's, where that was asked for.
-        changes: Of the plan; None where it could not change with drifts.
+        changes: Of the plan; None where it could not change with drifts and nothing was lost.
+        last_plan: The plan in force at the end, where it is not the one that was loaded.
     """
 
     loaded: Loaded
@@ -62,6 +66,21 @@ class Ran:
     measured: Report
     checked: Checked | None
     changes: tuple[Change, ...] | None
+    last_plan: Plan | None = None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A session with what plans for it.
+
+    Attributes:
+        cost: With the workers' fixed costs.
+        replanner: Knows the plan in force.
+    """
+
+    session: Session
+    cost: CostModel
+    replanner: Replanner
 
 
 def run_plan(
@@ -85,22 +104,18 @@ def run_plan(
     feeds = get_requests(loaded.graph.input_specs, requests)
     cost = read_cost(loaded.graph, loaded.cluster, files)
     check_in_flight(loaded.plan, options.in_flight)
-    with open_session(loaded, read_access(access), cost, adapting) as (session, cost):
-        if options.warm_up:
-            session.run(feeds[:1] * options.warm_up, in_flight=1)
-        session.begin_traces()
-        answers = session.run(feeds, in_flight=options.in_flight)
-        measured = session.report()
-        changes = tuple(session.changes) if adapting.adapt else None
-    in_flight = options.in_flight
-    predicted = predict(cost, loaded.plan, requests=len(feeds), in_flight=in_flight)
-    checked = check_answers(loaded, feeds, answers) if options.check else None
-    ran = Ran(loaded, predicted, measured, checked, changes)
-    reply = describe_run(ran)
-    if options.output is not None:
-        write_answers(options.output, answers)
-        reply.payload["outputs"] = str(options.output)
-        reply.shown.append(f"Outputs written to {options.output}")
+    with KeptAnswers() as answers:
+        with open_session(loaded, read_access(access), cost, adapting) as opened:
+            ran = run_requests(loaded, opened, feeds, answers, options)
+        if options.check:
+            ran = replace(ran, checked=check_answers(loaded, feeds, answers))
+        if not adapting.adapt and not ran.changes:
+            ran = replace(ran, changes=None)
+        reply = describe_run(ran)
+        if options.output is not None:
+            write_answers(options.output, answers)
+            reply.payload["outputs"] = str(options.output)
+            reply.shown.append(f"Outputs written to {options.output}")
     if options.report is not None:
         page = write_run(options.report, ran)
         reply.payload["report"] = str(page)
@@ -108,11 +123,38 @@ def run_plan(
     return reply
 
 
+def run_requests(
+    loaded: Loaded,
+    opened: Opened,
+    feeds: Sequence[Feeds],
+    answers: KeptAnswers,
+    options: RunOptions,
+) -> Ran:
+    """Run the requests in a session; ``answers`` gets those that are looked at afterwards."""
+    session, in_flight = opened.session, options.in_flight
+    if options.warm_up:
+        session.run([feeds[0]] * options.warm_up, in_flight=1)
+    session.begin_traces()
+    for answer in session.iterate(feeds, in_flight=in_flight):
+        if options.check or options.output is not None:
+            answers.append(answer)
+    predicted = predict(opened.cost, loaded.plan, requests=len(feeds), in_flight=in_flight)
+    last = opened.replanner.plan
+    return Ran(
+        loaded,
+        predicted,
+        session.report(),
+        None,
+        tuple(session.changes),
+        last if last != loaded.plan else None,
+    )
+
+
 @contextlib.contextmanager
 def open_session(
     loaded: Loaded, access: Access, cost: CostModel, flags: AdaptFlags
-) -> Iterator[tuple[Session, CostModel]]:
-    """Deploy a plan; yield the session, and the cost model with the workers' fixed costs."""
+) -> Iterator[Opened]:
+    """Deploy a plan; yield the session, ready to run."""
     plan = loaded.plan
     compiled = compile_plan(loaded.graph, plan, loaded.cluster)
     options = DeployOptions(planner=plan.planner, seed=plan.seed, reference_s=cost.reference_s)
@@ -135,7 +177,7 @@ def open_session(
             adapting=(replanner, read_adapt(flags)) if flags.adapt else None,
         ) as session:
             say("running")
-            yield session, cost
+            yield Opened(session, cost, replanner)
 
 
 def make_search(plan: Plan, flags: AdaptFlags) -> Find:
@@ -160,6 +202,9 @@ def describe_run(ran: Ran) -> Reply:
     if ran.changes is not None:
         payload["changes"] = describe_changes(ran.changes)
         reply.shown += show_changes(ran.changes)
+    if ran.last_plan is not None:
+        payload["last_plan"] = msgspec.to_builtins(ran.last_plan)
+        reply.shown.append(plan_table(ran.last_plan, cluster.names, title=LAST_PLAN))
     if checked is not None:
         payload |= {
             "max_difference": checked.max_difference,
@@ -187,6 +232,7 @@ def write_run(folder: Path, ran: Ran) -> Path:
         measured=ran.measured,
         checked=ran.checked,
         changes=ran.changes or (),
+        last_plan=ran.last_plan,
     )
     return write_report(folder, bundle).page
 
@@ -197,9 +243,8 @@ def write_answers(folder: Path, answers: Sequence[Feeds]) -> None:
     Raises:
         InputError: They cannot be written.
     """
-    files = {f"output-{n:05d}.npz": pack_arrays(answer) for n, answer in enumerate(answers)}
     try:
-        write_folder(folder, files)
+        write_folder(folder, PackedAnswers(answers))
     except OSError as error:
         raise InputError(
             f"Outputs cannot be written to '{folder}': {error.strerror}.", subject=str(folder)

@@ -1,0 +1,102 @@
+"""Answers that are kept for after the run, and runs that lose a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from partita import api
+from partita.cli import answers
+from partita.cli.answers import KeptAnswers, PackedAnswers
+from partita.errors import InputError
+from partita.files import write_folder
+from partita.lab import Lab, start_lab
+from partita.leader import Session
+from tests.cli.conftest import Ask
+
+
+def make_answer(number: int) -> dict[str, Any]:
+    """Three arrays of 3 kB in all, of which one is no block of memory."""
+    return {
+        "y": np.full((2, 256), number, np.float32),
+        "t": np.arange(256, dtype=np.float16).reshape(16, 16).T + number,
+        "n": np.array(number, np.int64),
+    }
+
+
+def test_answers_beyond_the_room_come_back_as_they_were() -> None:
+    """Order, shapes and types hold, whether an answer was held or lay in the file."""
+    with KeptAnswers(held_bytes=6000) as kept:
+        for number in range(5):
+            kept.append(make_answer(number))
+        assert len(kept) == 5
+        assert len(kept._held) == 2
+        for number, answer in enumerate(kept):
+            for name, array in make_answer(number).items():
+                np.testing.assert_array_equal(answer[name], array)
+                assert answer[name].dtype == array.dtype
+        assert [int(answer["n"]) for answer in kept[1:4]] == [1, 2, 3]
+        assert int(kept[-1]["n"]) == 4
+
+
+def test_a_folder_of_answers_is_written_one_by_one(tmp_path: Path) -> None:
+    """No two packed answers are in memory at the same time, and all appear."""
+    with KeptAnswers(held_bytes=0) as kept:
+        for number in range(3):
+            kept.append(make_answer(number))
+        write_folder(tmp_path, PackedAnswers(kept))
+    names = [f"output-{number:05d}.npz" for number in range(3)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    with np.load(tmp_path / names[2]) as archive:
+        assert int(archive["n"]) == 2
+
+
+def test_answers_that_find_no_room_are_one_line(tmp_path: Path) -> None:
+    """The folder is named, and what to do."""
+    with (
+        KeptAnswers(tmp_path / "nowhere", held_bytes=0) as kept,
+        pytest.raises(InputError, match=r"Answer 0 cannot be kept in .*nowhere'"),
+    ):
+        kept.append(make_answer(0))
+
+
+@pytest.mark.slow
+def test_after_a_loss_the_plan_in_force_is_shown(
+    ask: Ask, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was lost, when, and what took over; every answer is there and right."""
+    labs: list[Lab] = []
+
+    @contextmanager
+    def start(*words: Any) -> Iterator[Lab]:
+        with start_lab(*words) as lab:
+            labs.append(lab)
+            yield lab
+
+    def strike(session: Session) -> None:
+        device = next(name for name in labs[-1].processes if name != session.program.requester)
+        labs[-1].kill(device)
+
+    monkeypatch.setattr(api, "start_lab", start)
+    monkeypatch.setattr(answers.KeptAnswers.__init__, "__defaults__", (None, 0))
+    monkeypatch.setattr(Session, "begin_traces", strike)
+    words = ["run", "p.json", "--recover", "--requests", "12", "--check", "--report", "out"]
+    reply = ask(*words, "-o", "answers", "--json").reply
+    assert reply["passed"]
+    (change,) = reply["changes"]
+    assert change["outcome"] == "recovered"
+    assert "is lost" in change["why"]
+    assert change["switched_s"] >= change["at_s"]
+    devices = {
+        shard["device"] for stage in reply["last_plan"]["stages"] for shard in stage["shards"]
+    }
+    assert len(devices) == 1
+    assert len(list((folder / "answers").iterdir())) == 12
+    page = (folder / "out" / "index.html").read_text(encoding="utf-8")
+    assert "Plan in force at the end" in page
+    assert "recovered" in page
