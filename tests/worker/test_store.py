@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from partita.errors import RunError
 from partita.worker import Store, default_store_dir
+from partita.worker.store import LEASE_S, MAX_LEASES
 
 
 def name_of(data: bytes) -> str:
@@ -161,13 +163,112 @@ def test_more_bytes_than_were_said_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_uploads_under_way_count_for_the_quota(tmp_path: Path) -> None:
-    """Two uploads that fit each alone, but not together, are not both begun."""
+def test_uploads_count_for_what_has_arrived(tmp_path: Path) -> None:
+    """A second upload may begin beside an announced one; bytes beyond the quota are refused."""
     store = Store(tmp_path, 15, owner="nano")
-    store.put_chunk(name_of(b"0" * 10), 0, 10, b"0")
-    with pytest.raises(RunError, match=r"no room for 10 B: quota 15 B, 10 B in use"):
-        store.put_chunk(name_of(b"1" * 10), 0, 10, b"1")
-    assert store.put_chunk(name_of(b"0" * 10), 1, 10, b"0" * 9)
+    zeros, ones = b"0" * 10, b"1" * 10
+    store.put_chunk(name_of(zeros), 0, 10, zeros[:4])
+    store.put_chunk(name_of(ones), 0, 10, ones[:9])
+    with pytest.raises(RunError, match=r"no room for 6 B: quota 15 B, 13 B in use"):
+        store.put_chunk(name_of(zeros), 4, 10, zeros[4:])
+    assert store.put_chunk(name_of(ones), 9, 10, ones[9:])
+    assert [path.name for path in tmp_path.iterdir()] == [name_of(ones)]
+
+
+def test_an_announced_upload_evicts_nothing(tmp_path: Path) -> None:
+    """One byte of a large upload evicts no content: room is made for what has arrived."""
+    store, old = Store(tmp_path, 20), b"o" * 10
+    store.put(name_of(old), old)
+    large = b"l" * 15
+    store.put_chunk(name_of(large), 0, 15, large[:1])
+    assert store.missing([name_of(old)]) == ()
+    store.put_chunk(name_of(large), 1, 15, large[1:10])
+    assert store.missing([name_of(old)]) == ()
+    assert store.put_chunk(name_of(large), 10, 15, large[10:])
+    assert store.missing([name_of(old)]) == (name_of(old),)
+
+
+def test_an_upload_that_can_never_fit_is_refused_at_once(tmp_path: Path) -> None:
+    """What is larger than the quota beside pinned content gets no further than its first byte."""
+    store, held = Store(tmp_path, 20), b"h" * 10
+    store.put(name_of(held), held)
+    store.pin(1, [name_of(held)])
+    with pytest.raises(RunError, match=r"no room for 11 B: quota 20 B, 10 B in use by plans"):
+        store.put_chunk(name_of(b"n" * 11), 0, 11, b"n")
+    assert [path.name for path in tmp_path.iterdir()] == [name_of(held)]
+
+
+class Time:
+    """A clock that stands until it is set."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        """Its time in seconds."""
+        return self.now_s
+
+
+def test_a_leader_that_goes_after_it_asked_holds_nothing_for_long(tmp_path: Path) -> None:
+    """Leased content is kept while chunks come, and may be evicted a lease after the last one."""
+    clock = Time()
+    store = Store(tmp_path, 20, now_s=clock)
+    first, second = b"1" * 10, b"2" * 10
+    store.put(name_of(first), first)
+    store.lease(1, [name_of(first), name_of(second)])
+    clock.now_s = 0.9 * LEASE_S
+    store.put_chunk(name_of(second), 0, 10, second[:1])
+    clock.now_s = 1.8 * LEASE_S
+    with pytest.raises(RunError, match="no room"):
+        store.put(name_of(b"3" * 15), b"3" * 15)
+    clock.now_s = 2.0 * LEASE_S
+    store.put(name_of(b"3" * 15), b"3" * 15)
+    assert [path.name for path in tmp_path.iterdir()] == [name_of(b"3" * 15)]
+
+
+def test_what_is_prepared_has_no_lease(tmp_path: Path) -> None:
+    """Content of a prepared epoch stays until it is unpinned, whatever is leased later."""
+    clock = Time()
+    store, data = Store(tmp_path, 10, now_s=clock), b"d" * 10
+    store.put(name_of(data), data)
+    store.pin(1, [name_of(data)])
+    store.lease(1, [])
+    clock.now_s = 10 * LEASE_S
+    with pytest.raises(RunError, match="no room"):
+        store.put(name_of(b"e" * 10), b"e" * 10)
+
+
+def test_leases_and_uploads_are_few(tmp_path: Path) -> None:
+    """Leaders that only announce hold neither memory nor files beyond a limit."""
+    clock = Time()
+    store = Store(tmp_path, now_s=clock)
+    for number in range(MAX_LEASES):
+        store.lease(number, [name_of(b"x")])
+        store.put_chunk(name_of(bytes([number])), 0, 2, b"y")
+    store.lease(0, [name_of(b"x")])
+    with pytest.raises(RunError, match="plans are on their way to it already"):
+        store.lease(MAX_LEASES, [])
+    with pytest.raises(RunError, match="uploads are under way already"):
+        store.put_chunk(name_of(b"x"), 0, 2, b"y")
+    clock.now_s = 2 * LEASE_S
+    store.lease(MAX_LEASES, [])
+    store.put_chunk(name_of(b"x"), 0, 2, b"y")
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_disk_that_takes_no_more_leaves_no_file(tmp_path: Path) -> None:
+    """A failed write is one line with the system's reason, and the half of the upload is gone."""
+    store, data = Store(tmp_path, owner="nano"), b"0" * 2**20
+    store.put_chunk(name_of(data), 0, len(data), data[: 2**19])
+    assert len(list(tmp_path.iterdir())) == 1
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, hard))
+    try:
+        with pytest.raises(RunError, match=r"'nano'.*cannot be written: File too large"):
+            store.put_chunk(name_of(data), 2**19, len(data), data[2**19 :])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+    store.put(name_of(data), data)
 
 
 def test_two_processes_share_one_directory(tmp_path: Path) -> None:

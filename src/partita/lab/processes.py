@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,7 @@ from partita.fabric import (
     ZenohEndpoint,
     ZenohOptions,
 )
+from partita.lab.folder import open_folder
 from partita.lab.netns import Namespaces, left_out, open_namespaces
 from partita.lab.places import Place
 from partita.lab.ports import free_addresses
@@ -99,7 +99,7 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
     """
     options = options or LabOptions()
     with contextlib.ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="partita-lab-")))
+        directory = stack.enter_context(open_folder())
         network = options.network or cluster.lab.network
         net = stack.enter_context(open_namespaces(cluster)) if network == "netns" else None
         if net is not None:

@@ -106,8 +106,7 @@ class Deployment:
             RunError: A worker refused or failed; the epoch is retired everywhere.
         """
         try:
-            self._group.each(self._push, self.devices)
-            self._group.each(self._load, self.devices)
+            self._group.each(self._install, self.devices)
             slowed = [name for name in self.devices if infos[name].slow_down > 1]
             self._group.each(self._calibrate, [n for n in self.devices if n not in slowed])
             # Emulated devices share a machine: each is timed while the others rest, and more than
@@ -151,6 +150,11 @@ class Deployment:
         graphs = {info.hash: self._compiled.graphs[info.hash] for info in infos}
         blobs = {name: self._compiled.blobs[name] for info in infos for name in info.blobs}
         return {**graphs, **blobs}
+
+    def _install(self, device: str) -> None:
+        """Push and load at once: a worker keeps content for no more than a lease in between."""
+        self._push(device)
+        self._load(device)
 
     def _push(self, device: str) -> None:
         contents = self._contents(device)

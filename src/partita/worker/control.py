@@ -177,7 +177,7 @@ class Worker:
 
     def _have(self, body: bytes) -> Missing:
         have = decode_message(body, Have)
-        self._parts.store.pin(have.epoch, have.hashes)
+        self._parts.store.lease(have.epoch, have.hashes)
         return Missing(self._parts.store.missing(have.hashes))
 
     def _put(self, body: bytes) -> None:
@@ -190,6 +190,9 @@ class Worker:
             raise RunError(f"Epoch {prepare.epoch} is prepared already on {self.name!r}.")
         self._check_memory(prepare.program)
         runtime = Runtime(prepare, self._resources)
+        fragments = prepare.program.fragments
+        contents = {name for info in fragments for name in (info.hash, *info.blobs)}
+        self._parts.store.pin(prepare.epoch, contents)
         self._epochs[prepare.epoch] = runtime
         runtime.begin()
 

@@ -55,7 +55,10 @@ class Info(msgspec.Struct, frozen=True):
 
 
 class Have(msgspec.Struct, frozen=True):
-    """Which of ``hashes`` are missing? They stay in the store for ``epoch``."""
+    """Which of ``hashes`` are missing? They stay in the store until ``epoch`` is prepared.
+
+    A leader that sends none of them and does not prepare either loses its claim after a lease.
+    """
 
     epoch: int
     hashes: tuple[str, ...]

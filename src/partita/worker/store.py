@@ -7,8 +7,9 @@ import hashlib
 import os
 import re
 import threading
+import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,10 +17,16 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from partita.errors import RunError
+from partita.errors import RunError, first_line
 from partita.units import format_bytes
 
 DEFAULT_QUOTA_BYTES = 8 * 2**30
+
+#: Content that a leader asked for, and an upload, wait so long for its next message; not tuned. A
+#: chunk of 1 MiB takes 130 s at 64 kbit/s.
+LEASE_S = 300.0
+#: A leader has one upload under way on a worker, and one epoch that it has not prepared.
+MAX_UPLOADS = MAX_LEASES = 64
 
 _HASH = re.compile(r"^[0-9a-f]{64}$")
 #: Hashed at a time: larger than caches, so that the loop costs nothing beside SHA-256.
@@ -39,32 +46,52 @@ def default_store_dir() -> Path:
 class _Upload:
     path: Path
     size_bytes: int
+    used_s: float
     done_bytes: int = 0
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+
+
+@dataclass
+class _Pin:
+    """Content of one epoch; without an end while the epoch is prepared."""
+
+    hashes: frozenset[str]
+    ends_s: float | None = None
 
 
 class Store:
     """A content-addressed directory: files named by their SHA-256, kept under a quota.
 
-    Content of an epoch is pinned and never evicted; the rest is evicted least recently used first.
+    Content of an epoch is pinned and never evicted; the rest is evicted least recently used first,
+    and only for bytes that have arrived. What a leader asked for or began to send stays for a lease
+    after its last message: a leader that dies meanwhile leaves nothing pinned or half-written.
     Several processes may share one directory: files appear by a rename, whole or not at all.
 
     Args:
         root: The directory; created when missing.
         quota_bytes: Most bytes that the directory may hold.
         owner: Worker named in errors.
+        now_s: Seconds on a clock that never goes back.
     """
 
     def __init__(
-        self, root: Path, quota_bytes: int = DEFAULT_QUOTA_BYTES, *, owner: str = ""
+        self,
+        root: Path,
+        quota_bytes: int = DEFAULT_QUOTA_BYTES,
+        *,
+        owner: str = "",
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.root = root
         self.quota_bytes = quota_bytes
         self._owner = owner
+        self._now_s = now_s
         self._lock = threading.RLock()
         self._uploads: dict[str, _Upload] = {}
-        self._pins: dict[int, frozenset[str]] = {}
+        self._pins: dict[int, _Pin] = {}
         self._verified: set[tuple[str, int, int]] = set()
+        #: Bytes that may come before the directory is looked through again.
+        self._room_bytes = 0
         root.mkdir(parents=True, exist_ok=True)
         self._sweep()
 
@@ -75,10 +102,25 @@ class Store:
         """
         return tuple(h for h in dict.fromkeys(hashes) if not self._is_sound(h))
 
+    def lease(self, epoch: int, hashes: Iterable[str]) -> None:
+        """Keep ``hashes`` for ``LEASE_S`` seconds after each chunk of them, or until :meth:`pin`.
+
+        Raises:
+            RunError: ``MAX_LEASES`` epochs have been announced and not prepared.
+        """
+        with self._lock:
+            self._end_leases()
+            leases = [other for other, pin in self._pins.items() if pin.ends_s is not None]
+            if epoch not in self._pins and len(leases) >= MAX_LEASES:
+                raise self._error(f"{MAX_LEASES} plans are on their way to it already; try later.")
+            held = self._pins.get(epoch)
+            if held is None or held.ends_s is not None:
+                self._pins[epoch] = _Pin(frozenset(hashes), self._now_s() + LEASE_S)
+
     def pin(self, epoch: int, hashes: Iterable[str]) -> None:
         """Keep ``hashes`` from eviction until :meth:`unpin` of the same epoch."""
         with self._lock:
-            self._pins[epoch] = frozenset(hashes)
+            self._pins[epoch] = _Pin(frozenset(hashes))
 
     def unpin(self, epoch: int) -> None:
         """Allow eviction of the content that ``epoch`` pinned."""
@@ -100,28 +142,49 @@ class Store:
             size_bytes: Size of the whole content.
 
         Raises:
-            RunError: The quota is full, the chunk does not follow the last one, or the content is
-                not what the hash says. Nothing stays on disk then.
+            RunError: The quota or the disk is full, the chunk does not follow the last one, or the
+                content is not what the hash says. Nothing stays on disk then.
         """
         path = self._path(content_hash)
         with self._lock:
-            if offset == 0:
-                self._begin(content_hash, size_bytes)
-            upload = self._uploads.get(content_hash)
-            if upload is None or upload.size_bytes != size_bytes or upload.done_bytes != offset:
+            self._end_leases()
+            try:
+                return self._append(content_hash, path, (offset, size_bytes), data)
+            except OSError as error:
                 self._drop(content_hash)
-                raise self._error(
-                    f"{content_hash[:12]}… got a chunk at byte {offset} that does not follow the "
-                    "last one; begin the upload again."
-                )
-            with upload.path.open("ab") as file:
-                file.write(data)
-            upload.digest.update(data)
-            upload.done_bytes += len(data)
-            if upload.done_bytes < size_bytes:
-                return False
-            self._finish(content_hash, upload, path)
-            return True
+                reason = error.strerror or first_line(error)
+                raise self._error(f"{content_hash[:12]}… cannot be written: {reason}.") from None
+            except RunError:
+                self._drop(content_hash)
+                raise
+
+    def _append(
+        self, content_hash: str, path: Path, place: tuple[int, int], data: bytes | memoryview
+    ) -> bool:
+        offset, size_bytes = place
+        if offset == 0:
+            self._begin(content_hash, size_bytes)
+        upload = self._uploads.get(content_hash)
+        if upload is None or upload.size_bytes != size_bytes or upload.done_bytes != offset:
+            raise self._error(
+                f"{content_hash[:12]}… got a chunk at byte {offset} that does not follow the "
+                "last one; begin the upload again."
+            )
+        if offset + len(data) > size_bytes:
+            raise self._error(
+                f"content named {content_hash[:12]}… has more than the {size_bytes} bytes that "
+                "were said; it was damaged on the way."
+            )
+        self._renew(content_hash, upload)
+        self._make_room(len(data))
+        with upload.path.open("ab") as file:
+            file.write(data)
+        upload.digest.update(data)
+        upload.done_bytes += len(data)
+        if upload.done_bytes < size_bytes:
+            return False
+        self._finish(content_hash, upload, path)
+        return True
 
     def open(self, content_hash: str) -> Bytes:
         """The content, memory-mapped read-only, as bytes of shape ``(size,)``.
@@ -148,9 +211,7 @@ class Store:
 
     def used_bytes(self) -> int:
         """Bytes on disk, unfinished uploads of this process included."""
-        return sum(size for _, size, _ in self._files()) + sum(
-            upload.done_bytes for upload in self._uploads.values()
-        )
+        return sum(size for _, size, _ in self._files()) + self._upload_bytes()
 
     def close(self) -> None:
         """Delete unfinished uploads."""
@@ -193,34 +254,67 @@ class Store:
 
     def _begin(self, content_hash: str, size_bytes: int) -> None:
         self._drop(content_hash)
-        self._make_room(size_bytes)
+        if len(self._uploads) >= MAX_UPLOADS:
+            raise self._error(f"{MAX_UPLOADS} uploads are under way already; try later.")
+        pinned_bytes = sum(size for _, size, path in self._files() if path.name in self._pinned())
+        self._check_room(pinned_bytes + self._upload_bytes(), size_bytes)
+        self._room_bytes = 0
         name = f".{content_hash[:16]}-{os.getpid()}-{uuid.uuid4().hex[:8]}{_UPLOAD_SUFFIX}"
-        self._uploads[content_hash] = _Upload(self.root / name, size_bytes)
+        self._uploads[content_hash] = _Upload(self.root / name, size_bytes, self._now_s())
+
+    def _renew(self, content_hash: str, upload: _Upload) -> None:
+        """Let the leases of an upload and of the epochs that wait for it begin anew."""
+        upload.used_s = self._now_s()
+        for pin in self._pins.values():
+            if pin.ends_s is not None and content_hash in pin.hashes:
+                pin.ends_s = upload.used_s + LEASE_S
+
+    def _end_leases(self) -> None:
+        """Release what epochs that were never prepared, and uploads without an end, have held."""
+        now_s = self._now_s()
+        for epoch, pin in list(self._pins.items()):
+            if pin.ends_s is not None and pin.ends_s < now_s:
+                del self._pins[epoch]
+        for content_hash, upload in list(self._uploads.items()):
+            if upload.used_s + LEASE_S < now_s:
+                self._drop(content_hash)
+
+    def _pinned(self) -> frozenset[str]:
+        return frozenset[str]().union(*(pin.hashes for pin in self._pins.values()))
+
+    def _upload_bytes(self) -> int:
+        """Bytes of unfinished uploads that have arrived."""
+        return sum(upload.done_bytes for upload in self._uploads.values())
 
     def _make_room(self, size_bytes: int) -> None:
-        pinned = frozenset[str]().union(*self._pins.values())
+        self._room_bytes -= size_bytes
+        if self._room_bytes >= 0:
+            return
+        pinned = self._pinned()
         files = self._files()
-        open_bytes = sum(upload.size_bytes for upload in self._uploads.values())
-        used = sum(size for _, size, _ in files) + open_bytes
+        used = sum(size for _, size, _ in files) + self._upload_bytes()
         for _, size, path in files:
             if used + size_bytes <= self.quota_bytes:
-                return
+                break
             if path.name not in pinned:
                 path.unlink(missing_ok=True)
                 used -= size
-        if used + size_bytes > self.quota_bytes:
+        self._check_room(used, size_bytes)
+        self._room_bytes = self.quota_bytes - used - size_bytes
+
+    def _check_room(self, used_bytes: int, size_bytes: int) -> None:
+        if used_bytes + size_bytes > self.quota_bytes:
             raise self._error(
                 f"no room for {format_bytes(size_bytes)}: quota {format_bytes(self.quota_bytes)}, "
-                f"{format_bytes(used)} in use by plans. Raise --quota."
+                f"{format_bytes(used_bytes)} in use by plans. Raise --quota."
             )
 
     def _finish(self, content_hash: str, upload: _Upload, path: Path) -> None:
         got = upload.digest.hexdigest()
-        if got != content_hash or upload.done_bytes != upload.size_bytes:
-            self._drop(content_hash)
+        if got != content_hash:
             raise self._error(
-                f"content named {content_hash[:12]}… has hash {got[:12]}… and "
-                f"{upload.done_bytes} of {upload.size_bytes} bytes; it was damaged on the way."
+                f"content named {content_hash[:12]}… has hash {got[:12]}…; it was damaged on the "
+                "way."
             )
         upload.path.touch()
         upload.path.replace(path)
