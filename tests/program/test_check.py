@@ -18,6 +18,7 @@ from partita.program import (
     Receive,
     Send,
     Step,
+    check_part,
     check_program,
     find_leaks,
 )
@@ -134,6 +135,56 @@ def test_planted_fault_is_named(message: str) -> None:
     """Each fault is found and said in words that name what breaks the rule."""
     faults = check_program(FAULTS[message](good_program()))
     assert any(message in fault for fault in faults), faults
+
+
+#: What one device's part cannot show: it concerns two devices.
+BETWEEN_DEVICES = {"step id 0 is used 2 times"}
+
+
+@pytest.mark.parametrize("message", FAULTS)
+def test_a_planted_fault_is_seen_by_a_device(message: str) -> None:
+    """What is wrong with one device's part is found without the other's."""
+    program = FAULTS[message](good_program())
+    parts = [replace(program, devices=(part,)) for part in program.devices]
+    faults = [fault for part in parts for fault in check_part(part, part.devices[0].device)]
+    assert bool(faults) == (message not in BETWEEN_DEVICES), faults
+
+
+def test_the_parts_of_a_good_program_have_no_faults() -> None:
+    """Each device accepts its part, with and without the other's in the message."""
+    program = good_program()
+    for part in program.devices:
+        assert check_part(program, part.device) == []
+        assert check_part(replace(program, devices=(part,)), part.device) == []
+
+
+FALSE_FIELDS: dict[str, Callable[[Program], Program]] = {
+    "is of type 'float33'": lambda p: edit_buffer(p, "d0", dtype="float33"),
+    "is of type 'O'": lambda p: edit_stream(p, dtype="O"),
+    "begins before 0": lambda p: edit_buffer(p, "d0", box=Region(((-1, 3),))),
+    "after its end": lambda p: edit_stream(p, box=Region(((3, 1),))),
+    "negative extent": lambda p: replace(p, inputs=(replace(p.inputs[0], shape=(-4,)),)),
+    "more than 1099511627776 bytes": lambda p: replace(
+        p, outputs=(replace(p.outputs[0], shape=(2**40,)),)
+    ),
+    "ways in all": lambda p: replace(p, routes=(10**9, 10**9)),
+    "is more than 1048576": lambda p: replace(p, in_flight=10**9),
+}
+
+
+@pytest.mark.parametrize("message", FALSE_FIELDS)
+def test_fields_that_mean_nothing_are_named(message: str) -> None:
+    """Types, boxes and counts that no program has are said by both checks, and nothing hangs."""
+    program = FALSE_FIELDS[message](good_program())
+    for faults in (check_program(program), check_part(program, "d0")):
+        assert any(message in fault for fault in faults), faults
+
+
+def test_a_device_needs_a_part_and_ends_with_names() -> None:
+    """A program without the device's part, and a stream to what is no name, are refused."""
+    assert check_part(good_program(), "d7") == ["'d7' has 0 parts, 1 is needed"]
+    (fault, *_) = check_part(edit_stream(good_program(), target="a/b"), "d0")
+    assert "'a/b', which is no name of a device" in fault
 
 
 def test_circle_over_two_devices_is_found() -> None:

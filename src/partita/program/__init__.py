@@ -1,6 +1,6 @@
 """The compiled plan as plain data."""
 
-from partita.program.check import check_program, find_leaks
+from partita.program.check import check_part, check_program, find_leaks
 from partita.program.steps import (
     DTYPE_BYTES,
     Buffer,
@@ -43,6 +43,7 @@ __all__ = [
     "TensorSpec",
     "buffers_read",
     "buffers_written",
+    "check_part",
     "check_program",
     "find_leaks",
     "is_active",

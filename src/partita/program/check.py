@@ -9,7 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
 
+import msgspec
+
+from partita.naming import is_name
 from partita.program.credits import streams_read_before_answer
+from partita.program.fields import check_fields
 from partita.program.steps import (
     Buffer,
     Choice,
@@ -38,7 +42,13 @@ def check_program(program: Program) -> list[str]:
     A program without faults feeds every input, delivers every output whole, reads only what is
     there on every route, and cannot deadlock.
     """
-    faults = [*_check_ids(program), *_check_choices(program), *_check_streams(program)]
+    faults = list(check_fields(program)) or [
+        *_check_ids(program),
+        *_check_choices(program),
+        *_check_streams(program),
+    ]
+    if program.requester not in {part.device for part in program.devices}:
+        faults.append(f"requester {program.requester!r} has no steps")
     if faults:
         # The rest looks things up by id.
         return faults
@@ -46,6 +56,30 @@ def check_program(program: Program) -> list[str]:
         faults += _DeviceCheck(program, part).faults()
     faults += _check_ends(program)
     return faults or _check_order(program)
+
+
+def check_part(program: Program, device: str) -> list[str]:
+    """Every fault of one device's part of a program, one sentence each; the others' may be absent.
+
+    A part without faults runs: it names only what it has, and its streams are what they say. What
+    it cannot show is whether the others' steps fit.
+    """
+    parts = [part for part in program.devices if part.device == device]
+    if len(parts) != 1:
+        return [f"{device!r} has {len(parts)} parts, 1 is needed"]
+    own = msgspec.structs.replace(program, devices=tuple(parts))
+    faults = list(check_fields(own)) or [*_check_ids(own), *_check_choices(own)]
+    if not faults:
+        faults = list(_check_own_streams(own, device))
+    if faults:
+        return faults
+    faults = list(_DeviceCheck(own, parts[0]).faults())
+    if device == program.requester:
+        return [*faults, *_check_ends(own)]
+    for step in parts[0].steps:
+        if isinstance(step, Feed | Deliver):
+            faults.append(f"step {step.id} feeds or delivers on {device!r}, not the requester")
+    return faults
 
 
 def find_leaks(program: Program, tensor: str, device: str) -> list[str]:
@@ -74,8 +108,6 @@ def _check_ids(program: Program) -> Iterator[str]:
         for ident, count in Counter(ids).items():
             if count > 1:
                 yield f"{kind} id {ident!r} is used {count} times"
-    if program.requester not in {part.device for part in program.devices}:
-        yield f"requester {program.requester!r} has no steps"
     if program.in_flight < 1 or any(count < 1 for count in program.routes):
         yield f"in_flight {program.in_flight} and routes {program.routes} must be at least 1"
 
@@ -115,6 +147,34 @@ def _check_streams(program: Program) -> Iterator[str]:
         yield from _check_stream(program, stream, name)
         if stream.credit == 0 and stream.id not in settled:
             yield f"{name} has no credit, but may be unread when its request is answered"
+
+
+def _check_own_streams(program: Program, device: str) -> Iterator[str]:
+    """Check the streams of one device, and that each has one step there."""
+    steps: Counter[tuple[type, int]] = Counter()
+    streams = {stream.id: stream for stream in program.streams}
+    for step in program.devices[0].steps:
+        if not isinstance(step, Send | Receive):
+            continue
+        stream = streams.get(step.stream)
+        if stream is None:
+            yield f"step {step.id} on {device!r} uses unknown stream {step.stream}"
+        elif sorted(step.when) != sorted(stream.when):
+            yield f"stream {stream.id} is used when {stream.when}, step {step.id} when {step.when}"
+        steps[type(step), step.stream] += 1
+    for stream in program.streams:
+        name = f"stream {stream.id} ({stream.tensor!r})"
+        for kind, end in ((Send, stream.source), (Receive, stream.target)):
+            if steps[kind, stream.id] != (end == device):
+                yield (
+                    f"{name} from {stream.source!r} to {stream.target!r} has "
+                    f"{steps[kind, stream.id]} {kind.__name__} steps on {device!r}"
+                )
+        for end in (stream.source, stream.target):
+            if not is_name(end):
+                yield f"{name} has an end {end!r:.80}, which is no name of a device"
+        if device in (stream.source, stream.target):
+            yield from _check_stream(program, stream, name)
 
 
 def _check_stream(program: Program, stream: Stream, name: str) -> Iterator[str]:

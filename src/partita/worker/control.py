@@ -25,7 +25,7 @@ from partita.fabric import (
     encode_note,
 )
 from partita.fabric.frames import decode_header
-from partita.program import Program
+from partita.program import Program, check_part
 from partita.units import format_bytes
 from partita.version import VERSION
 from partita.worker.calibration import calibrate_runtime
@@ -188,6 +188,13 @@ class Worker:
         prepare = decode_message(body, Prepare)
         if prepare.epoch in self._epochs:
             raise RunError(f"Epoch {prepare.epoch} is prepared already on {self.name!r}.")
+        faults = check_part(prepare.program, self.name)
+        if faults:
+            raise RunError(
+                f"Worker {self.name!r} refuses the program: {faults[0]}. Plan again with the same "
+                "version on leader and worker.",
+                device=self.name,
+            )
         self._check_memory(prepare.program)
         runtime = Runtime(prepare, self._resources)
         fragments = prepare.program.fragments

@@ -1,0 +1,50 @@
+"""Whether the fields of a program mean anything, apart from how its steps hang together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from partita.program.steps import DTYPE_BYTES, Program
+from partita.regions import Region
+
+#: A piece beyond this cannot travel, a tensor beyond it fits no device that a plan is for.
+MAX_TENSOR_BYTES = 2**40
+#: Ways through replicated stages; each is looked at when a program is checked. Plans have tens.
+MAX_ROUTES = 4096
+MAX_IN_FLIGHT = 2**20
+
+
+def check_fields(program: Program) -> Iterator[str]:
+    """Every field that no program can have, one sentence each."""
+    for kind, specs in (("input", program.inputs), ("output", program.outputs)):
+        for spec in specs:
+            yield from _check_tensor(f"{kind} {spec.name!r}", spec.dtype, spec.shape)
+    for stream in program.streams:
+        name = f"stream {stream.id} ({stream.tensor!r})"
+        yield from _check_box(name, stream.dtype, stream.box)
+    for part in program.devices:
+        for buffer in part.buffers:
+            yield from _check_box(
+                f"buffer {buffer.id} ({buffer.tensor!r})", buffer.dtype, buffer.box
+            )
+    if prod(max(1, count) for count in program.routes) > MAX_ROUTES:
+        yield f"routes {program.routes} are more than {MAX_ROUTES} ways in all"
+    if program.in_flight > MAX_IN_FLIGHT:
+        yield f"in_flight {program.in_flight} is more than {MAX_IN_FLIGHT}"
+
+
+def _check_box(name: str, dtype: str, box: Region) -> Iterator[str]:
+    if any(not 0 <= start <= stop for start, stop in box.bounds):
+        yield f"{name} has a box {box} that begins before 0 or after its end"
+        return
+    yield from _check_tensor(name, dtype, box.shape)
+
+
+def _check_tensor(name: str, dtype: str, shape: Sequence[int]) -> Iterator[str]:
+    if dtype not in DTYPE_BYTES:
+        yield f"{name} is of type {dtype!r:.80}; allowed: {', '.join(DTYPE_BYTES)}"
+    elif min(shape, default=0) < 0:
+        yield f"{name} has a shape {tuple(shape)} with a negative extent"
+    elif prod(shape) * DTYPE_BYTES[dtype] > MAX_TENSOR_BYTES:
+        yield f"{name} has a shape {tuple(shape)} of more than {MAX_TENSOR_BYTES} bytes"
