@@ -199,6 +199,17 @@ def test_damaged_bundles_are_refused(tmp_path: Path) -> None:
         (lambda variant: variant["program"]["inputs"][0].update(name="z"), "was altered"),
         (lambda variant: variant["program"]["outputs"][0].update(shape=[-1, 2]), "was altered"),
         (lambda variant: variant["program"]["inputs"][0].update(dtype="complex"), "is complex"),
+        (
+            lambda variant: variant["program"]["devices"][0]["buffers"][1].update(dtype="f33"),
+            "is of type 'f33'",
+        ),
+        (
+            lambda variant: variant["program"]["devices"][0]["steps"][-1]["reads"][0].update(
+                buffers=[7000]
+            ),
+            "uses buffers \\[7000\\], which are not on the device",
+        ),
+        (lambda variant: variant["program"].update(routes=[2**40, 2**40]), "ways in all"),
     ],
 )
 def test_manifests_that_cannot_be_are_refused(tmp_path: Path, change: Change, told: str) -> None:
