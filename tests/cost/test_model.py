@@ -238,3 +238,5 @@ def test_wrong_profiles_are_cluster_errors() -> None:
         CostModel(graph, Cluster.of(["a"]), profiles=other)
     with pytest.raises(ClusterError, match="Estimator 'magic' is unknown"):
         CostModel(graph, Cluster.of(["a"]), estimator="magic", profiles=straight_profile(graph))
+    with pytest.raises(ClusterError, match="Profiles are of type list: allowed is"):
+        CostModel(graph, Cluster.of(["a"]), profiles=[other])  # type: ignore[arg-type]

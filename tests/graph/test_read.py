@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -93,9 +94,12 @@ def test_free_dimensions_are_listed_and_fixed() -> None:
         ({"x": (1, 4, 8, 8)}, "cannot have shape 1x4x8x8"),
         ({"x": (0, 3, 8, 8)}, "cannot have shape 0x3x8x8"),
         ({"x": (1, 3, 8, 9)}, "cannot have shape 1x3x8x9"),
+        ({"x": 8}, "The shape of input 'x' is 8: allowed is a list of whole numbers"),
+        ({"x": "8xh"}, "The shape of input 'x' is '8xh': allowed is a list"),
+        ([1, 3, 8, 8], "Shapes are of type list: allowed are extents by the name"),
     ],
 )
-def test_wrong_shapes_are_refused(shapes: dict[str, tuple[int, ...]], said: str) -> None:
+def test_wrong_shapes_are_refused(shapes: Any, said: str) -> None:
     """A shape for an unknown input, of another rank or against a fixed extent is an error."""
     assert said in refusal(conv_model(("batch", 3, 8, 8)), shapes=shapes)
 

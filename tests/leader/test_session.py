@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,6 +124,28 @@ def test_wrong_inputs_are_refused_before_anything_runs(stack: ExitStack) -> None
         with pytest.raises(InputError, match=text):
             session.run([good, bad])
     assert len(session.run([good])) == 1
+
+
+@pytest.mark.parametrize(
+    ("requests", "text"),
+    [
+        (
+            {"input": np.zeros(4, np.float32)},
+            "Requests are of type dict: allowed is a list that has",
+        ),
+        (3, "Requests are of type int: allowed is a list"),
+        ([np.zeros(4, np.float32)], "Inputs are a ndarray: allowed are arrays by name"),
+        ([[np.zeros(4, np.float32)]], "Inputs are a list: allowed are arrays by name"),
+        ([{"input": {"input": np.zeros(4, np.float32)}}], "Input 'input' is object"),
+        ([{"input": [[1.0], [2.0, 3.0]]}], "Input 'input' is no array"),
+    ],
+)
+def test_mappings_of_a_wrong_shape_are_refused(stack: ExitStack, requests: Any, text: str) -> None:
+    """Requests that are no list of mappings of arrays are one error, whichever way they come."""
+    _, session = start(stack, tiny_chain())
+    for ask in (session.run, session.iterate):
+        with pytest.raises(InputError, match=text):
+            list(ask(requests))
 
 
 def test_more_in_flight_than_compiled_is_refused(stack: ExitStack) -> None:

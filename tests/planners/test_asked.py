@@ -35,6 +35,7 @@ _OPTIONS = st.builds(
     compress=st.none() | st.just("uint8"),
     energy_limits=st.dictionaries(_NAMES, st.floats(0.1, 1e6)),
     method=st.dictionaries(st.just("distredge.episodes"), st.just("4")),
+    simple=st.booleans(),
 )
 
 

@@ -30,6 +30,15 @@ def test_unknown_objective_lists_the_known_ones() -> None:
         find_plan(cost, objective="speed")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["keep_on", "wires", "energy_limits", "method"])
+def test_options_that_are_no_mapping_are_refused(name: str) -> None:
+    """Pairs in a list, say, where a mapping is wanted, are one clear error."""
+    cost = make_cost(make_chain(2), 1e8, 2e8)
+    options = replace(PlanOptions(), **{name: [("x", "d0")]})  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match=f"Option '{name}' is a list, allowed: a mapping"):
+        find_plan(cost, options=options)
+
+
 def test_single_is_the_least_over_devices() -> None:
     """The best single device is far but fast, and its transfers count."""
     cost = make_cost(make_chain(3), 1e8, 4e8, 2e8, bandwidth=1e8)

@@ -76,6 +76,11 @@ class CostModel:
         self.cluster = cluster
         self.estimator = estimator
         check_estimator(estimator)
+        if not isinstance(profiles, Profile | Mapping | None):
+            raise ClusterError(
+                f"Profiles are of type {type(profiles).__name__}: allowed is one profile of this"
+                " machine, or a mapping of profiles by device."
+            )
         self.options = options or CostOptions()
         self.amounts = Amounts(graph)
         self.profiles = profiles

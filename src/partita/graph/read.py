@@ -148,6 +148,11 @@ def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
 def _fix_shapes(
     inputs: dict[str, Info], model: onnx.ModelProto, shapes: Shapes, label: str
 ) -> dict[str, Info]:
+    if not isinstance(shapes, Mapping):
+        raise ModelError(
+            f"Shapes are of type {type(shapes).__name__}: allowed are extents by the name of an"
+            " input."
+        )
     for name in shapes:
         if name not in inputs:
             raise ModelError(
@@ -162,7 +167,13 @@ def _fix_shape(value: onnx.ValueInfoProto, info: Info, shapes: Shapes) -> Info:
     name = value.name
     if not info.elem_type:
         raise ModelError(f"Input '{name}' is not a tensor: not supported.", subject=name)
-    given = tuple(int(extent) for extent in shapes[name]) if name in shapes else None
+    try:
+        given = tuple(int(extent) for extent in shapes[name]) if name in shapes else None
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"The shape of input '{name}' is {shapes[name]!r}: allowed is a list of whole numbers.",
+            subject=name,
+        ) from None
     if info.shape is None and given is None:
         raise ModelError(
             f"Input '{name}' has no shape; give --shape {name}=1x3x224x224.", subject=name

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from partita.errors import InputError
-from partita.program import TensorSpec
+from partita.program import TensorSpec, check_feeds
 from partita.regions import Array
 
 Arrays = dict[str, Array]
@@ -40,31 +38,18 @@ class Request:
 
 
 def check_inputs(specs: Sequence[TensorSpec], given: Mapping[str, Any]) -> tuple[Array, ...]:
-    """The arrays in the model's order, contiguous.
+    """The arrays of a request in the model's order; see :func:`partita.program.check_feeds`."""
+    return tuple(check_feeds(specs, given).values())
 
-    Args:
-        given: Arrays by input name.
+
+def refuse_odd(requests: object) -> None:
+    """Refuse what is no series of requests, such as the arrays of one.
 
     Raises:
-        InputError: A name is missing or unknown, or shape or type differ.
+        InputError: Says what is allowed.
     """
-    names = [spec.name for spec in specs]
-    unknown = [name for name in given if name not in names]
-    missing = [name for name in names if name not in given]
-    if unknown or missing:
-        got = ", ".join(repr(name) for name in given) or "none"
+    if isinstance(requests, Mapping | str) or not isinstance(requests, Iterable):
         raise InputError(
-            f"Inputs {got} do not fit the model: it takes {', '.join(map(repr, names))}.",
-            subject=(unknown or missing)[0],
+            f"Requests are of type {type(requests).__name__}: allowed is a list that has arrays by"
+            " input name for each request."
         )
-    return tuple(_check_input(spec, np.asarray(given[spec.name])) for spec in specs)
-
-
-def _check_input(spec: TensorSpec, array: Array) -> Array:
-    if array.shape != spec.shape or array.dtype != spec.dtype:
-        raise InputError(
-            f"Input {spec.name!r} is {array.dtype.name}{list(array.shape)}, "
-            f"the model takes {spec.dtype}{list(spec.shape)}.",
-            subject=spec.name,
-        )
-    return np.ascontiguousarray(array).reshape(spec.shape)

@@ -14,7 +14,7 @@ from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.failure_monitor import FailureMonitor, ReplanWithout
 from partita.leader.losses import Lost
 from partita.leader.replan_controller import Planning, ReplanController
-from partita.leader.requests import Arrays, check_inputs
+from partita.leader.requests import Arrays, check_inputs, refuse_odd
 from partita.leader.run_report import build_report
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
@@ -84,6 +84,7 @@ class Session:
             RunError: A device was lost, a step failed, or an answer did not come in time.
         """
         limit = self._check_in_flight(in_flight)
+        refuse_odd(inputs)
         checked = [check_inputs(self.program.inputs, given) for given in inputs]
         return list(self._answers_of(checked, limit))
 
@@ -95,6 +96,7 @@ class Session:
         Inputs are drawn from the iterable only when they can be fed.
         """
         limit = self._check_in_flight(in_flight)
+        refuse_odd(inputs)
         specs = self.program.inputs
         return self._answers_of((check_inputs(specs, given) for given in inputs), limit)
 

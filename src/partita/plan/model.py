@@ -71,6 +71,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         compress: Wire format that tensors may travel in where it is faster; None keeps them raw.
         energy_limits: Most joules of one request, by device.
         method: Settings of single methods: values by ``planner.setting``, as text.
+        simple: Whether a coarser plan was preferred to the best one.
     """
 
     wires: dict[str, str] = {}
@@ -80,6 +81,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     compress: str | None = None
     energy_limits: dict[str, float] = {}
     method: dict[str, str] = {}
+    simple: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

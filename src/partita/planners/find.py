@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
@@ -22,6 +22,7 @@ from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.pricing.lossy import allow_lossy, drop_needless
 from partita.planners.registry import Chosen, get_planner
 from partita.planners.result import Estimate, Result, Status, is_worth
+from partita.planners.search.simplify import simplify
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
 
@@ -80,6 +81,10 @@ def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
         if axis not in DIVIDED:
             allowed = ", ".join(DIVIDED)
             raise PlanError(f"Axis '{axis}' is unknown; allowed: {allowed}.", subject=axis)
+    for name in ("keep_on", "wires", "energy_limits", "method"):
+        if not isinstance(getattr(options, name), Mapping):
+            kind = type(getattr(options, name)).__name__
+            raise PlanError(f"Option '{name}' is a {kind}, allowed: a mapping.", subject=name)
     for name, joules in options.energy_limits.items():
         if not joules > 0:
             raise PlanError(
@@ -94,6 +99,8 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
     method = get_planner(name)
     evaluator = Evaluator(cost, allow_lossy(cost.graph, options))
     chosen = method.choose(evaluator)
+    if options.simple and chosen.draft:
+        chosen = replace(chosen, draft=simplify(evaluator, chosen.draft), status="heuristic")
     plan = _plan(evaluator, chosen, name, options)
     if options.compress is not None:
         plan = drop_needless(evaluator, plan, options)

@@ -35,6 +35,8 @@ class PlanOptions:
             None keeps them raw.
         energy_limits: Most joules of one request, by device.
         method: Settings of single methods: values by ``planner.setting``, as text.
+        simple: Whether of all plans within 5 % of the best one found the coarsest is wanted: the
+            fewest stages, then the fewest fragments.
         measure: Runs a plan and returns its seconds per request, for methods that learn from real
             runs; the cost model's prediction when None.
     """
@@ -51,6 +53,7 @@ class PlanOptions:
     compress: str | None = None
     energy_limits: Mapping[str, float] = field(default_factory=dict)
     method: Mapping[str, str] = field(default_factory=dict)
+    simple: bool = False
     measure: Callable[[Plan], float] | None = None
 
 
@@ -64,6 +67,7 @@ def asked_of(options: PlanOptions) -> Asked:
         compress=options.compress,
         energy_limits={name: most for name, most in options.energy_limits.items() if most < inf},
         method=dict(options.method),
+        simple=options.simple,
     )
 
 

@@ -1,6 +1,7 @@
 """The compiled plan as plain data."""
 
 from partita.program.check import check_part, check_program, find_leaks
+from partita.program.feeds import check_feeds
 from partita.program.steps import (
     DTYPE_BYTES,
     Buffer,
@@ -44,6 +45,7 @@ __all__ = [
     "buffers_read",
     "buffers_written",
     "check_part",
+    "check_feeds",
     "check_program",
     "find_leaks",
     "is_active",

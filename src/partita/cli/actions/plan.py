@@ -104,6 +104,7 @@ def make_options(
     compress: str | None = None,
     axes: Sequence[str] | None = None,
     energy_limits: Sequence[str] | None = None,
+    simple: bool = False,
 ) -> PlanOptions:
     """Planner options from the texts of flags.
 
@@ -138,6 +139,7 @@ def make_options(
         compress=None if compress == "none" else compress,
         energy_limits=_parse_joules(energy_limits),
         method=parse_pairs("--set", settings),
+        simple=simple,
     )
 
 

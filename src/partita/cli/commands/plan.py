@@ -23,6 +23,9 @@ def plan(
     compress: flags.CompressOpt = None,
     axis: flags.AxesOpt = None,
     energy_limit: flags.EnergyOpt = None,
+    simple: Annotated[
+        bool, flag("--simple", "Prefer few stages: the coarsest plan within 5 % of the best found.")
+    ] = False,
     settings: flags.SetOpt = None,
     real: Annotated[
         bool, flag("--real", "Let a method that learns do so from runs on the cluster: distredge.")
@@ -52,6 +55,7 @@ def plan(
         compress=compress,
         axes=axis,
         energy_limits=energy_limit,
+        simple=simple,
     )
     files = flags.ModelFiles(model, cluster, shape, profile, estimator)
     access = flags.AccessFlags(None, insecure, authority, certificate, key) if real else None

@@ -22,11 +22,11 @@ from partita.loading.bundle.manifest import (
     stamp_of,
 )
 from partita.loading.bundle.ort_session import open_child
-from partita.loading.bundle.verify import check_feeds, check_files, find_altered_weights
+from partita.loading.bundle.verify import check_files, find_altered_weights
 from partita.loading.serve.detached_thread import DetachedThread
 from partita.loading.serve.read_ahead import ReadAhead
 from partita.loading.serve.runner import Mark, Runner
-from partita.program import TensorSpec
+from partita.program import TensorSpec, check_feeds
 from partita.regions import Array
 
 #: At the end of the process nothing is to be read or verified any more.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import inf
 from operator import mul
 from typing import NamedTuple
@@ -95,6 +95,12 @@ class Evaluator:
         """The objective first and the latency second; infinite for impossible drafts."""
         known = self._find(draft)
         return IMPOSSIBLE if isinstance(known, PlanError) else known.rank.score
+
+    def priced(self, limit: float) -> Iterator[Draft]:
+        """The drafts priced so far whose objective is at most ``limit``, in their order."""
+        for draft, known in self._known.items():
+            if not isinstance(known, PlanError) and known.rank.score[0] <= limit:
+                yield draft
 
     def latency_of(self, draft: Draft) -> float:
         """A draft's latency in seconds; infinite for impossible drafts."""
