@@ -13,6 +13,7 @@ from partita.adapting.replanner import Replanner, make_finder
 from partita.cluster import Cluster, Device
 from partita.cost import CostModel
 from partita.errors import InfeasibleError, PlanError
+from partita.leader import Lost
 from partita.plan import Identity, Plan, dump_plan, load_plan
 from partita.planners import Chosen, DraftStage, PlanOptions, find_plan, register
 from partita.planners.options import asked_of, options_of, restrict_devices
@@ -117,13 +118,13 @@ def test_recovery_keeps_what_was_asked_of_the_rest() -> None:
         devices=("d1", "d2"), axes=("rows",), energy_limits={"d1": 9.0, "d2": 8.0}, compress="uint8"
     )
     replanner = Replanner(cost, find_plan(cost, options=asked).plan)
-    replanner.recover("d2")
+    replanner.recover(Lost(("d2",)))
     rest = replace(asked, devices=("d1",), energy_limits={"d1": 9.0})
     assert options_of(replanner.plan) == rest
     used = {shard.device for stage in replanner.plan.stages for shard in stage.shards}
     assert used == {"d1"}
-    with pytest.raises(InfeasibleError, match="may compute is left: d1, d2"):
-        replanner.recover("d1")
+    with pytest.raises(InfeasibleError, match="may compute is left: d1"):
+        replanner.recover(Lost(("d2", "d1")))
 
 
 def test_a_pin_on_a_lost_device_is_an_error() -> None:
