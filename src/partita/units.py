@@ -71,10 +71,7 @@ def format_seconds(value_s: float) -> str:
     >>> format_seconds(0.01234)
     '12.3 ms'
     """
-    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if abs(value_s) >= factor:
-            return f"{value_s / factor:.3g} {unit}"
-    return f"{value_s * 1e6:.3g} us"
+    return _scaled(value_s, {"s": 1.0, "ms": 1e-3}) or f"{value_s * 1e6:.3g} us"
 
 
 def format_bytes(value_bytes: float) -> str:
@@ -83,10 +80,7 @@ def format_bytes(value_bytes: float) -> str:
     >>> format_bytes(1_500_000)
     '1.5 MB'
     """
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if abs(value_bytes) >= factor:
-            return f"{value_bytes / factor:.3g} {unit}"
-    return f"{value_bytes:.0f} B"
+    return _scaled(value_bytes, {"GB": 1e9, "MB": 1e6, "kB": 1e3}) or f"{value_bytes:.0f} B"
 
 
 def format_bandwidth(value_bytes_per_s: float) -> str:
@@ -95,8 +89,11 @@ def format_bandwidth(value_bytes_per_s: float) -> str:
     >>> format_bandwidth(25e6)
     '200 Mbit/s'
     """
-    bits = value_bytes_per_s * 8
-    for unit, factor in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
-        if bits >= factor:
-            return f"{bits / factor:.3g} {unit}"
-    return f"{bits:.0f} bit/s"
+    bits, units = value_bytes_per_s * 8, {"Gbit/s": 1e9, "Mbit/s": 1e6, "kbit/s": 1e3}
+    return _scaled(bits, units) or f"{bits:.0f} bit/s"
+
+
+def _scaled(value: float, units: dict[str, float]) -> str:
+    """The value in the first unit that it reaches; empty where it reaches none."""
+    reached = ((unit, factor) for unit, factor in units.items() if abs(value) >= factor)
+    return next((f"{value / factor:.3g} {unit}" for unit, factor in reached), "")

@@ -53,26 +53,54 @@ def read_table(
     return values
 
 
-def text(value: object) -> str:
-    """A string that is not empty.
+def _allowing(is_allowed: Callable[[Any], bool], rule: str) -> Parser:
+    """A parser of values as they are; others break the rule."""
+
+    def parse(value: object) -> Any:
+        if not is_allowed(value):
+            raise ValueError(f"{value!r} {rule}")
+        return value
+
+    return parse
+
+
+def _is_number(value: object, kinds: Any = int | float) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+#: A string that is not empty.
+text = _allowing(
+    lambda value: isinstance(value, str) and value != "",
+    "must be a text in quotes that is not empty",
+)
+#: A name that the network takes.
+name = _allowing(
+    lambda value: isinstance(value, str) and is_name(value),
+    f"cannot be a name; allowed are {NAME_RULE}",
+)
+#: An address of the network.
+address = _allowing(
+    lambda value: isinstance(value, str) and parse_address(value) is not None,
+    f"is malformed; allowed is {ADDRESS_RULE}",
+)
+yes_or_no = _allowing(
+    lambda value: isinstance(value, bool), "must be true or false, without quotes"
+)
+
+
+def factor(value: object) -> float:
+    """A number from 1 to ``MAX_SLOW_DOWN``.
 
     Raises:
         ValueError: It is something else.
     """
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{value!r} must be a text in quotes that is not empty")
-    return value
+    rule = f"must be a number without unit from 1 to {MAX_SLOW_DOWN}"
+    return float(_allowing(lambda v: _is_number(v) and 1 <= v <= MAX_SLOW_DOWN, rule)(value))
 
 
 def one_of(allowed: Sequence[str]) -> Parser:
     """A parser of one of the ``allowed`` words."""
-
-    def parse(value: object) -> str:
-        if value not in allowed:
-            raise ValueError(f"{value!r} is unknown; known are {', '.join(allowed)}")
-        return str(value)
-
-    return parse
+    return _allowing(lambda value: value in allowed, f"is unknown; known are {', '.join(allowed)}")
 
 
 def list_of(parser: Parser, count: int | None = None) -> Parser:
@@ -88,61 +116,10 @@ def list_of(parser: Parser, count: int | None = None) -> Parser:
     return parse
 
 
-def name(value: object) -> str:
-    """A name that the network takes.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    if not isinstance(value, str) or not is_name(value):
-        raise ValueError(f"{value!r} cannot be a name; allowed are {NAME_RULE}")
-    return value
-
-
-def address(value: object) -> str:
-    """An address of the network.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    if not isinstance(value, str) or parse_address(value) is None:
-        raise ValueError(f"{value!r} is malformed; allowed is {ADDRESS_RULE}")
-    return value
-
-
 def whole(minimum: int, maximum: int) -> Parser:
     """A parser of a whole number from ``minimum`` to ``maximum``."""
-    allowed = range(minimum, maximum + 1)
-
-    def parse(value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value not in allowed:
-            raise ValueError(f"{value!r} must be a whole number from {minimum} to {maximum}")
-        return value
-
-    return parse
-
-
-def yes_or_no(value: object) -> bool:
-    """True or false.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    if not isinstance(value, bool):
-        raise ValueError(f"{value!r} must be true or false, without quotes")
-    return value
-
-
-def factor(value: object) -> float:
-    """A number from 1 to ``MAX_SLOW_DOWN``.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not isinstance(value, int | float) or not is_number or not 1 <= value <= MAX_SLOW_DOWN:
-        raise ValueError(f"{value!r} must be a number without unit from 1 to {MAX_SLOW_DOWN}")
-    return float(value)
+    rule = f"must be a whole number from {minimum} to {maximum}"
+    return _allowing(lambda value: _is_number(value, int) and minimum <= value <= maximum, rule)
 
 
 def quantity(kind: Quantity, least: str, most: str) -> Parser:

@@ -92,23 +92,11 @@ def write_file(path: Path, data: bytes) -> None:
     Raises:
         InputError: The file cannot be written.
     """
-    make_folder(path.parent)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, data)
     except OSError as error:
         raise _refuse("File", path, error) from error
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it where they are missing.
-
-    Raises:
-        InputError: It cannot be made, or a file has its name.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _refuse("Folder", folder, error) from error
 
 
 def _refuse(what: str, path: Path, error: OSError) -> InputError:

@@ -140,11 +140,7 @@ def build_model(
     >>> build_model("mobilenet_v2", size=64).graph.input[0].name
     'input'
     """
-    if name not in ZOO:
-        raise ModelError(
-            f"Model '{name}' is not in the zoo: it has {', '.join(ZOO)}.", subject=name
-        )
-    entry = ZOO[name]
+    entry = find_model(name)
     shape = entry.shape if size is None else (*entry.shape[:-2], size, size)
     least = {"seed": (seed, 0), "batch": (batch, 1), "size": (shape[-1], entry.min_size)}
     faults = [
@@ -159,6 +155,18 @@ def build_model(
     builder = Builder(name, seed=seed, weights=weights)
     outputs = entry.add(builder, builder.add_input(INPUT, (batch, *shape)))
     return builder.finish(*([outputs] if isinstance(outputs, str) else outputs))
+
+
+def find_model(name: str) -> ZooEntry:
+    """The zoo's entry of a name.
+
+    Raises:
+        ModelError: There is none; the message lists those that exist.
+    """
+    if name not in ZOO:
+        known = ", ".join(ZOO)
+        raise ModelError(f"Model '{name}' is not in the zoo, which has: {known}.", subject=name)
+    return ZOO[name]
 
 
 def write_model(model: onnx.ModelProto, path: str | Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from partita.cli.output import Reply, cache_folder, progress_bar, say, write_output
-from partita.errors import InputError, ModelError
+from partita.errors import InputError
 from partita.report import draw_table
 from partita.report.tables import NOTHING, TableData
 from partita.reproduce.bench import Bench
@@ -15,7 +15,7 @@ from partita.reproduce.cache import ResultCache
 from partita.reproduce.figure import Cell, Drawn, Figure, Label, Table
 from partita.reproduce.papers import find_figures, find_paper
 from partita.reproduce.study import Study
-from partita.zoo import ZOO
+from partita.zoo import find_model
 
 __all__ = ["Label", "Study", "check_heeded", "make_figures", "parse_models", "parse_seeds"]
 
@@ -51,10 +51,7 @@ def parse_models(text: str) -> tuple[str, ...]:
     """
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
-        if name not in ZOO:
-            raise ModelError(
-                f"Model '{name}' is not in the zoo, which has: {', '.join(ZOO)}.", subject=name
-            )
+        find_model(name)
     return names
 
 

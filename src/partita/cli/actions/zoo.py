@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from partita.cli.output import Reply
-from partita.errors import InputError, ModelError
+from partita.errors import InputError
 from partita.report import draw_table
 from partita.report.tables import TableData
-from partita.zoo import ZOO, build_model, write_model
+from partita.zoo import ZOO, build_model, find_model, write_model
 
 
 def list_models() -> Reply:
@@ -34,15 +34,12 @@ def save_model(
         InputError: No model is named, or no file to write.
         ModelError: The zoo has no such model.
     """
-    allowed = ", ".join(ZOO)
     if name is None:
-        raise InputError(f"-o {output}: no model is named; allowed: {allowed}.")
-    if name not in ZOO:
-        raise ModelError(f"Model '{name}' is not in the zoo, which has: {allowed}.")
+        raise InputError(f"-o {output}: no model is named; allowed: {', '.join(ZOO)}.")
+    entry = find_model(name)
     if output is None:
         raise InputError(f"Model '{name}' needs a file to go to: give -o FILE.", subject="-o")
     write_model(build_model(name, seed=seed, batch=batch, size=size), output)
-    entry = ZOO[name]
     payload = {
         "name": name,
         "parameters": entry.parameters,

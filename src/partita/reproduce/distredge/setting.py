@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from partita.errors import InputError
 from partita.reproduce.figure import Paper
-from partita.reproduce.study import Study
-from partita.zoo import ZOO
 
 PAPER = Paper("distredge", ("models", "seeds", "episodes", "budget", "images", "repeats", "cache"))
 MAIN_MODEL = "vgg16"
@@ -24,19 +21,3 @@ MODELS = (
 ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 #: Random split decisions per score (Figure 5).
 DRAWS = (25, 50, 100, 150, 200)
-
-
-def chosen_models(study: Study) -> tuple[str, ...]:
-    """The models that figures compare.
-
-    Raises:
-        InputError: One is not in the zoo.
-    """
-    models = study.models or MODELS
-    for model in models:
-        if model not in ZOO:
-            known = ", ".join(ZOO)
-            raise InputError(
-                f"Model '{model}' is not in the zoo, which has: {known}.", subject=model
-            )
-    return models

@@ -18,7 +18,7 @@ from partita.reproduce.distredge.methods import (
     ratio_table,
     span,
 )
-from partita.reproduce.distredge.setting import MAIN_MODEL, PAPER, chosen_models
+from partita.reproduce.distredge.setting import MAIN_MODEL, MODELS, PAPER
 from partita.reproduce.figure import Claim, Drawn, figure
 
 #: Mbit/s of the groups in Figure 6.
@@ -104,7 +104,7 @@ def make_models_networks(bench: Bench) -> Drawn:
 
 
 def _draw_models(bench: Bench, number: int, scenario: str) -> Drawn:
-    models = chosen_models(bench.study)
+    models = bench.study.models or MODELS
     grid = Grid(bench, [Place(model, scenario, model) for model in models])
     claims = []
     for method, name in DISTREDGE.items():
