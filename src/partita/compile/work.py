@@ -134,9 +134,9 @@ class WorkBuilder:
         the last of the stage's first input, whichever is on the side of the boxes: their device may
         well have that already.
         """
-        made = {tensor for layer in self.ordered(layers) for tensor in layer.outputs}
+        inside = {tensor for layer in self.ordered(layers) for tensor in layer.outputs}
         reads = (name for layer in self.ordered(layers) for name in layer.inputs)
-        outside = (name for name in reads if name not in made)
+        outside = (name for name in reads if name not in inside)
         source = next((name for name in outside if not self.regions.whole(name).is_empty), None)
         if source is None:
             return {}

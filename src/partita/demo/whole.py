@@ -36,9 +36,9 @@ def compare_outputs(
 
 def _compare(name: str, expected: Array, got: Array | None) -> Difference:
     if got is None or got.shape != expected.shape:
-        found = "none" if got is None else str(got.shape)
+        form = "none" if got is None else str(got.shape)
         raise RunError(
             f"Output {name!r} of the divided run has another form than the whole model's: "
-            f"got {found}, expected {expected.shape}. This is a fault of Partita; report it."
+            f"got {form}, expected {expected.shape}. This is a fault of Partita; report it."
         )
     return difference_of(name, got, expected)
