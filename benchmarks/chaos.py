@@ -171,10 +171,14 @@ class Strikes:
         (Lab.freeze if self._case.number % 3 == 2 else Lab.kill)(self._lab, self.struck[0])
 
     def _double(self) -> None:
-        self._lab.kill(self.struck[0])
+        # At once or apart, and of namespaces some by their cables.
+        strike = (
+            self._lab.kill if self._lab.net is None or self._case.number % 3 != 1 else self._pull
+        )
+        strike(self.struck[0])
         if self._case.number // 2 % 2:
             time.sleep(_APART_S)
-        self._lab.kill(self.struck[1])
+        strike(self.struck[1])
 
     @property
     def _net(self) -> Namespaces:
@@ -183,7 +187,10 @@ class Strikes:
         return self._lab.net
 
     def _cable(self) -> None:
-        self._net.set_cable(self.struck[0], plugged=False)
+        self._pull(self.struck[0])
+
+    def _pull(self, device: str) -> None:
+        self._net.set_cable(device, plugged=False)
 
     def _slow(self) -> None:
         self._net.set_rate("d1", "d2", SLOW_BIT_PER_S / 8)
