@@ -50,10 +50,10 @@ MOST_GAP_S = 6.0
 SLOW_BIT_PER_S = 64_000
 #: A strike comes after so many answers, drawn anew for each case.
 _EARLIEST, _LATEST = 20, 80
-#: The run goes on for so many answers after the last strike has been recovered from.
+#: The run goes on for so many answers after all that was struck is done without.
 _AFTER = 60
-#: A run that neither ends nor answers for so long has failed.
-_PATIENCE_S = 90.0
+#: A strike that nobody has noticed after so long has missed.
+_PATIENCE_S = 20.0
 _APART_S = 0.7
 _TOLERANCE = 1e-4
 
@@ -229,8 +229,7 @@ class Run:
                 self._watch(session, outcome)
             except PartitaError as error:
                 outcome.error = error.message
-            lost = session.lost
-            outcome.given_up = sorted([*lost.devices, *(" - ".join(pair) for pair in lost.links)])
+            outcome.given_up = given_up(session)
         later = [at_s for at_s in self._times if at_s >= self._struck_s]
         edges = [self._struck_s, *later]
         gaps = [b - a for a, b in pairwise(edges)]
@@ -238,15 +237,15 @@ class Run:
         return outcome
 
     def _watch(self, session: Session, outcome: Outcome) -> None:
-        for number, answer in enumerate(session.iterate(self._inputs())):
+        for number, answer in enumerate(session.iterate(self._inputs(session))):
             self._times.append(time.monotonic())
             outcome.answers += 1
             (expected,) = self._whole(draw_input(number))
             (got,) = answer.values()
             outcome.wrong += bool(np.abs(got - expected).max() > _TOLERANCE)
 
-    def _inputs(self) -> Iterator[Mapping[str, Any]]:
-        """Inputs until the run has gone on for long enough after the strike."""
+    def _inputs(self, session: Session) -> Iterator[Mapping[str, Any]]:
+        """Inputs until the run has gone on for long enough after the recovery."""
         number, left = 0, _AFTER
         while left:
             if len(self._times) >= self._strikes.at_answer and not self._struck_s:
@@ -254,7 +253,18 @@ class Run:
                 self._strikes.strike()
             yield draw_input(number)
             number += 1
-            left -= bool(self._struck_s) and time.monotonic() - self._struck_s > MOST_GAP_S
+            left -= bool(self._struck_s) and self._is_over(session)
+
+    def _is_over(self, session: Session) -> bool:
+        """Whether all that was struck is done without, or nothing will come of it any more."""
+        is_late = time.monotonic() - self._struck_s > _PATIENCE_S
+        return is_late or set(given_up(session)) >= set(self._strikes.struck)
+
+
+def given_up(session: Session) -> list[str]:
+    """The devices and links that a session goes on without."""
+    lost = session.lost
+    return sorted([*lost.devices, *(" - ".join(pair) for pair in lost.links)])
 
 
 def draw_input(number: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -214,3 +215,12 @@ def test_inputs_are_drawn_only_when_they_can_be_fed(stack: ExitStack) -> None:
     next(answers)
     assert len(drawn) <= 3
     assert len(list(answers)) == 29
+
+
+def test_answers_that_were_handed_out_are_not_kept(stack: ExitStack) -> None:
+    """Memory stays the same over any number of requests, reports and all."""
+    tiny = tiny_chain(3, 3, in_flight=2, credit=2)
+    session = start(stack, tiny)
+    outputs = [weakref.ref(got["t2"]) for got in session.iterate(random_inputs(tiny.program, 30))]
+    assert len(session.report().latencies_s) == 30
+    assert sum(output() is not None for output in outputs) <= 1

@@ -15,7 +15,7 @@ import zenoh
 from partita.errors import LinkError
 from partita.fabric.base import CallHandler, answer_call, no_answer, refusal, unreachable
 from partita.fabric.callbacks import Drain
-from partita.fabric.zenoh_options import ZenohOptions, session_config
+from partita.fabric.zenoh_options import ZenohOptions, close_session, session_config
 
 _CALL_THREADS = 4
 _RETRY_S = 0.05
@@ -186,8 +186,7 @@ class ControlPlane:
             if declared is not None:
                 with contextlib.suppress(zenoh.ZError):  # the network is gone already
                     declared.undeclare()
-        with contextlib.suppress(zenoh.ZError):
-            self._session.close()
+        close_session(self._session, f"{self._name}-control")
         for drain in self._drains:
             drain.close()
         self._pool.shutdown(wait=False, cancel_futures=True)

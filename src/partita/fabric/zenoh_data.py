@@ -29,7 +29,7 @@ from partita.fabric.flows import (
     write_envelope,
 )
 from partita.fabric.local_socket import LocalListener, LocalPath
-from partita.fabric.zenoh_options import ZenohOptions, session_config
+from partita.fabric.zenoh_options import ZenohOptions, close_session, session_config
 
 #: 0.2 s of a 10 Mbit/s link: a put never blocks for seconds.
 NETWORK_CHUNK_BYTES = 256 * 1024
@@ -308,10 +308,10 @@ class DataPlane:
     def close(self) -> None:
         """Stop receiving and close the session."""
         self._is_closed = True
-        with contextlib.suppress(zenoh.ZError):  # the network is gone already
-            if self._subscriber is not None:
+        if self._subscriber is not None:
+            with contextlib.suppress(zenoh.ZError):  # the network is gone already
                 self._subscriber.undeclare()
-            self._session.close()
+        close_session(self._session, f"{self._options.name}-data")
         self._drain.close()
         if self._local is not None:
             self._local.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import re
@@ -12,6 +13,7 @@ import zenoh
 
 from partita.errors import ClusterError
 from partita.fabric.base import check_name
+from partita.fabric.callbacks import run_within
 from partita.naming import ADDRESS_RULE, parse_address
 
 #: Environment for processes that move tensors: without it each large message pays page faults.
@@ -21,6 +23,8 @@ WORKER_ENV = {
     "MALLOC_TOP_PAD_": "67108864",
 }
 
+#: A hundred times what it takes among hosts that are there.
+_CLOSE_S = 1.0
 _REST = re.compile(r"[?#].*")
 _SECURE = frozenset({"tls", "quic"})
 _GROUP = "224.0.0.224"
@@ -148,6 +152,20 @@ def control_address(address: str) -> str:
     rest = "".join(_REST.findall(address))
     shown = f"[{host}]" if ":" in host else host
     return f"{protocol}/{shown}:{port + 1}{rest}"
+
+
+def close_session(session: Any, name: str) -> None:
+    """Close a Zenoh session, or leave that to a thread that ends with the process.
+
+    Zenoh waits for connections that it is about to make, to a host that is gone for up to ten
+    seconds.
+    """
+
+    def close() -> None:
+        with contextlib.suppress(zenoh.ZError):  # the network is gone already
+            session.close()
+
+    run_within(_CLOSE_S, close, f"{name}-close")
 
 
 def session_config(options: ZenohOptions, *, control: bool) -> Any:
