@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.engine.null_engine import NullEngine
 from tests.memory_lab import MemoryLab, memory_lab
 from tests.planners.fakes import make_chain
 from tests.worker.tiny import tiny_chain
 
 import partita as pt
 from partita.cluster import Device
-from partita.engine import NullEngine
 from partita.engine.timing import FragmentTimes, MachineTimes, NodeTime, Timings, WireTimes
 from partita.errors import RunError
 from partita.leader import deploy

@@ -220,7 +220,7 @@ def test_inputs_are_drawn_only_when_they_can_be_fed(stack: ExitStack) -> None:
 def test_answers_that_were_handed_out_are_not_kept(stack: ExitStack) -> None:
     """Memory stays the same over any number of requests, reports and all."""
     tiny = tiny_chain(3, 3, in_flight=2, credit=2)
-    session = start(stack, tiny)
+    _, session = start(stack, tiny)
     outputs = [weakref.ref(got["t2"]) for got in session.iterate(random_inputs(tiny.program, 30))]
     assert len(session.report().latencies_s) == 30
     assert sum(output() is not None for output in outputs) <= 1
