@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from partita.compile.layout import Layout, build_layout, work_builder
 from partita.compile.work import FragmentWork, WorkBuilder
 from partita.errors import PlanError
 from partita.graph import Graph
-from partita.graph.fragment import BlobStore, Fragment, FragmentWriter, Held
+from partita.graph.fragment import BlobStore, Fragment, FragmentWriter, Held, Pieces
 from partita.plan import Plan
 from partita.program import FragmentInfo, Program
 from partita.program.check import check_program, find_leaks
@@ -29,20 +30,27 @@ class Compiled:
         program: Steps and streams; fragments named by content hash.
         graphs: Fragment hash to serialised ONNX graph.
         blobs: Blob hash to weight bytes.
+        probes: Per fragment, the tensors and boxes that it answers after what its steps write.
     """
 
     program: Program
     graphs: dict[str, bytes]
     blobs: dict[str, np.ndarray[Any, np.dtype[np.uint8]]]
+    probes: tuple[Pieces, ...] = ()
 
 
-def compile_plan(graph: Graph, plan: Plan, cluster: Cluster) -> Compiled:
+def compile_plan(
+    graph: Graph, plan: Plan, cluster: Cluster, probes: AbstractSet[str] = frozenset()
+) -> Compiled:
     """The plan compiled for the cluster, fragments written.
+
+    Args:
+        probes: Tensors that fragments shall answer, too, wherever one computes them.
 
     Raises:
         PlanError: As :func:`partita.compile.build_layout`; or the program is not sound.
     """
-    compiled = write_fragments(graph, build_layout(graph, plan, cluster))
+    compiled = write_fragments(graph, build_layout(graph, plan, cluster), probes)
     faults = check_program(compiled.program)
     for tensor, device in plan.keep_on.items():
         faults += find_leaks(compiled.program, tensor, device)
@@ -51,11 +59,17 @@ def compile_plan(graph: Graph, plan: Plan, cluster: Cluster) -> Compiled:
     return compiled
 
 
-def write_fragments(graph: Graph, layout: Layout) -> Compiled:
+def write_fragments(
+    graph: Graph, layout: Layout, probes: AbstractSet[str] = frozenset()
+) -> Compiled:
     """The layout with its fragments written and hashed."""
     store = BlobStore(graph)
     builder = work_builder(graph)
-    fragments = [write_work(builder, work, store) for work in layout.works]
+    writers = [FragmentWriter(graph, builder.regions, store) for _ in layout.works]
+    fragments = [
+        fill_writer(builder, work, writer, probes)
+        for work, writer in zip(layout.works, writers, strict=True)
+    ]
     infos = tuple(
         FragmentInfo(
             fragment.hash,
@@ -67,7 +81,8 @@ def write_fragments(graph: Graph, layout: Layout) -> Compiled:
         for fragment in fragments
     )
     program = drop_needless_credits(msgspec.structs.replace(layout.program, fragments=infos))
-    return Compiled(program, {fragment.hash: fragment.graph for fragment in fragments}, store.blobs)
+    graphs = {fragment.hash: fragment.graph for fragment in fragments}
+    return Compiled(program, graphs, store.blobs, tuple(writer.probed for writer in writers))
 
 
 def write_work(builder: WorkBuilder, work: FragmentWork, store: BlobStore) -> Fragment:
@@ -75,8 +90,13 @@ def write_work(builder: WorkBuilder, work: FragmentWork, store: BlobStore) -> Fr
     return fill_writer(builder, work, FragmentWriter(builder.graph, builder.regions, store))
 
 
-def fill_writer(builder: WorkBuilder, work: FragmentWork, writer: FragmentWriter) -> Fragment:
-    """One work as the fragment that ``writer`` makes of it."""
+def fill_writer(
+    builder: WorkBuilder,
+    work: FragmentWork,
+    writer: FragmentWriter,
+    probes: AbstractSet[str] = frozenset(),
+) -> Fragment:
+    """One work as the fragment that ``writer`` makes of it; it says which probes it answers."""
     held: Held = {tensor: (f"i{k}", box) for k, (tensor, box) in enumerate(work.inputs)}
     if work.kind == "stage":
         for layer in work.layers:
@@ -86,9 +106,11 @@ def fill_writer(builder: WorkBuilder, work: FragmentWork, writer: FragmentWriter
     else:
         _write_merge(builder, work, writer, held)
     names = [writer.crop(*held[tensor], box) for tensor, box in work.outputs]
+    writer.probed = tuple((tensor, held[tensor][1]) for tensor in held if tensor in probes)
+    names += [held[tensor][0] for tensor, _ in writer.probed]
     values = [
         [(_dtype(builder, work, tensor), box) for tensor, box in pieces]
-        for pieces in (work.inputs, work.outputs)
+        for pieces in (work.inputs, (*work.outputs, *writer.probed))
     ]
     return writer.finish(values[0], values[1], names)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import onnx
 
-from partita.engine.session import open_session
+from partita.engine.session import SessionConfig, open_session
 from partita.graph import Graph
 from partita.regions import Array
 
 Arrays = Mapping[str, Array]
+
+#: Weights of this many bytes are handed to the engine as they lie: no message holds 2 GB, and each
+#: copy counts. Not tuned.
+_LARGE_BYTES = 2**29
 
 
 class WholeModel:
@@ -24,25 +26,41 @@ class WholeModel:
     """
 
     def __init__(self, graph: Graph, tensors: Iterable[str] = ()) -> None:
-        model = graph.to_model()
-        wanted = set(tensors) - set(graph.outputs) - set(graph.inputs)
-        for tensor in sorted(wanted):
-            model.graph.output.append(onnx.helper.make_empty_tensor_value_info(tensor))
-        self._inputs = set(graph.inputs)
-        self._session = open_model(model)
+        self._graph = graph
+        self._tensors = sorted(set(tensors) - set(graph.outputs) - set(graph.inputs))
+        self._session = self._open()
         self.names = [value.name for value in self._session.get_outputs()]
+
+    def _open(self) -> Any:
+        weights: dict[str, Array] | None = {} if self._is_large else None
+        model = self._graph.to_model(weights)
+        for tensor in self._tensors:
+            model.graph.output.append(onnx.helper.make_empty_tensor_value_info(tensor))
+        return open_model(model, weights)
+
+    @property
+    def _is_large(self) -> bool:
+        return self._graph.weight_bytes >= _LARGE_BYTES
 
     def run(self, inputs: Arrays) -> dict[str, Array]:
         """The outputs and wanted inner tensors by name."""
-        feeds = {name: inputs[name] for name in self._inputs}
+        if self._session is None:
+            self._session = self._open()
+        feeds = {name: inputs[name] for name in self._graph.inputs}
         return dict(zip(self.names, self._session.run(None, feeds), strict=True))
 
+    def release(self) -> None:
+        """Free the session of a large network; the next run opens another."""
+        if self._is_large:
+            self._session = None
 
-def open_model(model: onnx.ModelProto) -> Any:
-    """A session of a model in memory, also of one too large to serialise in one piece."""
-    if model.ByteSize() < 2**31 - 2**20:
-        return open_session(model.SerializeToString())
-    with tempfile.TemporaryDirectory(prefix="partita-whole-") as folder:
-        path = Path(folder) / "model.onnx"
-        onnx.save_model(model, path, save_as_external_data=True)
-        return open_session(path)
+
+def open_model(model: onnx.ModelProto, weights: dict[str, Array] | None = None) -> Any:
+    """A session of a model in memory.
+
+    Args:
+        weights: Bytes of the weights that lie apart. They are prepacked by nobody then: that would
+            hold them twice.
+    """
+    config = SessionConfig(prepack=weights is None)
+    return open_session(model.SerializeToString(), config, weights)

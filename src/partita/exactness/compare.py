@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from partita.compile import Compiled, WholeModel
 from partita.engine.session import SessionConfig, open_session
 from partita.errors import ModelError
 from partita.exactness.interpret import Arrays, run_program
+from partita.exactness.scale import Scales, max_magnitude
 from partita.graph import Graph
 from partita.plan import Plan
 from partita.program import Program
@@ -41,6 +43,8 @@ _ROUNDING = frozenset(
 )
 
 Advance = Callable[[int, int, str], None]
+#: A program compiled so that its fragments answer some more tensors.
+Probe = Callable[[AbstractSet[str]], Compiled]
 
 
 @dataclass(frozen=True)
@@ -50,18 +54,65 @@ class Difference:
     Attributes:
         max_difference: Largest absolute difference of any element of any piece.
         max_magnitude: Largest absolute value in the whole model's tensor.
+        scale: What the difference is a share of, where that is not the magnitude: see ``Weigher``.
     """
 
     tensor: str
     max_difference: float
     max_magnitude: float
 
+    scale: float | None = None
+
     @property
     def relative(self) -> float:
-        """Difference as a share of the largest magnitude."""
+        """Difference as a share of the largest magnitude, or of the scale."""
         if self.max_difference == 0.0:
             return 0.0
-        return self.max_difference / self.max_magnitude if self.max_magnitude else float("inf")
+        whole = self.max_magnitude if self.scale is None else self.scale
+        return self.max_difference / whole if whole else float("inf")
+
+
+class Weigher:
+    """Weighs differences beyond the tolerance by what rounding can mean where they are.
+
+    One rule for all comparisons: see :mod:`partita.exactness.scale`. What is within the tolerance
+    of its own magnitude is left as it is.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._tolerance = tolerance_of(graph)
+        self._scales = Scales(graph, self._tolerance)
+        self._wholes: dict[frozenset[str], WholeModel] = {}
+
+    def weigh(self, differences: Sequence[Difference], inputs: Arrays) -> list[Difference]:
+        """The differences of one request, those in doubt with a scale."""
+        doubtful = {
+            each.tensor
+            for each in differences
+            if each.relative > self._tolerance and math.isfinite(each.max_difference)
+        }
+        sources = frozenset(self._scales.sources(doubtful))
+        if sources == doubtful:  # nothing before them says more
+            return list(differences)
+        if sources not in self._wholes:
+            self._wholes[sources] = WholeModel(self._graph, sources)
+        values = {**inputs, **self._wholes[sources].run(inputs)}
+        self._wholes[sources].release()
+        return [
+            replace(each, scale=self._scales.of(each.tensor, values))
+            if each.tensor in doubtful
+            else each
+            for each in differences
+        ]
+
+    def arguments(self, differences: Sequence[Difference]) -> set[str]:
+        """What to compare, too: arguments of the functions behind which scales were larger."""
+        return self._scales.arguments(
+            each.tensor
+            for each in differences
+            if each.scale is not None and each.scale > each.max_magnitude
+        )
 
 
 def compare_pieces(pieces: list[tuple[str, Region, Array]], whole: Arrays) -> list[Difference]:
@@ -86,12 +137,6 @@ def max_difference(left: Array, right: Array) -> float:
     return float(np.nan_to_num(gap, nan=np.inf).max(initial=0.0))
 
 
-def max_magnitude(array: Array) -> float:
-    """The largest absolute finite value."""
-    values = np.abs(np.asarray(array, np.float64))
-    return float(values[np.isfinite(values)].max(initial=0.0))
-
-
 def tolerance_of(graph: Graph) -> float:
     """The relative difference that a divided run of ``graph`` may have."""
     halves = any(spec.dtype == "float16" for spec in graph.tensors.values())
@@ -109,28 +154,57 @@ def is_lossy_plan(plan: Plan) -> bool:
 
 
 def check_exactness(
-    graph: Graph, compiled: Compiled, feeds: Sequence[Arrays], advance: Advance | None = None
+    graph: Graph,
+    compiled: Compiled,
+    feeds: Sequence[Arrays],
+    advance: Advance | None = None,
+    probe: Probe | None = None,
 ) -> list[Difference]:
     """How far every tensor at a stage boundary, and every output, is from the whole model's.
 
     Args:
         advance: Told how many are done.
+        probe: Compiles the program again, with other tensors as outputs of its fragments. Where it
+            is given, differences are weighed (see ``Weigher``), and where a tensor is small behind
+            a saturating function, the function's argument is compared, too.
     """
     tensors = {
         buffer.tensor for device in compiled.program.devices for buffer in device.buffers
     } & set(graph.tensors)
-    whole = WholeModel(graph, tensors)
-    differences = []
+    whole, weigher = WholeModel(graph, tensors), Weigher(graph)
+    differences: list[Difference] = []
     for done, inputs in enumerate(feeds):
         if advance is not None:
             advance(done, len(feeds), "input")
         expected = whole.run(inputs)
+        whole.release()
         outputs, pieces = run_program(compiled, inputs)
-        differences += compare_pieces(pieces, expected)
-        differences += [
-            difference_of(name, outputs[name], expected[name]) for name in graph.outputs
-        ]
+        fresh = compare_pieces(pieces, expected)
+        fresh += [difference_of(name, outputs[name], expected[name]) for name in graph.outputs]
+        if probe is not None:
+            fresh = weigher.weigh(fresh, inputs)
+            fresh += _compare_before(graph, weigher, fresh, inputs, probe)
+        differences += fresh
     return differences
+
+
+def _compare_before(
+    graph: Graph,
+    weigher: Weigher,
+    differences: Sequence[Difference],
+    inputs: Arrays,
+    probe: Probe,
+) -> list[Difference]:
+    """How far arguments of saturating functions are, where answers are small by nature."""
+    arguments = weigher.arguments(differences)
+    if not arguments:
+        return []
+    whole = WholeModel(graph, arguments)
+    expected = {**inputs, **whole.run(inputs)}
+    whole.release()
+    _, pieces = run_program(probe(arguments), inputs)
+    before = compare_pieces([piece for piece in pieces if piece[0] in arguments], expected)
+    return weigher.weigh(before, inputs)
 
 
 def difference_of(tensor: str, got: Array, expected: Array) -> Difference:
@@ -142,11 +216,12 @@ def difference_of(tensor: str, got: Array, expected: Array) -> Difference:
 
 def compare_answers(graph: Graph, feeds: Sequence[Arrays], answers: Sequence[Arrays]) -> Difference:
     """The largest difference of any output of any answer from the whole model's."""
-    whole = WholeModel(graph)
-    differences = []
+    whole, weigher = WholeModel(graph), Weigher(graph)
+    differences: list[Difference] = []
     for inputs, answer in zip(feeds, answers, strict=True):
         expected = whole.run(inputs)
-        differences += [difference_of(name, answer[name], expected[name]) for name in graph.outputs]
+        fresh = [difference_of(name, answer[name], expected[name]) for name in graph.outputs]
+        differences += weigher.weigh(fresh, inputs)
     return max(differences, key=lambda difference: difference.relative)
 
 
@@ -168,14 +243,11 @@ def compare_with_file(graph: Graph, path: Path, feeds: Sequence[Arrays]) -> Diff
             f" {reason}.",
             subject=str(path),
         ) from None
-    whole, names = WholeModel(graph), list(graph.outputs)
-    differences = []
-    for inputs in feeds:
-        ours, theirs = whole.run(inputs), session.run(names, dict(inputs))
-        differences += [
-            difference_of(n, ours[n], np.asarray(t)) for n, t in zip(names, theirs, strict=True)
-        ]
-    return max(differences, key=lambda difference: difference.relative)
+    names = list(graph.outputs)
+    answers = [session.run(names, dict(inputs)) for inputs in feeds]
+    del session  # before another one holds the weights
+    named = [dict(zip(names, map(np.asarray, arrays), strict=True)) for arrays in answers]
+    return compare_answers(graph, feeds, named)
 
 
 def tolerance_of_file(graph: Graph) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -36,6 +37,12 @@ class _Interpreter:
         self._route = route
         self._engine = OrtEngine(threads=1)
         self._runners: dict[int, Runner] = {}
+        self._uses = Counter(
+            step.fragment
+            for device in compiled.program.devices
+            for step in device.steps
+            if isinstance(step, Compute)
+        )
         self._held: dict[int, tuple[Region, Array]] = {}
         self._sent: dict[int, Array] = {}
         self._outputs: dict[str, Array] = {}
@@ -83,7 +90,14 @@ class _Interpreter:
 
     def _compute(self, step: Compute) -> None:
         arrays = self._runner(step.fragment).run([self._assemble(read) for read in step.reads])
-        for buffer, array in zip(step.writes, arrays, strict=True):
+        self._uses[step.fragment] -= 1
+        if not self._uses[step.fragment]:
+            del self._runners[step.fragment]  # all at once would hold the weights twice
+        probes = self._compiled.probes[step.fragment] if self._compiled.probes else ()
+        count = len(step.writes)
+        for (tensor, box), array in zip(probes, arrays[count:], strict=True):
+            self.pieces.append((tensor, box, array))
+        for buffer, array in zip(step.writes, arrays[:count], strict=True):
             self._keep(buffer, array)
             self.pieces.append((self._buffers[buffer].tensor, self._buffers[buffer].box, array))
 

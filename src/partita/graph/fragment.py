@@ -14,14 +14,13 @@ from onnx import helper, numpy_helper
 from partita.graph.graph import Graph
 from partita.graph.node import Node
 from partita.graph.regions import RegionMap, TensorBoxes
+from partita.graph.stored import EXTERNAL_BYTES, refer_to
 from partita.regions import Region
-
-#: Constants of at least this size travel apart from the graph, by content hash. It is also the
-#: default of onnx's external data; not tuned.
-EXTERNAL_BYTES = 1024
 
 Value = tuple[str, Region]
 Held = dict[str, tuple[str, Region]]
+#: Boxes of tensors.
+Pieces = tuple[tuple[str, Region], ...]
 
 
 class BlobStore:
@@ -91,6 +90,8 @@ class FragmentWriter:
         self._weights: dict[tuple[str, Region], str] = {}
         self._blobs: dict[str, int] = {}
         self._count = 0
+        #: What the fragment answers besides what its work asks for.
+        self.probed: Pieces = ()
 
     def _fresh(self) -> str:
         self._count += 1
@@ -133,15 +134,8 @@ class FragmentWriter:
     def _external(self, name: str, box: Region) -> str:
         blob = self._store.add(name, box)
         self._blobs[blob] = self._store.blobs[blob].nbytes
-        array, fresh = self._graph.constants[name], self._fresh()
-        tensor = onnx.TensorProto(
-            name=fresh,
-            dims=box.shape,
-            data_type=helper.np_dtype_to_tensor_dtype(array.dtype),
-            data_location=onnx.TensorProto.EXTERNAL,
-        )
-        for entry, value in (("location", blob), ("length", str(self._blobs[blob]))):
-            tensor.external_data.add(key=entry, value=value)
+        fresh = self._fresh()
+        tensor = refer_to(fresh, self._store.cut(name, box), blob)
         self._initializers[fresh] = tensor
         return fresh
 

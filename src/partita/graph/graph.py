@@ -17,6 +17,7 @@ from partita.graph.layer import Cut, Layer
 from partita.graph.mutable_graph import Array, make_opsets, name_apart
 from partita.graph.node import Node
 from partita.graph.normalise import NORMALISER_VERSION
+from partita.graph.stored import EXTERNAL_BYTES, refer_to
 from partita.program import TensorSpec
 
 #: What is remembered with a graph.
@@ -198,15 +199,25 @@ class Graph:
     def _make_cut(self, position: int, tensors: tuple[str, ...]) -> Cut:
         return Cut(position, tensors, sum(self.size_bytes(name) for name in tensors))
 
-    def to_model(self) -> onnx.ModelProto:
-        """The normalised network as one ONNX model that holds its weights."""
+    def to_model(self, apart: dict[str, Array] | None = None) -> onnx.ModelProto:
+        """The normalised network as one ONNX model.
+
+        Args:
+            apart: Gets the bytes of large weights by the names of files that the model refers to,
+                flat and not copied; where it is not given, the model holds all weights.
+        """
         inputs, outputs = (
             [self._value_info(name) for name in names] for names in (self.inputs, self.outputs)
         )
         graph = helper.make_graph([n.proto for n in self.nodes], self.name, inputs, outputs)
         name_apart(graph)
         for name, array in self.constants.items():
-            graph.initializer.append(numpy_helper.from_array(array, name))
+            if apart is None or array.nbytes < EXTERNAL_BYTES or array.dtype == object:
+                graph.initializer.append(numpy_helper.from_array(array, name))
+            else:
+                file = f"weight-{len(apart)}"
+                graph.initializer.append(refer_to(name, array, file))
+                apart[file] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return helper.make_model(
             graph, ir_version=self.ir_version, opset_imports=make_opsets(self.opset_imports)
         )

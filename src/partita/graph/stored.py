@@ -17,6 +17,9 @@ from partita.errors import ModelError, first_line
 from partita.graph.mutable_graph import Array
 from partita.graph.node import subgraphs
 
+#: Weights of at least this size lie apart from the graphs that are written, in files or under their
+#: hashes. It is also the default of onnx's external data; not tuned.
+EXTERNAL_BYTES = 1024
 _MOST_PATH = 4096
 
 
@@ -127,6 +130,19 @@ _PACKED_BITS = {
     for name, bits in (("UINT4", 4), ("INT4", 4), ("FLOAT4E2M1", 4), ("UINT2", 2), ("INT2", 2))
     if hasattr(onnx.TensorProto, name)
 }
+
+
+def refer_to(name: str, array: Array, location: str) -> onnx.TensorProto:
+    """A tensor of ``array``'s type and shape whose bytes lie in file ``location``."""
+    tensor = onnx.TensorProto(
+        name=name,
+        dims=array.shape,
+        data_type=helper.np_dtype_to_tensor_dtype(array.dtype),
+        data_location=onnx.TensorProto.EXTERNAL,
+    )
+    for entry, value in (("location", location), ("length", str(array.nbytes))):
+        tensor.external_data.add(key=entry, value=value)
+    return tensor
 
 
 def _location(tensor: onnx.TensorProto) -> str:
