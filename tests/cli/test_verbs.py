@@ -90,7 +90,7 @@ def test_check_fails_a_graph_that_is_not_its_file(
 
     honest = Graph.to_model
 
-    def wrong(self: Graph) -> onnx.ModelProto:
+    def wrong(self: Graph, apart: object = None) -> onnx.ModelProto:
         model = honest(self)
         weight = model.graph.initializer[0]
         array = onnx.numpy_helper.to_array(weight) * np.float32(1.01)
