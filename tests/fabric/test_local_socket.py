@@ -8,11 +8,12 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from partita.fabric import local_socket
 from partita.fabric.arena import Arena
 from partita.fabric.local_socket import LocalListener, LocalPath, is_same_user
 
@@ -171,3 +172,61 @@ def test_a_path_that_fails_half_made_leaves_nothing_open(
     links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
     targets = [os.readlink(link) for link in links if os.path.lexists(link)]
     assert not [target for target in targets if "partita-arena" in target]
+
+
+def test_half_frames_share_a_limit() -> None:
+    """A frame for whose rest there is no room beside another's ends its connection."""
+    faults: queue.SimpleQueue[str] = queue.SimpleQueue()
+    frames: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    listener = LocalListener(
+        "test", lambda name, head, data: frames.put(head), faults.put, limits=(8, 1000)
+    )
+    first, second = greet(listener), greet(listener)
+    try:
+        first.sendall(struct.pack("<IQq", 1, 800, -1) + b"a" + b"x")
+        wait_until(lambda: listener._room._left < 1000)
+        second.sendall(struct.pack("<IQq", 1, 800, -1) + b"b" + b"x")
+        assert faults.get(timeout=5) == "half frames hold all of 1000 bytes"
+        first.sendall(b"x" * 799)
+        assert frames.get(timeout=5) == b"a"
+    finally:
+        first.close()
+        second.close()
+        listener.close()
+
+
+def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit they are closed; one that says nothing is closed after a while."""
+    monkeypatch.setattr(local_socket, "_HELLO_S", 0.05)
+    listener = LocalListener("test", lambda *_: None, lambda _: None, limits=(3, 1000))
+    try:
+        silent = [socket.socket(socket.AF_UNIX) for _ in range(20)]
+        for each in silent:
+            each.connect(listener.address)
+        for each in silent:
+            each.settimeout(5)
+            assert each.recv(1) == b""
+            each.close()
+        wait_until(lambda: not listener._readers)
+        path = LocalPath("sender", listener.address)
+        path.send(b"a", b"x")
+        path.close()
+    finally:
+        listener.close()
+
+
+def greet(listener: LocalListener) -> socket.socket:
+    """A connection that has said its name."""
+    connection, arena = socket.socket(socket.AF_UNIX), Arena()
+    connection.connect(listener.address)
+    socket.send_fds(connection, [b"\x01s"], [arena.file])
+    os.close(arena.file)
+    return connection
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Return when something is so; the test fails after 5 s."""
+    deadline_s = time.monotonic() + 5
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.001)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -233,6 +234,43 @@ def test_garbage_is_told_and_nothing_is_delivered(
     bench.come(frame, b"x")
     assert reason in bench.errors[0].message
     assert bench.pieces == []
+
+
+def half(source: str, size: int, sequence: int = 0) -> Envelope:
+    """The first of two chunks of a message of twice a size."""
+    return Envelope(source, 1, sequence, 0, 2, 2 * size, b"")
+
+
+def test_half_messages_of_many_take_no_more_than_their_limit(bench: Bench) -> None:
+    """The ones that waited longest go, and are asked for again; what completes is delivered."""
+    bench.plane._options = dataclasses.replace(bench.plane._options, inbound_bytes=30)
+    for number in range(100):
+        bench.come(half(f"s{number}", 10), b"x" * 10)
+        assert sum(inflow.part_bytes for inflow in bench.plane._inflows.values()) <= 30
+    bench.come(Envelope("s99", 1, 0, 1, 2, 20, b""), b"y" * 10)
+    assert bench.pieces == [("s99", b"", b"x" * 10 + b"y" * 10)]
+    bench.come(Envelope("s0", 1, 0, 1, 2, 20, b""), b"y" * 10)
+    bench.signals.clear()
+    bench.tick(0.1)
+    assert ("s0", Ack(1, 0, 1, True)) in bench.signals
+
+
+def test_a_large_message_of_one_sender_is_never_dropped_for_itself(bench: Bench) -> None:
+    """One piece may be as large as a piece can be, whatever the limit for all."""
+    bench.plane._options = dataclasses.replace(bench.plane._options, inbound_bytes=5)
+    bench.come(half("s", 10), b"x" * 10)
+    bench.come(Envelope("s", 1, 0, 1, 2, 20, b""), b"y" * 10)
+    assert len(bench.pieces) == 1
+
+
+def test_of_very_many_senders_the_silent_are_forgotten(bench: Bench) -> None:
+    """Names cost memory, too: no more are kept than the options allow."""
+    most = bench.plane._options.max_senders
+    for number in range(most + 50):
+        bench.come(Envelope(f"s{number}", 1, 0, 0, 1, 1, b""), b"x")
+    assert len(bench.plane._inflows) == most
+    bench.tick(0.1)
+    assert {source for source, _ in bench.signals} == set(bench.plane._inflows)
 
 
 def test_a_piece_beyond_the_limit_is_not_sent(bench: Bench) -> None:

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from msgspec.structs import replace as replace_struct
 from tests.worker.bench import FaultyEngine, ramp
 from tests.worker.tiny import Tiny, tiny_chain
 
@@ -31,7 +30,6 @@ from partita.fabric import (
     encode_header,
     encode_note,
 )
-from partita.program import Program, Send
 from partita.version import VERSION
 from partita.worker import Store, Worker, WorkerParts, control
 from partita.worker.messages import (
@@ -125,8 +123,8 @@ class Bench:
         return worker
 
 
-@pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+@pytest.fixture(name="bench")
+def open_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """A bench that ends with the test, and leaves this process's garbage collection alone."""
     idle = SimpleNamespace(collect=lambda: 0, freeze=lambda: None, unfreeze=lambda: None)
     monkeypatch.setattr(control, "gc", idle)
@@ -204,37 +202,6 @@ def test_an_epoch_from_preparing_to_retiring(bench: Bench) -> None:
         bench.leader.call("retire", OfEpoch(1))
     with pytest.raises(RunError, match="not prepared"):
         bench.leader.progress()
-
-
-FALSE_PARTS = {
-    "without its part": lambda p: replace_struct(p, devices=()),
-    "of buffers that are not there": lambda p: with_part(p, buffers=()),
-    "of fragments that are not there": lambda p: replace_struct(p, fragments=()),
-    "of streams that are not there": lambda p: with_part(p, steps=(Send(99, 7, 0),)),
-    "of an unknown type": lambda p: replace_struct(
-        p, inputs=(replace_struct(p.inputs[0], dtype="float33"),)
-    ),
-    "of no extent": lambda p: replace_struct(p, outputs=()),
-}
-
-
-def with_part(program: Program, **changes: object) -> Program:
-    """The program with its only part changed."""
-    return replace_struct(program, devices=(replace_struct(program.devices[0], **changes),))
-
-
-@pytest.mark.parametrize("what", FALSE_PARTS)
-def test_a_program_that_cannot_run_is_refused_at_once(bench: Bench, what: str) -> None:
-    """One line says what is wrong with it; nothing is prepared, and the next one runs."""
-    bench.start()
-    tiny = tiny_chain(1, 1)
-    false = FALSE_PARTS[what](tiny.program)
-    with pytest.raises(RunError, match=r"^Device 'd0': Worker 'd0' refuses the program: "):
-        bench.leader.call("prepare", Prepare(1, false, "leader"))
-    with pytest.raises(RunError, match="not prepared"):
-        bench.leader.progress(1)
-    bench.leader.load(tiny)
-    assert not bench.leader.progress().error
 
 
 def test_weights_beside_those_of_another_plan_count(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -19,7 +20,9 @@ class Far:
     def __init__(self, fabric: MemoryFabric) -> None:
         self.headers: list[PieceHeader] = []
         self.sizes: list[int] = []
-        fabric.endpoint("b").on_data(self.take)
+        endpoint = fabric.endpoint("b")
+        endpoint.on_data(self.take)
+        endpoint.announce(b"")
 
     def take(self, source: str, header: bytes, payload: memoryview) -> None:
         """Keep the probe and react to it."""
@@ -62,6 +65,7 @@ def test_an_arrival_is_acknowledged_under_its_number(fabric: MemoryFabric) -> No
         sender.on_acknowledged(note.stream)
 
     a.on_notify(take)
+    b.announce(b"")
     assert len(sender.measure("b", 0, 2)) == 2
 
 
@@ -102,6 +106,34 @@ def test_the_loss_of_another_worker_is_no_matter(fabric: MemoryFabric) -> None:
     assert len(prober.measure("b", 5, 2)) == 2
 
 
+def test_a_ghost_is_named_at_once(fabric: MemoryFabric) -> None:
+    """A worker that is not there is not waited for, and nothing is sent."""
+    prober, far = Prober(fabric.endpoint("a")), Far(fabric)
+    with pytest.raises(RunError, match=r"'ghost' cannot be reached.*alive are: b"):
+        prober.measure("ghost", 5, 1)
+    assert far.sizes == []
+
+
+def test_only_two_leaders_measure_at_a_time(fabric: MemoryFabric) -> None:
+    """One probe is under way and one waits; the third is refused, so that calls are not held up."""
+    prober, far = Prober(fabric.endpoint("a")), Far(fabric)
+    second = threading.Thread(target=prober.measure, args=("b", 2, 1))
+
+    def react(header: PieceHeader) -> None:
+        if far.sizes == [1]:
+            second.start()
+            while prober._waiting._value:
+                time.sleep(0.001)
+            with pytest.raises(RunError, match="'a' times 2 links already"):
+                prober.measure("b", 3, 1)
+        prober.on_acknowledged(header.stream)
+
+    far.react = react  # type: ignore[method-assign]
+    prober.measure("b", 1, 1)
+    second.join(10)
+    assert far.sizes == [1, 2]
+
+
 def test_two_measurements_take_turns(fabric: MemoryFabric) -> None:
     """Two leaders may ask at the same time; each gets the times of its own messages."""
     prober, far = Prober(fabric.endpoint("a")), Far(fabric)
@@ -128,6 +160,7 @@ def test_a_broken_connection_is_the_loss_of_its_other_end(
     """A send that fails before the news of a loss says the same; other errors stay as they are."""
     endpoint = fabric.endpoint("a")
     prober = Prober(endpoint)
+    fabric.endpoint("b").announce(b"")
     for device, expected in (("b", "'b' was lost"), ("a", "Endpoint 'a' is closed")):
 
         def refuse(*_: object, device: str = device) -> None:

@@ -153,7 +153,7 @@ def read_envelope(attachment: bytes) -> Envelope:
 
 @dataclass
 class Inflow:
-    """The receiver's side of a flow."""
+    """The receiver's side of a flow; ``taken`` is when its last chunk came, in any order."""
 
     flow: int
     expected: int = 0
@@ -162,6 +162,7 @@ class Inflow:
     parts: list[bytes | memoryview] = field(default_factory=list)
     part_bytes: int = 0
     header: bytes = b""
+    taken: int = 0
 
     def take(self, envelope: Envelope, data: bytes | memoryview) -> tuple[bytes, memoryview] | None:
         """Header and payload when ``envelope`` completes the message that is due.

@@ -17,7 +17,7 @@ import socket
 import struct
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -36,6 +36,8 @@ _MOST_PAYLOAD_BYTES = 2**30
 _READ_AHEAD_BYTES = 64 * 1024
 #: SO_SNDBUF, which the kernel caps at wmem_max: fewer context switches between sender and reader.
 _BUFFER_BYTES = 2**20
+#: A sender says its name at once.
+_HELLO_S = 5.0
 #: struct ucred: process, user and group.
 _CREDENTIALS = struct.Struct("3i")
 
@@ -106,16 +108,25 @@ class LocalListener:
         take: Called with the sender's name, header and payload of each frame; the payload's memory
             is its to keep.
         reject: Called with what is wrong with a sender whose frames cannot be read.
+        limits: Most senders, and most bytes of payloads of which only a part has come.
 
     Raises:
         OSError: The system has no such sockets.
     """
 
-    def __init__(self, name: str, take: DataCallback, reject: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        take: DataCallback,
+        reject: Callable[[str], None],
+        *,
+        limits: tuple[int, int] = (256, _MOST_PAYLOAD_BYTES),
+    ) -> None:
         if not hasattr(socket, "SO_PEERCRED"):
             raise OSError("this system has no sockets without files")
         self.address = b"\0partita/" + uuid.uuid4().hex.encode()
         self._name, self._take, self._reject = name, take, reject
+        self._max_senders, self._room = limits[0], _Room(limits[1])
         self._changing = threading.Lock()
         self._readers: dict[socket.socket, threading.Thread] = {}
         self._is_closed = False
@@ -137,14 +148,15 @@ class LocalListener:
             except OSError:  # closed
                 return
             with self._changing:
-                if self._is_closed or not is_same_user(connection):
+                is_full = len(self._readers) >= self._max_senders
+                if self._is_closed or is_full or not is_same_user(connection):
                     connection.close()
                 else:
                     self._readers[connection] = self._start("local", self._read, connection)
 
     def _read(self, connection: socket.socket) -> None:
         try:
-            frames = _Frames(connection)
+            frames = _Frames(connection, self._room)
             while not self._is_closed:
                 header, payload = frames.next()
                 self._take(frames.source, header, payload)
@@ -173,11 +185,37 @@ class LocalListener:
                 thread.join(timeout=5)
 
 
+class _Room:
+    """Bytes that may be on their way at the same time."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._left = self._whole = size_bytes
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def hold(self, size_bytes: int) -> Iterator[None]:
+        """Keep room for the rest of a payload.
+
+        Raises:
+            ValueError: Payloads that are half there leave none.
+        """
+        with self._lock:
+            if size_bytes > self._left:
+                raise ValueError(f"half frames hold all of {self._whole} bytes")
+            self._left -= size_bytes
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._left += size_bytes
+
+
 class _Frames:
     """Reads frames; small ones several at a time, large payloads straight to where they stay."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
+    def __init__(self, connection: socket.socket, room: _Room) -> None:
+        self._socket, self._room = connection, room
+        connection.settimeout(_HELLO_S)
         hello, files, _, _ = socket.recv_fds(connection, _HELLO.size, 1)
         if not hello:
             raise ConnectionError("closed")
@@ -187,6 +225,7 @@ class _Frames:
         self._ahead = memoryview(bytearray(_READ_AHEAD_BYTES))
         self._start = self._stop = 0
         self.source = bytes(self._small(_HELLO.unpack(hello)[0])).decode(errors="replace")
+        connection.settimeout(None)
         self.count = self._arena.count
 
     def next(self) -> tuple[bytes, memoryview]:
@@ -222,8 +261,9 @@ class _Frames:
         self._start += reached
         if self._start == self._stop:
             self._start = self._stop = 0
-        while reached < size:
-            reached += self._receive(whole[reached:], socket.MSG_WAITALL)
+        with self._room.hold(size - reached):
+            while reached < size:
+                reached += self._receive(whole[reached:], socket.MSG_WAITALL)
         return whole
 
     def _receive(self, room: memoryview, flags: int = 0) -> int:

@@ -20,6 +20,10 @@ from partita.fabric.zenoh_options import ZenohOptions, close_session, session_co
 _CALL_THREADS = 4
 _RETRY_S = 0.05
 _GOOD, _BAD = b"\x01", b"\x00"
+#: A chunk of content has 1 MiB, programs of hundreds of steps have some.
+MAX_CALL_BYTES = 64 * 2**20
+#: Targets of notes whose publishers are kept; more than a cluster has devices.
+_MAX_PUBLISHERS = 256
 
 
 class CallHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -65,6 +69,7 @@ class ControlPlane:
         self._on_note, self._on_presence, self._reject = on_note, on_presence, reject
         self._handlers: dict[str, CallHandler] = {}
         self._pool = ThreadPoolExecutor(_CALL_THREADS, f"partita-{options.name}-call")
+        self._room = threading.BoundedSemaphore(options.max_calls)
         self._lock = threading.Lock()
         self._publishers: dict[str, Any] = {}
         self._token: Any = None
@@ -172,6 +177,8 @@ class ControlPlane:
         with self._lock:
             publisher = self._publishers.get(target)
             if publisher is None:
+                if len(self._publishers) >= _MAX_PUBLISHERS:
+                    self._publishers.pop(next(iter(self._publishers))).undeclare()
                 publisher = self._publishers[target] = self._session.declare_publisher(
                     f"{self._prefix}/note/{target}",
                     congestion_control=zenoh.CongestionControl.BLOCK,
@@ -206,18 +213,33 @@ class ControlPlane:
             self._reject(f"call without a readable head: {error}")
             query.drop()
             return
-        try:
-            self._pool.submit(self._answer, query, head.method)
-        except RuntimeError:  # the pool is shut down: this endpoint is closing
-            query.drop()
+        size = len(query.payload) if query.payload is not None else 0
+        if size > MAX_CALL_BYTES:
+            why = f"{head.method} has {size} bytes, at most {MAX_CALL_BYTES} are allowed"
+            self._reply(query, head.method, (False, why.encode()))
+        elif not self._room.acquire(blocking=False):
+            self._reply(query, head.method, (False, b"it is busy with other calls; try again"))
+        else:
+            try:
+                self._pool.submit(self._answer, query, head.method)
+            except RuntimeError:  # the pool is shut down: this endpoint is closing
+                query.drop()
 
     def _answer(self, query: Any, method: str) -> None:
+        try:
+            self._reply(query, method, self._find_answer(query, method))
+        finally:
+            self._room.release()
+
+    def _find_answer(self, query: Any, method: str) -> tuple[bool, bytes]:
         body = query.payload.to_bytes() if query.payload is not None else b""
         handler = self._handlers.get(method) or self._handlers.get("")
         if handler is None:
-            good, answer = False, f"no handler for {method!r}".encode()
-        else:
-            good, answer = answer_call(handler, method, body)
+            return False, f"no handler for {method!r}".encode()
+        return answer_call(handler, method, body)
+
+    def _reply(self, query: Any, method: str, answered: tuple[bool, bytes]) -> None:
+        good, answer = answered
         try:
             query.reply(query.key_expr, answer, attachment=_GOOD if good else _BAD)
         except zenoh.ZError as error:

@@ -95,6 +95,7 @@ class DataPlane:
             lambda: deque(maxlen=_PAST_FLOWS)
         )
         self._unreported: set[str] = set()
+        self._taken = 0
         self._subscriber: Any = None
         self._is_closed = False
         self._drain = Drain(f"{options.name}-data", self._take, hooks.fail)
@@ -106,7 +107,12 @@ class DataPlane:
 
     def _open_local(self) -> LocalListener | None:
         try:
-            return LocalListener(self._options.name, self._hooks.deliver, self._reject)
+            return LocalListener(
+                self._options.name,
+                self._hooks.deliver,
+                self._reject,
+                limits=(self._options.max_senders, self._options.inbound_bytes),
+            )
         except OSError:
             return None
 
@@ -214,6 +220,9 @@ class DataPlane:
             reason = f"Frame from {source!r} rejected: {error}."
             self._hooks.fail(RunError(reason, device=source))
             return
+        self._taken += 1
+        inflow.taken = self._taken
+        self._bound_halves(source)
         if whole is not None:
             self._hooks.deliver(source, *whole)
         self._unreported.add(source)
@@ -229,8 +238,35 @@ class DataPlane:
             return None
         if inflow is not None:
             past.append(inflow.flow)
+        if inflow is None:
+            self._forget_oldest()
         self._inflows[source] = Inflow(flow)
         return self._inflows[source]
+
+    def _bound_halves(self, source: str) -> None:
+        """Drop the half messages that have waited longest; their senders are asked for them again.
+
+        Args:
+            source: Whose chunk has just come: its message stays.
+        """
+        others = [other for name, other in self._inflows.items() if name != source and other.parts]
+        if not others:
+            return
+        others.sort(key=lambda other: other.taken)
+        held = self._inflows[source].part_bytes + sum(other.part_bytes for other in others)
+        for other in others:
+            if held <= self._options.inbound_bytes:
+                return
+            held -= other.part_bytes
+            other.restart()
+
+    def _forget_oldest(self) -> None:
+        """Make room for one more sender: who was silent for longest has to begin anew."""
+        if len(self._inflows) >= self._options.max_senders:
+            oldest = min(self._inflows, key=lambda name: self._inflows[name].taken)
+            del self._inflows[oldest]
+            self._past_flows.pop(oldest, None)
+            self._unreported.discard(oldest)
 
     def take_signal(self, source: str, signal: Ack | AckRequest) -> None:
         """Act on a peer's acknowledgement or question."""
@@ -249,7 +285,9 @@ class DataPlane:
         """Acknowledge, ask and resend as due; returns whether anything is unacknowledged."""
         while self._unreported:
             source = self._unreported.pop()
-            self._hooks.signal(source, self._inflows[source].report())
+            inflow = self._inflows.get(source)
+            if inflow is not None:
+                self._hooks.signal(source, inflow.report())
         busy = False
         for channel in list(self._channels.values()):
             busy = busy or bool(channel.flow.unacked)

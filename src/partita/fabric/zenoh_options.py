@@ -58,6 +58,9 @@ class ZenohOptions:
             network. Must be off where links are emulated by network namespaces.
         lease_s: A peer that is silent for this long is gone.
         heartbeat_s: Interval at which watched peers are asked; they answer from their own loop.
+        inbound_bytes: Most memory for pieces of which only a part has come; at least one piece.
+        max_senders: Most endpoints that are listened to at the same time.
+        max_calls: Most calls that are answered or wait for it; further ones are refused.
         patience_s: How long a send waits for its target to appear, and a stuck link to move.
         tls: Credentials; needed outside loopback.
         insecure: Allow addresses outside loopback without credentials.
@@ -71,6 +74,9 @@ class ZenohOptions:
     local_sockets: bool = True
     lease_s: float = 2.0
     heartbeat_s: float = 0.5
+    inbound_bytes: int = 2**30
+    max_senders: int = 256
+    max_calls: int = 64
     patience_s: float = 10.0
     tls: TlsOptions | None = None
     insecure: bool = False

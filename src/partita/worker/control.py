@@ -60,6 +60,9 @@ from partita.worker.store import Store
 
 #: Interval of a worker's heartbeat: seven fit into the 1.75 s of silence after which it is lost.
 BEAT_S = 0.25
+#: A leader has two while it changes plans; its steps compute, decode, deliver, and send to each
+#: other device on a thread of its own. Not tuned.
+MAX_EPOCHS, MAX_LANES = 32, 256
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class WorkerParts:
         slow_down: Emulated slowness; the same object as the engine's.
         memory_limit_bytes: Most bytes of weights; 0 for no limit.
         fallback: The engine's message where a chosen provider is missing; else empty.
+        max_epochs: Most plans that are prepared at the same time.
+        max_lanes: Most threads that their steps run on.
     """
 
     engine: Engine
@@ -80,6 +85,8 @@ class WorkerParts:
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
     fallback: str = ""
     loaders: int = 1
+    max_epochs: int = MAX_EPOCHS
+    max_lanes: int = MAX_LANES
     version: str = VERSION
     protocol: int = PROTOCOL_VERSION
 
@@ -105,6 +112,7 @@ class Worker:
         )
         self._epochs: dict[int, Runtime] = {}
         self._jobs: dict[int, Progress] = {}
+        self._changing = threading.Lock()
         self._prober = Prober(endpoint)
         self._measurer = Measurer(self.name, parts.engine, parts.store)
         self._closed = threading.Event()
@@ -186,8 +194,6 @@ class Worker:
 
     def _prepare(self, body: bytes) -> None:
         prepare = decode_message(body, Prepare)
-        if prepare.epoch in self._epochs:
-            raise RunError(f"Epoch {prepare.epoch} is prepared already on {self.name!r}.")
         faults = check_part(prepare.program, self.name)
         if faults:
             raise RunError(
@@ -196,12 +202,37 @@ class Worker:
                 device=self.name,
             )
         self._check_memory(prepare.program)
-        runtime = Runtime(prepare, self._resources)
+        with self._changing:
+            if prepare.epoch in self._epochs:
+                raise RunError(f"Epoch {prepare.epoch} is prepared already on {self.name!r}.")
+            self._check_room(prepare.program)
+            runtime = Runtime(prepare, self._resources)
+            self._register(prepare, runtime)
+        runtime.begin()
+
+    def _register(self, prepare: Prepare, runtime: Runtime) -> None:
         fragments = prepare.program.fragments
         contents = {name for info in fragments for name in (info.hash, *info.blobs)}
         self._parts.store.pin(prepare.epoch, contents)
         self._epochs[prepare.epoch] = runtime
-        runtime.begin()
+
+    def _check_room(self, program: Program) -> None:
+        """Refuse a program that takes more epochs or threads than the worker has."""
+        if len(self._epochs) >= self._parts.max_epochs:
+            raise RunError(
+                f"Worker {self.name!r} holds {len(self._epochs)} plans already, which is its most; "
+                "end one first.",
+                device=self.name,
+            )
+        targets = {s.target for s in program.streams if s.source == self.name}
+        held = frozenset[str]().union(*(epoch.lane_names for epoch in self._epochs.values()))
+        lanes = held | {f"send:{target}" for target in targets}
+        if len(lanes) > self._parts.max_lanes:
+            raise RunError(
+                f"Worker {self.name!r} refuses the plan: it sends to {len(targets)} devices and "
+                f"would need {len(lanes)} threads, its most is {self._parts.max_lanes}.",
+                device=self.name,
+            )
 
     def _check_memory(self, program: Program) -> None:
         limit = self._parts.memory_limit_bytes
@@ -228,6 +259,9 @@ class Worker:
     def _calibrate(self, body: bytes) -> None:
         order = decode_message(body, Calibrate)
         runtime = self._runtime(order.epoch)
+        job = self._jobs.get(order.epoch)
+        if job is not None and job.busy:
+            raise RunError(f"Epoch {order.epoch} is being timed already on {self.name!r}.")
         self._jobs[order.epoch] = Progress(True, 0, len(runtime.context.runners))
         threading.Thread(
             target=self._run_calibration,
@@ -262,10 +296,12 @@ class Worker:
         self._end_epoch(decode_message(body, OfEpoch).epoch)
 
     def _end_epoch(self, epoch: int) -> None:
-        runtime = self._epochs.pop(epoch, None)
-        self._jobs.pop(epoch, None)
-        if runtime is not None:
-            runtime.close()
+        with self._changing:
+            runtime = self._epochs.pop(epoch, None)
+            self._jobs.pop(epoch, None)
+            if runtime is not None:
+                runtime.close()
+                self._lanes.keep({n for left in self._epochs.values() for n in left.lane_names})
         self._measurer.forget(epoch)
         self._parts.store.unpin(epoch)
         gc.unfreeze()

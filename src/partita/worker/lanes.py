@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from queue import SimpleQueue
 
 Job = Callable[[], None]
@@ -19,9 +19,13 @@ class Lane:
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
+    def end(self) -> None:
+        """Let the thread end after the jobs that it has."""
+        self._jobs.put(None)
+
     def close(self, timeout_s: float = 2.0) -> None:
         """End the thread after the job under way; jobs behind it are still done."""
-        self._jobs.put(None)
+        self.end()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
@@ -51,6 +55,12 @@ class Lanes:
             if lane is None:
                 lane = self._lanes[name] = Lane(f"{self._owner}/{name}")
             return lane
+
+    def keep(self, names: Collection[str]) -> None:
+        """Let all other lanes end after the jobs that they have."""
+        with self._lock:
+            for name in [name for name in self._lanes if name not in names]:
+                self._lanes.pop(name).end()
 
     def close(self) -> None:
         """End all lanes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -17,6 +17,9 @@ PROTOCOL_VERSION = 3
 #: Content travels in chunks of this size: 80 ms of a 100 Mbit/s link, so that other calls get
 #: through between two.
 CHUNK_BYTES = 2**20
+
+#: Eight times the largest message of a profile, and a hundred times as many of them.
+MAX_PROBE_BYTES, MAX_PROBE_REPEATS = 2**26, 1000
 
 #: Stream ids of inputs and outputs between leader and requester: beyond those of any program.
 FIRST_FEED, FIRST_ANSWER = 2**40, 2**41
@@ -210,8 +213,8 @@ class TimeMessages(msgspec.Struct, frozen=True):
     """Send ``repeats`` messages of a size to another worker and time them."""
 
     target: str
-    size_bytes: int
-    repeats: int
+    size_bytes: Annotated[int, msgspec.Meta(ge=0, le=MAX_PROBE_BYTES)]
+    repeats: Annotated[int, msgspec.Meta(ge=1, le=MAX_PROBE_REPEATS)]
 
 
 class MessageTimes(msgspec.Struct, frozen=True):

@@ -7,12 +7,15 @@ import time
 
 from partita.errors import RunError
 from partita.fabric import Credit, Endpoint, PieceHeader, encode_header, encode_note
+from partita.fabric.base import unreachable
 
 #: Frames of this epoch belong to no program: they are acknowledged and dropped.
 PROBE_EPOCH = 0
 #: Time for the largest probe of a profile (8 MB) on a link of about 1 Mbit/s.
 _ACK_TIMEOUT_S = 60.0
 _NO_DIGEST = b""
+#: One under way and one that waits for it: calls have four threads, and the rest stays for others.
+_MAX_PROBES = 2
 
 
 class Prober:
@@ -21,6 +24,7 @@ class Prober:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._measuring = threading.Lock()
+        self._waiting = threading.BoundedSemaphore(_MAX_PROBES)
         self._acknowledged = threading.Event()
         self._number = 0
         self._target = ""
@@ -31,8 +35,22 @@ class Prober:
         """Per repeat, the seconds from a message's sending to its acknowledgement.
 
         Raises:
-            RunError: ``target`` is not there, or does not answer.
+            RunError: ``target`` is not there, or does not answer; others are timed already.
         """
+        peers = self._endpoint.peers()
+        if target not in peers:
+            raise unreachable(target, peers)
+        if not self._waiting.acquire(blocking=False):
+            raise RunError(
+                f"Device {self._endpoint.name!r} times {_MAX_PROBES} links already; try later.",
+                device=self._endpoint.name,
+            )
+        try:
+            return self._measure(target, size_bytes, repeats)
+        finally:
+            self._waiting.release()
+
+    def _measure(self, target: str, size_bytes: int, repeats: int) -> tuple[float, ...]:
         with self._measuring:
             payload = bytes(size_bytes)
             # Sending to a worker that is gone would wait for it to come back.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from partita.engine import Engine, Slowdown
-from partita.errors import LinkError, PartitaError, first_line
+from partita.errors import LinkError, PartitaError, RunError, first_line
 from partita.execution import (
     Action,
     Arrived,
@@ -58,6 +58,10 @@ from partita.worker.store import Store
 
 #: Waits and characters per answer: enough for people, and a note stays far below a frame's limit.
 _MAX_WAITS, _MAX_MESSAGE_CHARS = 64, 400
+#: A leader may feed as many requests as are under way before it is known here that they are over.
+_MAX_WAITING_FEEDS = 2
+#: The lane of credits and failures.
+_NOTES = "credits"
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class Runtime:
         self.step_runners = {runner.step: runner for runner in runners if runner is not None}
         lane = resources.lanes.lane
         self._put_on_lane = {n: lane(r.lane).put for n, r in self.step_runners.items()}
-        self._put_note = lane("credits").put
+        self._put_note = lane(_NOTES).put
         self._loads = {s.id: s.fragment for s in self._device.steps if isinstance(s, Load)}
         self._feeds = [s for s in self._device.steps if isinstance(s, Feed)]
         self._partly_fed: dict[int, dict[str, memoryview]] = {}
@@ -145,6 +149,11 @@ class Runtime:
         return frozenset(ends | {own, self.leader})
 
     @property
+    def lane_names(self) -> frozenset[str]:
+        """The lanes that the epoch's steps and notes run on."""
+        return frozenset({_NOTES, *(runner.lane for runner in self.step_runners.values())})
+
+    @property
     def load_counts(self) -> tuple[int, int]:
         """The number of loaded fragments, and of all."""
         return len(self.context.runners), len(set(self._loads.values()))
@@ -162,7 +171,7 @@ class Runtime:
         """
         self._gate.check(source, header, payload)
         if header.stream >= FIRST_FEED:
-            self._take_feed(header, payload)
+            self._take_feed(source, header, payload)
             return
         stream, request, route = header.stream, header.request, header.route
         with self._lock:
@@ -178,9 +187,16 @@ class Runtime:
                 return
             self._act(actions)
 
-    def _take_feed(self, header: PieceHeader, payload: memoryview) -> None:
+    def _take_feed(self, source: str, header: PieceHeader, payload: memoryview) -> None:
         tensor = self.program.inputs[header.stream - FIRST_FEED]
         with self._lock:
+            waiting = len(self._partly_fed) + len(self._admissible)
+            if waiting >= _MAX_WAITING_FEEDS * self.program.in_flight:
+                raise RunError(
+                    f"Frame from {source!r} rejected: {waiting} requests wait to begin, the plan "
+                    f"has at most {self.program.in_flight} under way.",
+                    device=source,
+                )
             fed = self._partly_fed.setdefault(header.request, {})
             fed[tensor.name] = payload
             if len(fed) < len(self.program.inputs):
