@@ -212,3 +212,38 @@ def _add_feed_forward(net: Net, x: str) -> str:
     y = net.add("MatMul", [_normalise(net, x), net.weights(width, 4 * width)], wide)
     y = net.add("MatMul", [net.add("Relu", [y], wide), net.weights(4 * width, width)], shape)
     return net.add("Add", [x, y], shape)
+
+
+def channels_last() -> onnx.ModelProto:
+    """Return a small LeNet as Keras exports it: pictures and features with channels last."""
+    net = Net(Random(0), TensorProto.FLOAT)
+    net.add_input("x", (1, 12, 12, 1))
+    x = net.add("Transpose", ["x"], (1, 1, 12, 12), perm=[0, 3, 1, 2])
+    x = net.add("Conv", [x, net.weights(4, 1, 3, 3)], (1, 4, 12, 12), pads=[1] * 4)
+    x = net.add("Tanh", [x], (1, 4, 12, 12))
+    x = net.add("AveragePool", [x], (1, 4, 6, 6), kernel_shape=[2, 2], strides=[2, 2])
+    x = net.add("Conv", [x, net.weights(6, 4, 3, 3)], (1, 6, 4, 4))
+    x = net.add("Transpose", [x], (1, 4, 4, 6), perm=[0, 2, 3, 1])
+    x = net.add("Reshape", [x, net.ints(1, 96)], (1, 96))
+    net.add("MatMul", [x, net.weights(96, 10)], (1, 10))
+    return net.finish()
+
+
+def u_net() -> onnx.ModelProto:
+    """Return a small U-Net with attention over the positions of its lowest map."""
+    net = Net(Random(0), TensorProto.FLOAT)
+    net.add_input("x", (1, 2, 16, 16))
+    high = net.add("Conv", ["x", net.weights(4, 2, 3, 3)], (1, 4, 16, 16), pads=[1] * 4)
+    low = net.add("MaxPool", [high], (1, 4, 8, 8), kernel_shape=[2, 2], strides=[2, 2])
+    low = net.add("Conv", [low, net.weights(4, 4, 3, 3)], (1, 4, 8, 8), pads=[1] * 4)
+    flat = net.add("Reshape", [low, net.ints(1, 4, 64)], (1, 4, 64))
+    tokens = net.add("Transpose", [flat], (1, 64, 4), perm=[0, 2, 1])
+    shares = net.add("Softmax", [net.add("MatMul", [tokens, flat], (1, 64, 64))], (1, 64, 64))
+    mixed = net.add("MatMul", [shares, tokens], (1, 64, 4))
+    mixed = net.add("Transpose", [mixed], (1, 4, 64), perm=[0, 2, 1])
+    low = net.add("Reshape", [mixed, net.ints(1, 4, 8, 8)], (1, 4, 8, 8))
+    weights = net.weights(4, 4, 2, 2)
+    up = net.add("ConvTranspose", [low, weights], (1, 4, 16, 16), strides=[2, 2])
+    joined = net.add("Concat", [high, up], (1, 8, 16, 16), axis=1)
+    net.add("Conv", [joined, net.weights(2, 8, 3, 3)], (1, 2, 16, 16), pads=[1] * 4)
+    return net.finish()

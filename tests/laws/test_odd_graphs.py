@@ -15,10 +15,25 @@ from partita.errors import ModelError
 from partita.exactness.compare import check_exactness, tolerance_of
 from partita.graph import Graph, load_graph
 from partita.plan import Identity, Plan, Shard, Stage
-from partita.planners import OBJECTIVES, PlanOptions, find_plan, get_planner, planner_names
+from partita.planners import (
+    OBJECTIVES,
+    Evaluator,
+    PlanOptions,
+    find_plan,
+    get_planner,
+    planner_names,
+)
+from partita.planners.search.moves import Moves
 from partita.regions import Region
-from tests.laws.odd_graphs import draw_odd_model, rows_of_constants, vision_transformer
+from tests.laws.odd_graphs import (
+    channels_last,
+    draw_odd_model,
+    rows_of_constants,
+    u_net,
+    vision_transformer,
+)
 from tests.laws.test_exactness import RANDOM
+from tests.planners.drafts import draw_draft
 from tests.planners.fakes import make_cost
 
 #: All but the one that tries every plan and those that learn.
@@ -31,11 +46,13 @@ MODELS = {
     "two heads": partial(vision_transformer, 2, 8, 4),
     "four heads": partial(vision_transformer, 4, 16, 4),
 }
+#: Networks whose rows have columns in some layers only.
+MIXED = {"channels last": channels_last, "U-Net": u_net}
 
 
 @cache
 def _load(name: str) -> Graph:
-    return load_graph(MODELS[name]())
+    return load_graph({**MODELS, **MIXED}[name]())
 
 
 def _check(graph: Graph, rng: Random, planner: str) -> None:
@@ -43,7 +60,7 @@ def _check(graph: Graph, rng: Random, planner: str) -> None:
     rates = [10 ** rng.uniform(5, 8) for _ in range(rng.randint(2, 4))]
     cost = make_cost(graph, *rates, bandwidth=10 ** rng.uniform(5, 9), overhead_s=1e-6)
     feeds = draw_inputs(graph.input_specs, 1, 5)
-    axes = rng.choice((None, None, ("tiles",), ("rows", "output_channels")))
+    axes = rng.choice((None, ("tiles",), ("rows", "output_channels")))
     for objective in OBJECTIVES:
         options = PlanOptions(objective, max_evaluations=60, axes=axes, in_flight=rng.randint(1, 3))
         result = find_plan(cost, planner=planner, options=options)
@@ -60,7 +77,30 @@ def test_rows_that_come_from_a_constant_alone(name: str, planner: str) -> None:
     _check(_load(name), Random(planner), planner)
 
 
-@settings(max_examples=30)
+def _draw_graph(rng: Random) -> Graph:
+    """Draw a network of odd shapes, or take one of those whose columns end."""
+    name = rng.choice((*MIXED, None))
+    return load_graph(draw_odd_model(rng)) if name is None else _load(name)
+
+
+@pytest.mark.slow
+@settings(max_examples=40)
+@given(RANDOM)
+def test_moves_of_odd_networks_are_sound(rng: Random) -> None:
+    """Whatever a search tries can be said as a plan, and keeps the rules."""
+    graph = _draw_graph(rng)
+    if any(0 in graph.tensors[name].shape for name in graph.outputs):
+        return
+    cost = make_cost(graph, *[1e7] * 4)
+    evaluator = Evaluator(cost, PlanOptions())
+    moves = Moves(evaluator.outline, evaluator.devices, [1.0] * 4)
+    draft = draw_draft(evaluator, rng, longest=rng.randint(1, len(graph.layers)))
+    for other in (draft, *moves.structural(draft)):
+        check_plan(graph, evaluator.problem.plan(other), cost.cluster)
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
 @given(RANDOM)
 def test_odd_networks_have_a_plan(rng: Random) -> None:
     """Every planner divides a network of odd shapes, for every objective, and exactly."""
