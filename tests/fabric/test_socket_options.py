@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
-from partita.fabric.socket_options import settle_sockets
+from partita.fabric.socket_options import give_up_connecting, settle_sockets
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux's own options")
 
@@ -52,3 +54,28 @@ def test_looking_at_descriptors_leaves_none_open() -> None:
         settle_sockets(4.0)
     with socket.socket() as after:
         assert after.fileno() == first
+
+
+def test_a_connection_to_nobody_is_given_up_where_closing_would_wait_for_it() -> None:
+    """A full queue of a server that accepts none stands for a host that is gone."""
+    failed = threading.Event()
+
+    def connect(address: tuple[str, int]) -> None:
+        with socket.socket() as link, contextlib.suppress(OSError):
+            link.settimeout(20)
+            link.connect(address)
+        failed.set()
+
+    with socket.socket() as server, ExitStack() as stack:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        address = server.getsockname()
+        queued = [stack.enter_context(socket.socket()) for _ in range(3)]
+        for link in queued:
+            link.setblocking(False)
+            link.connect_ex(address)
+        thread = threading.Thread(target=connect, args=(address,))
+        thread.start()
+        with give_up_connecting():
+            assert failed.wait(5)
+        thread.join()

@@ -71,14 +71,6 @@ class Drain:
             run_guarded(partial(self._work, message), self._on_error, self._thread.name)
 
 
-def run_within(seconds: float, job: Callable[[], None], name: str) -> bool:
-    """Run ``job`` and return whether it was over in time; if not, it goes on by itself."""
-    thread = threading.Thread(target=job, name=f"partita-{name}", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return not thread.is_alive()
-
-
 def run_guarded(job: Callable[[], None], on_error: ErrorCallback, name: str) -> None:
     """Run ``job``; whatever it raises becomes one call of ``on_error``."""
     try:

@@ -1,4 +1,4 @@
-"""Options of the network's own sockets that Zenoh's configuration does not reach.
+"""Sockets of Zenoh that need what its configuration does not reach.
 
 Zenoh lets each TCP socket linger: closing one with unsent data blocks for ten seconds. It closes on
 its few runtime threads, so that a peer whose cable was pulled silences the links to all others.
@@ -11,11 +11,17 @@ import os
 import socket
 import stat
 import struct
+import threading
+from collections.abc import Callable, Iterator
 
 #: What Zenoh 1 sets, and by what its sockets are known: on, for so many seconds.
 _ZENOH_LINGER = struct.pack("ii", 1, 10)
 #: TCP_USER_TIMEOUT of Linux.
 _USER_TIMEOUT = 18
+#: TCP_INFO, whose first byte is the connection's state, and the state of one that is being made.
+_INFO, _CONNECTING = 11, 2
+#: Interval at which connecting is given up; closing takes a few milliseconds where all is well.
+_GIVE_UP_S = 0.1
 _OFF = struct.pack("ii", 0, 0)
 
 
@@ -31,22 +37,55 @@ def settle_sockets(user_timeout_s: float) -> int:
     Returns:
         The number of sockets that were changed.
     """
+
+    def settle(link: socket.socket) -> bool:
+        if link.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) != _ZENOH_LINGER:
+            return False
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _OFF)
+        link.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, int(user_timeout_s * 1000))
+        return True
+
+    return _each_socket(settle)
+
+
+@contextlib.contextmanager
+def give_up_connecting() -> Iterator[None]:
+    """Within the context, break all connections of the process that are being made, if it lasts."""
+    over = threading.Event()
+
+    def give_up(link: socket.socket) -> bool:
+        is_connecting = link.getsockopt(socket.IPPROTO_TCP, _INFO, 1)[0] == _CONNECTING
+        if is_connecting:
+            link.shutdown(socket.SHUT_RDWR)
+        return is_connecting
+
+    def repeat() -> None:
+        while not over.wait(_GIVE_UP_S):
+            _each_socket(give_up)
+
+    thread = threading.Thread(target=repeat, name="partita-give-up", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _each_socket(call: Callable[[socket.socket], bool]) -> int:
+    """Call with each socket of the process that may be one of TCP; how often that was true."""
     try:
         numbers = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
         return 0
-    return sum(_settle(number, user_timeout_s) for number in numbers)
+    return sum(_call_with(number, call) for number in numbers)
 
 
-def _settle(number: int, user_timeout_s: float) -> bool:
-    with contextlib.suppress(OSError):  # closed meanwhile
+def _call_with(number: int, call: Callable[[socket.socket], bool]) -> bool:
+    with contextlib.suppress(OSError):  # closed meanwhile, or none of TCP
         if not stat.S_ISSOCK(os.fstat(number).st_mode):
             return False
         # Options belong to the socket, not to the descriptor: a copy reaches it, and stays valid.
         with socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM) as copy:
-            if copy.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) != _ZENOH_LINGER:
-                return False
-            copy.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _OFF)
-            copy.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, int(user_timeout_s * 1000))
-            return True
+            return call(copy)
     return False

@@ -193,7 +193,7 @@ class ControlPlane:
             if declared is not None:
                 with contextlib.suppress(zenoh.ZError):  # the network is gone already
                     declared.undeclare()
-        close_session(self._session, f"{self._name}-control")
+        close_session(self._session)
         for drain in self._drains:
             drain.close()
         self._pool.shutdown(wait=False, cancel_futures=True)

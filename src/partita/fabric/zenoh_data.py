@@ -349,7 +349,7 @@ class DataPlane:
         if self._subscriber is not None:
             with contextlib.suppress(zenoh.ZError):  # the network is gone already
                 self._subscriber.undeclare()
-        close_session(self._session, f"{self._options.name}-data")
+        close_session(self._session)
         self._drain.close()
         if self._local is not None:
             self._local.close()

@@ -13,7 +13,7 @@ import zenoh
 
 from partita.errors import ClusterError
 from partita.fabric.base import check_name
-from partita.fabric.callbacks import run_within
+from partita.fabric.socket_options import give_up_connecting
 from partita.naming import ADDRESS_RULE, parse_address
 
 #: Environment for processes that move tensors: without it each large message pays page faults.
@@ -23,8 +23,6 @@ WORKER_ENV = {
     "MALLOC_TOP_PAD_": "67108864",
 }
 
-#: A hundred times what it takes among hosts that are there.
-_CLOSE_S = 1.0
 _REST = re.compile(r"[?#].*")
 _SECURE = frozenset({"tls", "quic"})
 _GROUP = "224.0.0.224"
@@ -160,18 +158,14 @@ def control_address(address: str) -> str:
     return f"{protocol}/{shown}:{port + 1}{rest}"
 
 
-def close_session(session: Any, name: str) -> None:
-    """Close a Zenoh session, or leave that to a thread that ends with the process.
+def close_session(session: Any) -> None:
+    """Close a Zenoh session, whatever became of the network.
 
-    Zenoh waits for connections that it is about to make, to a host that is gone for up to ten
+    Zenoh waits for the connections that it is about to make, to a host that is gone for up to ten
     seconds.
     """
-
-    def close() -> None:
-        with contextlib.suppress(zenoh.ZError):  # the network is gone already
-            session.close()
-
-    run_within(_CLOSE_S, close, f"{name}-close")
+    with give_up_connecting(), contextlib.suppress(zenoh.ZError):
+        session.close()
 
 
 def session_config(options: ZenohOptions, *, control: bool) -> Any:
