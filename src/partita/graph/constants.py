@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from partita.graph.evaluate import evaluate_nodes
+from partita.graph.infer import SHAPE_OPERANDS
 from partita.graph.mutable_graph import Array, MutableGraph, node_reads
 from partita.graph.node import captured_names, subgraphs
 from partita.graph.stored import StoredTensors
@@ -18,6 +19,8 @@ RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
      "RandomUniformLike")
 )  # fmt: skip
+#: Operators whose answers can be larger than all that they read.
+_GROWING = frozenset((*SHAPE_OPERANDS, "Einsum", "EyeLike", "MatMul", "MelWeightMatrix", "Gather"))
 
 
 def lift_constants(draft: MutableGraph) -> None:
@@ -69,12 +72,7 @@ def fold_shapes(draft: MutableGraph) -> bool:
 
 def fold_constants(draft: MutableGraph) -> bool:
     """Replace nodes that read constants alone by their values; return whether any was."""
-    known = set(draft.constants)
-    foldable = []
-    for node in draft.nodes:
-        if _is_foldable(node, draft) and known.issuperset(i for i in node.input if i):
-            foldable.append(node)
-            known.update(n for n in node.output if n)
+    foldable = _foldable_nodes(draft)
     if not foldable:
         return False
     folded = {id(node) for node in foldable}
@@ -86,6 +84,44 @@ def fold_constants(draft: MutableGraph) -> bool:
     before = len(draft.nodes)
     _remove_folded(draft, folded, missing)
     return len(draft.nodes) < before
+
+
+def _foldable_nodes(draft: MutableGraph) -> list[onnx.NodeProto]:
+    """The nodes that read constants alone, as long as their answers are within bounds.
+
+    A node of a few bytes can ask for gigabytes: what is beyond the draft's limit is computed where
+    it is needed. What a node makes of others' answers whose shapes are not known is left for the
+    next round, when those are constants.
+    """
+    known, foldable = set(draft.constants), []
+    held_bytes = sum(array.nbytes for array in draft.constants.values())
+    for node in draft.nodes:
+        if not _is_foldable(node, draft) or not known.issuperset(i for i in node.input if i):
+            continue
+        size = _answer_bytes(node, draft)
+        if size is None:
+            if node.op_type in _GROWING or not draft.constants.keys() >= set(
+                filter(None, node.input)
+            ):
+                continue
+            size = 0
+        if held_bytes + size > draft.limit_bytes:
+            continue
+        held_bytes += size
+        foldable.append(node)
+        known.update(n for n in node.output if n)
+    return foldable
+
+
+def _answer_bytes(node: onnx.NodeProto, draft: MutableGraph) -> int | None:
+    """The size of all outputs of a node; None where it is not known."""
+    total = 0
+    for name in filter(None, node.output):
+        info = draft.infos.get(name)
+        if info is None or not info.is_static:
+            return None
+        total += prod(info.shape or ()) * helper.tensor_dtype_to_np_dtype(info.elem_type).itemsize
+    return total
 
 
 def fold_empty(draft: MutableGraph) -> bool:

@@ -17,6 +17,9 @@ Array = npt.NDArray[np.generic]
 #: Constants up to this many elements go into models made for inference; larger ones only as types.
 #: Shapes, axes and pads, which inference reads, are far smaller; not tuned.
 SMALL_ELEMENTS = 256
+#: How much more than eight times the file's weights folding may make: a VGG-19 whose file says how
+#: to fill its 575 MB fits. Eight times is what bits become as bytes.
+GROWTH_BYTES, GROWTH = 3 * 2**28, 8
 #: Operators that need not write more than their first output.
 OPTIONAL_OUTPUTS = frozenset(("BatchNormalization", "Dropout", "LayerNormalization", "MaxPool"))
 
@@ -49,6 +52,7 @@ class MutableGraph:
         infos: What inference found out about each activation.
         declared: Shapes of outputs that the file fixes.
         measured: What a run found out about activations that inference knows nothing of.
+        limit_bytes: Most bytes of constants that folding may end with.
     """
 
     name: str
@@ -61,6 +65,7 @@ class MutableGraph:
     infos: dict[str, Info] = field(default_factory=dict)
     declared: dict[str, tuple[int, ...]] = field(default_factory=dict)
     measured: dict[str, Info] = field(default_factory=dict)
+    limit_bytes: int = GROWTH_BYTES
 
     @property
     def opset(self) -> int:

@@ -12,7 +12,15 @@ from onnx import helper
 
 from partita.errors import ModelError, first_line
 from partita.graph.model_file import Source, read_model
-from partita.graph.mutable_graph import Array, Info, MutableGraph, rename_input, value_info
+from partita.graph.mutable_graph import (
+    GROWTH,
+    GROWTH_BYTES,
+    Array,
+    Info,
+    MutableGraph,
+    rename_input,
+    value_info,
+)
 from partita.graph.node import with_bodies
 from partita.graph.opset import TARGET_OPSET
 from partita.graph.stored import StoredTensors
@@ -62,6 +70,7 @@ def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> Mutab
         # IR 3 wants every initializer among the inputs; from 4 on they may stand apart.
         ir_version=max(model.ir_version, 8),
         declared=_declared_shapes(model),
+        limit_bytes=GROWTH_BYTES + GROWTH * sum(array.nbytes for array in constants.values()),
     )
     _compute_constant_outputs(draft)
     _check_structure(draft)
