@@ -82,6 +82,8 @@ BENCHMARKS = (
     ),
     Benchmark("personalisation", "The last child trained", "PyTorch, whole model", is_long=True),
     Benchmark("footprint", "Size of a worker", "ONNX Runtime and NumPy alone"),
+    Benchmark("answers", "The leader's growth", "none"),
+    Benchmark("chaos", "Devices, cables and links lost", "cases of the kind", is_long=True),
 )
 
 

@@ -7,8 +7,10 @@ answer, in order, and nothing else than what was struck was given up.
     python -m benchmarks.chaos [--kinds single double cable slow] [--first 0] [--count 5]
                                [--keep FILE] [--json]
 
-With ``--keep`` results are added to a file, and cases that it has are not run again: a long
-campaign may be run in parts. Kinds ``cable`` and ``slow`` need root and iproute2.
+Kinds: ``single`` and ``double`` kill processes, or freeze one, or pull two cables, at once or 0.7 s
+apart; ``cable`` sets a device's link down without a word to anybody; ``slow`` leaves a link between
+two devices 64 kbit/s. With ``--keep`` results are added to a file, and cases that it has are not
+run again: a long campaign may be run in parts. Namespaces need root and iproute2.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -38,7 +40,7 @@ from partita.errors import PartitaError
 from partita.graph import Graph, load_graph
 from partita.lab import Lab, LabOptions, start_lab
 from partita.lab.netns import Namespaces
-from partita.leader import Session, deploy
+from partita.leader import DeployOptions, Session, deploy
 from partita.plan import Identity, Plan, Shard, Stage
 from partita.planners import PlanOptions, find_plan
 
@@ -48,6 +50,10 @@ CAMPAIGN = {"single": 25, "double": 10, "cable": 10, "slow": 10}
 #: Of a struck run, on four workers that share two cores.
 MOST_GAP_S = 6.0
 SLOW_BIT_PER_S = 64_000
+#: Of links, in bytes per second, until they are struck.
+RATE = 25e6
+#: An emulated link that is slow breaks nothing: a request waits on it until this deadline.
+_DEADLINE_S = 5.0
 #: A strike comes after so many answers, drawn anew for each case.
 _EARLIEST, _LATEST = 20, 80
 #: The run goes on for so many answers after all that was struck is done without.
@@ -106,9 +112,8 @@ class Outcome:
 
 def list_cases(kinds: list[str]) -> list[Case]:
     """The campaign's cases: processes of this machine and namespaces in turns where both can."""
-    networks = {"single": ("user", "netns"), "double": ("user", "netns")}
     return [
-        Case(kind, number, networks.get(kind, ("netns",))[number % len(networks.get(kind, "x"))])
+        Case(kind, number, "user" if number % 2 == 0 and kind != "cable" else "netns")
         for kind in kinds
         for number in range(CAMPAIGN[kind])
     ]
@@ -162,9 +167,12 @@ class Strikes:
         count = 2 if case.kind == "double" else 1
         self.struck = ["d1 - d2"] if case.kind == "slow" else sorted(victims[:count])
 
-    def strike(self) -> None:
+    def strike(self, session: Session) -> None:
         """Do it; returns when it is done."""
-        getattr(self, f"_{self._case.kind}")()
+        if self._case.kind == "slow" and self._lab.net is None:
+            session.begin_traces()
+        else:
+            getattr(self, f"_{self._case.kind}")()
 
     def _single(self) -> None:
         # Every third worker hangs instead.
@@ -224,7 +232,8 @@ class Run:
         finder = make_finder(plan, "best" if slow else "equal_rows", 0.5)
         replanner = Replanner(cost, plan, finder)
         compiled = compile_plan(self._graph, plan, self._lab.cluster)
-        with deploy(compiled, self._lab.endpoint, replan=replanner.recover) as session:
+        options = DeployOptions(deadline_s=_DEADLINE_S)
+        with deploy(compiled, self._lab.endpoint, options, replan=replanner.recover) as session:
             try:
                 self._watch(session, outcome)
             except PartitaError as error:
@@ -250,7 +259,7 @@ class Run:
         while left:
             if len(self._times) >= self._strikes.at_answer and not self._struck_s:
                 self._struck_s = time.monotonic()
-                self._strikes.strike()
+                self._strikes.strike(session)
             yield draw_input(number)
             number += 1
             left -= bool(self._struck_s) and self._is_over(session)
@@ -273,12 +282,24 @@ def draw_input(number: int) -> dict[str, Any]:
     return {"t0": rng.standard_normal((1, 3, 64, 64), np.float32)}
 
 
+def make_cluster(case: Case) -> Cluster:
+    """Four boards; where links are emulated, a slow one has its rates in a trace."""
+    devices = [Device(name, kind="raspberry-pi-4") for name in NAMES]
+    cluster = Cluster.of(devices, latency_s=0.0)
+    if (case.kind, case.network) != ("slow", "user"):
+        return cluster
+    slow = ((0.0, RATE), (0.01, SLOW_BIT_PER_S / 8))
+    links = [
+        replace(link, trace=slow) if link.pair == ("d1", "d2") else link for link in cluster.links
+    ]
+    return replace(cluster, links=tuple(links))
+
+
 def run_case(case: Case) -> Outcome:
     """One case from the start of its workers to their end."""
     model = make_model()
     graph = load_graph(model)
-    devices = [Device(name, kind="raspberry-pi-4") for name in NAMES]
-    cluster = Cluster.of(devices, latency_s=0.0)
+    cluster = make_cluster(case)
     whole = open_session(model, 1)
     with (
         tempfile.TemporaryDirectory() as store,
