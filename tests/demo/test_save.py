@@ -29,7 +29,7 @@ def test_folder_that_cannot_be(tmp_path):
 
 def test_report_tells_the_truth():
     """The page shows measured against measured, and says when answers differ."""
-    bundle = make_bundle(make_result(difference=0.5))
+    bundle = make_bundle(make_result(difference=0.5), b"png")
     assert bundle.best_single_s == pytest.approx(0.22)
     assert bundle.checked is not None
     assert not bundle.checked.passed

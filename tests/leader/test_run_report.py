@@ -108,3 +108,11 @@ def test_a_worker_that_is_lost_leaves_a_gap(trace: bool) -> None:
         assert span.end_s - span.start_s == pytest.approx(1.0)
     else:
         assert fetched.spans is None
+
+
+def test_links_of_unpaced_devices_have_no_busy_seconds() -> None:
+    """Their sends end when the system has the bytes, not when the other end has."""
+    report = build_report([log(1)], [request(0, 0.0, 1.0)], BY, {"d0"})
+    busy = {(use.source, use.target): use.busy_s for use in report.links}
+    assert busy
+    assert all((seconds is None) == (source == "d0") for (source, _), seconds in busy.items())

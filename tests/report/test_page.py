@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from tests.report.samples import make_bundle, make_plan, make_report, rename
 
-from partita.report import ReportBundle
+from partita.report import Picture, ReportBundle
 from partita.report.markup import element, escape
 from partita.report.page import write_page
 
@@ -118,3 +118,17 @@ def test_failed_check_and_slow_down_are_not_green() -> None:
 def test_markup_escapes_once() -> None:
     """Text is escaped, markup is left alone, attributes are quoted."""
     assert element("p", escape("a & b"), title='"x"') == '<p title="&quot;x&quot;">a &amp; b</p>'
+
+
+def test_pictures_lie_within_the_page() -> None:
+    """A picture is data of the page itself, with words for those who do not see it."""
+    page = write_page(replace(make_bundle(), pictures=(Picture("Seen", b"png", "A <car>."),)))
+    assert 'src="data:image/png;base64,cG5n" alt="A &lt;car&gt;."' in page
+    assert "<h2>Seen</h2>" in page
+
+
+def test_the_page_says_what_decides() -> None:
+    """In words and as a table; nothing of it where no steps were recorded."""
+    assert "Critical path" in write_page(make_bundle())
+    assert re.search(r"computing takes \d+% of the latency", write_page(make_bundle()))
+    assert "Critical path" not in write_page(strip_spans(make_bundle()))

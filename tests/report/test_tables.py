@@ -1,10 +1,12 @@
 """Tables say what the plan and the runs hold."""
 
 import io
+import re
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
-from tests.report.samples import make_bundle, make_plan, make_report
+from tests.report.samples import DEVICES, make_bundle, make_plan, make_report
 
 from partita.plan import Shard, Stage
 from partita.regions import Region
@@ -87,3 +89,31 @@ def test_terminal_tables_hold_every_row() -> None:
     )
     words = ("features", "nano-2", "camera → nano-1", "latency, p99", "proportional_rows")
     assert [word for word in words if word not in text] == []
+
+
+def test_a_device_has_one_column_however_often_it_is_listed() -> None:
+    """Runs list their devices each; the plan's table has each once."""
+    columns = t.tabulate_plan(make_plan(), [*DEVICES, *DEVICES]).columns
+    assert columns == ("stage", "layers", "axis", *DEVICES)
+
+
+def test_what_decides_is_said() -> None:
+    """The largest part by name, and how computing, transfers and waiting share the latency."""
+    report = make_report()
+    words = t.describe_path(report)
+    assert words.startswith("camera computing takes ")
+    shares = [int(share) for share in re.findall(r"(\d+)%", words)]
+    assert len(shares) == 4
+    assert 98 <= sum(shares[1:]) <= 102
+    rows = t.tabulate_path(report, report).rows
+    assert rows[0][0] == "camera computing"
+    assert rows[0][1] == rows[0][3]
+    assert t.describe_path(replace(report, spans=())) == ""
+
+
+def test_what_nobody_measured_is_not_compared() -> None:
+    """A send to a real network only fills a buffer: bytes are known, busy seconds are not."""
+    report = make_report()
+    unknown = replace(report, links=tuple(replace(use, busy_s=None) for use in report.links))
+    table = t.tabulate_links(report, unknown)
+    assert table.columns == ("link", "bytes, predicted", "measured", "busy, predicted")

@@ -71,3 +71,13 @@ def test_units_and_short_names() -> None:
     assert [name_unit(end)[0] for end in (5.0, 0.1, 0.0005)] == ["s", "ms", "us"]
     assert shorten("raspberry-pi-4 → jetson-nano-17", 20) == "raspberry…on-nano-17"
     assert shorten("short", 20) == "short"
+
+
+def test_the_end_of_a_long_run_is_shown_from_its_own_begin() -> None:
+    """The last requests that the first do not show, none where all are shown already."""
+    run = make_report(requests=30)
+    timeline = lay_out(run, None, last=True)
+    spans = [span for row in timeline.rows for span in row.spans["predicted"]]
+    assert {span.request for span in spans} == set(range(30 - MAX_REQUESTS, 30))
+    assert min(span.start_s for span in spans) == 0
+    assert lay_out(make_report(requests=MAX_REQUESTS + 1), None, last=True).requests == 1

@@ -148,7 +148,7 @@ class Replanner:
             seconds = spec.per_message_s + stream.wire_bytes / spec.bandwidth_bytes_per_s
             alone[pair] = alone.get(pair, 0.0) + seconds
         requests = len(report.latencies_s)
-        busy = {(use.source, use.target): use.busy_s / requests for use in report.links}
+        busy = {(use.source, use.target): (use.busy_s or 0.0) / requests for use in report.links}
         return {
             pair: max(1.0, busy[pair] / seconds)
             for pair, seconds in alone.items()

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from partita.cli.output import Reply
 from partita.cluster import Cluster
 from partita.execution import Change, Report
+from partita.execution.critical import share_out
 from partita.report import draw_table
 from partita.report.changes import tabulate_changes
 
@@ -32,6 +33,10 @@ def describe_report(report: Report) -> dict[str, Any]:
         "links": [
             {"from": use.source, "to": use.target, "bytes": use.bytes, "busy_s": use.busy_s}
             for use in report.links
+        ],
+        "critical_path": [
+            {"kind": kind, "where": list(where), "seconds": seconds}
+            for (kind, where), seconds in share_out(report).items()
         ],
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from partita.demo.annotate import annotate_photo, find_bands
 from partita.demo.result import DemoResult, texts_of
 from partita.planners.result import is_worth
-from partita.report import Checked, ReportBundle, ReportFiles, write_report
+from partita.report import Checked, Picture, ReportBundle, ReportFiles, write_report
 from partita.report.write import write_file
 from partita.units import format_bytes
 
@@ -40,13 +40,18 @@ def save_demo(result: DemoResult, folder: Path) -> DemoFiles:
     photo.save(buffer, format="PNG")
     path = folder / PHOTO_FILE
     write_file(path, buffer.getvalue())
-    return DemoFiles(path, write_report(folder, make_bundle(result)))
+    return DemoFiles(path, write_report(folder, make_bundle(result, buffer.getvalue())))
 
 
-def make_bundle(result: DemoResult) -> ReportBundle:
-    """The report's contents; the best single device is shown as measured."""
+def make_bundle(result: DemoResult, photo: bytes) -> ReportBundle:
+    """The report's contents; the best single device is shown as measured.
+
+    Args:
+        photo: The annotated photo, as PNG.
+    """
     divided, single = result.divided, result.single
     runs = len(divided.measured.latencies_s)
+    texts = ", ".join(texts_of(result.read)) or "nothing"
     return ReportBundle(
         title="Reading a number plate",
         plan=divided.plan,
@@ -57,8 +62,16 @@ def make_bundle(result: DemoResult) -> ReportBundle:
         best_single_s=single.measured_s,
         best_single_device=", ".join(single.devices),
         worth_splitting=is_worth(single.predicted_s, divided.predicted_s),
+        pictures=(
+            Picture(
+                "What was read",
+                photo,
+                f"The photo, what was read from it ({texts}), and beside it which device"
+                " computed which rows.",
+            ),
+        ),
         facts=(
-            ("read from the picture", ", ".join(texts_of(result.read)) or "nothing"),
+            ("read from the picture", texts),
             ("bytes moved per photo", format_bytes(divided.moved_bytes)),
         ),
     )

@@ -39,12 +39,16 @@ class DeviceUse(msgspec.Struct, frozen=True):
 
 
 class LinkUse(msgspec.Struct, frozen=True):
-    """Payload bytes that went over a link, and how long its sending lane was busy."""
+    """Payload bytes that went over a link, and how long its sending lane was busy.
+
+    Attributes:
+        busy_s: None where nobody knows: a send to a real network only fills a buffer.
+    """
 
     source: str
     target: str
     bytes: int
-    busy_s: float
+    busy_s: float | None
 
 
 class Report(msgspec.Struct, frozen=True):

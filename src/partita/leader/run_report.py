@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -54,7 +54,10 @@ def _shift(span: WorkerSpan, by_s: float) -> WorkerSpan:
 
 
 def build_report(
-    logs: Sequence[EpochLog], requests: Sequence[Request], made_by: tuple[str, int]
+    logs: Sequence[EpochLog],
+    requests: Sequence[Request],
+    made_by: tuple[str, int],
+    unpaced: Container[str] = (),
 ) -> Report:
     """The report of some answered requests.
 
@@ -62,6 +65,7 @@ def build_report(
         logs: Per epoch, what its workers logged.
         requests: At least one.
         made_by: Planner and seed.
+        unpaced: Devices whose sends do not last as long as their links take.
     """
     requests = sorted(requests, key=lambda request: request.index)
     first_s = min(request.start_s for request in requests)
@@ -73,7 +77,7 @@ def build_report(
         latencies_s,
         makespan_s,
         _merge_devices(part.devices for part in parts),
-        _merge_links(part.links for part in parts),
+        _merge_links((part.links for part in parts), unpaced),
         tuple(span for part in parts for span in part.spans),
     )
 
@@ -117,10 +121,13 @@ def _merge_devices(groups: Iterable[Sequence[DeviceUse]]) -> tuple[DeviceUse, ..
     return tuple(merged.values())
 
 
-def _merge_links(groups: Iterable[Sequence[LinkUse]]) -> tuple[LinkUse, ...]:
+def _merge_links(
+    groups: Iterable[Sequence[LinkUse]], unpaced: Container[str]
+) -> tuple[LinkUse, ...]:
     merged: dict[tuple[str, str], LinkUse] = {}
     for use in (use for group in groups for use in group):
         pair = (use.source, use.target)
         old = merged.get(pair, LinkUse(*pair, 0, 0.0))
-        merged[pair] = LinkUse(*pair, old.bytes + use.bytes, old.busy_s + use.busy_s)
+        busy_s = None if use.source in unpaced else (old.busy_s or 0.0) + (use.busy_s or 0.0)
+        merged[pair] = LinkUse(*pair, old.bytes + use.bytes, busy_s)
     return tuple(merged[pair] for pair in sorted(merged))

@@ -122,7 +122,8 @@ class Session:
         if not requests:
             raise RunError("There is nothing to report: no request was answered yet.")
         made_by = (self._options.planner, self._options.seed)
-        return build_report(self._monitor.fetch_logs(), requests, made_by)
+        unpaced = {name for name, info in self.infos.items() if not info.paced}
+        return build_report(self._monitor.fetch_logs(), requests, made_by, unpaced)
 
     def stats(self) -> dict[str, Stats]:
         """The totals of each device since the deployment: memory, drops, overruns, waits.

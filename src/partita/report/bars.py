@@ -69,6 +69,8 @@ def chart_busy(predicted: Report | None, measured: Report | None) -> BarChart:
             values = shares.setdefault(("compute", device.name), [None, None])
             values[index] = device.busy_s / run.makespan_s
         for link in run.links:
+            if link.busy_s is None:
+                continue
             name = name_link(link.source, link.target)
             shares.setdefault(("send", name), [None, None])[index] = link.busy_s / run.makespan_s
     rows = tuple(

@@ -62,6 +62,20 @@ class Contender:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A picture of what the run was about.
+
+    Attributes:
+        png: The file's bytes.
+        words: What it shows, for those who do not see it.
+    """
+
+    title: str
+    png: bytes
+    words: str
+
+
+@dataclass(frozen=True)
 class ReportBundle:
     """Everything that ``write_report`` shows; what is absent is left out of the page.
 
@@ -90,3 +104,4 @@ class ReportBundle:
     changes: tuple[Change, ...] = ()
     last_plan: Plan | None = None
     facts: tuple[tuple[str, str], ...] = ()
+    pictures: tuple[Picture, ...] = ()

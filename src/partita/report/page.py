@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from importlib import resources
 
 from partita.report import tables
 from partita.report.bars import chart_busy, chart_comparison, draw_bars
-from partita.report.bundle import Checked, ReportBundle
+from partita.report.bundle import Checked, Picture, ReportBundle
 from partita.report.changes import tabulate_changes
 from partita.report.markup import Markup, element, join
 from partita.report.palette import write_variables
@@ -38,15 +39,19 @@ def write_page(bundle: ReportBundle) -> str:
 def _list_sections(bundle: ReportBundle) -> list[Markup]:
     runs = (bundle.predicted, bundle.measured)
     order = [use.name for run in runs if run for use in run.devices]
-    drawn = [tables.tabulate_plan(bundle.plan, order)]
-    parts = [_draw_tiles(bundle), *map(_draw_table, drawn)]
+    parts = [_draw_tiles(bundle), *map(_draw_picture, bundle.pictures)]
+    parts.append(_draw_table(tables.tabulate_plan(bundle.plan, order)))
     if any(runs):
         parts.append(_draw_table(tables.tabulate_run(*runs)))
         parts.append(_draw_table(tabulate_changes(bundle.changes)))
         if bundle.last_plan is not None:
             last = tables.tabulate_plan(bundle.last_plan, order, title=tables.LAST_PLAN)
             parts.append(_draw_table(last))
-        parts.append(_draw_timeline(lay_out(*runs)))
+        parts.append(_draw_path(bundle))
+        timeline = lay_out(*runs)
+        parts.append(_draw_timeline(timeline))
+        if timeline.total > timeline.requests:
+            parts.append(_draw_last(lay_out(*runs, last=True)))
         busy = chart_busy(*runs)
         if busy.rows:
             parts += [element("h2", "Busy share of the run"), _frame(draw_bars(busy))]
@@ -123,6 +128,28 @@ def _draw_timeline(timeline: Timeline) -> Markup:
     if timeline.requests < timeline.total:
         words += f" The first {timeline.requests} of {timeline.total} requests; trace.json has all."
     return join(heading, element("p", words), _frame(draw_timeline(timeline)))
+
+
+def _draw_last(timeline: Timeline) -> Markup:
+    words = f"The last {timeline.requests} of {timeline.total} requests."
+    return join(
+        element("h2", "End of the run"), element("p", words), _frame(draw_timeline(timeline))
+    )
+
+
+def _draw_path(bundle: ReportBundle) -> Markup:
+    reached = bundle.measured or bundle.predicted
+    words = tables.describe_path(reached) if reached is not None else ""
+    if not words:
+        return Markup("")
+    table = _draw_table(tables.tabulate_path(bundle.predicted, bundle.measured))
+    return join(table, element("p", f"{words[0].upper()}{words[1:]}."))
+
+
+def _draw_picture(picture: Picture) -> Markup:
+    source = f"data:image/png;base64,{base64.b64encode(picture.png).decode()}"
+    image = element("img", src=source, alt=picture.words)
+    return join(element("h2", picture.title), image, element("p", picture.words))
 
 
 def _draw_check(checked: Checked) -> Markup:

@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from partita.execution import DeviceUse, LinkUse, Report
+from partita.execution.critical import share_out
 from partita.plan import Plan, Shard, Stage
 from partita.report.bundle import Contender
 from partita.units import format_bytes, format_seconds
 
 NOTHING = "–"
+#: Parts of a critical path below it are summed up. A round number, not tuned.
+_LEAST_SHARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ def tabulate_plan(plan: Plan, order: Sequence[str] = (), *, title: str = "Plan")
     used = dict.fromkeys(
         shard.device for stage in plan.stages for shard in (*stage.shards, *stage.merge)
     )
-    devices = [*(name for name in order if name in used), *(n for n in used if n not in order)]
+    devices = list(dict.fromkeys([*(name for name in order if name in used), *used]))
     rows = tuple(
         (
             stage.name,
@@ -132,6 +135,55 @@ def tabulate_devices(predicted: Report | None, measured: Report | None) -> Table
         rows.append(_pair(name, busy, format_seconds) + _pair("", memory, format_bytes)[1:3])
     columns = ("device", "busy, predicted", "measured", "difference", "memory, predicted")
     return drop_empty(TableData("Devices", (*columns, "measured"), tuple(rows)))
+
+
+def tabulate_path(predicted: Report | None, measured: Report | None) -> TableData:
+    """What the latency of a typical request is made of, along its critical path."""
+    runs = [_name_parts(run) if run else {} for run in (predicted, measured)]
+    rows = []
+    for name in dict.fromkeys([*runs[1], *runs[0]]):
+        shares = [_show_share(run.get(name), sum(run.values())) for run in runs]
+        times = _pair(name, [run.get(name) for run in runs], format_seconds)
+        rows.append((name, times[1], shares[0], times[2], shares[1], times[3]))
+    columns = ("what decides", "predicted", "share", "measured", "share", "difference")
+    return drop_empty(TableData("Critical path of a typical request", columns, tuple(rows)))
+
+
+def _name_parts(report: Report) -> dict[str, float]:
+    """Seconds per part by its name, parts of less than a hundredth together at the end."""
+    shares = share_out(report)
+    least_s = _LEAST_SHARE * sum(shares.values())
+    named = {name_part(*key): seconds for key, seconds in shares.items() if seconds >= least_s}
+    rest_s = sum(seconds for seconds in shares.values() if seconds < least_s)
+    return named | ({"all else": rest_s} if rest_s else {})
+
+
+def describe_path(report: Report) -> str:
+    """The largest parts of a typical request's latency, in words; empty where none are known."""
+    shares = share_out(report)
+    whole_s = sum(shares.values())
+    if whole_s <= 0:
+        return ""
+    kinds = {"compute": 0.0, "transfer": 0.0, "wait": 0.0}
+    for (kind, _), seconds in shares.items():
+        kinds["wait" if kind == "handle" else kind] += seconds / whole_s
+    largest, seconds = next(iter(shares.items()))
+    return (
+        f"{name_part(*largest)} takes {seconds / whole_s:.0%} of the latency; in all computing"
+        f" {kinds['compute']:.0%}, transfers {kinds['transfer']:.0%}, waiting {kinds['wait']:.0%}"
+    )
+
+
+def name_part(kind: str, where: Sequence[str]) -> str:
+    """A part of a critical path for people."""
+    if kind == "transfer":
+        return f"{name_link(where[0], where[-1])} transfers"
+    verbs = {"compute": "computing", "handle": "messages", "wait": "waiting"}
+    return f"{where[0]} {verbs[kind]}"
+
+
+def _show_share(value: float | None, whole: float) -> str:
+    return NOTHING if value is None or whole <= 0 else f"{value / whole:.0%}"
 
 
 def tabulate_links(predicted: Report | None, measured: Report | None) -> TableData:

@@ -35,9 +35,10 @@ def plan_table(plan: Plan, order: Sequence[str] = (), *, title: str = "Plan") ->
 
 
 def report_tables(predicted: Report | None, measured: Report | None = None) -> list[Table]:
-    """The tables of a run: latency and throughput, devices, links."""
+    """The tables of a run: latency and throughput, what decides, devices, links."""
     data = [
         tables.tabulate_run(predicted, measured),
+        tables.tabulate_path(predicted, measured),
         tables.tabulate_devices(predicted, measured),
         tables.tabulate_links(predicted, measured),
     ]

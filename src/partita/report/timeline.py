@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from msgspec.structs import replace
 
 from partita.execution import Report, Span
 from partita.report.tables import name_link
@@ -57,10 +59,13 @@ class Timeline:
         return tuple(kind for kind in KINDS if kind in present)
 
 
-def lay_out(predicted: Report | None, measured: Report | None) -> Timeline:
+def lay_out(predicted: Report | None, measured: Report | None, *, last: bool = False) -> Timeline:
     """The rows of a timeline of the first requests, as many as can be read.
 
     Loads are shown where they reach into the run, that is past the first feed.
+
+    Args:
+        last: Show the last requests that the first do not show, from where their steps begin.
     """
     named: tuple[tuple[Source, Report | None], ...] = (
         ("predicted", predicted),
@@ -71,6 +76,9 @@ def lay_out(predicted: Report | None, measured: Report | None) -> Timeline:
     spans = {source: [s for s in run.spans if s.end_s > 0] for source, run in runs.items()}
     requests = count_shown(spans.values(), total)
     shown = {source: [s for s in run if s.request < requests] for source, run in spans.items()}
+    if last:
+        requests = min(requests, total - requests)
+        shown = {source: _take_last(run, total - requests) for source, run in spans.items()}
     both = [span for run in shown.values() for span in run]
     keys = sort_lanes(runs.values(), {(s.device, s.lane) for s in both})
     rows = tuple(
@@ -83,6 +91,15 @@ def lay_out(predicted: Report | None, measured: Report | None) -> Timeline:
     )
     end_s = max((s.end_s for s in both), default=0.0)
     return Timeline(rows, tuple(runs), end_s, requests, total)
+
+
+def _take_last(spans: Sequence[Span], first: int) -> list[Span]:
+    """The steps of requests from ``first`` on, from the begin of the earliest."""
+    own = [span for span in spans if span.request >= first]
+    begin_s = min((span.start_s for span in own), default=0.0)
+    return [
+        replace(span, start_s=span.start_s - begin_s, end_s=span.end_s - begin_s) for span in own
+    ]
 
 
 def count_shown(spans: Iterable[Iterable[Span]], total: int) -> int:

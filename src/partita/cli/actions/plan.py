@@ -25,6 +25,7 @@ from partita.plan import Plan, Stage, dump_plan
 from partita.planners import OBJECTIVES, Estimate, PlanOptions, Result, find_plan
 from partita.regions import WIRE_FORMATS
 from partita.report import plan_table, report_tables
+from partita.report.tables import describe_path
 from partita.simulation import predict
 from partita.units import format_bytes, format_seconds
 
@@ -80,6 +81,7 @@ def decide(
             plan_table(plan, cluster.names),
             *report_tables(planned.predicted),
             *describe_verdict(planned.result),
+            *describe_decision(planned.predicted),
         ],
     )
     if options.compress is not None or plan.wires:
@@ -214,6 +216,12 @@ def describe_verdict(result: Result) -> list[str]:
         f"Energy:      {result.estimate.energy_joules:.3g} J of computing per request",
         f"Splitting:   {_describe_gain(result)}",
     ]
+
+
+def describe_decision(predicted: Report) -> list[str]:
+    """What the latency is made of, in a line; none where no steps are known."""
+    words = describe_path(predicted)
+    return [f"Decides:     {words}"] if words else []
 
 
 def _describe_gain(result: Result) -> str:

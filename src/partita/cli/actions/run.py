@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -21,7 +22,7 @@ from partita.cli.output import Reply, check_folder, say
 from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
 from partita.cli.sources import Loaded, read_plan
 from partita.compile import Compiled, compile_plan
-from partita.cost import CostModel
+from partita.cost import CostModel, CostOptions
 from partita.errors import InputError
 from partita.exactness.compare import compare_answers, is_lossy_plan, tolerance_of
 from partita.execution import Change, Report
@@ -30,6 +31,7 @@ from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.plan import Plan
 from partita.report import LAST_PLAN, Checked, ReportBundle, plan_table, report_tables
 from partita.simulation import predict
+from partita.units import format_seconds
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,9 @@ class Ran:
     """A run that is over.
 
     Attributes:
+        predicted: With the fixed costs of these workers.
+        planned: Without them, as the plan was made.
+        fixed: What a message, a run of a fragment and a request cost on these workers.
         checked: How far the answers are from the whole model's, where that was asked for.
         changes: Of the plan; None where it could not change with drifts and nothing was lost.
         last_plan: The plan in force at the end, where it is not the one that was loaded.
@@ -63,6 +68,8 @@ class Ran:
 
     loaded: Loaded
     predicted: Report
+    planned: Report
+    fixed: CostOptions
     measured: Report
     checked: Checked | None
     changes: tuple[Change, ...] | None
@@ -74,11 +81,13 @@ class Opened:
     """A session with what plans for it.
 
     Attributes:
-        cost: With the workers' fixed costs.
+        planned: What everything costs without the workers' fixed costs.
+        cost: With them.
         replanner: Knows the plan in force.
     """
 
     session: Session
+    planned: CostModel
     cost: CostModel
     replanner: Replanner
 
@@ -138,11 +147,16 @@ def run_requests(
     for answer in session.iterate(feeds, in_flight=in_flight):
         if options.check or options.output is not None:
             answers.append(answer)
-    predicted = predict(opened.cost, loaded.plan, requests=len(feeds), in_flight=in_flight)
+    planned, predicted = (
+        predict(cost, loaded.plan, requests=len(feeds), in_flight=in_flight)
+        for cost in (opened.planned, opened.cost)
+    )
     last = opened.replanner.plan
     return Ran(
         loaded,
         predicted,
+        planned,
+        opened.cost.options,
         session.report(),
         None,
         tuple(session.changes),
@@ -161,8 +175,8 @@ def open_session(
     say("connecting to the workers")
     with open_endpoint(loaded.cluster, access) as endpoint:
         say("measuring what messages cost")
-        cost = refine_cost(endpoint, cost, compiled.program)
-        replanner = Replanner(cost, plan, make_search(plan, flags))
+        refined = refine_cost(endpoint, cost, compiled.program)
+        replanner = Replanner(refined, plan, make_search(plan, flags))
 
         def replan(lost: Lost) -> Compiled:
             say(f"planning without {lost}")
@@ -177,7 +191,7 @@ def open_session(
             adapting=(replanner, read_adapt(flags)) if flags.adapt else None,
         ) as session:
             say("running")
-            yield Opened(session, cost, replanner)
+            yield Opened(session, cost, refined, replanner)
 
 
 def make_search(plan: Plan, flags: AdaptFlags) -> Find:
@@ -199,6 +213,8 @@ def describe_run(ran: Ran) -> Reply:
     payload = describe_report(ran.measured) | {"predicted": describe_report(ran.predicted)}
     reply = Reply(payload, [plan_table(plan, cluster.names)])
     reply.shown += report_tables(ran.predicted, ran.measured)
+    payload |= describe_fixed(ran)
+    reply.shown += show_fixed(ran)
     if ran.changes is not None:
         payload["changes"] = describe_changes(ran.changes)
         reply.shown += show_changes(ran.changes)
@@ -219,6 +235,31 @@ def describe_run(ran: Ran) -> Reply:
         )
     add_notes(reply, cluster, ran.measured.makespan_s)
     return reply
+
+
+def describe_fixed(ran: Ran) -> dict[str, Any]:
+    """What was planned, and the fixed costs that came on top of it, as JSON."""
+    fixed = ran.fixed
+    return {
+        "planned_s": ran.planned.quantile_s(0.5),
+        "fixed_costs": {
+            "message_s": fixed.send_s + fixed.receive_s,
+            "run_s": fixed.compute_s,
+            "request_s": fixed.admit_s,
+        },
+    }
+
+
+def show_fixed(ran: Ran) -> list[str]:
+    """Why the prediction is another than the plan's, in a line."""
+    fixed = describe_fixed(ran)["fixed_costs"]
+    planned_s, predicted_s = ran.planned.quantile_s(0.5), ran.predicted.quantile_s(0.5)
+    return [
+        f"Planned:     {format_seconds(planned_s)}; {format_seconds(predicted_s)} predicted with"
+        f" what these workers take on top: {format_seconds(fixed['message_s'])} per message,"
+        f" {format_seconds(fixed['run_s'])} per run of a part,"
+        f" {format_seconds(fixed['request_s'])} per request"
+    ]
 
 
 def write_run(folder: Path, ran: Ran) -> Path:
