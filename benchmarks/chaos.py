@@ -331,8 +331,9 @@ def rows_of(outcomes: list[Outcome], kinds: list[str]) -> list[Row]:
         )
         rows.append(Row(f"{kind}: wrong answers", "", wrong, None, None, "none", not wrong))
         gap_s = max(outcome.gap_s for outcome in group)
-        limit = gap_s <= MOST_GAP_S if kind == "cable" else None
-        rows.append(Row(f"{kind}: longest gap", "s", gap_s, None, None, "cable: 6 s", limit))
+        met = gap_s <= MOST_GAP_S if kind == "cable" else None
+        target = "" if met is None else f"<= {MOST_GAP_S:g} s"
+        rows.append(Row(f"{kind}: longest gap", "s", gap_s, None, None, target, met))
     return rows
 
 
@@ -347,9 +348,10 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="file of results to add to")
     arguments = parser.parse_args()
     chosen = range(arguments.first, arguments.first + arguments.count)
+    cases = list_cases(arguments.kinds)
     kept = read_kept(arguments.keep)
     end_s = time.monotonic() + arguments.most_s
-    for case in list_cases(arguments.kinds):
+    for case in cases:
         if case.number not in chosen or case.name in kept or time.monotonic() > end_s:
             continue
         outcome = kept[case.name] = run_case(case)
@@ -358,7 +360,8 @@ def main() -> int:
         if arguments.keep is not None:
             with arguments.keep.open("a") as file:
                 file.write(json.dumps(asdict(outcome)) + "\n")
-    return report(rows_of(list(kept.values()), arguments.kinds), as_json=arguments.json)
+    outcomes = [kept[case.name] for case in cases if case.name in kept]
+    return report(rows_of(outcomes, arguments.kinds), as_json=arguments.json)
 
 
 if __name__ == "__main__":
