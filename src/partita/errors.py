@@ -39,10 +39,17 @@ class PartitaError(Exception):
 
 
 class ModelError(PartitaError):
-    """The model cannot be read, or lacks what was asked of it."""
+    """The model cannot be read, or lacks what was asked of it.
+
+    Names in a file may hold any character: those that would break the line are replaced.
+    """
 
     exit_code = 2
     kind = "model"
+
+    def __init__(self, message: str, *, subject: str = "") -> None:
+        line = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in message)
+        super().__init__(line, subject=subject)
 
 
 class ClusterError(PartitaError):

@@ -166,13 +166,13 @@ def _all_static(draft: MutableGraph, names: set[str]) -> bool:
 def _run_on_zeros(draft: MutableGraph, names: list[str], fault: str) -> dict[str, Array]:
     outputs = [name for name in names if name not in draft.outputs]
     model = draft.to_stripped_model(outputs)
-    feeds = {name: zeros(info) for name, info in draft.inputs.items()}
-    feeds |= {v.name: draft.constants[v.name] for v in model.graph.input if v.name not in feeds}
     try:
+        feeds = {name: zeros(info) for name, info in draft.inputs.items()}
+        feeds |= {v.name: draft.constants[v.name] for v in model.graph.input if v.name not in feeds}
         session = make_session(model)
         pairs = zip(names, session.run(names, feeds), strict=True)
         return {name: value for name, value in pairs if isinstance(value, np.ndarray)}
-    except Exception as error:  # ONNX Runtime's errors share no narrower class.
+    except Exception as error:  # ONNX Runtime's errors share no narrower class; no memory is one.
         reason = fault or bare_line(error)
         raise ModelError(
             f"Model '{draft.name}' cannot run with these input shapes: {reason}.",

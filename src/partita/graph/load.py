@@ -35,6 +35,16 @@ def load_graph(source: Source, *, shapes: Shapes | None = None, name: str | None
     Raises:
         ModelError: The model cannot be read, is not supported, or its shapes are not fixed.
     """
+    try:
+        return _load(source, shapes, name)
+    except ModelError:
+        raise
+    except Exception:  # A file that is no model of ONNX can break every rule: the engine says so.
+        refuse_graph(read_draft(source, name, shapes))
+        raise
+
+
+def _load(source: Source, shapes: Shapes | None, name: str | None) -> Graph:
     draft = read_draft(source, name, shapes)
     parameters, moving = normalise(draft)
     tail = frozenset(p for p, node in enumerate(draft.nodes) if not moving.isdisjoint(node.output))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from partita.errors import ModelError
 from partita.graph.affine import fold_affine
 from partita.graph.branches import fold_branches
@@ -50,7 +52,8 @@ def normalise(draft: MutableGraph) -> tuple[int, frozenset[str]]:
     if not draft.nodes:
         raise ModelError(f"Model '{draft.name}' computes nothing.", subject=draft.name)
     parameters = count_parameters(draft)
-    fold_affine(draft)
+    with np.errstate(all="ignore"):  # infinite weights are the model's own affair
+        fold_affine(draft)
     draft.drop_unused()
     return parameters, moving
 
