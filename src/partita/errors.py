@@ -33,8 +33,9 @@ class PartitaError(Exception):
     kind = "error"
 
     def __init__(self, message: str, *, subject: str = "") -> None:
-        super().__init__(message)
-        self.message = message
+        # What it quotes, such as a name in a damaged file, may hold line breaks.
+        self.message = " ".join(message.splitlines())
+        super().__init__(self.message)
         self.subject = subject
 
 

@@ -13,6 +13,7 @@ from partita.program import (
     Compute,
     Deliver,
     Feed,
+    Input,
     Load,
     Program,
     Receive,
@@ -163,6 +164,9 @@ FALSE_FIELDS: dict[str, Callable[[Program], Program]] = {
     "is of type 'O'": lambda p: edit_stream(p, dtype="O"),
     "begins before 0": lambda p: edit_buffer(p, "d0", box=Region(((-1, 3),))),
     "after its end": lambda p: edit_stream(p, box=Region(((3, 1),))),
+    "reads a box [3:1]": lambda p: edit_step(
+        p, "d0", Compute, reads=(Input("input", Region(((3, 1),)), (0,)),)
+    ),
     "negative extent": lambda p: replace(p, inputs=(replace(p.inputs[0], shape=(-4,)),)),
     "more than 1099511627776 bytes": lambda p: replace(
         p, outputs=(replace(p.outputs[0], shape=(2**40,)),)

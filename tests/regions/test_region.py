@@ -118,3 +118,9 @@ def test_scalars() -> None:
     assert scalar.overlaps(scalar)
     assert scalar.subtract(scalar) == []
     assert find_tiling_fault((), [scalar]) is None
+
+
+def test_an_empty_box_of_another_rank_is_a_fault() -> None:
+    """It owns nothing, but cannot be compared with the tensor's extents either."""
+    boxes = [Region(((0, 4), (0, 2))), Region(((2, 2),))]
+    assert find_tiling_fault((4, 2), boxes) == "[2:2] has 1 axes, the tensor has 2"

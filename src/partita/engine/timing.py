@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from partita.program import TensorSpec
@@ -34,9 +36,9 @@ class TimingOrder(msgspec.Struct, frozen=True):
     """
 
     fragments: tuple[TimedFragment, ...]
-    repeats: int
-    rounds: int
-    budget_s: float
+    repeats: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+    rounds: Annotated[int, msgspec.Meta(ge=1, le=1000)]
+    budget_s: Annotated[float, msgspec.Meta(ge=0, le=3600)]
     in_turn: bool = False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from partita.program.steps import DTYPE_BYTES, Program
+from partita.program.steps import DTYPE_BYTES, Compute, Deliver, Program
 from partita.regions import Region
 
 #: A piece beyond this cannot travel, a tensor beyond it fits no device that a plan is for.
@@ -13,6 +13,7 @@ MAX_TENSOR_BYTES = 2**40
 #: Ways through replicated stages; each is looked at when a program is checked. Plans have tens.
 MAX_ROUTES = 4096
 MAX_IN_FLIGHT = 2**20
+_SHAPELESS = "a box {} that begins before 0 or after its end"
 
 
 def check_fields(program: Program) -> Iterator[str]:
@@ -28,15 +29,23 @@ def check_fields(program: Program) -> Iterator[str]:
             yield from _check_box(
                 f"buffer {buffer.id} ({buffer.tensor!r})", buffer.dtype, buffer.box
             )
+        for step in part.steps:
+            for read in step.reads if isinstance(step, Compute | Deliver) else ():
+                if not _is_box(read.box):
+                    yield f"step {step.id} reads {_SHAPELESS.format(read.box)}"
     if prod(max(1, count) for count in program.routes) > MAX_ROUTES:
         yield f"routes {program.routes} are more than {MAX_ROUTES} ways in all"
     if program.in_flight > MAX_IN_FLIGHT:
         yield f"in_flight {program.in_flight} is more than {MAX_IN_FLIGHT}"
 
 
+def _is_box(box: Region) -> bool:
+    return all(0 <= start <= stop for start, stop in box.bounds)
+
+
 def _check_box(name: str, dtype: str, box: Region) -> Iterator[str]:
-    if any(not 0 <= start <= stop for start, stop in box.bounds):
-        yield f"{name} has a box {box} that begins before 0 or after its end"
+    if not _is_box(box):
+        yield f"{name} has {_SHAPELESS.format(box)}"
         return
     yield from _check_tensor(name, dtype, box.shape)
 

@@ -132,10 +132,11 @@ def subtract_all(box: Region, covers: Iterable[Region]) -> list[Region]:
 def find_tiling_fault(shape: Sequence[int], boxes: Sequence[Region]) -> str | None:
     """The fault of ``boxes`` that do not cover a tensor exactly once; None where they do."""
     whole = Region.full(shape)
-    kept = [box for box in boxes if not box.is_empty]
-    for box in kept:
+    for box in boxes:
         if len(box.bounds) != len(whole.bounds):
             return f"{box} has {len(box.bounds)} axes, the tensor has {len(whole.bounds)}"
+    kept = [box for box in boxes if not box.is_empty]
+    for box in kept:
         if not whole.contains(box):
             return f"{box} leaves the tensor {whole}"
     for index, box in enumerate(kept):

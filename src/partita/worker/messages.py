@@ -19,7 +19,7 @@ PROTOCOL_VERSION = 3
 CHUNK_BYTES = 2**20
 
 #: Eight times the largest message of a profile, and a hundred times as many of them.
-MAX_PROBE_BYTES, MAX_PROBE_REPEATS = 2**26, 1000
+MAX_PROBE_BYTES, MAX_REPEATS = 2**26, 1000
 
 #: Stream ids of inputs and outputs between leader and requester: beyond those of any program.
 FIRST_FEED, FIRST_ANSWER = 2**40, 2**41
@@ -111,8 +111,8 @@ class Calibrate(msgspec.Struct, frozen=True):
     """
 
     epoch: int
-    repeats: int
-    reference_s: float = 0.0
+    repeats: Annotated[int, msgspec.Meta(ge=1, le=MAX_REPEATS)]
+    reference_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -144,8 +144,8 @@ class SpansFrom(msgspec.Struct, frozen=True):
     """Which spans of an epoch to send: from index ``first`` on, at most ``count``."""
 
     epoch: int
-    first: int
-    count: int
+    first: Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+    count: Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 
 
 class WorkerSpans(msgspec.Struct, frozen=True):
@@ -214,7 +214,7 @@ class TimeMessages(msgspec.Struct, frozen=True):
 
     target: str
     size_bytes: Annotated[int, msgspec.Meta(ge=0, le=MAX_PROBE_BYTES)]
-    repeats: Annotated[int, msgspec.Meta(ge=1, le=MAX_PROBE_REPEATS)]
+    repeats: Annotated[int, msgspec.Meta(ge=1, le=MAX_REPEATS)]
 
 
 class MessageTimes(msgspec.Struct, frozen=True):

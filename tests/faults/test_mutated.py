@@ -1,0 +1,35 @@
+"""Damaged inputs are taken or refused in one line: a few of what ``benchmarks.mutate`` tries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests import mutated_inputs
+from tests.mutations import Outcome
+
+KINDS = {
+    "frames": (mutated_inputs.try_frames, 300),
+    "calls": (mutated_inputs.try_calls, 100),
+    "sockets": (mutated_inputs.try_sockets, 50),
+    "files": (mutated_inputs.try_files, 150),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_input_is_taken_or_refused_in_one_line(kind: str) -> None:
+    """No error of Python's own comes out, neither as itself nor as words."""
+    attempt, count = KINDS[kind]
+    seed, outcome = Random().randrange(2**32), Outcome()
+    attempt(Random(seed), count, outcome)
+    assert not outcome.bare, f"seed {seed}: {outcome.bare}"
+    assert outcome.count >= count
+
+
+def test_a_damaged_bundle_is_taken_or_refused_in_one_line(tmp_path: Path) -> None:
+    """Manifests whose hash fits what they say, children and weights."""
+    seed, outcome = Random().randrange(2**32), Outcome()
+    mutated_inputs.try_bundles(Random(seed), 40, outcome, tmp_path)
+    assert not outcome.bare, f"seed {seed}: {outcome.bare}"
+    assert outcome.refused > 20
