@@ -271,9 +271,10 @@ def test_a_full_folder_for_temporary_files_is_told(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("Failed to write external initializers")
 
+    graph = conv_graph()
     monkeypatch.setattr(ort, "InferenceSession", fail)
     with pytest.raises(BundleError, match=r"for temporary files is full: 0 B are free.*TMPDIR"):
-        split(conv_graph(), tmp_path / "b", (3,))
+        split(graph, tmp_path / "b", (3,))
 
 
 def test_types_are_named_as_by_the_engine(tmp_path: Path) -> None:
