@@ -112,3 +112,12 @@ class RunError(PartitaError):
 
 class LinkError(RunError):
     """A device cannot be reached: it, or the way to it, is lost; ``device`` is that other end."""
+
+
+def how_to_install(extra: str) -> str:
+    """What to type for the packages of an extra; Partita itself is on no package index.
+
+    >>> how_to_install("plan")
+    "in a checkout of Partita, pip install '.[plan]'"
+    """
+    return f"in a checkout of Partita, pip install '.[{extra}]'"

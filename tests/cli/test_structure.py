@@ -96,7 +96,7 @@ def test_verbs_of_the_core_installation(verb: str) -> None:
         ("worker --name w --quota 1", "--quota: '1' has no unit"),
         ("load run nothing", "'nothing' has no readable manifest.json"),
         ("load show nothing", "'nothing' has no readable manifest.json"),
-        ("zoo", "This command needs the planning part: pip install 'partita[plan]'"),
+        ("zoo", "This command needs the planning part: in a checkout of Partita, pip install"),
     ],
 )
 def test_actions_of_the_core_installation(verb: str, told: str) -> None:

@@ -29,7 +29,7 @@ from partita.cli.commands.worker import worker
 from partita.cli.commands.zoo import zoo
 from partita.cli.interrupt import INTERRUPTED, is_interrupted
 from partita.cli.output import report_error, say
-from partita.errors import InputError, PartitaError, RunError
+from partita.errors import InputError, PartitaError, RunError, how_to_install
 from partita.version import VERSION
 
 app = typer.Typer(
@@ -126,9 +126,7 @@ def _as_partita_error(error: Exception) -> PartitaError:
     if isinstance(error, PartitaError):
         return error
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _PLAN_MODULES:
-        return _usage(
-            f"This command needs the planning part: pip install 'partita[plan]' ({error})."
-        )
+        return _usage(f"This command needs the planning part: {how_to_install('plan')} ({error}).")
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
         path = "partita" if context is None else context.command_path

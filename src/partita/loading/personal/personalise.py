@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from partita.errors import BundleError, InputError
+from partita.errors import BundleError, InputError, how_to_install
 from partita.loading.bundle.manifest import Variant, choose_variant, read_manifest
 from partita.loading.bundle.ort_session import open_child
 from partita.loading.personal.features import Samples, check_samples, compute_features, fits
@@ -86,8 +86,8 @@ def _load_torch() -> None:
     """Load PyTorch; only here, since what answers and what splits does without."""
     if find_spec("torch") is None:
         raise BundleError(
-            "Personalisation needs 'torch', which is not installed. Install it with: pip install"
-            " 'partita[train]'",
+            "Personalisation needs 'torch', which is not installed. Install it:"
+            f" {how_to_install('train')}.",
             subject="torch",
         )
     import_module("partita.loading.personal.train")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from partita.errors import InfeasibleError, PlanError
+from partita.errors import InfeasibleError, PlanError, how_to_install
 from partita.planners.distredge.process import SplitProcess, find_process
 from partita.planners.distredge.settings import PUBLISHED, REPAIRED, DistrEdgeSettings
 from partita.planners.pricing.evaluator import Evaluator
@@ -55,8 +55,8 @@ def check_installed(name: str) -> None:
     for module in ("torch", "gymnasium", "stable_baselines3"):
         if find_spec(module) is None:
             raise PlanError(
-                f"Planner '{name}' needs '{module}', which is not installed. Install it with: pip"
-                " install 'partita[train]'",
+                f"Planner '{name}' needs '{module}', which is not installed. Install it:"
+                f" {how_to_install('train')}.",
                 subject=name,
             )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from statistics import median
 
-from partita.errors import InputError
+from partita.errors import InputError, how_to_install
 from partita.reproduce.bench import Bench
 from partita.reproduce.figure import Cell, Drawn, Table, figure
 from partita.reproduce.loading.bench.load_bench import available
@@ -87,8 +87,8 @@ def check_pytorch() -> None:
     """
     if find_spec("torch") is None:
         raise InputError(
-            "Tables 2 and 3 of 'loading' need 'torch', which is not installed. Install it with: pip"
-            " install 'partita[train]'",
+            "Tables 2 and 3 of 'loading' need 'torch', which is not installed. Install it:"
+            f" {how_to_install('train')}.",
             subject="torch",
         )
 
