@@ -34,7 +34,7 @@ def test_importing_planners_does_not_load_torch() -> None:
 def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without PyTorch the planner says in one line how to install it."""
     monkeypatch.setattr(plan_module, "find_spec", lambda name: None)
-    with pytest.raises(PlanError, match=r"pip install 'partita\[train\]'") as caught:
+    with pytest.raises(PlanError, match=r"pip install '\.\[train\]'") as caught:
         find_plan(small_cost(), planner="distredge")
     assert "\n" not in caught.value.message
 
