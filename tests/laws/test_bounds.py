@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -11,11 +12,19 @@ from hypothesis import strategies as st
 from partita.cluster import Cluster, Link
 from partita.compile import build_layout
 from partita.errors import PlanError
+from partita.graph import Graph
 from partita.planners import Evaluator, PlanOptions, find_plan
 from partita.planners.bounds.lower_bound import lower_bound_s
 from partita.simulation import latency_s
 from tests.laws.random_plans import draw_plan
-from tests.planners.fakes import FakeCost, make_chain, make_gated, make_residual
+from tests.planners.fakes import (
+    FakeCost,
+    make_attention,
+    make_chain,
+    make_dense,
+    make_gated,
+    make_residual,
+)
 
 #: The bound is that of a linear program, solved up to rounding.
 _ROUNDING = 1 + 1e-6
@@ -23,9 +32,14 @@ _ROUNDING = 1 + 1e-6
 
 def _draw(rng: Random, seed: int) -> FakeCost:
     """Return a small network on devices whose links are uneven, slow to use, or missing."""
-    graph = rng.choice(
-        (lambda: make_chain(4, seed=seed), lambda: make_residual(seed), make_gated)
-    )()
+    makers: list[Callable[[], Graph]] = [
+        lambda: make_chain(4, seed=seed),
+        lambda: make_residual(seed),
+        make_gated,
+        make_attention,
+        make_dense,
+    ]
+    graph = rng.choice(makers)()
     names = [f"d{number}" for number in range(rng.randint(1, 5))]
     rates = {name: rng.uniform(0.5, 8) * 1e7 for name in names}
     links = [

@@ -237,6 +237,39 @@ def make_gated() -> Graph:
     return make_graph(parts, {"x": (1, 3, 16, 16)}, ["y"])
 
 
+def dense(name: str, source: str, target: str, shape: Sequence[int]) -> list[object]:
+    """Return a matrix product and its weights (in, out)."""
+    weights = numpy_helper.from_array(np.ones(shape, np.float32) * 0.1, f"{name}.w")
+    return [helper.make_node("MatMul", [source, weights.name], [target], name=name), weights]
+
+
+def make_attention(width: int = 8) -> Graph:
+    """Return a network of one attention over six tokens and a dense layer."""
+    square = (width, width)
+    parts = [
+        *(part for n in "qkv" for part in dense(n, "x", f"{n}x", square)),
+        helper.make_node("Transpose", ["kx"], ["kt"], name="turn", perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["qx", "kt"], ["s"], name="score"),
+        helper.make_node("Softmax", ["s"], ["p"], name="softmax", axis=2),
+        helper.make_node("MatMul", ["p", "vx"], ["c"], name="context"),
+        *dense("out", "c", "o", square),
+        *dense("last", "o", "y", square),
+    ]
+    return make_graph(parts, {"x": (1, 6, width)}, ["y"])
+
+
+def make_dense(layers: int = 3) -> Graph:
+    """Return a convolution and dense layers after it."""
+    parts: list[object] = [
+        *conv("c0", "x", "a", (4, 3, 3, 3)),
+        helper.make_node("Flatten", ["a"], ["f0"], name="flat"),
+    ]
+    for number in range(layers):
+        shape = (16 if number else 64, 16)
+        parts += dense(f"fc{number}", f"f{number}", f"f{number + 1}", shape)
+    return make_graph(parts, {"x": (1, 3, 4, 4)}, [f"f{layers}"])
+
+
 def make_pair() -> Graph:
     """Return a network with two inputs and two outputs, one of which is read again."""
     parts = [

@@ -13,92 +13,47 @@ Let any plan be given, and T its latency. Why T is not below the optimum of the 
   carry no more than the sum of their peak rates in that time.
 * A part of a layer that reads the model's input starts after that part of the input left the
   requester, one byte after the other on the one link.
-* Where all that follows needs all of the one tensor before, and no layer there can be computed as
-  sums of parts, everything before ends before anything after starts: the bounds of the two add up.
+* Gaps (:mod:`~partita.planners.bounds.gaps`) divide T into intervals, with a gap between each and
+  the next. What comes before a gap is computed in the intervals before it, what comes after in
+  those after it, and in the gap only what is neither; but the one device that goes on after the gap
+  has its time, too. That device is not known: shares of being it sum to one. Counted of an element
+  is the copy that is there before the first gap that it comes before.
+* The first interval is no shorter than computing all before the first gap takes all devices, the
+  last no shorter than computing all after the last gap takes the requester alone, or a message to
+  it. Up to so long the delays of the input and of the answer lie in them, beside all gaps.
 
-Not counted: halos, and the delay of messages between devices inside a segment. A device can compute
-the inside of its part while edges travel (``DraftStage.edge``), or compute halos itself: for
-neither is there a least price that every plan pays.
+Not counted: halos, and the delay of messages where elements depend on parts of what is before.
+A device can compute the inside of its part while edges travel (``DraftStage.edge``), compute halos
+itself, or move its part by a halo per stage, so that messages go one way: for none of them is there
+a least price that every plan pays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
+from partita.planners.bounds.gaps import Gap, find_gaps, least_first_s, least_last_s
 from partita.planners.bounds.minimum_costs import MinimumCosts, peak_bytes_per_s
-from partita.planners.drafts.layer_order import LayerOrder
 from partita.planners.pricing.evaluator import Evaluator
-from partita.regions import Region
 
+#: A column of the program: what it says of what.
+Column = tuple[object, ...]
+Row = dict[Column, float]
 #: Rounding may not lift the bound above the optimum.
 _SAFE = 1 - 1e-7
 #: Links of fewer devices than this are looked at; beyond, the program would take too long.
 _MOST_LINKED = 8
 
 
-@dataclass(frozen=True)
-class Segment:
-    """Layers between two places where everything before must be done."""
-
-    layers: tuple[str, ...]
-    is_first: bool
-    is_last: bool
-
-
 def lower_bound_s(evaluator: Evaluator) -> float:
-    """Seconds that the latency of no plan falls below."""
+    """The seconds that the latency of no plan falls below: over the sets of devices near enough."""
     floors = MinimumCosts(evaluator)
-    total = 0.0
-    for segment in _segments(evaluator.outline):
-        if len(segment.layers) == 1 and not segment.is_first:
-            total += floors.fluid_s(segment.layers)
-        else:
-            total += _segment_s(floors, segment)
-    return total * _SAFE
-
-
-def _segments(outline: LayerOrder) -> list[Segment]:
-    """The network in pieces that cannot overlap."""
-    walls = [p for p in range(1, len(outline)) if _is_wall(outline, p)]
-    return [
-        Segment(outline.layers(start, stop), start == 0, stop == len(outline))
-        for start, stop in pairwise([0, *walls, len(outline)])
-    ]
-
-
-def _is_wall(outline: LayerOrder, position: int) -> bool:
-    """Whether every part of what follows needs all of the one tensor that crosses, at once."""
-    live = outline.live(position)
-    if len(live) != 1:
-        return False
-    regions = outline.works.regions
-    for reader in outline.graph.readers(live[0]):
-        if regions.partial_form(reader) is not None:
-            return False
-        for tensor in reader.outputs:
-            shape = outline.graph.tensors[tensor].shape
-            if min(shape, default=1) < 1:
-                return False
-            for where in (0.0, 0.5, 1.0):
-                spans = tuple((at, at + 1) for at in (int((one - 1) * where) for one in shape))
-                needs = regions.walk(reader, {tensor: Region(spans)}).needs
-                if needs.get(live[0]) != regions.whole(live[0]):
-                    return False
-    return True
-
-
-def _segment_s(floors: MinimumCosts, segment: Segment) -> float:
-    """The least seconds of a segment over the sets of devices that are near enough."""
-    fixed = [
-        (reach if segment.is_first else 0.0) + (back if segment.is_last else 0.0)
-        for reach, back in zip(floors.reach_s, floors.return_s, strict=True)
-    ]
+    gaps = find_gaps(floors)
+    fixed = [there + back for there, back in zip(floors.reach_s, floors.return_s, strict=True)]
     order = sorted(range(len(fixed)), key=lambda d: fixed[d])
     best = float("inf")
     for count in range(1, len(order) + 1):
@@ -107,115 +62,179 @@ def _segment_s(floors: MinimumCosts, segment: Segment) -> float:
             break
         if count < len(order) and fixed[order[count]] <= fixed[chosen[-1]]:
             continue
-        best = min(best, _Shares(floors, segment, chosen).solve(fixed))
-    return best
+        best = min(best, _Shares(floors, gaps, chosen).solve())
+    return best * _SAFE
 
 
 class _Shares:
-    """The linear program of one segment.
+    """The linear program.
 
-    Columns: per device and layer the share that it computes, per device and tensor the part that it
-    receives, and last the time, which is to be small.
+    Columns, each named by a tuple: per device and layer the share that it computes, per device and
+    tensor the part that it receives, the intervals between gaps, per device and gap whether it is
+    the one that goes on after it, per device, layer that may lie on either side of gaps, and
+    interval or gap its seconds there, and the time, which is to be small.
     """
 
-    def __init__(self, floors: MinimumCosts, segment: Segment, chosen: Sequence[int]) -> None:
+    def __init__(self, floors: MinimumCosts, gaps: Sequence[Gap], chosen: Sequence[int]) -> None:
         self.floors = floors
         self.evaluator: Evaluator = floors.evaluator
         self.graph = self.evaluator.graph
-        self.segment = segment
+        self.gaps = gaps
         self.chosen = chosen
-        self.place = {name: at for at, name in enumerate(segment.layers)}
-        layers = [self.graph.layer(name) for name in segment.layers]
-        made = [t for layer in layers for t in layer.outputs]
-        inputs = [t for t in self.graph.inputs if segment.is_first]
-        self.tensors = {t: at for at, t in enumerate(dict.fromkeys([*inputs, *made]))}
+        self.layers = [layer.name for layer in self.graph.layers]
+        made = [tensor for layer in self.graph.layers for tensor in layer.outputs]
+        self.tensors = tuple(dict.fromkeys([*self.graph.inputs, *made]))
         self.is_linked = 1 < len(chosen) <= _MOST_LINKED
-        self.time = len(chosen) * (len(layers) + len(self.tensors))
+        self.spans = {name: self._span(name) for name in self.layers}
+        self.columns: dict[Column, int] = {}
         self.rows: list[dict[int, float]] = []
         self.limits: list[float] = []
 
-    def share(self, number: int, layer: str) -> int:
-        """The column of a device's share of a layer."""
-        return number * len(self.place) + self.place[layer]
+    def _span(self, layer: str) -> tuple[int, int]:
+        """The first and the last interval in which a layer may be computed."""
+        first = max((n + 1 for n, gap in enumerate(self.gaps) if layer in gap.after), default=0)
+        last = min((n for n, gap in enumerate(self.gaps) if layer in gap.before), default=None)
+        return first, len(self.gaps) if last is None else max(first, last)
 
-    def received(self, number: int, tensor: str) -> int:
-        """The column of what a device receives of a tensor."""
-        first = len(self.chosen) * len(self.place)
-        return first + number * len(self.tensors) + self.tensors[tensor]
-
-    def solve(self, fixed: Sequence[float]) -> float:
+    def solve(self) -> float:
         """The least time; infinite where no shares are possible."""
-        for layer in self.place:
-            row = {self.share(n, layer): -1.0 for n in range(len(self.chosen))}
+        for layer in self.layers:
+            row: Row = {("share", d, layer): -1.0 for d in self.chosen}
             self._add(row, -self.floors.required[layer])
-        for number, device in enumerate(self.chosen):
-            run_s = self.floors.run_s[device] if self.segment.is_first else 0.0
-            row = {
-                self.share(number, layer): self.floors.layer_s[layer][device]
-                for layer in self.place
+        if self.gaps:
+            self._add_gaps()
+        for device in self.chosen:
+            delay_s = self.floors.reach_s[device] + self.floors.return_s[device]
+            fixed = delay_s + self.floors.run_s[device]
+            seconds: Row = {
+                ("share", device, layer): self.floors.layer_s[layer][device]
+                for layer in self.layers
             }
-            self._add({**row, self.time: -1.0}, -(fixed[device] + run_s))
+            self._add({**seconds, ("time",): -1.0}, -fixed)
+            if self.gaps:
+                self._add_intervals(device)
             if self.is_linked:
-                self._add_readers(number)
-                self._add_links(number, device)
-            if self.segment.is_first:
-                self._add_inputs(number, device, fixed[device] + run_s)
+                self._add_readers(device)
+                self._add_links(device)
+            self._add_inputs(device, fixed)
         return self._run()
 
-    def _add(self, row: Mapping[int, float], limit: float) -> None:
-        self.rows.append(dict(row))
+    def _add(self, row: Row, limit: float) -> None:
+        columns = self.columns
+        numbered = {columns.setdefault(key, len(columns)): value for key, value in row.items()}
+        self.rows.append(numbered)
         self.limits.append(limit)
 
-    def _add_readers(self, number: int) -> None:
+    def _add_gaps(self) -> None:
+        """The time is that of all intervals and gaps; one device goes on after each gap."""
+        intervals: Row = {("interval", number): 1.0 for number in range(len(self.gaps) + 1)}
+        self._add({**intervals, ("time",): -1.0}, -sum(gap.delay_s for gap in self.gaps))
+        for number in range(len(self.gaps)):
+            self._add({("goes on", d, number): 1.0 for d in self.chosen}, 1.0)
+
+    def _add_intervals(self, device: int) -> None:
+        """What a device computes in each interval takes no longer than that; in each gap, too."""
+        gaps, floors = self.gaps, self.floors
+        inside: list[Row] = [{} for _ in range(len(gaps) + 1)]
+        between: list[Row] = [{} for _ in gaps]
+        for layer, (first, last) in self.spans.items():
+            seconds: Row = {("share", device, layer): floors.layer_s[layer][device]}
+            if first == last:
+                inside[first] |= seconds
+                continue
+            parts: list[Column] = [
+                ("in", device, layer, number) for number in range(first, last + 1)
+            ]
+            crossed = [n for n in range(first, last) if gaps[n].apart != layer]
+            for part, number in zip(parts, range(first, last + 1), strict=True):
+                inside[number][part] = 1.0
+            for number in crossed:
+                between[number]["across", device, layer, number] = 1.0
+            everywhere: list[Column] = [
+                *parts,
+                *(("across", device, layer, number) for number in crossed),
+            ]
+            self._add({**seconds, **dict.fromkeys(everywhere, -1.0)}, 0.0)
+        for number, row in enumerate(inside):
+            idle_s = 0.0
+            if number == 0:
+                idle_s += min(floors.reach_s[device], least_first_s(floors, gaps))
+            if number == len(gaps):
+                idle_s += min(floors.return_s[device], least_last_s(floors, gaps))
+            else:
+                row["goes on", device, number] = -gaps[number].delay_s
+            self._add({**row, ("interval", number): -1.0}, -idle_s)
+        for number, row in enumerate(between):
+            delay_s = gaps[number].delay_s
+            self._add({**row, ("goes on", device, number): delay_s}, delay_s)
+
+    def _add_readers(self, device: int) -> None:
         """What a device reads it has computed or received; the requester has the inputs."""
-        is_home = self._name(number) == self.evaluator.requester
+        is_home = self._name(device) == self.evaluator.requester
         for tensor in self.tensors:
             if is_home and tensor in self.graph.inputs:
                 continue
             producer = self.graph.producer(tensor)
-            own = {self.received(number, tensor): -1.0}
+            own: Row = {("received", device, tensor): -1.0}
             if producer is not None:
-                own[self.share(number, producer.name)] = -1.0
+                own["share", device, producer.name] = -1.0
             for reader in self.graph.readers(tensor):
                 part = self.floors.needed_share(reader, tensor)
-                if reader.name in self.place and part > 0:
-                    self._add({self.share(number, reader.name): part, **own}, 0.0)
+                if part > 0:
+                    self._add({("share", device, reader.name): part, **own}, 0.0)
             if is_home and tensor in self.graph.outputs:
                 self._add(own, -1.0)
 
-    def _add_links(self, number: int, device: int) -> None:
+    def _add_links(self, device: int) -> None:
         """What a device receives takes time on its links, all of them together."""
-        name = self._name(number)
+        name = self._name(device)
         links = [link for link in self.evaluator.cluster.links if link.target == name]
         rate = sum(peak_bytes_per_s(link) for link in links)
         if not rate:
-            self._add({self.received(number, t): 1.0 for t in self.tensors}, 0.0)
+            self._add({("received", device, t): 1.0 for t in self.tensors}, 0.0)
             return
-        seconds = {self.received(number, t): self._bytes(t) / rate for t in self.tensors}
-        delay = self.floors.return_s[device] if self.segment.is_last else 0.0
-        self._add({**seconds, self.time: -1.0}, -delay)
+        seconds: Row = {("received", device, t): self._bytes(t) / rate for t in self.tensors}
+        self._add({**seconds, ("time",): -1.0}, -self.floors.return_s[device])
+        for number in range(len(self.gaps) + 1) if self.gaps else ():
+            row: Row = {
+                ("received", device, t): self._bytes(t) / rate
+                for t in self.tensors
+                if self._interval(t) == number
+            }
+            if not row:
+                continue
+            row["interval", number] = -1.0
+            delay_s = self.gaps[number].delay_s if number < len(self.gaps) else 0.0
+            self._add(row, delay_s)
 
-    def _add_inputs(self, number: int, device: int, fixed: float) -> None:
+    def _interval(self, tensor: str) -> int | None:
+        """The one interval in which a tensor is made and read; None where there is no one."""
+        producer = self.graph.producer(tensor)
+        first = self.spans[producer.name][0] if producer is not None else 0
+        readers = [self.spans[reader.name][1] for reader in self.graph.readers(tensor)]
+        if tensor in self.graph.outputs:
+            readers.append(len(self.gaps))
+        return first if readers and max(readers) == first else None
+
+    def _add_inputs(self, device: int, fixed: float) -> None:
         """A share of a layer that reads the model's input waits for that share of the input."""
-        name, home = self._name(number), self.evaluator.requester
+        name, home = self._name(device), self.evaluator.requester
         if name == home:
             return
         link = self.evaluator.cluster.link(home, name)
         for tensor in self.graph.inputs:
             for reader in self.graph.readers(tensor):
-                if reader.name not in self.place:
-                    continue
-                column = self.share(number, reader.name)
+                share = ("share", device, reader.name)
                 if link is None or tensor in self.evaluator.options.keep_on:
-                    self._add({column: 1.0}, 0.0)
+                    self._add({share: 1.0}, 0.0)
                     continue
                 part = self.floors.needed_share(reader, tensor)
                 wire_s = part * self._bytes(tensor) / peak_bytes_per_s(link)
                 own = self.floors.layer_s[reader.name][device]
-                self._add({column: own + wire_s, self.time: -1.0}, -fixed)
+                self._add({share: own + wire_s, ("time",): -1.0}, -fixed)
 
-    def _name(self, number: int) -> str:
-        return self.floors.devices[self.chosen[number]]
+    def _name(self, device: int) -> str:
+        return self.floors.devices[device]
 
     def _bytes(self, tensor: str) -> int:
         """The size of a tensor, or of the least that its core makes where that is less."""
@@ -230,8 +249,8 @@ class _Shares:
         entries = [(r, c, v) for r, row in enumerate(self.rows) for c, v in row.items()]
         values = [entry[2] for entry in entries]
         places = ([entry[0] for entry in entries], [entry[1] for entry in entries])
-        upper = coo_matrix((values, places), shape=(len(self.rows), self.time + 1))
-        objective = np.zeros(self.time + 1)
-        objective[self.time] = 1.0
-        found = linprog(objective, A_ub=upper.tocsr(), b_ub=self.limits, method="highs")
-        return float(found.fun) if found.status == 0 else float("inf")
+        upper = coo_matrix((values, places), shape=(len(self.rows), len(self.columns)))
+        objective = np.zeros(len(self.columns))
+        objective[self.columns["time",]] = 1.0
+        solved = linprog(objective, A_ub=upper.tocsr(), b_ub=self.limits, method="highs")
+        return float(solved.fun) if solved.status == 0 else float("inf")

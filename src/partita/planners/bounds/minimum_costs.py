@@ -29,8 +29,12 @@ class MinimumCosts:
         self.run_s = [self._run_floor(device) for device in self.devices]
         self.reach_s = self._delays(outward=True)
         self.return_s = self._delays(outward=False)
+        hops = [link.latency_s + link.per_message_s for link in evaluator.cluster.links]
+        #: The least delay of a message between two devices.
+        self.hop_s = min(hops, default=0.0)
         self._shares: dict[str, dict[str, float]] = {}
-        self.required = self._find_required()
+        self._covered: dict[tuple[str, str], float] = {}
+        self.required = self.required_for(evaluator.graph.outputs)
 
     def _layer_floors(self, layer: Layer) -> list[float]:
         """Per device the least seconds for the layer's whole extent, in any parts."""
@@ -93,20 +97,25 @@ class MinimumCosts:
             total += self.required[name] / sum(rates)
         return total
 
-    def _find_required(self) -> dict[str, float]:
-        """Per layer the least part of its output that must be computed at all.
+    def required_for(self, tensors: Sequence[str], last: Layer | None = None) -> dict[str, float]:
+        """Return per layer the least part of its output that must be computed at all.
 
         Less than all where readers step over rows or columns that nobody needs.
+
+        Args:
+            tensors: What is wanted, whole.
+            last: The layer after which nothing is computed; None for the network's last.
         """
         graph = self.outline.graph
         required: dict[str, float] = {}
-        for layer in reversed(graph.layers):
+        stop = len(graph.layers) if last is None else graph.layer_index(last.name) + 1
+        for layer in reversed(graph.layers[:stop]):
             part = 0.0
             for tensor in layer.outputs:
-                if tensor in graph.outputs:
+                if tensor in tensors:
                     part = 1.0
                 for reader in graph.readers(tensor):
-                    if part < 1.0:
+                    if part < 1.0 and required.get(reader.name):
                         part = max(part, self._required_by(reader, tensor, required[reader.name]))
             required[layer.name] = part
         return required
@@ -118,6 +127,13 @@ class MinimumCosts:
             return share * part
         if len(reader.outputs) != 1:
             return share
+        covered = self._covered.get((reader.name, tensor))
+        if covered is None:
+            covered = self._covered[reader.name, tensor] = self._cover(reader, tensor)
+        return covered
+
+    def _cover(self, reader: Layer, tensor: str) -> float:
+        """Return the part of a tensor that all elements of a reader need together."""
         regions = self.outline.works.regions
         whole = regions.whole(reader.outputs[0])
         covered = _least_density(reader, whole.size / max(1, regions.whole(tensor).size))
