@@ -36,6 +36,7 @@ def check_division(files: PlanFiles, requests: RequestFlags) -> Reply:
         differences = check_exactness(graph, compiled, feeds, advance, probe)
     worst = max(differences, key=lambda difference: difference.relative)
     tolerance = tolerance_of(graph)
+    del compiled  # its weights are no longer needed, and may be copies
     file = compare_with_file(graph, loaded.files[1], feeds)
     is_files = file.relative <= tolerance_of_file(graph)
     passed = worst.relative <= tolerance and is_files
