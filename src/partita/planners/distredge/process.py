@@ -170,7 +170,7 @@ def find_process(evaluator: Evaluator, settings: DistrEdgeSettings) -> SplitProc
         alpha=settings.alpha,
         decisions=settings.decisions,
         scores=settings.scores,
-        seed=evaluator.options.seed,
+        seed=settings.partition_seed,
     )
     volumes = find_partition(evaluator.outline, options).volumes
     return SplitProcess(evaluator, volumes) if volumes and devices > 1 else None

@@ -16,6 +16,8 @@ class DistrEdgeSettings:
         alpha: LC-PSS: weight of the transmitted amount.
         decisions: LC-PSS: random split decisions that are averaged.
         scores: LC-PSS: ``normalised`` or ``raw``.
+        partition_seed: LC-PSS: of the drawn decisions, so that runs of several seeds differ in
+            what is learnt alone.
         episodes: Plans that are tried.
         batch: Transitions of one update.
         discount: Of a later reward, per volume.
@@ -36,6 +38,7 @@ class DistrEdgeSettings:
     alpha: float = 0.75
     decisions: int = 100
     scores: Scores = "normalised"
+    partition_seed: int = 0
     episodes: int = 600
     batch: int = 64
     discount: float = 0.99
