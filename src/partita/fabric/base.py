@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Protocol
 
@@ -144,6 +145,24 @@ def no_answer(target: str, method: str, timeout_s: float) -> LinkError:
         "Look at its worker's log, or raise the timeout.",
         device=target,
     )
+
+
+def is_forked(process: int) -> bool:
+    """Whether this is another process than the one that opened something, by a fork of it."""
+    return os.getpid() != process
+
+
+def check_process(process: int, what: str) -> None:
+    """Refuse the use of another process's connections.
+
+    Raises:
+        RunError: ``process`` opened them, and this is a fork of it.
+    """
+    if is_forked(process):
+        raise RunError(
+            f"{what} belongs to process {process}: a fork of it cannot use its connections and "
+            "threads. Open one here, or start the process with multiprocessing's 'spawn'."
+        )
 
 
 def closed(name: str) -> RunError:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import threading
 import time
 import uuid
+import weakref
 from functools import partial
 
 import msgspec
@@ -19,7 +21,9 @@ from partita.fabric.base import (
     NoteCallback,
     Payload,
     WatchCallback,
+    check_process,
     closed,
+    is_forked,
 )
 from partita.fabric.callbacks import ignore_error, run_guarded
 from partita.fabric.flows import Ack, AckRequest, Ping, Pong, Signal
@@ -34,6 +38,25 @@ _TICK_S = 0.05
 _INFO, _HOST = "partita.info", "partita.host"
 _HOST_TIMEOUT_S = 2.0
 _signals: msgspec.msgpack.Decoder[Signal] = msgspec.msgpack.Decoder(Signal)
+
+
+_open_endpoints: weakref.WeakSet[ZenohEndpoint] = weakref.WeakSet()
+
+
+def _keep_in_fork() -> None:
+    """Let a fork never free what its parent opened: Zenoh's threads, which would, are not there.
+
+    Zenoh also waits for them when the process exits; this handler runs before it and ends the fork.
+    """
+    for endpoint in _open_endpoints:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(endpoint))
+    libc = ctypes.CDLL(None)
+    if _open_endpoints and hasattr(libc, "on_exit"):
+        libc.on_exit(libc._exit, None)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_in_fork)
 
 
 class ZenohEndpoint:
@@ -57,6 +80,7 @@ class ZenohEndpoint:
         self._note: NoteCallback | None = None
         self._error: ErrorCallback = ignore_error
         self._is_closed = False
+        self._process = os.getpid()
         self._close_lock = threading.Lock()
         self._delivering = threading.Lock()
         self._wake = threading.Event()
@@ -66,6 +90,7 @@ class ZenohEndpoint:
             target=self._keep, name=f"partita-{self.name}-keeper", daemon=True
         )
         self._keeper.start()
+        _open_endpoints.add(self)
         atexit.register(self.close)  # a process that forgets to close must not hang in Zenoh
 
     def _open(self) -> None:
@@ -142,6 +167,8 @@ class ZenohEndpoint:
 
     def close(self) -> None:
         """Leave the network; see :meth:`partita.fabric.Endpoint.close`."""
+        if is_forked(self._process):
+            return  # the connections are the parent's
         with self._close_lock:
             if self._is_closed:
                 return
@@ -153,6 +180,7 @@ class ZenohEndpoint:
         self._plane.close()
 
     def _check_open(self) -> None:
+        check_process(self._process, f"Endpoint {self.name!r}")
         if self._is_closed:
             raise closed(self.name)
 

@@ -239,7 +239,10 @@ def last_words(directory: Path, name: str) -> str:
 
 
 def end_processes(processes: dict[str, subprocess.Popen[bytes]]) -> None:
-    """End the workers: by the end of their input, then by signals."""
+    """End the workers: by the end of their input, then by signals.
+
+    A fork of the process that started them only lets go of their inputs.
+    """
     for process in processes.values():
         with contextlib.suppress(OSError):
             process.send_signal(signal.SIGCONT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any, Self
 
 from partita.errors import InputError, RunError
 from partita.execution import AdaptOptions, Change, Report
+from partita.fabric.base import check_process, is_forked
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.failure_monitor import FailureMonitor, ReplanWithout
 from partita.leader.losses import Lost
@@ -49,6 +51,7 @@ class Session:
         self._first = 0
         self._origin_s = time.monotonic()
         self._is_closed = False
+        self._process = os.getpid()
         self._controller: ReplanController | None = None
         if adapting is not None:
             self._controller = ReplanController(self._monitor, group, *adapting, options)
@@ -163,8 +166,8 @@ class Session:
 
     def close(self) -> None:
         """Take the plan down; requests without an answer end with an error. May be repeated."""
-        if self._is_closed:
-            return
+        if self._is_closed or is_forked(self._process):
+            return  # a fork leaves its parent's plan alone
         self._is_closed = True
         self._tracker.fail(RunError("The session was closed before the answer came."))
         if self._controller is not None:
@@ -190,6 +193,7 @@ class Session:
             yield under_way.popleft().result()
 
     def _ask(self, arrays: tuple[Array, ...]) -> Future[Arrays]:
+        check_process(self._process, "The session")
         if self._is_closed:
             raise RunError("The session is closed; deploy the plan again.")
         return self._tracker.ask(arrays)
