@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from math import inf
 from random import Random
 from typing import Any
 
@@ -21,11 +22,13 @@ from partita.errors import PlanError
 from partita.execution import LinkClocks
 from partita.graph import load_graph
 from partita.planners import Evaluator, PlanOptions
-from partita.planners.pricing import events, incremental, placement, tasks, transfers
-from partita.planners.pricing.incremental import (
+from partita.planners.pricing import events, incremental, placement, tasks, time_left, transfers
+from partita.planners.pricing.incremental import IncrementalPricer
+from partita.planners.pricing.pricing_state import (
+    Arrival,
     ImpossibleError,
-    IncrementalPricer,
     PricingState,
+    TooSlowError,
 )
 from partita.planners.pricing.tasks import TaskBuilder
 from partita.planners.pricing.transfers import Transfer, TransferCosts
@@ -33,7 +36,7 @@ from partita.program import Load
 from partita.simulation import latency_s, simulate
 from partita.zoo import build_model
 from tests.laws.pricing_cases import Case, draw_case
-from tests.planners.drafts import draw_draft, redraw_end
+from tests.planners.drafts import draw_draft, redraw_beginning, redraw_end
 
 #: What cases must contain, and seeds among which each must be found.
 FEATURES = (
@@ -151,6 +154,53 @@ def test_some_steps_overtake_each_other(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(raised) >= 4
 
 
+def check_limits(seed: int) -> tuple[int, int]:
+    """Raise where a draft that keeps a limit is given up; count drafts, and those that do not.
+
+    Expected are a draft and one that ends like it.
+    """
+    case, rng = draw_case(Random(seed)), Random(seed)
+    evaluator, pricer = case.evaluator, case.evaluator.pricer
+    if pricer is None or not pricer.can_price(case.draft):
+        return 0, 0
+    other = redraw_beginning(evaluator, rng, case.draft)
+    drafts = [
+        d for d in (case.draft, other) if evaluator.latency_of(d) < inf and pricer.can_price(d)
+    ]
+    late = 0
+    for expected in drafts:
+        pricer.expect(expected)
+        for draft in drafts:
+            try:
+                latency_s = pricer.price(draft).latency_s
+            except ImpossibleError:
+                continue
+            if all(state.last_s <= latency_s for state in pricer.states(draft)):
+                # Else it is given up for what computes when the answer is there.
+                assert pricer.price(draft, latency_s).latency_s == latency_s
+            try:
+                pricer.price(draft, 0.9 * latency_s)
+            except TooSlowError:
+                late += 1
+    return len(drafts) ** 2, late
+
+
+def test_only_drafts_above_a_limit_are_given_up() -> None:
+    """What is left after a stage is never overestimated, and mostly tells who is too late."""
+    counts = [check_limits(seed) for seed in range(SEEDS)]
+    drafts, late = (sum(column) for column in zip(*counts, strict=True))
+    assert drafts > SEEDS
+    assert late > 0.4 * drafts  # a third where only what devices have computed is compared
+
+
+def test_overestimates_of_what_is_left_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages that take twice as long after a stage show in the law above."""
+    sent = time_left._sent
+    monkeypatch.setattr(time_left, "_sent", lambda origin, move: sent(sent(origin, move), move))
+    with pytest.raises(TooSlowError):
+        sum(check_limits(seed)[0] for seed in range(SEEDS))
+
+
 def _without(field: str) -> Callable[[pytest.MonkeyPatch], None]:
     """Return a fault: a part of a message's time is forgotten."""
 
@@ -238,7 +288,7 @@ def _one_request_in_memory(patch: pytest.MonkeyPatch) -> None:
 
 
 def _decoding_side_by_side(patch: pytest.MonkeyPatch) -> None:
-    def at_once(_: Any, __: int, arrivals: list[incremental.Arrival]) -> None:
+    def at_once(_: Any, __: int, arrivals: list[Arrival]) -> None:
         for one in arrivals:
             one.ready_s[one.piece] = one.there_s + one.decode_s
 

@@ -31,6 +31,17 @@ def redraw_end(evaluator: Evaluator, rng: random.Random, draft: Draft) -> Draft:
     return tuple(stages)
 
 
+def redraw_beginning(evaluator: Evaluator, rng: random.Random, draft: Draft) -> Draft:
+    """Return a draft with the same last stages and other ones before them."""
+    kept = draft[rng.randint(1, len(draft) - 1) :] if len(draft) > 1 else ()
+    stop = kept[0].start if kept else len(evaluator.outline)
+    stages: list[DraftStage] = []
+    while not stages or stages[-1].stop < stop:
+        start = stages[-1].stop if stages else 0
+        stages.append(_draw_stage(evaluator, rng, start, min(2, stop - start)))
+    return (*stages, *kept)
+
+
 def _draw_stage(evaluator: Evaluator, rng: random.Random, start: int, longest: int) -> DraftStage:
     outline, names = evaluator.outline, evaluator.devices
     stop = min(len(outline), start + rng.randint(1, longest))

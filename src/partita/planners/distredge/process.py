@@ -15,7 +15,8 @@ from partita.planners.distredge.settings import DistrEdgeSettings
 from partita.planners.drafts.draft import Draft, DraftStage, whole_stages
 from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.evaluator import Evaluator
-from partita.planners.pricing.incremental import IncrementalPricer, PricingState
+from partita.planners.pricing.incremental import IncrementalPricer
+from partita.planners.pricing.pricing_state import PricingState
 
 #: Where each device's part of one volume starts, and the end: rows of its highest output.
 Cuts = tuple[int, ...]

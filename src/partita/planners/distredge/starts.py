@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from partita.planners.distredge.process import Cuts, SplitProcess
 from partita.planners.drafts.draft import share_cuts
-from partita.planners.pricing.range_costs import RangeCosts
 from partita.planners.simple.rows import device_speeds
 
 
@@ -42,7 +41,7 @@ def _share_vectors(process: SplitProcess) -> Iterator[Sequence[float]]:
 def _alone_s(process: SplitProcess, device: str) -> float:
     """The seconds of the whole network on a device, its input sent there and back."""
     evaluator = process.evaluator
-    costs, count = RangeCosts(evaluator), len(evaluator.outline)
+    costs, count = evaluator.ranges, len(evaluator.outline)
     moved_s = costs.move_s(0, evaluator.requester, device)
     moved_s += costs.move_s(count, device, evaluator.requester)
     return costs.work_s(0, count, device) + moved_s

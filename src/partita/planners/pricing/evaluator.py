@@ -14,14 +14,11 @@ from partita.planners.options import PlanOptions
 from partita.planners.pricing.budget import Budget
 from partita.planners.pricing.constraints import Constraints
 from partita.planners.pricing.costs import Costs, StepCosts
-from partita.planners.pricing.incremental import (
-    DraftPrice,
-    ImpossibleError,
-    IncrementalPricer,
-    TooSlowError,
-)
+from partita.planners.pricing.incremental import DraftPrice, IncrementalPricer
 from partita.planners.pricing.objective import IMPOSSIBLE, RankKey, Score, rate
+from partita.planners.pricing.pricing_state import ImpossibleError, TooSlowError
 from partita.planners.pricing.problem import Problem
+from partita.planners.pricing.range_costs import RangeCosts
 from partita.planners.pricing.stage_loads import StageLoads
 from partita.planners.result import Estimate
 from partita.simulation import latency_s
@@ -38,6 +35,7 @@ class Evaluator:
     Attributes:
         problem: The network, the devices and what is wanted; its parts are attributes here too.
         loads: Seconds of single stages.
+        ranges: Seconds of whole ranges of layers and of moving what crosses a cut.
         pricer: Prices drafts without programs; None where links change or are shared, or memory is
             the objective.
 
@@ -54,6 +52,7 @@ class Evaluator:
         self.outline = problem.outline
         self.budget = Budget(options)
         self.loads = StageLoads(problem)
+        self.ranges = RangeCosts(problem)
         self.pricer = _make_pricer(problem)
         self._constraints = Constraints(problem)
         self._known: dict[Draft, _Priced | PlanError] = {}
@@ -90,6 +89,12 @@ class Evaluator:
                 self._slower[draft] = limit_s
                 return None
         return None if isinstance(known, PlanError) else known.rank
+
+    def expect(self, draft: Draft) -> None:
+        """Expect trials of drafts that end like this one, which is possible."""
+        pricer = self.pricer
+        if pricer is not None and self.options.objective == "latency" and pricer.can_price(draft):
+            pricer.expect(draft)
 
     def score(self, draft: Draft) -> Score:
         """The objective first and the latency second; infinite for impossible drafts."""

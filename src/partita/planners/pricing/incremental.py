@@ -7,18 +7,27 @@ the pass says so, and the draft is priced by the event simulation. What both giv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from operator import attrgetter
-from typing import NamedTuple
+from operator import add, attrgetter
 
 from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.events import TaskEvents
 from partita.planners.pricing.placement import Fetch, Holdings, TensorPlacement
+from partita.planners.pricing.pricing_state import (
+    IDLE,
+    Arrival,
+    ImpossibleError,
+    Lane,
+    OvertakenError,
+    PricingState,
+    TooSlowError,
+)
 from partita.planners.pricing.tasks import Read, StageTasks, TaskBuilder
+from partita.planners.pricing.time_left import TimeLeft
 from partita.planners.pricing.transfers import Transfer, TransferCosts
 
 #: Remembered states; beyond, all are forgotten. Not tuned: more take memory, fewer price again what
@@ -27,104 +36,8 @@ _MOST_STATES = 6000
 #: Power of times in the lateness: high, so that late steps count most. Not tuned: a sum of ends at
 #: 1, the last end alone as it grows.
 _LATENESS_POWER = 6
-
-
-class Lane(NamedTuple):
-    """What a device does one thing at a time on.
-
-    Attributes:
-        begun_s: When the last step that found it idle began: one that is ready before that might
-            have gone first.
-    """
-
-    free_s: float
-    begun_s: float
-    busy_s: float
-
-
-class Arrival(NamedTuple):
-    """A message that must be decoded.
-
-    Attributes:
-        there_s: When it arrives.
-        place: In the order of the program.
-        ready_s: Times of the device's pieces, into which its own goes.
-        piece: The number of its piece.
-    """
-
-    there_s: float
-    place: int
-    decode_s: float
-    ready_s: list[float]
-    piece: int
-
-
-_IDLE = Lane(0.0, -1.0, 0.0)
-
-
-class OvertakenError(Exception):
-    """A step may have to run before one that the program lists first."""
-
-
-class ImpossibleError(Exception):
-    """A draft breaks a rule; the full way of pricing says which."""
-
-
-class TooSlowError(Exception):
-    """Some device computes longer than a limit."""
-
-
-class PricingState:
-    """Where everything is after some blocks.
-
-    Attributes:
-        free_s: Per device, when its computing is done.
-        begun_s: Per device, when the last task that found it idle began, see :class:`Lane`.
-        sends: Per pair of devices that was used.
-        receives: Per device that spent time on receiving.
-        held: Live tensors.
-        load_bytes: Per device, at most so much memory.
-        busy_s: Per device, seconds of computing.
-        last_s: When all computing is done.
-        lateness: Sum of powers of the ends of all steps.
-        ordered: Whether a step that might overtake another is refused.
-    """
-
-    __slots__ = (
-        "begun_s", "busy_s", "free_s", "held", "last_s", "lateness", "load_bytes", "messages",
-        "next", "ordered", "receives", "sends",
-    )  # fmt: skip
-
-    def __init__(self, devices: int) -> None:
-        self.free_s = [0.0] * devices
-        self.begun_s = [-1.0] * devices
-        self.busy_s = [0.0] * devices
-        self.load_bytes = [0] * devices
-        self.sends: dict[int, Lane] = {}
-        self.receives: dict[int, Lane] = {}
-        self.held: dict[str, Holdings[float]] = {}
-        self.messages = 0
-        self.lateness = 0.0
-        self.last_s = 0.0
-        self.ordered = True
-        self.next: dict[StageTasks, PricingState | type[Exception]] = {}
-
-    def copy(self) -> PricingState:
-        """A state that can be changed without changing this one."""
-        other = PricingState.__new__(PricingState)
-        other.free_s = self.free_s.copy()
-        other.begun_s = self.begun_s.copy()
-        other.busy_s = self.busy_s.copy()
-        other.load_bytes = self.load_bytes.copy()
-        other.sends = self.sends.copy()
-        other.receives = self.receives.copy()
-        other.held = self.held.copy()
-        other.messages = self.messages
-        other.lateness = self.lateness
-        other.last_s = self.last_s
-        other.ordered = self.ordered
-        other.next = {}
-        return other
+#: What sums of the same times in another order may differ by, relative to them.
+_ROUNDING = 1e-12
 
 
 def _price(end: PricingState, latency_s: float) -> DraftPrice:
@@ -172,6 +85,7 @@ class IncrementalPricer:
         self._requester = self._blocks.numbers[cost.cluster.requester]
         self._begin_s = cost.admit_s
         self._answer = self._blocks.answer().reads
+        self._time_left = TimeLeft(self._transfers, self._requester, self._answer)
         self._root = self._make_root()
         self._count = 0
 
@@ -193,7 +107,8 @@ class IncrementalPricer:
 
         Raises:
             ImpossibleError: The draft breaks a rule.
-            TooSlowError: Some device computes longer than ``limit_s``.
+            TooSlowError: It takes longer than ``limit_s``; found out soon where it ends like a
+                draft that was expected.
         """
         if self._count > _MOST_STATES:
             self._root.next.clear()
@@ -202,6 +117,21 @@ class IncrementalPricer:
             return self._pass(list(self._blocks.of(draft)), limit_s)
         except OvertakenError:
             return self.price_by_events(draft)
+
+    def expect(self, draft: Draft) -> None:
+        """Expect drafts that end like this one, which keeps all rules: late ones are given up."""
+        self._time_left.learn(list(self._blocks.of(draft)))
+
+    def states(self, draft: Draft) -> Iterator[PricingState]:
+        """Yield the state after each stage of a draft, as far as one pass tells."""
+        state = self._root
+        for index in range(len(draft)):
+            try:
+                for block in self._blocks.last(draft[: index + 1]):
+                    state = self._after(state, block)
+            except (OvertakenError, ImpossibleError):
+                return
+            yield state
 
     def begin(self) -> PricingState:
         """The state before all stages."""
@@ -234,9 +164,13 @@ class IncrementalPricer:
 
     def _pass(self, blocks: Sequence[StageTasks], limit_s: float) -> DraftPrice:
         state = self._root
-        for block in blocks:
+        left_s = self._time_left.after(blocks) if limit_s < inf else ()
+        latest_s = limit_s * (1 + _ROUNDING)
+        for place, block in enumerate(blocks):
             state = self._after(state, block)
             if state.last_s > limit_s:
+                raise TooSlowError
+            if left_s and left_s[place] and max(map(add, state.ends_s, left_s[place])) > latest_s:
                 raise TooSlowError
         end = state.copy()
         latency_s = self._gather(end, self._requester, self._answer)
@@ -292,6 +226,7 @@ class IncrementalPricer:
             state.load_bytes[device] += task.load_bytes
             ends_s.append(end_s)
         state.last_s = max(free_s)
+        state.ends_s = ends_s
         for tensor in block.dead:
             del state.held[tensor]
         for tensor, placement in block.made:
@@ -347,7 +282,7 @@ class IncrementalPricer:
     @staticmethod
     def _send(state: PricingState, move: Transfer, made_s: float) -> float:
         """Occupy a piece's link from ``made_s`` on; when it arrives is the answer."""
-        free_s, begun_s, busy_s = state.sends.get(move.lane, _IDLE)
+        free_s, begun_s, busy_s = state.sends.get(move.lane, IDLE)
         if made_s < begun_s and state.ordered:
             raise OvertakenError
         start_s = free_s
@@ -363,7 +298,7 @@ class IncrementalPricer:
 
 def _decode(state: PricingState, device: int, arrivals: list[Arrival]) -> None:
     """Decode messages one by one, the first of the program among those that are there."""
-    free_s, begun_s, busy_s = state.receives.get(device, _IDLE)
+    free_s, begun_s, busy_s = state.receives.get(device, IDLE)
     waiting = sorted(arrivals)
     if waiting[0].there_s <= begun_s and state.ordered:
         raise OvertakenError

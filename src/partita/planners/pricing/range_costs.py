@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.drafts.layer_order import LayerOrder
+from partita.planners.pricing.problem import Problem
 from partita.regions import Region
 
 #: Dynamic programs look at no more places to cut than this: more take longer, fewer miss cuts. Not
@@ -13,9 +14,9 @@ MOST_CUTS = 32
 class RangeCosts:
     """Seconds of whole ranges and of cuts, remembered."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
-        self._outline = evaluator.outline
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._outline = problem.outline
         self._works: dict[tuple[int, int, str], float] = {}
         self._moves: dict[tuple[int, str, str], float] = {}
 
@@ -27,7 +28,7 @@ class RangeCosts:
             outline = self._outline
             boxes = {tensor: self._whole(tensor) for tensor in outline.outputs(start, stop)}
             work = outline.works.stage(outline.layers(start, stop), boxes)
-            seconds = self._works[key] = self._evaluator.cost.work_s(device, work)
+            seconds = self._works[key] = self._problem.cost.work_s(device, work)
         return seconds
 
     def _whole(self, tensor: str) -> Region:
@@ -47,24 +48,22 @@ class RangeCosts:
         return seconds
 
     def _move_s(self, position: int, source: str, target: str) -> float:
-        evaluator = self._evaluator
-        link = evaluator.cluster.link(source, target)
+        problem = self._problem
+        link = problem.cluster.link(source, target)
         live = self._outline.live(position)
-        if link is None or not set(live).isdisjoint(evaluator.options.keep_on):
+        if link is None or not set(live).isdisjoint(problem.options.keep_on):
             return float("inf")
         messages = [
-            evaluator.cost.transfer_s(source, target, evaluator.problem.wire_bytes(tensor))
-            for tensor in live
+            problem.cost.transfer_s(source, target, problem.wire_bytes(tensor)) for tensor in live
         ]
         return sum(messages) - link.latency_s * (len(messages) - 1)
 
 
-def cut_positions(evaluator: Evaluator, most: int = MOST_CUTS) -> list[int]:
+def cut_positions(outline: LayerOrder, most: int = MOST_CUTS) -> list[int]:
     """Places to cut: all where they are few, else those that fewest bytes cross.
 
     Both ends belong to them, and the borders of pinned layers.
     """
-    outline = evaluator.outline
     ends = {0, len(outline)}
     for position in outline.pins:
         ends |= {position, position + 1}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from partita.planners.drafts.draft import Draft, DraftStage, share_cuts, whole_stages
 from partita.planners.pricing.evaluator import Evaluator
-from partita.planners.pricing.incremental import IncrementalPricer, PricingState
-from partita.planners.pricing.range_costs import RangeCosts
+from partita.planners.pricing.incremental import IncrementalPricer
+from partita.planners.pricing.pricing_state import PricingState
 from partita.planners.search.exhaustive import Space
 
 #: Places to cut that are looked at, at most.
@@ -56,7 +56,7 @@ class BeamSearch:
         self._outline = evaluator.outline
         self._axes = axes
         self._space = Space(evaluator)
-        self._costs = RangeCosts(evaluator)
+        self._costs = evaluator.ranges
         self._total = len(evaluator.outline)
         self._steps = 0
         self._counted = 0

@@ -102,8 +102,13 @@ class LocalSearch:
         return [draft for draft, _ in pool]
 
     def _begin(self, draft: Draft, most: int) -> None:
-        self._draft, self._rank = draft, self._evaluator.trial(draft)
+        self._hold(draft, self._evaluator.trial(draft))
         self._most = self.tried + most
+
+    def _hold(self, draft: Draft, rank: RankKey | None) -> None:
+        self._draft, self._rank = draft, rank
+        if rank is not None:
+            self._evaluator.expect(draft)
 
     def _climb(self) -> None:
         before = None
@@ -144,13 +149,9 @@ class LocalSearch:
     def _ends(self) -> list[dict[str, float]]:
         """Per stage when each device that has rows of it is done; empty where unknown."""
         pricer, ends = self._evaluator.pricer, []
-        state = pricer.begin() if pricer is not None else None
-        for index, stage in enumerate(self._draft):
-            if pricer is None or state is None:
-                break
-            state = pricer.extend(state, self._draft[: index + 1])
-            if state is None:
-                break
+        if pricer is None:
+            return []
+        for stage, state in zip(self._draft, pricer.states(self._draft), strict=False):
             is_divided = stage.axis in ("rows", "output_channels")
             devices = stage.devices if is_divided else ()
             ends.append({device: pricer.free_s(state, device) for device in devices})
@@ -188,7 +189,7 @@ class LocalSearch:
         rank = self._evaluator.trial(draft, limit)
         if not self._is_better(rank, self._rank):
             return False
-        self._draft, self._rank = draft, rank
+        self._hold(draft, rank)
         return True
 
     def _shift(self, step: float) -> None:

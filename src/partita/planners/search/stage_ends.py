@@ -8,7 +8,6 @@ from partita.planners.drafts.draft import Draft, DraftStage, share_cuts
 from partita.planners.drafts.least_chains import least_chains
 from partita.planners.drafts.row_division import PrefixDivision, divide
 from partita.planners.pricing.evaluator import Evaluator
-from partita.planners.pricing.range_costs import RangeCosts
 from partita.regions import Region
 
 #: Dynamic programming looks at no more places than this.
@@ -29,7 +28,7 @@ class StageEnds:
         self._outline = evaluator.outline
         self.devices = devices
         self.shares = tuple(shares)
-        self._costs = RangeCosts(evaluator)
+        self._costs = evaluator.ranges
 
     def draft(self, home: str) -> Draft:
         """The best division that ends on device ``home``; empty when there is none."""

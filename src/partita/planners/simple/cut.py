@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.pricing.evaluator import Evaluator
-from partita.planners.pricing.range_costs import RangeCosts, cut_positions
+from partita.planners.pricing.range_costs import cut_positions
 from partita.planners.registry import Chosen, register
 from partita.planners.simple.single import single_drafts
 
@@ -30,27 +30,32 @@ def plan_cut(evaluator: Evaluator) -> Chosen:
 
 def cut_drafts(evaluator: Evaluator) -> list[Draft]:
     """The best cuts by latency and, where throughput is asked for, by bottleneck."""
-    costs = RangeCosts(evaluator)
-    drafts = [_least_latency(evaluator, costs)]
+    drafts = [_least_latency(evaluator)]
     if evaluator.options.objective == "throughput":
-        drafts.append(_least_bottleneck(evaluator, costs))
+        drafts.append(_least_bottleneck(evaluator))
     return [draft for draft in drafts if draft]
 
 
-def _least_latency(evaluator: Evaluator, costs: RangeCosts) -> Draft:
+def _least_latency(evaluator: Evaluator) -> Draft:
     """The chain of ranges with the least sum of work and moves."""
-    outline, requester = evaluator.outline, evaluator.requester
-    positions = cut_positions(evaluator)
+    outline, costs, requester = evaluator.outline, evaluator.ranges, evaluator.requester
+    positions = cut_positions(outline)
     reached: dict[Node, float] = {(0, requester): 0.0}
     came: dict[Node, tuple[Node, DraftStage]] = {}
     for number, start in enumerate(positions[:-1]):
-        here = [(device, reached[start, device]) for device in evaluator.cluster.names
-                if (start, device) in reached]  # fmt: skip
+        here = sorted(
+            (reached[start, device], device)
+            for device in evaluator.cluster.names
+            if (start, device) in reached
+        )
         for device in evaluator.devices:
-            arrived, source = min(
-                ((time_s + costs.move_s(start, source, device), source) for source, time_s in here),
-                default=(float("inf"), ""),
-            )
+            arrived, source = float("inf"), ""
+            for time_s, name in here:
+                if time_s > arrived:
+                    break  # nor can those that follow be sooner
+                arrived, source = min(
+                    (arrived, source), (time_s + costs.move_s(start, name, device), name)
+                )
             if arrived == float("inf"):
                 continue
             for stop in positions[number + 1 :]:
@@ -86,9 +91,10 @@ def _walk_back(end: Node, came: dict[Node, tuple[Node, DraftStage]]) -> Draft:
     return tuple(reversed(stages))
 
 
-def _least_bottleneck(evaluator: Evaluator, costs: RangeCosts) -> Draft:
+def _least_bottleneck(evaluator: Evaluator) -> Draft:
     """The pipeline, each device once, whose busiest device or link is least busy."""
-    positions = cut_positions(evaluator, _MOST_PIPELINE_CUTS)
+    costs = evaluator.ranges
+    positions = cut_positions(evaluator.outline, _MOST_PIPELINE_CUTS)
     best: tuple[float, Draft] = (float("inf"), ())
     devices = evaluator.devices
     if len(devices) > MOST_PIPELINE_DEVICES:

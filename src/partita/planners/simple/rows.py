@@ -10,7 +10,6 @@ from partita.planners.drafts.draft import Draft
 from partita.planners.drafts.row_division import PrefixDivision, divide, shrink_positions, thin
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.pricing.objective import IMPOSSIBLE
-from partita.planners.pricing.range_costs import RangeCosts
 from partita.planners.registry import Chosen, register
 from partita.planners.simple.single import single_drafts
 
@@ -36,9 +35,8 @@ def plan_proportional_rows(evaluator: Evaluator) -> Chosen:
 
 def device_speeds(evaluator: Evaluator) -> list[float]:
     """How many whole networks each device would compute per second."""
-    costs = RangeCosts(evaluator)
-    count = len(evaluator.outline)
-    return [1.0 / max(costs.work_s(0, count, d), 1e-12) for d in evaluator.devices]
+    ranges, count = evaluator.ranges, len(evaluator.outline)
+    return [1.0 / max(ranges.work_s(0, count, d), 1e-12) for d in evaluator.devices]
 
 
 def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
