@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 
 from partita.errors import ModelError
 from partita.graph import load_graph
+from partita.graph.node import wrap_node
 from tests.models import make_model
 
 
@@ -75,3 +76,12 @@ def test_a_weight_of_text_that_is_none() -> None:
     ]
     with pytest.raises(ModelError, match=r"Weight 'k' of model 'small' is damaged"):
         load_graph(make_model(nodes, {"x": (1, 3, 8, 8)}, ["y"]))
+
+
+def test_attributes_that_are_no_text_stay_as_they_are() -> None:
+    """ONNX calls them bytes: what is written into a fragment is what the file has."""
+    proto = helper.make_node("Any", ["x"], ["y"], key=b"\xff\x00", keys=[b"\xfe", b"text"])
+    node = wrap_node(proto, 0)
+    assert dict(node.attrs) == {"key": b"\xff\x00", "keys": [b"\xfe", "text"]}
+    again = helper.make_node("Any", ["x"], ["y"], **node.attrs)
+    assert list(again.attribute) == list(proto.attribute)

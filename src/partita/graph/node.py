@@ -97,10 +97,18 @@ def subgraphs(proto: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 def _attribute_value(attribute: onnx.AttributeProto) -> Any:
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+        return _as_text(value)
     if attribute.type == onnx.AttributeProto.STRINGS:
-        return [item.decode("utf-8", "replace") for item in value]
+        return [_as_text(item) for item in value]
     return list(value) if attribute.type in _REPEATED else value
+
+
+def _as_text(value: bytes) -> str | bytes:
+    """Text; the bytes themselves where they are none, so that they are written as they were."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value
 
 
 _REPEATED = frozenset((onnx.AttributeProto.FLOATS, onnx.AttributeProto.INTS))
