@@ -166,7 +166,7 @@ def _is_moving(case: Case, whole: Arrays, match: re.Match[str]) -> bool:
     """Whether nothing says beforehand what shape an output has."""
     declared = next(value for value in case.model.graph.output if value.name == match[1])
     shape = value_info(declared).shape
-    return shape is None or min(shape, default=0) < 0
+    return shape is None or min(shape, default=1) < 1  # 0 may stand for a free dimension
 
 
 #: What refusals say, and when that is true.

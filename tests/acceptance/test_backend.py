@@ -16,8 +16,8 @@ def first_of_each_operator() -> list[Case]:
 
 
 @pytest.mark.slow
-def test_each_operator_is_exact_or_refused() -> None:
-    """Of each operator one test of onnx: no crash, no wrong answer."""
+def test_each_operator_is_exact_or_refused_in_one_true_line() -> None:
+    """Of each operator one test of onnx: no crash, no wrong answer, no untrue word."""
     outcomes = [examine(case) for case in first_of_each_operator()]
     assert len(outcomes) > 150
-    assert [one for one in outcomes if one.verdict in ("crashed", "wrong")] == []
+    assert [one for one in outcomes if one.verdict in ("crashed", "wrong", "unclear")] == []

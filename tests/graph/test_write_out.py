@@ -143,3 +143,36 @@ def test_text_is_refused_by_its_name() -> None:
     model = helper.make_model(helper.make_graph([node], "text", [text], [out]))
     with pytest.raises(Exception, match=r"^Tensor 'x' is of type string, allowed: float64, .*\.$"):
         load_graph(model)
+
+
+def test_a_range_to_a_vector_of_one_element() -> None:
+    """The engine takes the vector while it does not know its shape: behind a branch, here."""
+    branch = helper.make_graph(
+        [helper.make_node("Gather", ["x", "place"], ["picked"])],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("picked", TensorProto.FLOAT, None)],
+    )
+    nodes = [
+        helper.make_node("If", ["yes"], ["stop"], then_branch=branch, else_branch=branch),
+        helper.make_node("Range", ["zero", "stop", "one"], ["y"]),
+    ]
+    consts = {
+        "yes": np.asarray(True),
+        "place": np.asarray([1]),
+        "zero": np.float32(0),
+        "one": np.float32(1),
+    }
+    model = make_model(nodes, {"x": (3,)}, ["y"], consts)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, (5,)))
+    assert_boxes_equal(model, {"x": np.asarray([0, 5, 0], np.float32)}, axes=[0])
+
+
+def test_tiles_whose_times_are_fed() -> None:
+    """Times that are not constant, of an output whose shape the file declares."""
+    given = RNG.standard_normal((6, 4), np.float32)
+    times = np.asarray([2, 3])
+    model = make_single("Tile", {"x": given, "times": times})
+    shape = helper.make_tensor_value_info("y0", TensorProto.FLOAT, (12, 12))
+    model.graph.output[0].CopyFrom(shape)
+    assert_boxes_equal(model, {"x": given, "times": times}, axes=[0, 1])

@@ -20,7 +20,7 @@ from partita.graph.opset import raise_opset
 from partita.graph.parameters import count_parameters
 from partita.graph.pooling import round_down
 from partita.graph.window import make_windows_explicit, refuse_channels
-from partita.graph.write_out import take_types, write_training_norms
+from partita.graph.write_out import take_types, write_range_bounds, write_training_norms
 
 #: Goes into every graph's hash; raise it when the same file gives another graph.
 NORMALISER_VERSION = 1
@@ -73,6 +73,7 @@ def _fold(draft: MutableGraph) -> str:
         draft.drop_unused()
         fault = infer_shapes(draft)
         changed = take_types(draft)
+        changed |= write_range_bounds(draft)
         changed |= write_training_norms(draft)
         changed |= fold_shapes(draft)
         changed |= fold_constants(draft)

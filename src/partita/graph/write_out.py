@@ -59,6 +59,30 @@ def _eye(node: onnx.NodeProto, draft: MutableGraph) -> np.ndarray[tuple[int, ...
     return np.eye(rows, columns, attrs.get("k", 0)).astype(dtype)
 
 
+def write_range_bounds(draft: MutableGraph) -> bool:
+    """Make numbers of the one-element vectors that bound a ``Range``, in place.
+
+    The engine takes vectors where it does not know their shape beforehand, as behind an ``If``, and
+    refuses them once it does.
+
+    Returns:
+        Whether there was one.
+    """
+    nodes: list[onnx.NodeProto] = []
+    for node in draft.nodes:
+        if node.op_type == "Range" and not node.domain:
+            for place, name in enumerate(node.input):
+                if draft.shape(name) == (1,):
+                    number = f"{node.output[0]}.bound.{place}"
+                    draft.constants[f"{number}.shape"] = np.zeros(0, np.int64)
+                    nodes.append(helper.make_node("Reshape", [name, f"{number}.shape"], [number]))
+                    node.input[place] = number
+        nodes.append(node)
+    changed = len(nodes) > len(draft.nodes)
+    draft.nodes = nodes
+    return changed
+
+
 def write_training_norms(draft: MutableGraph) -> bool:
     """Write batch normalisations in training mode as means and products, in place.
 

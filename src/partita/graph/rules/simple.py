@@ -180,7 +180,9 @@ class Tile(Rule):
         return box
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
-        """The box, whole along repeated axes."""
+        """The box, whole along repeated axes; everything where the times are not constant."""
+        if view.constant(1) is None:
+            return super().needs(view, outs)
         box = wanted(outs)
         for axis, times in enumerate(as_ints(view.constant(1))):
             if times != 1:
@@ -189,6 +191,8 @@ class Tile(Rule):
 
     def emit(self, view: NodeView, outs: Boxes, args: Sequence[str], out: Emitter) -> list[str]:
         """Write the node, then crop."""
+        if view.constant(1) is None:
+            return super().emit(view, outs, args, out)
         box = wanted(outs)
         (name,) = copy_node(view, args, out)
         return [out.crop(name, self._held(view, box), box)]
