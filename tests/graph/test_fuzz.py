@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from benchmarks.fuzz_models import MOST_BYTES, Reader, base_models, fuzz, mutate
 from onnx import ModelProto, TensorProto, helper
@@ -57,9 +58,19 @@ def windowed(kernel: list[int]) -> ModelProto:
     return make_model([pool], {"x": (1, 3, 8, 8)}, ["y"])
 
 
+def scaled(factor: float) -> ModelProto:
+    """Return a picture whose height is scaled."""
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"])
+    scales = {"s": np.array([1, 1, factor, 1], np.float32)}
+    return make_model([node], {"x": (1, 3, 8, 8)}, ["y"], scales)
+
+
 @pytest.mark.parametrize(
     "model",
     [
+        scaled(float("nan")),
+        scaled(float("inf")),
+        scaled(-1.0),
         typed(65536),
         windowed([2]),
         windowed([2, 2, 2]),
@@ -73,7 +84,7 @@ def windowed(kernel: list[int]) -> ModelProto:
             dtype=TensorProto.FLOAT,
         ),
     ],
-    ids=["type", "few axes", "many axes", "size"],
+    ids=["scale nan", "scale inf", "scale below 0", "type", "few axes", "many axes", "size"],
 )
 def test_what_breaks_the_rules_is_refused_by_the_engines_reason(model: ModelProto) -> None:
     """Each of these was once an exception of Python's own."""

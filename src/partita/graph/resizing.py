@@ -34,7 +34,11 @@ def size_instead(graph: onnx.GraphProto, shape_of: ShapeOf, constants: Mapping[s
         if shape is None or scales is None or scales.size != len(axes or shape):
             continue
         chosen = [shape[axis] for axis in axes] if axes else shape
-        extents = (np.asarray(chosen, np.float32) * scales.astype(np.float32)).astype(np.int64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = np.asarray(chosen, np.float32) * scales.astype(np.float32)
+        if not ((scaled >= 0) & (scaled < 2**31)).all():
+            continue  # the engine says what is wrong
+        extents = scaled.astype(np.int64)
         name = f"{node.output[0]}.sizes.{number}"
         graph.initializer.append(numpy_helper.from_array(extents, name))
         node.input[2] = ""
