@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -16,3 +17,9 @@ settings.register_profile(
 )
 settings.register_profile("same", settings.get_profile("anew"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "anew"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _wide_tables() -> None:
+    """Tables are as wide as where nothing says how wide: tests of pytest-xdist find 80 columns."""
+    os.environ.pop("COLUMNS", None)
