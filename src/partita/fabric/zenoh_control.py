@@ -149,6 +149,10 @@ class ControlPlane:
         for cancel in list(self._pending.get(target, ())):
             cancel.cancel()
 
+    def incarnations(self, name: str) -> set[str]:
+        """The processes that are there under a name, as far as this one hears of them."""
+        return set(self._tokens.get(name, ()))
+
     def names(self) -> set[str]:
         """The names whose tokens are there."""
         return {name for name, there in list(self._tokens.items()) if there}

@@ -35,7 +35,7 @@ from partita.fabric.zenoh_options import ZenohOptions, check_network, control_ad
 
 #: One acknowledgement for all pieces of a tick: 20 notes a second at most.
 _TICK_S = 0.05
-_INFO, _HOST = "partita.info", "partita.host"
+_INFO, _HOST, _NAMESAKES = "partita.info", "partita.host", "partita.namesakes"
 _HOST_TIMEOUT_S = 2.0
 _signals: msgspec.msgpack.Decoder[Signal] = msgspec.msgpack.Decoder(Signal)
 
@@ -76,6 +76,7 @@ class ZenohEndpoint:
         self._options = options
         self._incarnation = uuid.uuid4().hex
         self._info = b""
+        self._is_visible = False
         self._data: DataCallback | None = None
         self._note: NoteCallback | None = None
         self._error: ErrorCallback = ignore_error
@@ -112,13 +113,46 @@ class ZenohEndpoint:
                 device=self.name,
             ) from None
         self._control.serve(lambda method, body: self._info, _INFO)
+        self._control.serve(
+            lambda method, body: " ".join(
+                self._control.incarnations(body.decode(errors="replace"))
+            ).encode(),
+            _NAMESAKES,
+        )
         self._control.serve(lambda method, body: host_identity() + self._plane.address, _HOST)
 
     def announce(self, info: bytes) -> None:
         """Make this endpoint visible; see :meth:`partita.fabric.Endpoint.announce`."""
         self._check_open()
         self._info = info
-        self._control.appear(self._incarnation)
+        if not self._is_visible:
+            self._check_unique()
+            self._control.appear(self._incarnation)
+            self._is_visible = True
+
+    def _check_unique(self) -> None:
+        """Refuse to appear beside another process of the name, of which the others would hear.
+
+        A process that was killed is seen until its lease is over, which is waited for.
+        """
+        deadline_s = time.monotonic() + 2 * self._options.lease_s
+        while witness := next((p for p in sorted(self.peers()) if self._is_taken(p)), None):
+            if time.monotonic() > deadline_s:
+                raise RunError(
+                    f"Device name {self.name!r} is taken: {witness!r} hears of another process of "
+                    f"this name in cluster {self._options.cluster!r}. End that one, or choose "
+                    "another name.",
+                    device=self.name,
+                )
+            time.sleep(_TICK_S)
+
+    def _is_taken(self, peer: str) -> bool:
+        """Whether a peer hears of another process of this name; one that does not answer, not."""
+        try:
+            answer = self._control.call(peer, _NAMESAKES, self.name.encode(), _HOST_TIMEOUT_S)
+        except RunError:
+            return False
+        return bool(set(answer.decode(errors="replace").split()) - {self._incarnation})
 
     def send(self, target: str, header: bytes, payload: Payload) -> None:
         """Send one piece; see :meth:`partita.fabric.Endpoint.send`."""

@@ -66,8 +66,6 @@ class WorkerGroup:
         endpoint.on_notify(self._on_note)
         endpoint.on_error(self._on_fault)
         endpoint.watch(self._on_presence)
-        # Visible, so that workers notice when their leader is gone.
-        endpoint.announce(b"")
 
     def wait(self, timeout_s: float) -> None:
         """Wait until all workers are there.
@@ -82,6 +80,9 @@ class WorkerGroup:
                 if left_s <= 0:
                     raise _missing(missing, self.endpoint.peers(), timeout_s)
                 self._change.wait(min(left_s, _POLL_S))
+        # Visible, so that workers notice when their leader is gone; they are there by now, and
+        # know whether another leader has the name.
+        self.endpoint.announce(b"")
 
     def greet(self) -> dict[str, Info]:
         """Facts about each worker, once its version is checked.
