@@ -78,12 +78,6 @@ class ControlPlane:
         self._drains: list[Drain] = []
         session, prefix = self._session, self._prefix
         self._declared: list[Any] = [
-            session.declare_subscriber(
-                f"{prefix}/note/{self._name}", self._drain("note", self._take_note)
-            ),
-            session.declare_queryable(
-                f"{prefix}/call/{self._name}", self._drain("call", self._take_call)
-            ),
             session.liveliness().declare_subscriber(
                 f"{prefix}/alive/*/*", self._drain("alive", self._take_presence), history=True
             ),
@@ -97,6 +91,13 @@ class ControlPlane:
     def appear(self, incarnation: str) -> None:
         """Declare the token by which others see this endpoint."""
         if self._token is None:
+            # Not before: another process of this name may be at work, whose calls these would be.
+            session, prefix = self._session, self._prefix
+            note, call = self._drain("note", self._take_note), self._drain("call", self._take_call)
+            self._declared += [
+                session.declare_subscriber(f"{prefix}/note/{self._name}", note),
+                session.declare_queryable(f"{prefix}/call/{self._name}", call),
+            ]
             key = f"{self._prefix}/alive/{self._name}/{incarnation}"
             self._token = self._session.liveliness().declare_token(key)
 
