@@ -13,6 +13,7 @@ import zenoh
 
 from partita.errors import ClusterError
 from partita.fabric.base import check_name
+from partita.fabric.certificates import check_dates
 from partita.fabric.socket_options import give_up_connecting
 from partita.naming import ADDRESS_RULE, parse_address
 
@@ -89,6 +90,8 @@ def check_network(options: ZenohOptions) -> None:
     check_name(options.name)
     check_name(options.cluster, "Cluster")
     check_exposure(options)
+    if options.tls is not None:
+        check_dates(options.tls.authority, options.tls.certificate, options.tls.key)
 
 
 def check_exposure(options: ZenohOptions) -> None:
