@@ -11,7 +11,6 @@ from partita.cluster import Cluster, Device, Link
 from partita.errors import PlanError
 from partita.graph import Graph
 from partita.planners import Draft, DraftStage, Evaluator, PlanOptions
-from tests.planners.drafts import draw_draft
 from tests.planners.fakes import (
     FakeCost,
     make_chain,
@@ -20,6 +19,7 @@ from tests.planners.fakes import (
     make_pair,
     make_residual,
 )
+from tests.planners.random_drafts import draw_draft
 
 #: Wire formats that a tensor of floating point may travel in; half of the tensors stay raw.
 _FORMATS = ("float16", "uint8", "uint4")

@@ -33,8 +33,8 @@ from tests.laws.odd_graphs import (
     vision_transformer,
 )
 from tests.laws.test_exactness import RANDOM
-from tests.planners.drafts import draw_draft
 from tests.planners.fakes import make_cost
+from tests.planners.random_drafts import draw_draft
 
 #: All but the one that tries every plan and those that learn.
 QUICK = [

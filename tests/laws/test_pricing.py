@@ -36,7 +36,7 @@ from partita.program import Load
 from partita.simulation import latency_s, simulate
 from partita.zoo import build_model
 from tests.laws.pricing_cases import Case, draw_case
-from tests.planners.drafts import draw_draft, redraw_beginning, redraw_end
+from tests.planners.random_drafts import draw_draft, redraw_beginning, redraw_end
 
 #: What cases must contain, and seeds among which each must be found.
 FEATURES = (
