@@ -131,6 +131,9 @@ def test_only_axes_asked_for_appear() -> None:
     assert {"rows", "output_channels", "none"} <= free
     rows = {stage.axis for other in _structural(draft, ("rows",)) for stage in other}
     assert rows == {"rows", "none"}
+    whole = (_whole(0, 4, "d0"),)
+    channels = {s.axis for other in _structural(whole, ("output_channels",)) for s in other}
+    assert channels == {"output_channels", "none"}
 
 
 def test_pinned_layers_stay() -> None:
