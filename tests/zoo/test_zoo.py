@@ -262,7 +262,7 @@ def test_weights_depend_on_the_seed_alone() -> None:
 def test_bad_requests_are_refused(name: str, wrong: dict[str, Any]) -> None:
     """An unknown name or a number out of range is an error that says what is allowed."""
     with pytest.raises(
-        ModelError, match=r"it has vgg16|at least \d+ is allowed|multiples of 32 are"
+        ModelError, match=r"which has: vgg16|at least \d+ is allowed|multiples of 32 are"
     ):
         build_model(name, **wrong)
 

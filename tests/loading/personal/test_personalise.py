@@ -392,5 +392,5 @@ def test_layers_without_weights_cannot_be_trained(tmp_path: Path) -> None:
 def test_pytorch_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it the error says how it is installed."""
     monkeypatch.setattr("partita.loading.personal.personalise.find_spec", lambda name: None)
-    with pytest.raises(BundleError, match=r"pip install 'partita\[train\]'"):
+    with pytest.raises(BundleError, match=r"pip install '\.\[train\]'"):
         personalise(tmp_path, *draw(2))
