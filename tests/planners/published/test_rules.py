@@ -74,18 +74,6 @@ def test_a_block_takes_as_long_as_its_slowest_device() -> None:
     assert blocks.block_s(1, 2) == pytest.approx(_MACS / 2 / 1e6 + row_bytes / 1e6)
 
 
-def test_what_leaves_a_block_is_computed_though_readers_step_over_it() -> None:
-    """Own rows of an inner tensor count where the next layer needs only every second of them."""
-    parts = [
-        *conv("c0", "x", "a", (4, 4, 3, 3)),
-        *conv("c1", "a", "y", (4, 4, 1, 1), strides=[2, 2]),
-    ]
-    cost = make_cost(make_graph(parts, {"x": (1, 4, 8, 8)}, ["a", "y"]), 1e6, 1e6, bandwidth=1e18)
-    view = fit_view(Evaluator(cost, PlanOptions()), cost.cluster.names)
-    blocks = FusedBlocks(view, (1.0, 1.0))
-    assert blocks.block_s(0, 2) == pytest.approx(view.compute_s("d1", view.work(0, 2) / 2))
-
-
 @pytest.mark.parametrize("bandwidth", [1e4, 1e6, 1e9])
 def test_fused_ends_are_the_best_of_all(bandwidth: float) -> None:
     """The dynamic program's blocks are no slower than any set of ends tried one by one."""
