@@ -26,6 +26,9 @@ from partita.planners.search.simplify import simplify
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
 
+#: Latencies up to this share above the bound are the bound's: it is rounded down by half as much.
+_AT_BOUND = 1 + 2e-7
+
 
 def find_plan(
     cost: Costs,
@@ -109,7 +112,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
     singles = list(single_drafts(evaluator))
     single = _estimate_single(evaluator, min(singles, key=evaluator.score))
     status: Status = chosen.status
-    if options.objective == "latency" and estimate.latency_s <= bound_s * (1 + 1e-9):
+    if options.objective == "latency" and estimate.latency_s <= bound_s * _AT_BOUND:
         status = "optimal"
     ours, alone = evaluator.rate(estimate)[0], evaluator.rate(single)[0] if single else inf
     return Result(
