@@ -54,8 +54,8 @@ check: lint types contracts sizes docs ## everything but the tests
 benchmarks: $(READY) ## measure against peers and fill docs/benchmarks.md; needs a quiet machine
 	$(BIN)/python -m benchmarks.all
 
-wheel: $(READY) ## build a wheel into dist/
-	$(BIN)/python -m build --wheel --outdir dist
+wheel: $(PLAN_READY) ## build a wheel into dist/
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) dist build out

@@ -87,6 +87,16 @@ def test_dump_and_load_give_the_same_cluster() -> None:
     assert load_cluster(dump_cluster(cluster).encode()) == cluster
 
 
+def test_an_address_and_memory_are_enough_for_a_board() -> None:
+    """A board that is yet to be measured needs no kind; its file is written without one."""
+    text = GOOD.replace('kind = "jetson-nano"', 'memory = "1 GB"')
+    cluster = load_cluster(text.encode())
+    assert cluster.device("nano-1").kind == "unmeasured"
+    assert load_cluster(dump_cluster(cluster).encode()) == cluster
+    with pytest.raises(ClusterError, match=r"device\[1\].kind: 'unmeasured' is unknown"):
+        load_cluster(GOOD.replace("jetson-nano", "unmeasured").encode())
+
+
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     """Profiles and traces named in a file are found beside it."""
     (tmp_path / "air.csv").write_text("time_s,bandwidth\n0,50 Mbit/s\n20,8 Mbit/s\n")
@@ -116,7 +126,8 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
         ('"1 GB"', "1000", "device[0].memory: 1000 is not a number with a unit"),
         ("threads = 4", "threads = 0", "device[0].threads: 0 must be a whole number"),
         ('name = "nano-1"', 'name = "camera"', "name 'camera' is used 2 times"),
-        ('kind = "jetson-nano"', "", "device[1]: needs kind or profile; kinds are raspberry-pi-3"),
+        ('kind = "raspberry-pi-4"', "", "device[0]: needs kind, profile or a worker's address; ki"),
+        ('kind = "jetson-nano"', "", "device[1].memory: missing; only kinds of the catalogue"),
         ('memory = "2 GiB"', "", "device[2].memory: missing"),
         ('"CUDAExecutionProvider"', '"GPU"', "device[2].provider: 'GPU' is unknown"),
         ('"float16"]', '"float8"]', "device[2].precisions: 'float8' is unknown"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from partita.cluster import Cluster, Device, Link
+from partita.cluster import UNMEASURED, Cluster, Device, Link
 from partita.compile import build_layout, work_builder
 from partita.cost import CostModel, CostOptions
 from partita.errors import ClusterError
@@ -226,6 +226,17 @@ def test_a_sum_with_a_foreign_term_runs_outside_the_engines_layout() -> None:
     last = work_builder(graph).stage(names[-1:], {graph.outputs[0]: box})
     foreign = WHOLE_S + weight * (1e-6 + 2e-6 + 3e-7)
     assert cost.work_s("a", last) == pytest.approx(foreign)
+
+
+def test_boards_that_nobody_measured_have_no_price() -> None:
+    """This machine's profile says nothing of another one, which its own profile prices."""
+    graph = conv_graph()
+    profile = straight_profile(graph)
+    cluster = Cluster.of(["a", Device("board", kind=UNMEASURED, address="tcp/192.0.2.7:7447")])
+    for profiles in (profile, {"*": profile}):
+        with pytest.raises(ClusterError, match="'board' has neither profile nor kind, only an ad"):
+            CostModel(graph, cluster, profiles=profiles)
+    CostModel(graph, cluster, profiles={"*": profile, "board": profile})
 
 
 def test_wrong_profiles_are_cluster_errors() -> None:

@@ -2,6 +2,7 @@
 
 from partita.cluster.catalogue import (
     THIS_MACHINE,
+    UNMEASURED,
     CatalogueEntry,
     catalogue_names,
     find_entry,
@@ -14,6 +15,7 @@ from partita.execution import Link
 
 __all__ = [
     "THIS_MACHINE",
+    "UNMEASURED",
     "CatalogueEntry",
     "Cluster",
     "Device",

@@ -13,6 +13,8 @@ from partita.errors import ClusterError
 
 #: Kind of a device of which nothing is known but what its profile says.
 THIS_MACHINE = "this-machine"
+#: Kind of a device of which nothing is known until its worker is measured; no file may say it.
+UNMEASURED = "unmeasured"
 
 
 class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

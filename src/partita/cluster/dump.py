@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from partita.cluster.catalogue import UNMEASURED
 from partita.cluster.model import Cluster, Device
 from partita.execution import Link
 
@@ -28,7 +29,9 @@ def _quote(value: str) -> str:
 
 
 def _device_lines(device: Device) -> list[str]:
-    lines = ["[[device]]", f"name = {_quote(device.name)}", f"kind = {_quote(device.kind)}"]
+    lines = ["[[device]]", f"name = {_quote(device.name)}"]
+    if device.kind != UNMEASURED:
+        lines.append(f"kind = {_quote(device.kind)}")
     if device.profile:
         lines.append(f"profile = {_quote(device.profile)}")
     lines += [f'memory = "{device.memory_bytes} B"', f"threads = {device.threads}"]

@@ -8,7 +8,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from partita.cluster.catalogue import THIS_MACHINE, catalogue_names, find_entry
+from partita.cluster.catalogue import THIS_MACHINE, UNMEASURED, catalogue_names, find_entry
 from partita.cluster.fields import (
     Field,
     address,
@@ -192,8 +192,9 @@ def _read_devices(
 
 
 def _check_device(values: Mapping[str, Any], where: str, faults: list[str]) -> None:
-    if "kind" not in values and "profile" not in values:
-        faults.append(f"{where}: needs kind or profile; kinds are {', '.join(_KINDS)}")
+    if not values.keys() & {"kind", "profile", "address"}:
+        kinds = ", ".join(_KINDS)
+        faults.append(f"{where}: needs kind, profile or a worker's address; kinds are {kinds}")
     elif values.get("kind", THIS_MACHINE) == THIS_MACHINE and "memory" not in values:
         faults.append(f"{where}.memory: missing; only kinds of the catalogue have a default")
 
@@ -218,9 +219,9 @@ def _address_faults(devices: Iterable[Device]) -> list[str]:
 
 
 def _make_device(values: Mapping[str, Any], folder: Path) -> Device:
-    kind = values.get("kind", THIS_MACHINE)
-    entry = find_entry(kind) if kind != THIS_MACHINE else None
     profile = values.get("profile")
+    kind = values.get("kind", THIS_MACHINE if profile else UNMEASURED)
+    entry = None if kind in (THIS_MACHINE, UNMEASURED) else find_entry(kind)
     return Device(
         name=values["name"],
         kind=kind,

@@ -18,7 +18,8 @@ class Device:
     """One machine.
 
     Attributes:
-        kind: A name of the catalogue, or ``this-machine`` where only its profile is known.
+        kind: A name of the catalogue, or ``this-machine`` where only its profile is known,
+            or ``unmeasured`` where not even that.
         memory_bytes: What weights and live pieces together may take.
         address: Zenoh locator, only where discovery does not reach.
         provider: ONNX Runtime's execution provider.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from partita.cluster import THIS_MACHINE, CatalogueEntry, Cluster, Device, find_entry
+from partita.cluster import THIS_MACHINE, UNMEASURED, CatalogueEntry, Cluster, Device, find_entry
 from partita.compile import FragmentWork, Layout, build_layout, request_share
 from partita.cost.amount import Amounts
 from partita.cost.borders import find_blocked
@@ -89,15 +89,11 @@ class CostModel:
 
     def _price(self, device: Device) -> DeviceCost:
         profile, slow_down = self._find_profile(device)
-        entry = None if device.kind == THIS_MACHINE else find_entry(device.kind)
+        is_listed = device.kind not in (THIS_MACHINE, UNMEASURED)
+        entry = find_entry(device.kind) if is_listed else None
         name = self.estimator if profile is not None else "roofline"
         if profile is None and entry is None:
-            raise ClusterError(
-                f"Device {device.name!r} has neither profile nor a kind of the catalogue. Measure"
-                " it with 'partita profile MODEL -o FILE' and name FILE in the cluster file, or"
-                " give profiles={'*': measure_profile(graph)} for this machine.",
-                subject=device.name,
-            )
+            raise _unpriced(device)
         if profile is not None:
             self._check_model(device, profile)
         own = self._precision()
@@ -121,14 +117,15 @@ class CostModel:
 
     def _find_profile(self, device: Device) -> tuple[Profile | None, float]:
         """The profile that holds for a device, and what its times are multiplied by."""
-        if isinstance(self.profiles, Profile):
+        is_other = device.kind == UNMEASURED  # what this machine takes says nothing of it
+        if isinstance(self.profiles, Profile) and not is_other:
             return self.profiles, device.slow_down
-        given = self.profiles or {}
+        given = self.profiles if isinstance(self.profiles, Mapping) else {}
         if device.name in given:
             return given[device.name], 1.0
         if device.profile is not None:
             return load_profile(device.profile), 1.0
-        here = given.get(ANY_DEVICE)
+        here = None if is_other else given.get(ANY_DEVICE)
         return (here, device.slow_down) if here is not None else (None, 1.0)
 
     @property
@@ -296,3 +293,19 @@ def _runs(profile: Profile | None, entry: CatalogueEntry | None) -> RunCost:
     if profile is not None:
         return profile.runs
     return RunCost() if entry is None else catalogue_runs(entry)
+
+
+def _unpriced(device: Device) -> ClusterError:
+    if device.kind == UNMEASURED:
+        message = (
+            f"Device {device.name!r} has neither profile nor kind, only an address. Measure its"
+            " worker with 'partita profile MODEL --cluster FILE -o MEASURED', and plan with"
+            " --cluster MEASURED."
+        )
+    else:
+        message = (
+            f"Device {device.name!r} has neither profile nor a kind of the catalogue. Measure"
+            " it with 'partita profile MODEL -o FILE' and name FILE in the cluster file, or"
+            " give profiles={'*': measure_profile(graph)} for this machine."
+        )
+    return ClusterError(message, subject=device.name)
