@@ -202,18 +202,6 @@ def test_doctor(ask: Ask) -> None:
     assert "jetson-nano" in reply["machine"]["known_devices"]
 
 
-def test_doctor_fails_where_a_worker_is_away(ask: Ask, folder: Path) -> None:
-    """A script sees by the exit code that a worker does not answer."""
-    text = (folder / "pair.toml").read_text()
-    for name, port in (("a", 1), ("b", 5)):
-        line = f'name = "{name}"'
-        text = text.replace(line, f'{line}\naddress = "tcp/127.0.0.1:{port}"')
-    (folder / "away.toml").write_text(text)
-    done = ask("doctor", "--cluster", "away.toml", "--json")
-    assert done.code == 4
-    assert {"name": "b", "state": "does not answer"} in done.reply["workers"]
-
-
 def test_lab_example_can_be_planned_for(ask: Ask, folder: Path) -> None:
     """The example cluster file is a cluster file."""
     from partita.cluster import load_cluster

@@ -19,13 +19,15 @@ from partita.report.tables import TableData
 from partita.units import format_bytes
 from partita.version import VERSION
 
-#: State of a worker that was asked in vain.
-SILENT = "does not answer"
+#: States of a worker, beside those of :mod:`partita.fabric.absence`; the first two are in order.
+READY = "ready"
+EMULATED = "emulated by run and lab"
+OTHER_VERSION = "other version"
 _PLAN_MODULES = ("onnx", "scipy", "matplotlib", "PIL")
 
 
 def describe_health(workers: Sequence[dict[str, Any]]) -> Reply:
-    """What this machine is and has installed; exit code 4 where a worker does not answer.
+    """What this machine is and has installed; exit code 4 where a worker is not ready.
 
     Args:
         workers: What each worker of a cluster says of itself: ``name``, ``state`` and more.
@@ -34,12 +36,14 @@ def describe_health(workers: Sequence[dict[str, Any]]) -> Reply:
     rows = [(key.replace("_", " "), _format(value)) for key, value in facts.items()]
     rows += [(f"worker {worker['name']}", _format_worker(worker)) for worker in workers]
     table = draw_table(TableData("Doctor", ("what", "found"), tuple(rows), text_columns=2))
-    is_silent = any(worker["state"] == SILENT for worker in workers)
+    is_faulty = any(worker["state"] not in (READY, EMULATED) for worker in workers)
     payload = {"machine": facts, "workers": list(workers)}
-    return Reply(payload, [table], exit_code=RunError.exit_code if is_silent else 0)
+    return Reply(payload, [table], exit_code=RunError.exit_code if is_faulty else 0)
 
 
 def _format_worker(worker: dict[str, Any]) -> str:
+    if "why" in worker:
+        return f"{worker['state']}: {worker['why']}"
     more = [f"{key} {_format(v)}" for key, v in worker.items() if key not in ("name", "state")]
     return ", ".join([worker["state"], *more])
 

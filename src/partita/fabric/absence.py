@@ -1,0 +1,196 @@
+"""Why a worker is not there: its address is tried step by step, as a person would by hand."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+from typing import NamedTuple
+
+import zenoh
+
+from partita.errors import first_line
+from partita.fabric.zenoh_options import (
+    TlsOptions,
+    ZenohOptions,
+    close_session,
+    control_address,
+    session_config,
+    split_address,
+)
+
+#: States of a worker that is not there.
+SILENT = "does not answer"
+NOBODY_LISTENS = "nobody listens"
+UNTRUSTED = "certificate refused"
+NO_WORKER = "no worker there"
+OTHER_CLUSTER = "other cluster"
+OTHER_NAME = "other name"
+
+#: A step on a network that works takes a few round trips, each under 0.3 s.
+_STEP_S = 2.0
+_OVER_TCP = frozenset({"tcp", "tls", "ws"})
+#: X509_V_ERR_* of OpenSSL, by what is wrong with a worker's certificate.
+_DATES = {9: "is not valid yet (are both clocks right?)", 10: "has expired: sign a new one"}
+_STRANGERS = frozenset({2, 7, 18, 19, 20, 21})
+_MISNAMED = frozenset({62, 64})
+
+
+class Absence(NamedTuple):
+    """Why a worker is not there.
+
+    Attributes:
+        state: One of this module's states.
+        why: One sentence for people.
+        cluster: The cluster in which the worker is instead; empty where it is in none.
+    """
+
+    state: str
+    why: str
+    cluster: str = ""
+
+
+def explain_absence(address: str, name: str, cluster: str, tls: TlsOptions | None) -> Absence:
+    """Why no worker of that name and cluster is seen at an address; takes some seconds.
+
+    Args:
+        address: Where it should be, as in a cluster file.
+        name: The device's name.
+        cluster: The cluster's name.
+        tls: The credentials with which it is asked.
+    """
+    protocol = split_address(address)[0]
+    if protocol in _OVER_TCP:
+        for port, use in ((address, "data"), (control_address(address), "control")):
+            if (obstacle := _try_port(port, use)) is not None:
+                return obstacle
+    if protocol == "tls" and tls is not None and (obstacle := _try_credentials(address, tls)):
+        return obstacle
+    try:
+        seen = _list_tokens(address, tls)
+    except zenoh.ZError:
+        return Absence(NO_WORKER, _describe_stranger(address))
+    return _judge_tokens(seen, address, name, cluster)
+
+
+def _try_port(address: str, use: str) -> Absence | None:
+    _, host, port = split_address(address)
+    try:
+        socket.create_connection((host, port), _STEP_S).close()
+    except socket.gaierror:
+        return Absence(NOBODY_LISTENS, f"host {host!r} is unknown; correct the address")
+    except TimeoutError:
+        why = f"host {host} is silent at port {port} ({use}): off, elsewhere, or behind a firewall"
+        return Absence(NOBODY_LISTENS, why)
+    except OSError as error:
+        reason = error.strerror or first_line(error)
+        why = f"port {port} of {host} ({use}): {reason}; start the worker, or correct the address"
+        return Absence(NOBODY_LISTENS, why)
+    return None
+
+
+def _try_credentials(address: str, tls: TlsOptions) -> Absence | None:
+    """What a handshake says; one that ends in silence is none of the credentials' matter."""
+    try:
+        context = ssl.create_default_context(cafile=tls.authority)
+        context.check_hostname = tls.verify_name
+        context.load_cert_chain(tls.certificate, tls.key)
+    except (ssl.SSLError, OSError) as error:
+        why = f"the credentials cannot be used: {first_line(error)}"
+        return Absence(UNTRUSTED, why)
+    try:
+        _shake_hands(address, context)
+    except ssl.SSLCertVerificationError as error:
+        return Absence(UNTRUSTED, f"its certificate {_describe_certificate(error, address, tls)}")
+    except ssl.SSLError as error:
+        if "ALERT" not in (error.reason or ""):
+            return Absence(NO_WORKER, f"what listens at {address} speaks no TLS; is it tcp/?")
+        reason = (error.reason or "").partition("ALERT_")[2].replace("_", " ").lower()
+        why = f"it refuses the certificate '{tls.certificate}' ({reason})"
+        return Absence(UNTRUSTED, f"{why}; have it signed by the worker's --authority")
+    except OSError:  # no answer in time, or a connection that was closed without a word
+        return Absence(NO_WORKER, f"what listens at {address} answers no TLS; correct the address")
+    return None
+
+
+def _shake_hands(address: str, context: ssl.SSLContext) -> None:
+    """Shake hands, and wait a moment for an alert: TLS 1.3 judges the client afterwards."""
+    _, host, port = split_address(address)
+    with (
+        socket.create_connection((host, port), _STEP_S) as plain,
+        context.wrap_socket(plain, server_hostname=host) as wrapped,
+    ):
+        wrapped.settimeout(_STEP_S / 4)
+        try:
+            wrapped.recv(1)
+        except TimeoutError:
+            return
+
+
+def _describe_certificate(
+    error: ssl.SSLCertVerificationError, address: str, tls: TlsOptions
+) -> str:
+    if error.verify_code in _DATES:
+        return _DATES[error.verify_code]
+    if error.verify_code in _STRANGERS:
+        return f"is not signed by the authority '{tls.authority}' ({error.verify_message})"
+    if error.verify_code in _MISNAMED:
+        return f"is not for host {split_address(address)[1]!r} ({error.verify_message})"
+    return f"is not accepted: {error.verify_message}"
+
+
+def _list_tokens(address: str, tls: TlsOptions | None) -> set[tuple[str, str]]:
+    """Cluster and name of what is announced at an address, and nowhere else.
+
+    Raises:
+        zenoh.ZError: Nobody there speaks Zenoh.
+    """
+    # The ports are as the others' are; whether they may be used was decided before.
+    options = ZenohOptions("doctor", connect=(address,), tls=tls, insecure=True)
+    config = session_config(options, control=True)
+    limits: dict[str, object] = {
+        "scouting/gossip/enabled": False,  # else the neighbours' neighbours would be seen, too
+        "connect/exit_on_failure": True,
+        "connect/timeout_ms": int(_STEP_S * 1000),
+    }
+    for key, value in limits.items():
+        config.insert_json5(key, json.dumps(value))
+    session = zenoh.open(config)
+    try:
+        replies = session.liveliness().get("partita/*/alive/*/*", timeout=_STEP_S)
+        keys = [str(reply.ok.key_expr).split("/") for reply in replies if reply.ok is not None]
+        return {(key[1], key[3]) for key in keys}
+    finally:
+        close_session(session)
+
+
+def _describe_stranger(address: str) -> str:
+    protocol, host, port = split_address(address)
+    if protocol == "tcp":
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        try:
+            _shake_hands(address, context)
+        except ssl.SSLError as error:
+            is_tls = "ALERT" in (error.reason or "")  # it refuses whoever has no certificate
+        except OSError:
+            is_tls = False
+        else:
+            is_tls = True
+        if is_tls:
+            return f"what listens at {address} speaks TLS; write tls/{host}:{port} for a worker"
+    return f"what listens at {address} is no worker, or is busy; correct the address"
+
+
+def _judge_tokens(seen: set[tuple[str, str]], address: str, name: str, cluster: str) -> Absence:
+    if (cluster, name) in seen:
+        return Absence(SILENT, "it is there, but does not answer; look at its log")
+    if elsewhere := sorted(other for other, there in seen if there == name):
+        why = f"it is in cluster {elsewhere[0]!r}, the file's name is {cluster!r}"
+        return Absence(OTHER_CLUSTER, f"{why}; start it with --cluster-name", elsewhere[0])
+    if seen:
+        where, who = min(seen)
+        why = f"the worker at {address} is called {who!r}, of cluster {where!r}"
+        return Absence(OTHER_NAME, f"{why}; correct --name or the file", where)
+    return Absence(SILENT, f"nobody is announced at {address}; is its worker still starting?")
