@@ -106,12 +106,28 @@ def test_the_loss_of_another_worker_is_no_matter(fabric: MemoryFabric) -> None:
     assert len(prober.measure("b", 5, 2)) == 2
 
 
-def test_a_ghost_is_named_at_once(fabric: MemoryFabric) -> None:
-    """A worker that is not there is not waited for, and nothing is sent."""
+def test_a_ghost_is_named(fabric: MemoryFabric, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that does not come is named, one that has left at once; nothing is sent."""
     prober, far = Prober(fabric.endpoint("a")), Far(fabric)
+    prober.on_lost("left")
+    with pytest.raises(RunError, match=r"'left' cannot be reached.*alive are: b"):
+        prober.measure("left", 5, 1)
+    monkeypatch.setattr(probe, "_MEET_TIMEOUT_S", 0.0)
     with pytest.raises(RunError, match=r"'ghost' cannot be reached.*alive are: b"):
         prober.measure("ghost", 5, 1)
     assert far.sizes == []
+
+
+def test_a_worker_that_is_not_yet_seen_is_waited_for(
+    fabric: MemoryFabric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers hear of each other only after the leader has heard of both."""
+    endpoint = fabric.endpoint("a")
+    prober, far = Prober(endpoint), Far(fabric)
+    far.react = lambda header: prober.on_acknowledged(header.stream)  # type: ignore[method-assign]
+    seen = iter([set(), {"b"}])
+    monkeypatch.setattr(endpoint, "peers", lambda: next(seen))
+    assert len(prober.measure("b", 5, 2)) == 2
 
 
 def test_only_two_leaders_measure_at_a_time(fabric: MemoryFabric) -> None:

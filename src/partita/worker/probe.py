@@ -13,6 +13,10 @@ from partita.fabric.base import unreachable
 PROBE_EPOCH = 0
 #: Time for the largest probe of a profile (8 MB) on a link of about 1 Mbit/s.
 _ACK_TIMEOUT_S = 60.0
+#: Time for a worker to hear of another one. Workers that were not told of each other meet through
+#: the first leader that connects to both, within a second of it here.
+_MEET_TIMEOUT_S = 5.0
+_MEET_POLL_S = 0.05
 _NO_DIGEST = b""
 #: One under way and one that waits for it: calls have four threads, and the rest stays for others.
 _MAX_PROBES = 2
@@ -37,18 +41,24 @@ class Prober:
         Raises:
             RunError: ``target`` is not there, or does not answer; others are timed already.
         """
-        peers = self._endpoint.peers()
-        if target not in peers:
-            raise unreachable(target, peers)
         if not self._waiting.acquire(blocking=False):
             raise RunError(
                 f"Device {self._endpoint.name!r} times {_MAX_PROBES} links already; try later.",
                 device=self._endpoint.name,
             )
         try:
+            self._meet(target)
             return self._measure(target, size_bytes, repeats)
         finally:
             self._waiting.release()
+
+    def _meet(self, target: str) -> None:
+        """Wait until ``target`` is seen; one that was there and has left is not waited for."""
+        deadline_s = time.monotonic() + _MEET_TIMEOUT_S
+        while target not in (peers := self._endpoint.peers()):
+            if target in self._gone or time.monotonic() >= deadline_s:
+                raise unreachable(target, peers)
+            time.sleep(_MEET_POLL_S)
 
     def _measure(self, target: str, size_bytes: int, repeats: int) -> tuple[float, ...]:
         with self._measuring:
