@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
+from itertools import permutations
 from statistics import mean
 
 from benchmarks.harness import Row, make_parser, report, say
@@ -27,28 +28,26 @@ NOTHING = {"warm": "false", "perturb": "0"}
 
 
 def make_cluster() -> Cluster:
-    """The boards; a link has the lower rate of its ends, 1 ms of delay and 1 ms per message."""
-    names = [f"{kind}-{rate}" for kind, rate in BOARDS]
-    rates = {name: rate for name, (_, rate) in zip(names, BOARDS, strict=True)}
+    """The boards, and a telephone that asks: a link has the lower rate of its ends, hers is any."""
+    rates = {f"{kind}-{rate}": rate for kind, rate in BOARDS} | {"phone": 1000}
+    devices: list[dict[str, object]] = [
+        {"name": f"{kind}-{rate}", "kind": f"jetson-{kind}"} for kind, rate in BOARDS
+    ]
+    links = [
+        {
+            "from": a,
+            "to": b,
+            "bandwidth": f"{min(rates[a], rates[b])} Mbit/s",
+            "latency": "1 ms",
+            "per_message": "1 ms",
+        }
+        for a, b in permutations(rates, 2)
+    ]
     return load_cluster(
         {
-            "cluster": {"name": "boards", "requester": names[0]},
-            "device": [
-                {"name": name, "kind": f"jetson-{kind}"}
-                for name, (kind, _) in zip(names, BOARDS, strict=True)
-            ],
-            "link": [
-                {
-                    "from": a,
-                    "to": b,
-                    "bandwidth": f"{min(rates[a], rates[b])} Mbit/s",
-                    "latency": "1 ms",
-                    "per_message": "1 ms",
-                }
-                for a in names
-                for b in names
-                if a != b
-            ],
+            "cluster": {"name": "boards", "requester": "phone"},
+            "device": [*devices, {"name": "phone", "kind": "phone", "computes": False}],
+            "link": links,
         }
     )
 
@@ -73,8 +72,10 @@ def compare(cost: CostModel, seed: int, episodes: int) -> dict[str, float]:
         ratios[f"control{start}"] = aofl_s / control_s
         bounded = {"seconds": f"{took_s:.3f}", "episodes": "1000000"}
         ratios[f"repaired{start}"] = aofl_s / run(cost, "distredge", seed, bounded | more)[0]
-    published = run(cost, "distredge_published", seed, bounded)
-    return ratios | {"published": aofl_s / published[0]}
+        if not more:
+            published_s, _ = run(cost, "distredge_published", seed, bounded)
+            ratios["published"] = aofl_s / published_s
+    return ratios
 
 
 def main() -> int:
