@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from tests.memory_lab import memory_lab
 from tests.planners.fakes import make_chain
@@ -12,8 +13,9 @@ import partita as pt
 from partita.cluster import Cluster, Device
 from partita.cost import CostModel, CostOptions
 from partita.leader import refine_cost
+from partita.leader.fixed_costs import make_idle_program
 from partita.profile import MeasureOptions
-from partita.program import Program
+from partita.program import Program, TensorSpec
 
 NAMES = ("a", "b", "c")
 
@@ -53,6 +55,27 @@ def test_where_a_link_is_missing_single_messages_count() -> None:
         options = refine_cost(lab.endpoint, cost, program).options
     assert options.compute_s == 0
     assert options.admit_s > 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "outputs", "low", "high"),
+    [
+        ((1, 3, 224, 224), [(1, 1000)], 3_500, 4_500),
+        ((1, 3, 224, 224), [(1, 1000), (1, 64, 28, 28)], 200_000, 220_000),
+        ((1, 3, 8, 8), [(1, 1000)], 768, 768),
+        ((), [(1,)], 4, 4),
+    ],
+)
+def test_the_program_without_work_answers_with_as_many_bytes(
+    shape: tuple[int, ...], outputs: list[tuple[int, ...]], low: int, high: int
+) -> None:
+    """What comes back takes as long as the network's outputs, or all that there is to send."""
+    _, program = make_cost(make_cluster())
+    specs = tuple(TensorSpec(f"y{k}", item, "float32") for k, item in enumerate(outputs))
+    inputs = (TensorSpec("x", shape, "float32"),)
+    wanted = msgspec.structs.replace(program, inputs=inputs, outputs=specs)
+    idle = make_idle_program(wanted)
+    assert low <= idle.outputs[0].size_bytes <= high
 
 
 @pytest.mark.parametrize("slow_down", [1.0, 4.0])

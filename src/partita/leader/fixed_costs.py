@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from itertools import pairwise
@@ -139,13 +140,15 @@ def refine_cost(endpoint: Endpoint, cost: CostModel, program: Program) -> CostMo
 def make_idle_program(program: Program) -> Program:
     """The program of a network with the same inputs that answers with part of the first."""
     first = program.inputs[0]
-    wanted_bytes = sum(spec.size_bytes for spec in program.outputs)
+    # In elements of the first input, which may be of another type than the outputs.
+    item_bytes = first.size_bytes / max(1, math.prod(first.shape))
+    wanted = sum(spec.size_bytes for spec in program.outputs) / item_bytes
     box = Region.full(first.shape)
+    # One axis may be too short: a channel of a picture can be many times a classifier's answer.
     for axis, extent in enumerate(first.shape):
-        share = min(1.0, wanted_bytes / max(1, first.size_bytes))
-        if extent > 1 and share < 1:
+        share = wanted / max(1, box.size)
+        if share < 1:
             box = box.with_axis(axis, (0, max(1, round(extent * share))))
-            break
     buffers = tuple(
         Buffer(100 + k, spec.name, Region.full(spec.shape), spec.dtype, int(k == 0))
         for k, spec in enumerate(program.inputs)
