@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -208,3 +208,20 @@ class Lossy:
             self.lost += 1
         else:
             self._inner.put(data, attachment=attachment)
+
+
+def test_who_waits_for_a_late_worker_keeps_the_others() -> None:
+    """An endpoint is answered once it is announced; until then nobody's silence counts."""
+    _, other = addresses()
+    with (
+        closing(ZenohEndpoint(ZenohOptions("b", listen=(other,)))) as worker,
+        closing(ZenohEndpoint(ZenohOptions("a", connect=(other,), heartbeat_s=0.05))) as end,
+    ):
+        worker.announce(b"")
+        watcher = Watcher(end)
+        watcher.wait(("b", True))
+        time.sleep(0.5)  # ten heartbeats; four without an answer are silence
+        end.announce(b"")
+        time.sleep(0.5)
+        watcher.wait(("b", True))
+        assert end.peers() == {"b"}

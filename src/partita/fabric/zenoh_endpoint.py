@@ -287,8 +287,9 @@ class ZenohEndpoint:
             now_s = time.monotonic()
             busy = self._plane.tick(now_s)
             if self._presence.is_watched and now_s - ping_s >= self._options.heartbeat_s:
-                if now_s - ping_s > 2 * self._options.heartbeat_s:
-                    self._presence.excuse(now_s)  # this process slept, not the others
+                has_slept = now_s - ping_s > 2 * self._options.heartbeat_s
+                if has_slept or not self._is_visible:  # answers find who is announced
+                    self._presence.excuse(now_s)
                 ping_s = now_s
                 settle_sockets(2 * self._options.lease_s)
                 for name in self._presence.to_ask():
