@@ -18,6 +18,7 @@ from partita.leader import deploy
 from partita.leader.bench import WorkerBench, slow_facts, slow_timings
 from partita.leader.worker_group import WorkerGroup
 from partita.profile import MeasureOptions
+from partita.worker import measurer
 from partita.worker.messages import Measure
 
 QUICK = MeasureOptions(device="box", repeats=2, rounds=1, budget_s=0.01)
@@ -52,6 +53,17 @@ def test_a_worker_measures_what_this_machine_would(lab: MemoryLab) -> None:
     assert set(there.wires) == set(here.wires)
     with pytest.raises(RunError, match="Nothing is measured"):
         bench._group.ask("box", "measured", Measure(bench._epoch), Measure)
+
+
+def test_memory_is_given_back_after_each_order(
+    lab: MemoryLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A board would else run out of it: the C library keeps what threads have freed."""
+    given_back: list[None] = []
+    monkeypatch.setattr(measurer, "release", lambda: given_back.append(None))
+    bench = open_bench(lab)  # the first order asks for facts
+    bench.close()
+    assert given_back == [None]
 
 
 def test_an_emulated_device_is_as_much_slower_as_it_says() -> None:

@@ -17,8 +17,8 @@ from partita.errors import BundleError, InputError, how_to_install
 from partita.loading.bundle.manifest import Variant, choose_variant, read_manifest
 from partita.loading.bundle.ort_session import open_child
 from partita.loading.personal.features import Samples, check_samples, compute_features, fits
-from partita.loading.personal.memory import peak_bytes, release, reset_peak
 from partita.loading.personal.options import Outcome, PersonalOptions
+from partita.memory import peak_bytes, release, reset_peak
 from partita.regions import Array
 
 if TYPE_CHECKING:
