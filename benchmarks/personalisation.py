@@ -32,8 +32,8 @@ from torch import Tensor, nn
 from benchmarks.harness import ROOT, Array, Row, make_parser, report, say
 from partita.graph import load_graph
 from partita.loading import Division, PersonalOptions, load_bundle, personalise, write_bundle
-from partita.loading.personal.memory import peak_bytes, reset_peak
 from partita.loading.personal.optimisers import OPTIMISERS
+from partita.memory import peak_bytes, reset_peak
 
 MOST_APART_POINTS, MOST_MEMORY = 0.5, 1 / 3
 SEEDS, BASE_SAMPLES, USER_SAMPLES = (0, 1, 2), 1000, 100
