@@ -38,6 +38,8 @@ from partita.regions import WIRE_FORMATS, decode_array, encode_array
 _MIN_PER_ROUND = 2
 #: First runs of a session that are not counted: memory is taken, caches fill. Not tuned.
 WARM_UPS = 2
+#: Times that the reference is timed before all else; the least counts. Not tuned.
+_REFERENCE_ROUNDS = 5
 #: Least passes over fragments in turn. Not tuned: more take longer and are less disturbed.
 _LEAST_PASSES = 5
 #: Two square tensors of 16 and 256 KiB: a line through them has a fixed part and one per byte.
@@ -96,16 +98,12 @@ class FragmentTimer:
                 paces.append(self._reference.time_s())
             return Timings(tuple(probe.finish() for probe in probes), tuple(paces))
 
-    def time_machine(self, rounds: int) -> MachineTimes:
-        """What this machine takes for what is no fragment.
-
-        Args:
-            rounds: How often the reference is timed; the least counts.
-        """
+    def time_machine(self) -> MachineTimes:
+        """What this machine takes for what is no fragment."""
         return MachineTimes(
             machine=f"{platform.machine()} {platform.processor() or platform.system()}".strip(),
             engine=f"onnxruntime {ort.__version__}",
-            reference_s=min(self._reference.time_s() for _ in range(rounds)),
+            reference_s=min(self._reference.time_s() for _ in range(_REFERENCE_ROUNDS)),
             copy_s_per_byte=_measure_copy(),
             wires={wire: _time_wire(wire) for wire in WIRE_FORMATS},
         )

@@ -11,9 +11,6 @@ from partita.engine.timer import FragmentTimer
 from partita.engine.timing import MachineTimes, TimingOrder, Timings
 from partita.errors import ClusterError
 
-#: Times that the reference is timed before all else; the least counts. Not tuned.
-REFERENCE_ROUNDS = 5
-
 
 class Bench(Protocol):
     """A machine that times fragments.
@@ -52,5 +49,5 @@ class ThisMachine:
         self.threads = threads
         self.provider = provider
         timer = FragmentTimer(engine)
-        self.facts = timer.time_machine(REFERENCE_ROUNDS)
+        self.facts = timer.time_machine()
         self.time = timer.time

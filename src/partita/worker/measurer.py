@@ -12,9 +12,6 @@ from partita.memory import release
 from partita.worker.messages import Measure, Measured
 from partita.worker.store import Store
 
-#: Times that the reference is timed before all else; the least counts. Not tuned.
-_REFERENCE_ROUNDS = 5
-
 
 class Measurer:
     """Times fragments of the store on this worker's engine.
@@ -82,7 +79,7 @@ class Measurer:
 
     def _measure(self, timer: FragmentTimer, order: TimingOrder | None) -> Measured:
         if order is None:
-            return Measured(busy=False, facts=timer.time_machine(_REFERENCE_ROUNDS))
+            return Measured(busy=False, facts=timer.time_machine())
         graphs = {part.graph: bytes(self._store.open(part.graph)) for part in order.fragments}
         names = {name for part in order.fragments for name in part.blobs}
         blobs = {name: self._store.open(name) for name in names}
