@@ -10,6 +10,7 @@ from partita.zoo import ZOO, build_model
 #: Parameters, and GMAC for one input of the model's own size; the sources are those that the zoo
 #: names.
 PUBLISHED = {
+    "alexnet": (62_378_344, 1.135),
     "vgg16": (138_357_544, 15.470),
     "vgg19": (143_667_240, 19.632),
     "resnet50": (25_557_032, 4.089),
@@ -18,6 +19,7 @@ PUBLISHED = {
     "mobilenet_v2": (3_504_872, 0.301),
     "efficientnet_b0": (5_288_548, 0.386),
     "inception_v3": (23_834_568, 5.713),
+    "xception": (22_855_952, 8.357),
     "squeezenet": (1_248_424, 0.819),
     "densenet201": (20_013_928, 4.291),
     "yolov2": (50_962_889, 14.732),
@@ -25,6 +27,7 @@ PUBLISHED = {
     "ssd_resnet50": (22_894_902, 20.151),
     "openpose": (26_166_084, 80.573),
     "voxelnet": (6_655_376, 283.528),
+    "c3d": (79_991_015, 38.549),
     "lowlight_resnet": (1_235_724, 20.158),
 }
 

@@ -30,10 +30,14 @@ TORCHVISION = {
     "ssd_vgg16": (35_641_826, 34.86),
 }
 #: Those with tests of their own below.
-OTHERS = {"mobilenet_v1", "yolov2", "ssd_resnet50", "openpose", "voxelnet", "lowlight_resnet"}
+OTHERS = {
+    "mobilenet_v1", "yolov2", "ssd_resnet50", "openpose", "voxelnet", "lowlight_resnet",
+    "alexnet", "xception", "c3d",
+}  # fmt: skip
 #: At these sizes one image takes less than a second; SSD's last maps need nearly all its pixels.
 SMALL = {
     "vgg16": 64, "vgg19": 64, "openpose": 128, "yolov2": 160, "voxelnet": 48, "lowlight_resnet": 64,
+    "alexnet": 95, "xception": 139, "c3d": 48,
 }  # fmt: skip
 
 
@@ -178,6 +182,39 @@ def test_lowlight_resnet_is_as_defined() -> None:
     assert shapes["unpack"] == shapes["input"] == [1, 3, 256, 256]
 
 
+def test_alexnet_is_one_stream() -> None:
+    """62,378,344 parameters: without the two halves of the paper's figure 2, which has 60,965,224.
+
+    Halves take away half of the weights of the second, fourth and fifth convolutions.
+    """
+    halves = (96 * 25 * 256 + 384 * 9 * 384 + 384 * 9 * 256) // 2
+    assert ZOO["alexnet"].parameters == 62_378_344 == 60_965_224 + halves
+    shapes = infer_shapes(build_model("alexnet", weights=False))
+    assert shapes["conv1"] == [1, 96, 55, 55]
+    assert shapes["pool5"] == [1, 256, 6, 6]
+
+
+def test_xception_has_its_separable_convolutions() -> None:
+    """22,855,952 parameters (keras.io: 22,910,480 with statistics), 34 separable convolutions."""
+    model = build_model("xception", weights=False)
+    numbers = sum(math.prod(w.dims) for w in model.graph.initializer)
+    assert (ZOO["xception"].parameters, numbers) == (22_855_952, 22_910_480)
+    pairs = zip(model.graph.node, list(model.graph.node)[1:], strict=False)
+    assert 34 == sum(
+        first.name.endswith(".depthwise") and second.input[0] == first.output[0]
+        for first, second in pairs
+    )
+    assert infer_shapes(model)["exit.add"] == [1, 1024, 10, 10]
+
+
+def test_c3d_is_the_papers() -> None:
+    """79,991,015 parameters with 487 classes; the second convolution is the largest by far."""
+    assert ZOO["c3d"].parameters == 79_991_015
+    shapes = infer_shapes(build_model("c3d", weights=False))
+    assert shapes["pool5"] == [1, 512, 1, 4, 4]
+    assert shapes["conv2a"] == [1, 128, 16, 56, 56]
+
+
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_smallest_size_leaves_something(name: str) -> None:
     """At the smallest size that is allowed every tensor still has elements."""
@@ -203,6 +240,9 @@ def test_bare_models_have_the_shapes_of_filled_ones() -> None:
         ("squeezenet", 64),
         ("voxelnet", 32),
         ("lowlight_resnet", 32),
+        pytest.param("alexnet", 63, marks=pytest.mark.slow),
+        pytest.param("xception", 71, marks=pytest.mark.slow),
+        pytest.param("c3d", 32, marks=pytest.mark.slow),
         pytest.param("resnet50", 64, marks=pytest.mark.slow),
         pytest.param("inception_v3", 75, marks=pytest.mark.slow),
         pytest.param("densenet201", 64, marks=pytest.mark.slow),
@@ -251,7 +291,7 @@ def test_weights_depend_on_the_seed_alone() -> None:
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("alexnet", {}),
+        ("lenet", {}),
         ("vgg16", {"size": 16}),
         ("vgg16", {"batch": 0}),
         ("vgg16", {"seed": -1}),
@@ -262,7 +302,7 @@ def test_weights_depend_on_the_seed_alone() -> None:
 def test_bad_requests_are_refused(name: str, wrong: dict[str, Any]) -> None:
     """An unknown name or a number out of range is an error that says what is allowed."""
     with pytest.raises(
-        ModelError, match=r"which has: vgg16|at least \d+ is allowed|multiples of 32 are"
+        ModelError, match=r"which has: alexnet|at least \d+ is allowed|multiples of 32 are"
     ):
         build_model(name, **wrong)
 

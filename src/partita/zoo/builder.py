@@ -23,6 +23,10 @@ IR_VERSION = 8
 #: deep networks neither explode nor fade. For ReLU this is He et al. 2015 (variance 2/fan-in).
 _MOMENT = {"Clip": 0.5, "Swish": 0.4, "MaxPool": 2.0, "Mean": 1.0, "Gate": 0.33}
 
+#: The constants of response normalisation (Krizhevsky et al. 2012, section 3.3). ONNX divides
+#: alpha by the channels summed over; the paper's 1e-4 is not divided.
+_LRN_BIAS, _LRN_BETA = 2.0, 0.75
+
 #: One number for every spatial axis, or one for each.
 Extents = int | tuple[int, ...]
 
@@ -211,10 +215,23 @@ class Builder:
         self._add_node("Mul", inputs, name)
         return self._remember(name, self.shapes[x], scale**2 / channels)
 
+    def normalize_responses(self, x: str, name: str) -> str:
+        """Add local response normalisation over five channels (Krizhevsky et al. 2012, 3.3)."""
+        self._add_node("LRN", [x], name, size=5, alpha=5e-4, beta=_LRN_BETA, bias=_LRN_BIAS)
+        moment = self._moments[x] * _LRN_BIAS ** (-2 * _LRN_BETA)
+        return self._remember(name, self.shapes[x], moment)
+
     def max_pool(
-        self, x: str, name: str, *, kernel: int, stride: int, pad: int = 0, ceil: bool = False
+        self,
+        x: str,
+        name: str,
+        *,
+        kernel: Extents,
+        stride: Extents,
+        pad: Extents = 0,
+        ceil: bool = False,
     ) -> str:
-        """Add square max pooling; the extent is rounded down, or up with ``ceil``."""
+        """Add max pooling; the extent is rounded down, or up with ``ceil``."""
         more = {"ceil_mode": 1} if ceil else {}
         return self._pool("MaxPool", x, name, (kernel, stride, pad), **more)
 
@@ -276,21 +293,24 @@ class Builder:
         return self._model
 
     def _pool(
-        self, kind: str, x: str, name: str, window: tuple[int, int, int], **attributes: Any
+        self, kind: str, x: str, name: str, window: tuple[Extents, ...], **attributes: Any
     ) -> str:
-        kernel, stride, pad = window
         batch, channels, *size = self.shapes[x]
+        kernel, stride, pad = (_spread_over(value, len(size)) for value in window)
         self._add_node(
             kind,
             [x],
             name,
-            kernel_shape=[kernel] * 2,
-            strides=[stride] * 2,
-            pads=[pad] * 4,
+            kernel_shape=kernel,
+            strides=stride,
+            pads=[*pad, *pad],
             **attributes,
         )
-        up = stride - 1 if attributes.get("ceil_mode") else 0
-        extents = [(extent + 2 * pad - kernel + up) // stride + 1 for extent in size]
+        is_up = bool(attributes.get("ceil_mode"))
+        extents = [
+            (e + 2 * p - k + (s - 1) * is_up) // s + 1
+            for e, k, s, p in zip(size, kernel, stride, pad, strict=True)
+        ]
         moment = self._moments[x] * _MOMENT.get(kind, 1.0)
         return self._remember(name, (batch, channels, *extents), moment)
 

@@ -10,7 +10,9 @@ import onnx
 
 from partita.errors import ModelError
 from partita.files import write_whole
+from partita.zoo.alexnet import add_alexnet
 from partita.zoo.builder import Builder
+from partita.zoo.c3d import add_c3d
 from partita.zoo.densenet import add_densenet201
 from partita.zoo.efficientnet import add_efficientnet_b0
 from partita.zoo.inception import add_inception_v3
@@ -22,6 +24,7 @@ from partita.zoo.squeezenet import add_squeezenet
 from partita.zoo.ssd import add_ssd_resnet50, add_ssd_vgg16
 from partita.zoo.vgg import add_vgg16, add_vgg19
 from partita.zoo.voxelnet import add_voxelnet
+from partita.zoo.xception import add_xception
 from partita.zoo.yolo import add_yolov2
 
 INPUT = "input"
@@ -60,11 +63,15 @@ _MOBILENET = "TensorFlow-Slim's table of MobileNet-v1; paper, table 4: 569 M mul
 _OPENPOSE = "BODY_25's prototxt; its caffemodel of 104,715,850 bytes has no room for another number"
 _SSD = "'22894902 parameters' of NVIDIA's SSD300 as the yannqi/SSD-for-pytorch repository lists it"
 _VOXELNET = "summed over section 3.1 and figure 4 of the paper, which gives no count"
+_ALEXNET = "summed over the paper's figure 2 without its groups; with them 60,965,224"
+_XCEPTION = "keras.io/api/applications: 22,910,480, less 54,528 running statistics"
+_C3D = "summed over the paper's figure 3 with 487 classes; with 101 it is 78,409,573"
 _LOWLIGHT = "ours; summed over its definition"
 
 ZOO: dict[str, ZooEntry] = {
     entry.name: entry
     for entry in (
+        ZooEntry("alexnet", 62_378_344, 1_135_256_096, _ALEXNET, add_alexnet, min_size=63),
         ZooEntry("vgg16", 138_357_544, 15_470_264_320, _TORCHVISION, add_vgg16),
         ZooEntry("vgg19", 143_667_240, 19_632_062_464, _TORCHVISION, add_vgg19),
         ZooEntry("resnet50", 25_557_032, 4_089_184_256, _TORCHVISION, add_resnet50),
@@ -81,6 +88,7 @@ ZOO: dict[str, ZooEntry] = {
             (3, 299, 299),
             75,
         ),
+        ZooEntry("xception", 22_855_952, 8_357_403_496, _XCEPTION, add_xception, (3, 299, 299), 71),
         ZooEntry("squeezenet", 1_248_424, 818_924_576, _TORCHVISION, add_squeezenet),
         ZooEntry("densenet201", 20_013_928, 4_291_365_888, _TORCHVISION, add_densenet201),
         ZooEntry(
@@ -102,6 +110,7 @@ ZOO: dict[str, ZooEntry] = {
             (128, 10, 400, 352),
             multiple=8,
         ),
+        ZooEntry("c3d", 79_991_015, 38_548_959_232, _C3D, add_c3d, (3, 16, 112, 112)),
         ZooEntry(
             "lowlight_resnet",
             1_235_724,
