@@ -10,18 +10,57 @@ from partita.profile.options import Alone, MeasureState, Wall
 
 def test_layers_alone_tell_runs_and_bytes_apart() -> None:
     """A fixed cost and seconds per byte read and written are found again."""
-    alone = [
-        Alone(2e-5 + 1e-10 * read + 3e-10 * write + layer_s, layer_s, read, write, False)
-        for read, write, layer_s in ((1000, 9000, 1e-5), (400_000, 10_000, 5e-5), (9000, 7e5, 3e-4))
-    ]
-    runs = fit_runs(MeasureState("key", alone=alone), 0.0)
+    fitted = fit_runs(MeasureState("key", alone=draw_alone()), 0.0)
+    runs = fitted.runs
     found = (runs.overhead_s, runs.read_s_per_byte, runs.write_s_per_byte)
     assert found == pytest.approx((2e-5, 1e-10, 3e-10), rel=1e-3)
+    assert fitted.weight_s_per_byte == pytest.approx(2e-11, rel=1e-3)
+
+
+def test_what_layers_cost_alone_counts_their_factor() -> None:
+    """Where layers take less than the engine's profiler says, borders are what is beyond that."""
+    walls = [Wall(0.9 * layer_s + 2e-5, layer_s, 5) for layer_s in (1e-3, 2e-3, 4e-3)]
+    state = MeasureState("key", alone=draw_alone(factor=0.95), walls=walls)
+    runs = fit_runs(state, 0.0).runs
+    again = fit_runs(MeasureState("key", alone=draw_alone(factor=runs.factor), walls=walls), 0.0)
+    assert runs.factor == pytest.approx(0.9, abs=0.02)
+    assert again.runs.read_s_per_byte == pytest.approx(1e-10, rel=0.05)
+    assert again.runs.write_s_per_byte == pytest.approx(3e-10, rel=0.05)
+
+
+def test_the_sum_of_all_fragments_is_right() -> None:
+    """Fragments that no line fits are not priced too low together."""
+    alone = [Alone(t, 1e-5, n, n, False) for n, t in ((1000, 3e-5), (2e5, 5e-5), (4e5, 1.2e-4))]
+    runs = fit_runs(MeasureState("key", alone=alone), 0.0).runs
+    rate = runs.read_s_per_byte + runs.write_s_per_byte
+    priced = sum(1e-5 + runs.overhead_s + rate * part.read_bytes for part in alone)
+    assert priced == pytest.approx(sum(part.seconds for part in alone), rel=1e-6)
+
+
+def draw_alone(factor: float = 1.0) -> list[Alone]:
+    """Layers that cost what the fit must find: per run, byte read, byte written and of weights."""
+    drawn = (
+        (1000, 9000, 1e-5, 0),
+        (400_000, 10_000, 5e-5, 100_000),
+        (9000, 700_000, 3e-4, 2_000_000),
+        (60_000, 60_000, 2e-5, 900_000),
+    )
+    return [
+        Alone(
+            2e-5 + 1e-10 * read + 3e-10 * write + 2e-11 * weights + factor * layer_s,
+            layer_s,
+            read,
+            write,
+            False,
+            weights,
+        )
+        for read, write, layer_s, weights in drawn
+    ]
 
 
 def test_without_layers_alone_fragments_tell_what_a_run_costs() -> None:
     """A network of which no layer can be measured alone still has a cost per run."""
     walls = [Wall(1e-4 + 3e-5, 1e-4, 2), Wall(2e-4 + 3e-5, 2e-4, 4), Wall(5e-4, 6e-4, 3)]
-    runs = fit_runs(MeasureState("key", walls=walls), 0.0)
+    runs = fit_runs(MeasureState("key", walls=walls), 0.0).runs
     assert runs.overhead_s == pytest.approx(3e-5)
     assert (runs.read_s_per_byte, runs.write_s_per_byte) == (0.0, 0.0)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from partita.graph import Graph, Layer
 from partita.graph.regions import RegionMap
 from partita.graph.splits import RowAxes
@@ -23,7 +25,7 @@ from partita.regions import Region
 
 #: Layers are taken evenly over the network, so many of them; their sessions are open at once. Not
 #: tuned: more make the fit steadier, and take time and memory.
-MOST_LAYERS = 64
+MOST_LAYERS = 128
 #: Layers with more weights say how fast weights are read, not what borders cost. A round number,
 #: not tuned.
 MOST_WEIGHT_BYTES = 16_000_000
@@ -57,14 +59,27 @@ def measure_alone(
             batch.add(part.segment)
         timings = batch.time(bench, options, in_turn=True)
         pace = state.reference_s / min(timings.paces)
-        for part, (_, _, times) in zip(parts, batch.take(timings), strict=True):
-            measured.append(part.describe(min(times.walls) * pace))
+        for part, (_, weight_bytes, times) in zip(parts, batch.take(timings), strict=True):
+            measured.append(part.describe(min(times.walls) * pace, weight_bytes))
     return measured
+
+
+def add_weights(layer: Layer, profile: LayerProfile, weight_s_per_byte: float) -> LayerProfile:
+    """A layer's profile with what its weights cost in a request.
+
+    A segment that runs again and again has them in a near cache; in a request other layers ran
+    since. Weights that no cache keeps are in the measured times already.
+    """
+    if layer.weight_bytes > MOST_WEIGHT_BYTES:
+        return profile
+    more_s = layer.weight_bytes * weight_s_per_byte
+    samples = tuple(replace(s, seconds=s.seconds + more_s) for s in profile.samples)
+    return replace(profile, samples=samples)
 
 
 def _is_telling(graph: Graph, layer: Layer, layers: Mapping[str, LayerProfile]) -> bool:
     return (
-        len(layer.inputs) == len(layer.outputs) == 1
+        len(layer.outputs) == 1
         and layer.weight_bytes <= MOST_WEIGHT_BYTES
         and len(graph.tensors[layer.outputs[0]].shape) > 2
         and bool(layers[layer.name].samples)
@@ -96,13 +111,13 @@ class _Part:
         self.layer_s = sample.seconds
         self.is_blocked = profile.blocked
 
-    def describe(self, seconds: float) -> Alone:
-        """The part with the seconds that it took."""
+    def describe(self, seconds: float, weight_bytes: int) -> Alone:
+        """The part with its weights and the seconds that it took."""
         read_bytes, write_bytes = (
             self._bytes(self.segment.inputs),
             self._bytes(self.segment.outputs),
         )
-        return Alone(seconds, self.layer_s, read_bytes, write_bytes, self.is_blocked)
+        return Alone(seconds, self.layer_s, read_bytes, write_bytes, self.is_blocked, weight_bytes)
 
     def _bytes(self, boxes: Sequence[tuple[str, Region]]) -> int:
         return sum(self._graph.size_bytes(t) * b.size // self._size(t) for t, b in boxes)

@@ -10,7 +10,7 @@ from partita.engine.timing import FragmentTimes
 from partita.graph import Graph
 from partita.graph.regions import RegionMap
 from partita.graph.splits import row_axes
-from partita.profile.alone import Network, measure_alone
+from partita.profile.alone import Network, add_weights, measure_alone
 from partita.profile.batch import FragmentBatch
 from partita.profile.bench import Bench, ThisMachine
 from partita.profile.data import LayerProfile, Profile, Sample
@@ -77,6 +77,8 @@ def measure_profile(
             measurement.finish(layers)
             save_state(state, options)
     measurement.measure_alone()
+    fitted = fit_runs(state, bench.facts.copy_s_per_byte)
+    weight_s = fitted.weight_s_per_byte / fitted.runs.factor
     profile = Profile(
         device=options.device,
         machine=bench.facts.machine,
@@ -86,8 +88,11 @@ def measure_profile(
         precision=_precision(graph),
         model=graph.name,
         model_hash=graph.hash,
-        layers={layer.name: state.layers[layer.name] for layer in graph.layers},
-        runs=fit_runs(state, bench.facts.copy_s_per_byte),
+        layers={
+            layer.name: add_weights(layer, state.layers[layer.name], weight_s)
+            for layer in graph.layers
+        },
+        runs=fitted.runs,
         wires={wire: fit_wire(times) for wire, times in bench.facts.wires.items()},
         reference_s=state.reference_s,
     )

@@ -68,6 +68,7 @@ class Alone(msgspec.Struct, array_like=True):
         read_bytes: Of its input.
         write_bytes: Of its output.
         blocked: Whether the engine converts them into its own layout.
+        weight_bytes: Of its weights.
     """
 
     seconds: float
@@ -75,6 +76,7 @@ class Alone(msgspec.Struct, array_like=True):
     read_bytes: int
     write_bytes: int
     blocked: bool
+    weight_bytes: int = 0
 
 
 class Loading(msgspec.Struct, array_like=True):
