@@ -8,9 +8,9 @@ from benchmarks.uniform import UniformOptions, plan_uniform
 
 from partita.cluster import Cluster, load_cluster
 from partita.compile import compile_plan
+from partita.cost import CostModel
 from partita.exactness.compare import TOLERANCE, check_exactness
 from partita.graph import load_graph
-from partita.cost import CostModel
 from partita.graph.splits import row_axes
 from partita.plan import SplitAxis
 from partita.planners import PlanOptions, find_plan

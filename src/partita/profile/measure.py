@@ -77,25 +77,7 @@ def measure_profile(
             measurement.finish(layers)
             save_state(state, options)
     measurement.measure_alone()
-    fitted = fit_runs(state, bench.facts.copy_s_per_byte)
-    weight_s = fitted.weight_s_per_byte / fitted.runs.factor
-    profile = Profile(
-        device=options.device,
-        machine=bench.facts.machine,
-        threads=bench.threads,
-        engine=bench.facts.engine,
-        provider=bench.provider,
-        precision=_precision(graph),
-        model=graph.name,
-        model_hash=graph.hash,
-        layers={
-            layer.name: add_weights(layer, state.layers[layer.name], weight_s)
-            for layer in graph.layers
-        },
-        runs=fitted.runs,
-        wires={wire: fit_wire(times) for wire, times in bench.facts.wires.items()},
-        reference_s=state.reference_s,
-    )
+    profile = measurement.conclude()
     progress(len(segments), len(segments), "done")
     if options.unfinished is not None:
         options.unfinished.unlink(missing_ok=True)
@@ -145,6 +127,30 @@ class _Measurement:
             network = Network(self.graph, self.axes, self.regions)
             state.alone = measure_alone(network, state, self.options, self.bench)
             save_state(state, self.options)
+
+    def conclude(self) -> Profile:
+        """The profile of all that was measured."""
+        graph, bench, state = self.graph, self.bench, self.state
+        facts = bench.facts
+        fitted = fit_runs(state, facts.copy_s_per_byte)
+        weight_s = fitted.weight_s_per_byte / fitted.runs.factor
+        return Profile(
+            device=self.options.device,
+            machine=facts.machine,
+            threads=bench.threads,
+            engine=facts.engine,
+            provider=bench.provider,
+            precision=_precision(graph),
+            model=graph.name,
+            model_hash=graph.hash,
+            layers={
+                layer.name: add_weights(layer, state.layers[layer.name], weight_s)
+                for layer in graph.layers
+            },
+            runs=fitted.runs,
+            wires={wire: fit_wire(times) for wire, times in facts.wires.items()},
+            reference_s=state.reference_s,
+        )
 
     def sized_segments(self, layers: Sequence[str]) -> list[SizedSegment]:
         """The segment at each extent, each set of boxes once."""

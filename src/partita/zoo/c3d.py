@@ -1,4 +1,4 @@
-"""C3D (Tran et al. 2015, figure 3): eight 3-D convolutions over 16 frames, 487 classes of Sports-1M.
+"""C3D (Tran et al. 2015, figure 3): eight 3-D convolutions over 16 frames, 487 classes.
 
 The last pool pads one row and column, so that frames of 112 give the 4 x 4 maps of the authors'
 weights.
