@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from partita.cluster import Cluster, Device, Link
 from partita.compile import FragmentWork, Layout
 from partita.cost import MemoryUse
+from partita.cost.amount import pieces_bytes
 from partita.execution import Durations
 from partita.graph import Graph, load_graph
 from partita.program import DTYPE_BYTES, Compute, Load, Receive, Send, Stream
@@ -113,6 +114,11 @@ class FakeCost:
             )
             for part in layout.program.devices
         }
+
+    def work_memory(self, work: FragmentWork) -> MemoryUse:
+        """Return the bytes of one fragment's weights, and of what it reads and makes."""
+        pieces = pieces_bytes(self.graph, (*work.inputs, *work.outputs), "float32")
+        return MemoryUse(weights=work.weight_bytes, packed=0, pieces=pieces, arena=0)
 
     def busy_s(self, layout: Layout) -> dict[str, float]:
         """Return the seconds that each device computes."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from partita.compile import FragmentWork, Layout, loaded_works
 from partita.cost.amount import pieces_bytes
@@ -41,13 +42,30 @@ def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUs
     Pieces are counted as if the steps ran in the program's order, each request in flight with its
     own; a run that reorders steps can hold a little more.
     """
-    works = loaded_works(layout, part)
-    weights = sum(work.weight_bytes for work in works)
+    alone = one_by_one(work_memory(graph, work) for work in loaded_works(layout, part))
+    return replace(alone, pieces=_peak_bytes(part) * layout.program.in_flight)
+
+
+def work_memory(graph: Graph, work: FragmentWork) -> MemoryUse:
+    """The memory of one fragment alone on a device, what it reads and makes for one request too."""
+    pieces = pieces_bytes(graph, (*work.inputs, *work.outputs), "float32")
+    packed = int(work.weight_bytes * PACKED_SHARE)
+    return MemoryUse(work.weight_bytes, packed, pieces, _arena_bytes(graph, work))
+
+
+def one_by_one(uses: Iterable[MemoryUse]) -> MemoryUse:
+    """The memory of fragments that all stay loaded and run one after the other.
+
+    >>> one_by_one([MemoryUse(4, 3, 20, 5), MemoryUse(8, 6, 10, 9)])
+    MemoryUse(weights=12, packed=9, pieces=20, arena=9)
+    """
+    known = list(uses)
+    weights = sum(use.weights for use in known)
     return MemoryUse(
         weights=weights,
         packed=int(weights * PACKED_SHARE),
-        pieces=_peak_bytes(part) * layout.program.in_flight,
-        arena=max((_arena_bytes(graph, work) for work in works), default=0),
+        pieces=max((use.pieces for use in known), default=0),
+        arena=max((use.arena for use in known), default=0),
     )
 
 

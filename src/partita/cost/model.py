@@ -11,7 +11,7 @@ from partita.cost.amount import Amounts
 from partita.cost.borders import find_blocked
 from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs
 from partita.cost.estimators import Sources, check_estimator, make_estimator
-from partita.cost.memory import MemoryUse, device_memory
+from partita.cost.memory import MemoryUse, device_memory, work_memory
 from partita.errors import ClusterError
 from partita.execution.durations import Durations
 from partita.graph import Graph
@@ -232,6 +232,10 @@ class CostModel:
     def watts_busy(self, device: str) -> float:
         """A device's power while it computes; estimated where its kind is unknown."""
         return self.devices[device].facts.watts_busy
+
+    def work_memory(self, work: FragmentWork) -> MemoryUse:
+        """The memory of one fragment alone on a device, for one request."""
+        return work_memory(self.graph, work)
 
     def memory(self, layout: Layout) -> dict[str, MemoryUse]:
         """The memory that the layout takes, per device it uses."""

@@ -39,6 +39,9 @@ class Costs(Protocol):
     def memory(self, layout: Layout) -> Mapping[str, MemoryUse]:
         """The memory that each device needs."""
 
+    def work_memory(self, work: FragmentWork) -> MemoryUse:
+        """The memory of one fragment alone on a device, for one request."""
+
     def bottleneck_s(self, layout: Layout) -> float:
         """The largest busy time per request over devices and links."""
 

@@ -1,7 +1,12 @@
-"""Seconds of whole ranges of layers and of moving what crosses a cut, for dynamic programs."""
+"""What whole ranges of layers and moving what crosses a cut cost, for dynamic programs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
+from partita.compile import FragmentWork
+from partita.cost import MemoryUse
 from partita.planners.drafts.layer_order import LayerOrder
 from partita.planners.pricing.problem import Problem
 from partita.regions import Region
@@ -12,7 +17,7 @@ MOST_CUTS = 32
 
 
 class RangeCosts:
-    """Seconds of whole ranges and of cuts, remembered."""
+    """Seconds and memory of whole ranges, and seconds of cuts, remembered."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -25,11 +30,33 @@ class RangeCosts:
         key = (start, stop, device)
         seconds = self._works.get(key)
         if seconds is None:
-            outline = self._outline
-            boxes = {tensor: self._whole(tensor) for tensor in outline.outputs(start, stop)}
-            work = outline.works.stage(outline.layers(start, stop), boxes)
+            work = self._work(start, stop)
             seconds = self._works[key] = self._problem.cost.work_s(device, work)
         return seconds
+
+    def memory(self, start: int, stop: int, device: str) -> MemoryUse:
+        """The memory of layers ``start`` to ``stop`` as one fragment, the only one on a device.
+
+        What :meth:`~partita.cost.CostModel.memory` says of a plan where the device computes nothing
+        else, for all requests in flight.
+        """
+        work = self._work(start, stop)
+        alone = self._problem.cost.work_memory(work)
+        pieces = alone.pieces
+        if device == self._problem.requester:
+            graph, read = self._outline.graph, dict(work.inputs)
+            waiting = (t for t in self._outline.live(start) if t in graph.inputs and t not in read)
+            held = (pieces + self._bytes(waiting), self._bytes(graph.inputs))
+            pieces = max(*held, self._bytes(graph.outputs))
+        return replace(alone, pieces=pieces * self._problem.options.in_flight)
+
+    def _bytes(self, tensors: Iterable[str]) -> int:
+        return sum(map(self._outline.size_bytes, tensors))
+
+    def _work(self, start: int, stop: int) -> FragmentWork:
+        outline = self._outline
+        boxes = {tensor: self._whole(tensor) for tensor in outline.outputs(start, stop)}
+        return outline.works.stage(outline.layers(start, stop), boxes)
 
     def _whole(self, tensor: str) -> Region:
         return Region.full(self._outline.graph.tensors[tensor].shape)
