@@ -51,6 +51,7 @@ class ProgramBuilder:
         self.names = [f"d{index}" for index in range(devices)]
         self.in_flight = in_flight
         self.routes = routes
+        self.shares: tuple[tuple[int, ...], ...] = ()
         self.weight_bytes = weight_bytes
         self.steps: dict[str, list[Step]] = {name: [] for name in self.names}
         self.made: list[tuple[Piece, list[int]]] = []
@@ -146,7 +147,7 @@ class ProgramBuilder:
         )
         return Program(
             "", "", self.names[0], tuple(self.inputs), tuple(self.outputs), tuple(self.streams),
-            tuple(self.fragments), devices, self.routes, self.in_flight,
+            tuple(self.fragments), devices, self.routes, self.in_flight, self.shares,
         )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 from benchmarks.uniform import UniformOptions, plan_uniform
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,6 +53,17 @@ def test_replicas_share_the_requests() -> None:
     assert account.weight_bytes == 2 * 3 * 36 * 4
     assert account.sent_bytes == (64 + 64) * 4 / 2
     assert account.exchanged_elements == 0
+
+
+def test_replicas_count_their_shares_of_requests() -> None:
+    """With shares of 3 and 1 the second device computes, and is sent, a quarter."""
+    graph, cluster = skip_graph(), pair()
+    stage = whole("s", ("first", "second", "third"), "left", "right", axis="replica")
+    plan = make_plan(graph, cluster, msgspec.structs.replace(stage, shares=(3, 1)))
+    account = account_layout(graph, build_layout(graph, plan, cluster))
+    macs = [one.macs for one in account.devices.values()]
+    assert macs == [graph.macs * 3 / 4, graph.macs / 4]
+    assert account.sent_bytes == (64 + 64) * 4 / 4
 
 
 def test_partial_sums_are_one_layer_together() -> None:

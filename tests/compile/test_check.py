@@ -55,6 +55,7 @@ MODEL = msgspec.structs.replace(halves(GRAPH, CLUSTER).model, hash="0" * 64)
 LAB = msgspec.structs.replace(halves(GRAPH, CLUSTER).cluster, hash="0" * 64)
 X = ((0, 1), (0, 2), (0, 8), (0, 4))
 
+BOTH = (Shard("left"), Shard("right"))
 EDITS: dict[str, tuple[Edit, str]] = {
     "rows overlap": (
         with_stage(0, shards=row_shards((0, 5), (4, 8))),
@@ -103,6 +104,22 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "device twice everywhere": (
         with_stage(2, axis="everywhere", shards=(Shard("left"), Shard("left"))),
         "stage 's2' is whole on device 'left' 2 times",
+    ),
+    "shares of what is no replica": (
+        with_stage(2, shares=(1,)),
+        "stage 's2' has shares and axis 'none', allowed: with axis 'replica'",
+    ),
+    "a share too few": (
+        with_stage(2, axis="replica", shards=BOTH, shares=(1,)),
+        "stage 's2' has 1 shares, allowed: 2, one for each shard",
+    ),
+    "a share of nothing": (
+        with_stage(2, axis="replica", shards=BOTH, shares=(3, 0)),
+        "stage 's2' has shares 3, 0, allowed: 1 or more each, 1000 or less in all",
+    ),
+    "shares too fine": (
+        with_stage(2, axis="replica", shards=BOTH, shares=(1000, 1)),
+        "stage 's2' has shares 1000, 1, allowed: 1 or more each, 1000 or less in all",
     ),
     "boxes of a whole stage": (
         with_stage(2, shards=row_shards((0, 8))),

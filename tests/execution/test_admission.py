@@ -22,6 +22,30 @@ def test_each_group_has_its_own_count() -> None:
     assert [admission.admit()[1] for _ in range(4)] == [(0, 0), (1, 1), (0, 2), (1, 0)]
 
 
+def test_shares_are_kept_whatever_is_answered_first() -> None:
+    """A slow replica with one in four requests gets no more of them, and no fewer."""
+    admission = Admission((2,), 4, ((3, 1),))
+    routes = []
+    for _ in range(40):
+        request, route = admission.admit()
+        routes.append(route[0])
+        if route == (0,):
+            admission.finish(request)
+        if not admission.has_room:
+            admission.finish(next(n for n, taken in enumerate(routes) if taken == 1))
+            routes[routes.index(1)] = -1
+    assert routes.count(0) == 30
+
+
+def test_stages_with_and_without_shares_stand_in_a_row() -> None:
+    """Each keeps its own rule, whatever the other chooses."""
+    admission = Admission((2, 2, 3), 9, ((2, 1), (), (1, 1, 1)))
+    routes = [admission.admit()[1] for _ in range(6)]
+    assert [route[0] for route in routes] == [0, 1, 0, 0, 1, 0]
+    assert [route[1] for route in routes] == [0, 1, 0, 1, 0, 1]
+    assert [route[2] for route in routes] == [0, 1, 2, 0, 1, 2]
+
+
 def test_limit_is_kept() -> None:
     """No more than the limit are in flight, and an answer makes room."""
     admission = Admission((), 1)

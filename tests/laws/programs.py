@@ -65,12 +65,19 @@ class Pipeline:
         self.unread.add(tensor)
 
 
+def draw_shares(dice: random.Random, count: int) -> tuple[int, ...]:
+    """Return shares of requests of so many replicas, sometimes none."""
+    return () if dice.random() < 0.3 else tuple(dice.randint(1, 5) for _ in range(count))
+
+
 def make_program(
     dice: random.Random, *, stages: int = 6, replicas: bool = False, unread: bool = False
 ) -> Program:
     """Return a random program; with ``unread``, some tensors have no reader."""
     groups = dice.randint(1, 2) if replicas else 0
     build = ProgramBuilder(dice.randint(1, 4), in_flight=dice.randint(1, 4), routes=(2,) * groups)
+    if groups and dice.random() < 0.5:
+        build.shares = tuple(draw_shares(dice, 2) for _ in range(groups))
     pipeline = Pipeline(build, dice, max_credit=3)
     for name in ("input", "other")[: dice.randint(1, 2)]:
         pipeline.owners[name] = [build.feed(name, ROWS)]

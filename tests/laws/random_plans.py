@@ -9,6 +9,7 @@ from partita.compile import WorkBuilder, work_builder
 from partita.graph import Graph
 from partita.plan import Identity, Plan, Shard, SplitAxis, Stage
 from partita.regions import Region
+from tests.laws.programs import draw_shares
 
 
 def draw_cluster(rng: Random) -> Cluster:
@@ -75,7 +76,9 @@ def draw_stage(
     if axis in ("everywhere", "replica") or not can_be_cut:
         chosen = rng.sample(devices, rng.randint(1, len(devices)))
         kind: SplitAxis = axis if axis in ("everywhere", "replica") else "everywhere"
-        return Stage(name, layers, kind, tuple(Shard(device) for device in chosen))
+        shards = tuple(Shard(device) for device in chosen)
+        shares = draw_shares(rng, len(shards)) if kind == "replica" else ()
+        return Stage(name, layers, kind, shards, shares=shares)
     return Stage(name, layers, axis, _draw_shards(rng, builder, devices, (outputs, axis)))
 
 

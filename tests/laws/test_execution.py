@@ -52,7 +52,7 @@ class RandomWorld:
             part.device: Machine(part, program.streams, program.in_flight, loaders=2)
             for part in program.devices
         }
-        self.admission = Admission(program.routes, program.in_flight)
+        self.admission = Admission(program.routes, program.in_flight, program.shares)
         self.pending: list[tuple[str, Event]] = []
         self.routes: dict[int, tuple[int, ...]] = {}
         self.done: set[tuple[int, int]] = set()

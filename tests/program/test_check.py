@@ -111,6 +111,12 @@ FAULTS: dict[str, Callable[[Program], Program]] = {
     "counts 5 readers, has 2": lambda p: edit_buffer(p, "d0", readers=5),
     "reads [0:2] of 'a', which is not on the device": narrow_read,
     "before they are written": lambda p: with_steps(p, "d1", list(reversed(p.device("d1").steps))),
+    "shares are given for 1 of 0 replicated stages": lambda p: replace(p, shares=((1, 1),)),
+    "shares (1, 0) need 2 whole numbers of at least 1": lambda p: replace(
+        p, routes=(2,), shares=((1, 0),)
+    ),
+    "add up to 1000 at most": lambda p: replace(p, routes=(2,), shares=((10**9, 1),)),
+    "shares (2,) need 2 whole": lambda p: replace(p, routes=(2,), shares=((2,),)),
     "names fragment 7 of 3": lambda p: edit_step(p, "d0", Load, fragment=7),
     "which the device does not load": lambda p: without(p, "d0", Load),
     "reads nothing": lambda p: edit_step(p, "d0", Compute, reads=()),

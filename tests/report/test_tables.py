@@ -42,6 +42,13 @@ def test_share_in_words(axis: str, shards: tuple, merge: tuple, expected: str) -
     assert t.describe_share(Stage("s", ("l",), axis, shards, merge), "a") == expected  # type: ignore[arg-type]
 
 
+def test_a_replica_says_its_share_of_requests() -> None:
+    """Where the plan gives shares, each device's is a percentage."""
+    stage = Stage("s", ("l",), "replica", (Shard("a"), Shard("b")), shares=(3, 1))
+    shares = [t.describe_share(stage, device) for device in ("a", "b", "c")]
+    assert shares == ["replica, 75 % of requests", "replica, 25 % of requests", "–"]
+
+
 def test_run_table_puts_measured_beside_predicted() -> None:
     """Latency rows carry both values and how far they are apart."""
     run = make_report()

@@ -1,6 +1,6 @@
 """Compiling: a plan checked against its graph, laid out on devices, and written as fragments."""
 
-from partita.compile.account import account_layout, loaded_works, request_share
+from partita.compile.account import account_layout, loaded_works
 from partita.compile.check import check_plan
 from partita.compile.emit import Compiled, compile_plan, write_work
 from partita.compile.layout import Layout, build_layout, work_builder
@@ -18,7 +18,6 @@ __all__ = [
     "check_plan",
     "compile_plan",
     "loaded_works",
-    "request_share",
     "work_builder",
     "write_work",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from partita.compile.layout import Layout
 from partita.compile.work import FragmentWork
 from partita.graph import Graph
-from partita.program import Choice, Compute, DeviceProgram, Load, Program
+from partita.program import Compute, DeviceProgram, Load, request_share
 from partita.regions import Region
 
 
@@ -97,14 +97,6 @@ def work_macs(graph: Graph, work: FragmentWork) -> int:
 def loaded_works(layout: Layout, part: DeviceProgram) -> list[FragmentWork]:
     """The works whose fragments a device loads, each once."""
     return [layout.works[step.fragment] for step in part.steps if isinstance(step, Load)]
-
-
-def request_share(program: Program, when: tuple[Choice, ...]) -> float:
-    """The share of requests that make these choices, routes being equally likely."""
-    share = 1.0
-    for group, _ in when:
-        share /= program.routes[group]
-    return share
 
 
 def _whole(graph: Graph, tensor: str) -> Region:

@@ -10,6 +10,7 @@ from partita.compile.work import WorkBuilder
 from partita.errors import PlanError
 from partita.graph import Graph
 from partita.plan import Plan, Shard, Stage
+from partita.program import MAX_SHARES
 from partita.regions import WIRE_FORMATS, Region, find_tiling_fault
 
 _BOXED = ("rows", "tiles", "output_channels", "input_channels")
@@ -106,6 +107,7 @@ def _shard_faults(builder: WorkBuilder, stage: Stage) -> Iterator[str]:
     if not stage.shards:
         yield f"{place} has no shards"
         return
+    yield from _share_faults(place, stage)
     if stage.merge:
         yield from _merge_faults(builder, stage)
         return
@@ -121,6 +123,21 @@ def _shard_faults(builder: WorkBuilder, stage: Stage) -> Iterator[str]:
     if any(shard.boxes for shard in stage.shards):
         yield f"{place} has axis '{stage.axis}', whose shards have no boxes"
     yield from _twice_faults(place, stage.shards)
+
+
+def _share_faults(place: str, stage: Stage) -> Iterator[str]:
+    shares = stage.shares
+    if not shares:
+        return
+    if stage.axis != "replica":
+        yield f"{place} has shares and axis '{stage.axis}', allowed: with axis 'replica'"
+    elif len(shares) != len(stage.shards):
+        yield f"{place} has {len(shares)} shares, allowed: {len(stage.shards)}, one for each shard"
+    elif min(shares) < 1 or sum(shares) > MAX_SHARES:
+        yield (
+            f"{place} has shares {', '.join(map(str, shares[:8]))}, allowed: 1 or more each,"
+            f" {MAX_SHARES} or less in all"
+        )
 
 
 def _twice_faults(place: str, shards: tuple[Shard, ...]) -> Iterator[str]:

@@ -93,6 +93,7 @@ class _Build:
         self.works: dict[WorkKey, int] = {}
         self.work_list: list[FragmentWork] = []
         self.routes: list[int] = []
+        self.shares: list[tuple[int, ...]] = []
         self.kept = dict(plan.keep_on)
         self.replicated = any(stage.axis == "replica" for stage in plan.stages)
         self.next_id = 0
@@ -160,6 +161,7 @@ class _Build:
         group = len(self.routes)
         if stage.axis == "replica":
             self.routes.append(len(stage.shards))
+            self.shares.append(stage.shares)
         for number, shard in enumerate(stage.shards):
             when: When = ((group, number),) if stage.axis == "replica" else ()
             boxes = self.owned_boxes(shard, outputs)
@@ -351,4 +353,5 @@ class _Build:
             ),
             routes=tuple(self.routes),
             in_flight=self.plan.in_flight,
+            shares=tuple(self.shares) if any(self.shares) else (),
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from partita.cluster import THIS_MACHINE, UNMEASURED, CatalogueEntry, Cluster, Device, find_entry
-from partita.compile import FragmentWork, Layout, build_layout, request_share
+from partita.compile import FragmentWork, Layout, build_layout
 from partita.cost.amount import Amounts
 from partita.cost.borders import find_blocked
 from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs
@@ -17,7 +17,7 @@ from partita.execution.durations import Durations
 from partita.graph import Graph
 from partita.plan import Plan
 from partita.profile import Profile, RunCost, load_profile
-from partita.program import Compute, Load, Program, Receive, Send, type_bytes
+from partita.program import Compute, Load, Program, Receive, Send, request_share, type_bytes
 from partita.regions import Region
 
 #: Stands for every device without a profile of its own.

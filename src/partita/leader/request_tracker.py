@@ -31,7 +31,7 @@ class _Epoch:
         self.feeds = [(s, digest_stream(s)) for s in feed_streams(program, leader)]
         self.answers = answer_streams(program, leader)
         self.gate = PieceGate(deployment.epoch, leader, self.answers)
-        self.admission = Admission(program.routes, program.in_flight)
+        self.admission = Admission(program.routes, program.in_flight, program.shares)
         self.in_flight = program.in_flight
         self.open: dict[int, Request] = {}
 

@@ -37,6 +37,9 @@ class Stage(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
             boxes for the whole output on each named device. A stage with ``merge`` holds one
             layer whose core is linear in the split input (convolution, matrix product) or a mean,
             sum or maximum over the split axes.
+        shares: For ``replica``: how many requests each shard takes of as many in a row as all the
+            shares add up to. Without them the shard with the fewest unanswered requests takes the
+            next one.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Stage(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     axis: SplitAxis
     shards: tuple[Shard, ...]
     merge: tuple[Shard, ...] = ()
+    shares: tuple[int, ...] = ()
 
 
 class Identity(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

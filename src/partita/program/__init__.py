@@ -2,6 +2,7 @@
 
 from partita.program.check import check_part, check_program, find_leaks
 from partita.program.feeds import check_feeds
+from partita.program.routes import MAX_SHARES, request_share, share_order
 from partita.program.steps import (
     DTYPE_BYTES,
     Buffer,
@@ -27,6 +28,7 @@ from partita.program.steps import (
 
 __all__ = [
     "DTYPE_BYTES",
+    "MAX_SHARES",
     "Buffer",
     "Choice",
     "Compute",
@@ -49,5 +51,7 @@ __all__ = [
     "check_program",
     "find_leaks",
     "is_active",
+    "request_share",
+    "share_order",
     "type_bytes",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
+from partita.program.routes import MAX_SHARES
 from partita.program.steps import DTYPE_BYTES, Compute, Deliver, Program
 from partita.regions import Region
 
@@ -35,8 +36,21 @@ def check_fields(program: Program) -> Iterator[str]:
                     yield f"step {step.id} reads {_SHAPELESS.format(read.box)}"
     if prod(max(1, count) for count in program.routes) > MAX_ROUTES:
         yield f"routes {program.routes} are more than {MAX_ROUTES} ways in all"
+    yield from _check_shares(program)
     if program.in_flight > MAX_IN_FLIGHT:
         yield f"in_flight {program.in_flight} is more than {MAX_IN_FLIGHT}"
+
+
+def _check_shares(program: Program) -> Iterator[str]:
+    if program.shares and len(program.shares) != len(program.routes):
+        count = len(program.routes)
+        yield f"shares are given for {len(program.shares)} of {count} replicated stages"
+    for shares, count in zip(program.shares, program.routes, strict=False):
+        if shares and (len(shares) != count or min(shares) < 1 or sum(shares) > MAX_SHARES):
+            yield (
+                f"shares {shares!s:.80} need {count} whole numbers of at least 1 that add up to"
+                f" {MAX_SHARES} at most"
+            )
 
 
 def _is_box(box: Region) -> bool:

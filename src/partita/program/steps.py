@@ -206,6 +206,8 @@ class Program(msgspec.Struct, frozen=True):
         requester: The device that feeds inputs and gets outputs.
         routes: Number of alternatives of each replicated stage.
         in_flight: Most requests admitted at the same time.
+        shares: Per replicated stage, the shares of requests that its alternatives take; empty for
+            one whose least busy alternative takes the next, or altogether where all are such.
     """
 
     plan_hash: str
@@ -218,6 +220,7 @@ class Program(msgspec.Struct, frozen=True):
     devices: tuple[DeviceProgram, ...]
     routes: tuple[int, ...] = ()
     in_flight: int = 1
+    shares: tuple[tuple[int, ...], ...] = ()
 
     def device(self, name: str) -> DeviceProgram:
         """The steps of device ``name``.

@@ -70,7 +70,7 @@ def describe_share(stage: Stage, device: str) -> str:
     if shards and stage.axis in ("none", "everywhere"):
         words.append("whole")
     elif shards and stage.axis == "replica":
-        words.append("replica")
+        words.append("replica" + _say_share(stage, shards[0]))
     elif shards:
         total = sum(_count_cells(shard) for shard in stage.shards)
         own = sum(_count_cells(shard) for shard in shards)
@@ -78,6 +78,14 @@ def describe_share(stage: Stage, device: str) -> str:
     if any(shard.device == device for shard in stage.merge):
         words.append("merge")
     return " + ".join(words) or NOTHING
+
+
+def _say_share(stage: Stage, shard: Shard) -> str:
+    if not stage.shares:
+        return ""
+    return (
+        f", {100 * stage.shares[stage.shards.index(shard)] / sum(stage.shares):.0f} % of requests"
+    )
 
 
 def _count_cells(shard: Shard) -> int:

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from partita.errors import RunError
-from partita.execution import Durations, LinkClock, LinkClocks
+from partita.execution import Admission, Durations, LinkClock, LinkClocks
 from partita.program import (
     Compute,
     Deliver,
@@ -184,7 +184,7 @@ class _ProgramSteps:
         self.graph = EventGraph()
         self.durations = durations
         self.links = LinkClocks(durations.links)
-        self.route = (0,) * len(program.routes)
+        _, self.route = Admission(program.routes, 1, program.shares).admit()
         self.streams: dict[int, Stream] = {stream.id: stream for stream in program.streams}
         self.reads: list[Sequence[int]] = []
         self.writer: dict[int, int] = {}

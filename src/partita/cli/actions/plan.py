@@ -202,6 +202,7 @@ def _describe_stage(stage: Stage) -> dict[str, Any]:
         "layers": list(stage.layers),
         "devices": [shard.device for shard in stage.shards],
         "merge": [shard.device for shard in stage.merge],
+        "shares": list(stage.shares),
     }
 
 

@@ -31,6 +31,7 @@ class DraftStage:
         edge: For ``rows`` and ``tiles``: so many rows (and columns) along the borders with other
             devices are parts of their own, computed after the rest: while they wait for what
             neighbours send, the device computes what needs nothing. 0 for one part per device.
+        shares: For ``replica``: as in :class:`partita.plan.Stage`.
     """
 
     start: int
@@ -40,6 +41,7 @@ class DraftStage:
     cuts: tuple[int, ...] = ()
     columns: tuple[int, ...] = ()
     edge: int = 0
+    shares: tuple[int, ...] = ()
 
     @property
     def widths(self) -> list[int]:
@@ -54,7 +56,7 @@ class DraftStage:
         """The hash, found once: searches look the same stages up again and again."""
         known: int | None = self.__dict__.get("_hash")
         if known is None:
-            cuts = (self.cuts, self.columns, self.edge)
+            cuts = (self.cuts, self.columns, self.edge, self.shares)
             known = hash((self.start, self.stop, self.axis, self.devices, cuts))
             object.__setattr__(self, "_hash", known)
         return known
@@ -120,7 +122,8 @@ class DraftLowering:
         axis: SplitAxis = "everywhere" if stage.axis == "reduce" else stage.axis
         if stage.axis in DIVIDED:
             return Stage(name, layers, axis, tuple(self._shards(stage)))
-        return Stage(name, layers, axis, tuple(Shard(device) for device in stage.devices))
+        shards = tuple(Shard(device) for device in stage.devices)
+        return Stage(name, layers, axis, shards, shares=stage.shares)
 
     def _shards(self, stage: DraftStage) -> Iterable[Shard]:
         for number, device in enumerate(stage.devices):
