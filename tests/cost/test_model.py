@@ -197,6 +197,21 @@ def test_profile_given_for_a_device_is_its_own_too() -> None:
     assert cost.layer_s("b", "c0", boxes) == pytest.approx(9 * WHOLE_S)
 
 
+def test_this_machines_profile_may_be_for_its_own_kind_alone() -> None:
+    """Under the name ``*`` it stands for boards too, under its kind's name only for itself."""
+    graph = conv_graph()
+    cluster = Cluster.of([Device("here", slow_down=9.0), Device("board", kind="raspberry-pi-4")])
+    boxes, profile = {"t1": Region.full((1, 4, 16, 16))}, straight_profile(graph)
+
+    def priced(name: str, device: str) -> float:
+        return CostModel(graph, cluster, profiles={name: profile}).layer_s(device, "c0", boxes)
+
+    assert priced("*", "here") == priced("this-machine", "here") == pytest.approx(9 * WHOLE_S)
+    assert priced("*", "board") == pytest.approx(WHOLE_S)
+    by_kind = CostModel(graph, Cluster.of(cluster.devices[1:])).layer_s("board", "c0", boxes)
+    assert priced("this-machine", "board") == by_kind
+
+
 def test_borders_of_blocked_layers_cost_their_bytes() -> None:
     """A fragment that begins and ends at layers in the engine's layout pays both conversions."""
     graph = conv_graph()

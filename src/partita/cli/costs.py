@@ -37,7 +37,8 @@ def read_cost(graph: Graph, cluster: Cluster, files: ModelFiles | PlanFiles) -> 
         for device in cluster.devices
     )
     if needs_this and _ALL not in profiles:
-        profiles[_ALL] = measure_this_machine(graph)
+        # Of the others it says nothing: they are priced by their kinds.
+        profiles[THIS_MACHINE] = measure_this_machine(graph)
     return CostModel(graph, cluster, estimator=files.estimator, profiles=profiles)
 
 

@@ -56,7 +56,8 @@ class CostModel:
         estimator: How profiles are read; see ``partita.cost.ESTIMATORS``. Devices without a profile
             are always priced by ``roofline``.
         profiles: One profile: of this machine, which emulates all devices. A mapping: by device
-            name; the name ``*`` stands for devices that neither it nor the cluster file names.
+            name; ``*`` stands for devices that neither it nor the cluster file names, the kind
+            ``this-machine`` for those among them that are of it.
 
     Raises:
         ClusterError: A device has neither profile nor kind, a profile is of another model, or the
@@ -126,6 +127,8 @@ class CostModel:
         if device.profile is not None:
             return load_profile(device.profile), 1.0
         here = None if is_other else given.get(ANY_DEVICE)
+        if device.kind == THIS_MACHINE:
+            here = given.get(THIS_MACHINE, here)
         return (here, device.slow_down) if here is not None else (None, 1.0)
 
     @property
@@ -133,7 +136,8 @@ class CostModel:
         """The pace of this machine when it was profiled; 0 where its profile is not in use."""
         here = self.profiles
         if not isinstance(here, Profile):
-            here = (here or {}).get(ANY_DEVICE)
+            given = here or {}
+            here = given.get(ANY_DEVICE, given.get(THIS_MACHINE))
         return 0.0 if here is None else here.reference_s
 
     def _check_model(self, device: Device, profile: Profile) -> None:

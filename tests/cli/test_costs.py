@@ -1,0 +1,36 @@
+"""What devices cost where flags and cluster file name no profile for some of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from partita.cli.costs import read_cost
+from partita.cli.flags import ModelFiles
+from partita.cluster import Cluster, Device
+from partita.cost import CostModel
+from partita.profile import save_profile
+from partita.regions import Region
+from tests.cost.fakes import WHOLE_S, conv_graph, straight_profile
+
+BOX = {"t1": Region.full((1, 4, 16, 16))}
+
+
+def test_measuring_this_machine_leaves_boards_to_the_catalogue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One device that is this machine changes no price of a board of a known kind."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    graph, board = conv_graph(), Device("board", kind="raspberry-pi-4")
+    kept = tmp_path / "partita" / "profiles" / f"{graph.hash[:24]}.json"
+    kept.parent.mkdir(parents=True)
+    save_profile(msgspec.structs.replace(straight_profile(graph), reference_s=0.5), kept)
+    cluster = Cluster.of([Device("here", slow_down=2.0), board])
+    files = ModelFiles(Path("m.onnx"), Path("c.toml"), None, None, "table")
+    cost = read_cost(graph, cluster, files)
+    assert cost.layer_s("here", "c0", BOX) == pytest.approx(2 * WHOLE_S)
+    alone = CostModel(graph, Cluster.of([board])).layer_s("board", "c0", BOX)
+    assert cost.layer_s("board", "c0", BOX) == alone
+    assert cost.reference_s == 0.5
