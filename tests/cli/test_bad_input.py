@@ -345,6 +345,19 @@ def test_a_plan_that_sends_where_no_link_is(ask: Ask, folder: Path) -> None:
     assert "it is for cluster" in answer.message
 
 
+def test_a_plan_of_the_measured_cluster_with_the_unmeasured_one(ask: Ask, folder: Path) -> None:
+    """The line names the file that the plan was made with, what differs, and what to do."""
+    measured = (folder / "pair.toml").read_text(encoding="utf-8")
+    boards = measured.replace('kind = "jetson-nano"', 'address = "tcp/127.0.0.1:7447"')
+    (folder / "boards.toml").write_text(boards, encoding="utf-8")
+    words = "'p.json': it is for cluster 'pair' of 'pair.toml', not of 'boards.toml': device 'b'"
+    assert words in (message := ask(*CHECK, "--cluster", "boards.toml").message)
+    assert "was of kind 'jetson-nano', is of kind 'unmeasured'. Give --cluster pair.toml" in message
+    (folder / "pair.toml").unlink()
+    answer = ask(*CHECK, "--cluster", "boards.toml")
+    assert "of 'pair.toml', which is not what 'boards.toml' says now" in answer.message
+
+
 def test_debug_shows_where(ask: Ask) -> None:
     """``--debug`` lets the failure through with its traceback."""
     with pytest.raises(Exception, match=r"no\.onnx"):

@@ -131,7 +131,7 @@ EDITS: dict[str, tuple[Edit, str]] = {
     ),
     "another cluster": (
         with_plan(cluster=LAB),
-        "it is for cluster 'cluster' (000000000000), got 'cluster'",
+        "it is for cluster 'cluster' with other devices, kinds, links or requester than 'cluster'",
     ),
     "nothing in flight": (with_plan(in_flight=0), "key 'in_flight' is 0, allowed: 1 or more"),
     "unknown wire": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +11,9 @@ from pathlib import Path
 import msgspec
 
 from partita.cli.flags import PlanFiles
-from partita.cluster import Cluster, load_cluster
+from partita.cluster import Cluster, list_differences, load_cluster
 from partita.compile import check_plan
-from partita.errors import InputError, PlanError
+from partita.errors import InputError, PartitaError, PlanError
 from partita.graph import Graph, load_graph
 from partita.plan import Identity, Plan, load_plan
 
@@ -84,12 +85,39 @@ def read_plan(files: PlanFiles) -> Loaded:
     graph = read_graph(model, shapes)
     cluster_file = _find(files.plan, plan.cluster, files.cluster, "--cluster")
     cluster = load_cluster(cluster_file)
+    if plan.cluster.hash != cluster.hash:
+        raise _refuse_cluster(files.plan, plan.cluster, cluster, cluster_file)
     try:
         check_plan(graph, plan, cluster)
     except PlanError as error:
         raise PlanError(f"Plan file '{files.plan}': {error}", subject=str(files.plan)) from error
     scaled = cluster.with_time_scale(files.time_scale)
     return Loaded(plan, graph, scaled, (files.plan, model, cluster_file))
+
+
+def _refuse_cluster(
+    plan_file: Path, planned_for: Identity, cluster: Cluster, cluster_file: Path
+) -> PlanError:
+    """Says what differs from the cluster that the plan was made for, and what to do."""
+    file, original = Path(planned_for.path), None
+    with contextlib.suppress(PartitaError):
+        file = _find(plan_file, planned_for, None, "--cluster")
+        original = load_cluster(file)
+    if original is not None and original.hash == planned_for.hash:
+        first, *rest = list_differences(original, cluster)
+        more = f" (and {len(rest)} more)" if rest else ""
+        words = f"not of '{cluster_file}': {first}{more}. Give --cluster {file}"
+    else:
+        words = (
+            f"which is not what '{cluster_file}' says now: other devices, kinds, links or requester."
+            " Give the file that it was made with"
+        )
+    made_with = f" of '{file}'" if planned_for.path else ""
+    return PlanError(
+        f"Plan file '{plan_file}': it is for cluster '{planned_for.name}'{made_with}, {words}, or"
+        " plan anew.",
+        subject=str(plan_file),
+    )
 
 
 def _find_model(files: PlanFiles, plan: Plan) -> tuple[Path, list[str]]:

@@ -8,6 +8,7 @@ from partita.cluster.catalogue import (
     find_entry,
     load_catalogue,
 )
+from partita.cluster.difference import list_differences
 from partita.cluster.dump import dump_cluster
 from partita.cluster.file import load_cluster
 from partita.cluster.model import Cluster, Device
@@ -23,6 +24,7 @@ __all__ = [
     "catalogue_names",
     "dump_cluster",
     "find_entry",
+    "list_differences",
     "load_catalogue",
     "load_cluster",
 ]

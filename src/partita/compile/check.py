@@ -40,8 +40,8 @@ def _identity_faults(graph: Graph, plan: Plan, cluster: Cluster) -> Iterator[str
         )
     if plan.cluster.hash != cluster.hash:
         yield (
-            f"it is for cluster '{plan.cluster.name}' ({plan.cluster.hash[:12]}), got"
-            f" '{cluster.name}' ({cluster.hash[:12]})"
+            f"it is for cluster '{plan.cluster.name}' with other devices, kinds, links or requester"
+            f" than '{cluster.name}'"
         )
     if plan.in_flight < 1:
         yield f"key 'in_flight' is {plan.in_flight}, allowed: 1 or more"
