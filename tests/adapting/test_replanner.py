@@ -103,6 +103,21 @@ def test_a_lost_device_is_planned_around_for_good() -> None:
     assert replanner.assumed.rates == {}
 
 
+def test_after_a_loss_the_plan_in_force_is_predicted() -> None:
+    """Not the one that is over; for as slow a device as it was found to be when it was planned."""
+    cost = make_cost()
+    replanner = Replanner(cost, plan_on(cost, "pad"), Finder("box", "cam"))
+    before_s = replanner.predict(2).quantile_s(0.5)
+    assert before_s == pytest.approx(predict_s(cost, plan_on(cost, "pad")))
+    replanner.propose(Conditions(replanner.assumed.rates, {"cam": 9.0}))
+    replanner.recover(Lost(("pad",)))
+    after = replanner.predict(3, in_flight=4)
+    slow = update_cost(cost, Conditions({}, {"cam": 9.0}))
+    assert len(after.latencies_s) == 3
+    assert after.quantile_s(0.5) == pytest.approx(predict_s(slow, plan_on(cost, "cam")))
+    assert after.quantile_s(0.5) != pytest.approx(before_s)
+
+
 def test_a_lost_link_is_planned_around() -> None:
     """Neither direction is there any more; where the planner gives up, best is asked."""
     cost = make_cost()

@@ -96,7 +96,15 @@ def test_after_a_loss_the_plan_in_force_is_shown(
         shard["device"] for stage in reply["last_plan"]["stages"] for shard in stage["shards"]
     }
     assert len(devices) == 1
+    first, last = reply["plan_runs"]
+    assert (first["name"], last["name"]) == ("at first", "at the end")
+    assert first["predicted_s"] == reply["predicted"]["latency_s"]["p50"] != last["predicted_s"]
+    assert first["requests"] + last["requests"] < 12  # some were fed twice
+    assert last["requests"] > 0
+    assert last["measured_s"] > 0
     assert len(list((folder / "answers").iterdir())) == 12
     page = (folder / "out" / "index.html").read_text(encoding="utf-8")
     assert "Plan in force at the end" in page
     assert "recovered" in page
+    assert "Latency by plan" in page
+    assert "predicted latency" not in page

@@ -215,6 +215,7 @@ def test_the_rest_takes_over_for_a_lost_device(stack: ExitStack) -> None:
         return rest
 
     session = stack.enter_context(deploy(tiny, lab.endpoint, replan=replan))
+    first = session.deployment.epoch
     given = random_inputs(tiny.program, 6)
     pool = stack.enter_context(ThreadPoolExecutor(1))
     answer = pool.submit(session.run, given)
@@ -231,6 +232,9 @@ def test_the_rest_takes_over_for_a_lost_device(stack: ExitStack) -> None:
     for one, got in zip(given, outputs, strict=True):
         np.testing.assert_array_equal(got["t2"], expected_chain(tiny.program, one["input"]))
     assert len(session.report().latencies_s) == 6
+    # Of the new plan alone speak those that were not fed before the loss, which was one at least.
+    assert session.latencies_s(first) == ()
+    assert 0 < len(session.latencies_s(session.deployment.epoch)) < 6
 
 
 def test_closing_ends_what_is_under_way(stack: ExitStack) -> None:

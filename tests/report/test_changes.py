@@ -7,7 +7,8 @@ from dataclasses import replace
 from tests.report.samples import make_bundle
 
 from partita.execution import Change
-from partita.report.changes import tabulate_changes
+from partita.report import PlanRun
+from partita.report.changes import tabulate_changes, tabulate_plan_runs
 from partita.report.page import write_page
 
 CHANGE = Change(
@@ -44,3 +45,21 @@ def test_the_page_shows_changes_only_where_there_are_some() -> None:
     page = write_page(replace(bundle, changes=(CHANGE,)))
     assert "Changes of plan" in page
     assert "<a>" not in page
+
+
+def test_each_plan_stands_beside_its_own_prediction() -> None:
+    """Where nothing ran under the last plan, it has a prediction alone."""
+    runs = (PlanRun("at first", 0.1, 0.11, 4), PlanRun("at the end", 0.2, None, 0))
+    first, last = tabulate_plan_runs(runs).rows
+    assert first == ("at first", "4", "100 ms", "110 ms", "+10.0 %")
+    assert last == ("at the end", "0", "200 ms", "–", "–")
+
+
+def test_the_page_says_how_far_the_last_prediction_was_off() -> None:
+    """Where the plan changed, the whole run is compared with no prediction."""
+    runs = (PlanRun("at first", 0.1, 0.2, 4), PlanRun("at the end", 0.2, 0.21, 3))
+    bundle = make_bundle()
+    page = write_page(replace(bundle, predicted=None, last_plan=bundle.plan, plan_runs=runs))
+    assert 'prediction of the plan at the end off by</dt><dd class="">+5.0 %' in page
+    assert page.count("off by") == 1
+    assert "Latency by plan" in page

@@ -10,7 +10,7 @@ from dataclasses import replace
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel, rates_at, update_cost
 from partita.errors import PlanError
-from partita.execution import AdaptOptions, Conditions
+from partita.execution import AdaptOptions, Conditions, Report
 from partita.execution.adapt import Proposed
 from partita.execution.durations import Pair
 from partita.leader import Expected, Lost
@@ -98,6 +98,12 @@ class Replanner:
     def adopt(self, key: str) -> None:
         """Set the running plan."""
         self._key = key
+
+    def predict(self, requests: int, in_flight: int | None = None) -> Report:
+        """The run of the running plan, under the conditions that it was planned for."""
+        most = self.plan.in_flight
+        cost = update_cost(self._cost, self._assumed)
+        return predict(cost, self.plan, requests=requests, in_flight=min(in_flight or most, most))
 
     def recover(self, lost: Lost) -> Compiled:
         """Plan without what is lost; the result is the running plan from now on.

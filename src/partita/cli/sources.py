@@ -109,8 +109,8 @@ def _refuse_cluster(
         words = f"not of '{cluster_file}': {first}{more}. Give --cluster {file}"
     else:
         words = (
-            f"which is not what '{cluster_file}' says now: other devices, kinds, links or requester."
-            " Give the file that it was made with"
+            f"which is not what '{cluster_file}' says now: other devices, kinds, links or"
+            " requester. Give the file that it was made with"
         )
     made_with = f" of '{file}'" if planned_for.path else ""
     return PlanError(

@@ -127,7 +127,7 @@ class RequestTracker:
         with self._feeding, self._change:
             unanswered = sorted(self._all_open(), key=lambda request: request.index)
             for request in unanswered:
-                request.number, request.outputs = -1, {}
+                request.number, request.outputs, request.is_again = -1, {}, True
             self._waiting.extendleft(reversed(unanswered))
             self._epochs.clear()
             self._is_paused = True

@@ -25,6 +25,7 @@ class Request:
         start_s: When it was first fed, on the leader's clock.
         end_s: When its last output was there; 0 before.
         number: Its number under ``epoch``; -1 while it is not admitted.
+        is_again: Whether it was fed before under an epoch that did not answer it.
     """
 
     index: int
@@ -34,6 +35,7 @@ class Request:
     end_s: float = 0.0
     epoch: int = 0
     number: int = -1
+    is_again: bool = False
     outputs: dict[int, Array] = field(default_factory=dict)
 
 

@@ -128,6 +128,17 @@ class Session:
         unpaced = {name for name, info in self.infos.items() if not info.paced}
         return build_report(self._monitor.fetch_logs(), requests, made_by, unpaced)
 
+    def latencies_s(self, epoch: int) -> tuple[float, ...]:
+        """The seconds of each request that one epoch alone worked on.
+
+        Those since the last ``run`` or ``iterate`` began; not those that a loss had fed again.
+        """
+        return tuple(
+            request.end_s - request.start_s
+            for request in self._tracker.answered(self._first)
+            if request.epoch == epoch and not request.is_again
+        )
+
     def stats(self) -> dict[str, Stats]:
         """The totals of each device since the deployment: memory, drops, overruns, waits.
 

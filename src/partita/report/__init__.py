@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from partita.lazy import on_first_use
-from partita.report.bundle import Checked, Contender, Picture, ReportBundle
+from partita.report.bundle import Checked, Contender, Picture, PlanRun, ReportBundle
 from partita.report.tables import LAST_PLAN
 from partita.report.text import compare_table, draw_table, plan_table, report_tables
 
@@ -17,6 +17,7 @@ __all__ = [
     "Checked",
     "Contender",
     "Picture",
+    "PlanRun",
     "ReportBundle",
     "ReportFiles",
     "compare_table",

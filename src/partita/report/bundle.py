@@ -76,18 +76,37 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class PlanRun:
+    """What one plan of a run was to take per request, and what the requests took that it answered.
+
+    Attributes:
+        name: Which of the run's plans.
+        predicted_s: Latency, median, under the conditions that the plan was made for.
+        measured_s: Latency, median, of requests that were fed under no other plan; None where there
+            were none.
+        requests: How many those were.
+    """
+
+    name: str
+    predicted_s: float
+    measured_s: float | None
+    requests: int
+
+
+@dataclass(frozen=True)
 class ReportBundle:
     """Everything that ``write_report`` shows; what is absent is left out of the page.
 
     Attributes:
         title: Heading of the page.
-        predicted: The run as simulated.
+        predicted: The run as simulated; None where the plan changed, and no simulation is of it.
         measured: The run as it happened.
         lower_bound_s: No plan has a lower latency, by the planner's proof.
         best_single_s: Predicted latency of the best single device.
         worth_splitting: Whether the planner found the division faster than that device.
         comparison: Other planners on the same profiles.
         last_plan: The plan in force at the run's end, where that is another one.
+        plan_runs: The first plan and that one, each predicted and measured.
         facts: Further lines of the summary: name and value.
     """
 
@@ -103,5 +122,6 @@ class ReportBundle:
     comparison: tuple[Contender, ...] = ()
     changes: tuple[Change, ...] = ()
     last_plan: Plan | None = None
+    plan_runs: tuple[PlanRun, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     pictures: tuple[Picture, ...] = ()

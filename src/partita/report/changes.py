@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partita.execution import Change
-from partita.report.tables import NOTHING, TableData, drop_empty
+from partita.report.bundle import PlanRun
+from partita.report.tables import NOTHING, TableData, describe_change, drop_empty
 from partita.units import format_seconds
 
 
@@ -24,6 +25,22 @@ def tabulate_changes(changes: Sequence[Change]) -> TableData:
     )
     columns = ("at", "why", "outcome", "search", "predicted, old → new", "measured, old → new")
     return drop_empty(TableData("Changes of plan", columns, rows, text_columns=3))
+
+
+def tabulate_plan_runs(runs: Sequence[PlanRun]) -> TableData:
+    """One row per plan: what it was predicted to take beside what its own requests took."""
+    rows = tuple(
+        (
+            run.name,
+            str(run.requests),
+            format_seconds(run.predicted_s),
+            NOTHING if run.measured_s is None else format_seconds(run.measured_s),
+            describe_change(run.predicted_s, run.measured_s),
+        )
+        for run in runs
+    )
+    columns = ("plan", "requests", "predicted", "measured", "difference")
+    return TableData("Latency by plan", columns, rows)
 
 
 def _describe(change: Change) -> str:

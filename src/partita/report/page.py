@@ -8,7 +8,7 @@ from importlib import resources
 from partita.report import tables
 from partita.report.bars import chart_busy, chart_comparison, draw_bars
 from partita.report.bundle import Checked, Picture, ReportBundle
-from partita.report.changes import tabulate_changes
+from partita.report.changes import tabulate_changes, tabulate_plan_runs
 from partita.report.markup import Markup, element, join
 from partita.report.palette import write_variables
 from partita.report.scale import shorten
@@ -46,7 +46,7 @@ def _list_sections(bundle: ReportBundle) -> list[Markup]:
         parts.append(_draw_table(tabulate_changes(bundle.changes)))
         if bundle.last_plan is not None:
             last = tables.tabulate_plan(bundle.last_plan, order, title=tables.LAST_PLAN)
-            parts.append(_draw_table(last))
+            parts += [_draw_table(last), _draw_table(tabulate_plan_runs(bundle.plan_runs))]
         parts.append(_draw_path(bundle))
         timeline = lay_out(*runs)
         parts.append(_draw_timeline(timeline))
@@ -94,6 +94,10 @@ def _draw_tiles(bundle: ReportBundle) -> Markup:
             tiles.append((name, format_seconds(value), ""))
     if predicted is not None and measured is not None:
         tiles.append(("prediction off by", tables.describe_change(predicted, measured), ""))
+    for last in bundle.plan_runs[-1:]:
+        if last.measured_s is not None:
+            off = tables.describe_change(last.predicted_s, last.measured_s)
+            tiles.append((f"prediction of the plan {last.name} off by", off, ""))
     if bundle.best_single_s is not None:
         name = f"best single device {bundle.best_single_device}".strip()
         tiles.append((name, format_seconds(bundle.best_single_s), ""))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -29,7 +30,16 @@ from partita.execution import Change, Report
 from partita.files import write_folder
 from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.plan import Plan
-from partita.report import LAST_PLAN, Checked, ReportBundle, plan_table, report_tables
+from partita.report import (
+    LAST_PLAN,
+    Checked,
+    PlanRun,
+    ReportBundle,
+    draw_table,
+    plan_table,
+    report_tables,
+)
+from partita.report.changes import tabulate_plan_runs
 from partita.simulation import predict
 from partita.units import format_seconds
 
@@ -58,12 +68,13 @@ class Ran:
     """A run that is over.
 
     Attributes:
-        predicted: With the fixed costs of these workers.
+        predicted: The loaded plan, with the fixed costs of these workers.
         planned: Without them, as the plan was made.
         fixed: What a message, a run of a fragment and a request cost on these workers.
         checked: How far the answers are from the whole model's, where that was asked for.
         changes: Of the plan; None where it could not change with drifts and nothing was lost.
         last_plan: The plan in force at the end, where it is not the one that was loaded.
+        plan_runs: That one and the loaded one, each predicted and measured; empty without it.
     """
 
     loaded: Loaded
@@ -74,6 +85,12 @@ class Ran:
     checked: Checked | None
     changes: tuple[Change, ...] | None
     last_plan: Plan | None = None
+    plan_runs: tuple[PlanRun, ...] = ()
+
+    @property
+    def prediction(self) -> Report | None:
+        """What the whole run may be compared with: nothing where the plan changed under way."""
+        return self.predicted if self.last_plan is None else None
 
 
 @dataclass(frozen=True)
@@ -144,6 +161,7 @@ def run_requests(
     if options.warm_up:
         session.run([feeds[0]] * options.warm_up, in_flight=1)
     session.begin_traces()
+    first = session.deployment.epoch
     for answer in session.iterate(feeds, in_flight=in_flight):
         if options.check or options.output is not None:
             answers.append(answer)
@@ -152,6 +170,7 @@ def run_requests(
         for cost in (opened.planned, opened.cost)
     )
     last = opened.replanner.plan
+    is_changed = last != loaded.plan
     return Ran(
         loaded,
         predicted,
@@ -160,7 +179,26 @@ def run_requests(
         session.report(),
         None,
         tuple(session.changes),
-        last if last != loaded.plan else None,
+        last if is_changed else None,
+        measure_plans(opened, predicted, first, in_flight) if is_changed else (),
+    )
+
+
+def measure_plans(
+    opened: Opened, predicted: Report, first: int, in_flight: int | None
+) -> tuple[PlanRun, ...]:
+    """The loaded plan and the one in force at the end, each beside its own prediction.
+
+    Args:
+        predicted: The loaded plan.
+        first: The epoch that the run began under.
+    """
+    last = opened.session.latencies_s(opened.session.deployment.epoch)
+    again = opened.replanner.predict(max(1, len(last)), in_flight)
+    both = (("at first", predicted, opened.session.latencies_s(first)), ("at the end", again, last))
+    return tuple(
+        PlanRun(name, plan.quantile_s(0.5), median(took) if took else None, len(took))
+        for name, plan, took in both
     )
 
 
@@ -212,7 +250,7 @@ def describe_run(ran: Ran) -> Reply:
     plan, cluster, checked = ran.loaded.plan, ran.loaded.cluster, ran.checked
     payload = describe_report(ran.measured) | {"predicted": describe_report(ran.predicted)}
     reply = Reply(payload, [plan_table(plan, cluster.names)])
-    reply.shown += report_tables(ran.predicted, ran.measured)
+    reply.shown += report_tables(ran.prediction, ran.measured)
     payload |= describe_fixed(ran)
     reply.shown += show_fixed(ran)
     if ran.changes is not None:
@@ -220,7 +258,9 @@ def describe_run(ran: Ran) -> Reply:
         reply.shown += show_changes(ran.changes)
     if ran.last_plan is not None:
         payload["last_plan"] = msgspec.to_builtins(ran.last_plan)
+        payload["plan_runs"] = [asdict(run) for run in ran.plan_runs]
         reply.shown.append(plan_table(ran.last_plan, cluster.names, title=LAST_PLAN))
+        reply.shown.append(draw_table(tabulate_plan_runs(ran.plan_runs)))
     if checked is not None:
         payload |= {
             "max_difference": checked.max_difference,
@@ -269,11 +309,12 @@ def write_run(folder: Path, ran: Ran) -> Path:
     bundle = ReportBundle(
         ran.loaded.title,
         ran.loaded.plan,
-        predicted=ran.predicted,
+        predicted=ran.prediction,
         measured=ran.measured,
         checked=ran.checked,
         changes=ran.changes or (),
         last_plan=ran.last_plan,
+        plan_runs=ran.plan_runs,
     )
     return write_report(folder, bundle).page
 
