@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.memory_lab import MemoryLab, memory_lab
+from tests.simulation.test_simulate import unit_durations
 from tests.worker.tiny import (
     Tiny,
     expected_chain,
@@ -24,6 +25,7 @@ from tests.worker.tiny import (
 from partita.cluster import Device
 from partita.errors import InputError, RunError
 from partita.leader import DeployOptions, Session, deploy
+from partita.simulation import simulate
 
 Deploy = Callable[..., Session]
 
@@ -84,6 +86,23 @@ def test_replicas_share_the_requests(stack: ExitStack) -> None:
     busy = {use.name: use.busy_s for use in session.report().devices}
     assert busy["d1"] > 0
     assert busy["d2"] > 0
+
+
+def test_requests_go_where_the_simulation_sends_them(stack: ExitStack) -> None:
+    """With shares each request takes the same replica in both, however long things take."""
+    tiny = tiny_replicas(shares=(3, 1))
+    _, session = start(stack, tiny)
+    inputs = random_inputs(tiny.program, 20)
+    weight = np.float32(weight_of("make a"))
+    for given, got in zip(inputs, session.run(inputs), strict=True):
+        np.testing.assert_array_equal(got["a"], given["input"] * weight)
+    simulated = simulate(tiny.program, unit_durations(tiny.program), requests=20)
+    routes = [
+        {span.request: span.device for span in report.spans if span.lane == "compute"}
+        for report in (session.report(), simulated)
+    ]
+    assert routes[0] == routes[1]
+    assert list(routes[0].values()).count("d2") == 5
 
 
 def test_the_report_has_bytes_spans_and_memory(stack: ExitStack) -> None:

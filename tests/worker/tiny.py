@@ -108,9 +108,10 @@ def tiny_halo(in_flight: int = 1) -> Tiny:
     return equip(build.build())
 
 
-def tiny_replicas(in_flight: int = 4) -> Tiny:
+def tiny_replicas(in_flight: int = 4, shares: tuple[int, ...] = ()) -> Tiny:
     """Return two replicas of one stage, one on each of two other devices."""
     build = ProgramBuilder(3, in_flight=in_flight, routes=(2,))
+    build.shares = (shares,) if shares else ()
     fed = build.feed()
     copies = []
     for index, device in enumerate(("d1", "d2")):

@@ -6,6 +6,7 @@ from partita.simulation.adaptive import (
     plan_key,
     simulate_adaptive,
 )
+from partita.simulation.period import answer_period_s, predict_period_s
 from partita.simulation.predict import predict
 from partita.simulation.simulate import simulate
 from partita.simulation.single_request import EventGraph, Message, latency_s
@@ -15,9 +16,11 @@ __all__ = [
     "Message",
     "Method",
     "Searched",
+    "answer_period_s",
     "latency_s",
     "plan_key",
     "predict",
+    "predict_period_s",
     "simulate",
     "simulate_adaptive",
 ]

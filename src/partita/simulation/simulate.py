@@ -72,15 +72,19 @@ def simulate(
         given = "" if arrivals is None else f" and {len(arrivals)} arrivals"
         raise ValueError(f"{requests} requests{given}; at least 1 is needed, with one arrival each")
     builder = ReportBuilder(program, planner=planner, seed=seed, keep_spans=keep_spans)
-    run = _Run(program, durations, in_flight or program.in_flight, builder, loaders=loaders)
+    run = Run(program, durations, in_flight or program.in_flight, builder, loaders=loaders)
     run.load_all(cold=cold)
     run.feed_all(requests, arrivals)
     latencies_s, makespan_s = run.finish()
     return builder.build(latencies_s, makespan_s, run.peak_buffer_bytes())
 
 
-class _Run:
-    """The virtual clock, its devices, and the leader."""
+class Run:
+    """The virtual clock, its devices, and the leader.
+
+    Attributes:
+        answered_s: When each answer came, in the order of the answers.
+    """
 
     def __init__(
         self,
@@ -89,7 +93,7 @@ class _Run:
         in_flight: int,
         builder: ReportBuilder,
         *,
-        loaders: int,
+        loaders: int = 1,
     ) -> None:
         self._durations = durations
         self._record = builder.record
@@ -111,6 +115,7 @@ class _Run:
         self._arrivals: Sequence[float] | None = None
         self._admitted_s: list[float] = []
         self._latency_s: dict[int, float] = {}
+        self.answered_s: list[float] = []
         self._makespan_s = 0.0
 
     def _push(self, time_s: float, key: tuple[int, int, int], place: int, event: _Heard) -> None:
@@ -231,6 +236,7 @@ class _Run:
     def _note_answer(self, request: int, now_s: float) -> None:
         began_s = self._arrivals[request] if self._arrivals else self._admitted_s[request]
         self._latency_s[request] = now_s - began_s
+        self.answered_s.append(now_s)
         self._makespan_s = max(self._makespan_s, now_s - self._admitted_s[0])
         self._admission.finish(request)
         self._admit(now_s)

@@ -1,0 +1,74 @@
+"""Seconds per answer under steady load, against figures worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from tests.program_builder import ProgramBuilder, chain
+from tests.simulation.test_simulate import all_links, unit_durations
+
+from partita.execution import Durations, Link
+from partita.program import Compute, Program
+from partita.simulation import answer_period_s, simulate
+
+#: The second replica takes three times as long as the first.
+SECONDS = {"d1": 1.0, "d2": 3.0}
+
+
+def replicas(*shares: int, in_flight: int = 4) -> Program:
+    """Two replicas of one stage, for a requester that computes nothing."""
+    build = ProgramBuilder(3, in_flight=in_flight, routes=(2,))
+    build.shares = (shares,) if shares else ()
+    piece, results = build.feed(), []
+    for choice, name in enumerate(SECONDS):
+        when = ((0, choice),)
+        copy = build.send(piece, name, credit=in_flight, when=when)
+        part = build.compute(name, [[copy]], "t", when=when)
+        results.append(build.send(part, "d0", credit=in_flight))
+    build.deliver([results])
+    return build.build()
+
+
+def durations(program: Program) -> Durations:
+    """What each replica takes, on links that cost nothing."""
+    seconds = {
+        step.id: SECONDS[part.device]
+        for part in program.devices
+        for step in part.steps
+        if isinstance(step, Compute)
+    }
+    return Durations(seconds, links=all_links(program, Link("a", "b", float("inf"))))
+
+
+@pytest.mark.parametrize("shares", [(3, 1), (6, 2), ()])
+def test_replicas_by_speed_answer_as_often_as_all_of_them_can(shares: tuple[int, ...]) -> None:
+    """Three answers of the fast one to one of the slow one: four in three seconds."""
+    program = replicas(*shares)
+    assert answer_period_s(program, durations(program)) == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(("shares", "expected"), [((1, 1), 1.5), ((1, 3), 9 / 4), ((9, 1), 0.9)])
+def test_shares_against_the_speeds_wait_for_one_replica(
+    shares: tuple[int, ...], expected: float
+) -> None:
+    """The replica with too large a share decides; each share counts as it is given."""
+    program = replicas(*shares, in_flight=8)
+    assert answer_period_s(program, durations(program)) == pytest.approx(expected)
+
+
+def test_by_speed_a_batch_ends_sooner_than_by_queue() -> None:
+    """By the shortest queue the slow one has two of four requests waiting when inputs run out."""
+    by_share, by_queue = (
+        simulate(program, durations(program), requests=12)
+        for program in (replicas(3, 1), replicas())
+    )
+    assert by_share.makespan_s == 9.0
+    assert by_queue.makespan_s == 12.0
+    assert max(by_share.latencies_s) < max(by_queue.latencies_s)
+
+
+def test_one_at_a_time_the_period_is_the_latency() -> None:
+    """A pipeline of three seconds: an answer every second, or every three with one in flight."""
+    program = chain(3, 3, in_flight=3, credit=3)
+    spec = unit_durations(program)
+    assert answer_period_s(program, spec) == 1.0
+    assert answer_period_s(program, spec, in_flight=1) == 3.0
