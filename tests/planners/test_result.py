@@ -10,7 +10,7 @@ import pytest
 
 from partita.errors import PlanError
 from partita.planners import PlanOptions, Result, find_plan
-from partita.planners.result import Estimate, is_worth
+from partita.planners.result import Estimate, describe_bound, is_worth
 from tests.planners.fakes import make_chain, make_cost
 
 _ESTIMATE = Estimate(0.4, 0.1, {}, 1.0, 2)
@@ -46,9 +46,8 @@ def test_gains_within_the_error_of_predictions_are_none() -> None:
 
 def test_a_bound_below_a_third_says_little() -> None:
     """The third itself is still told."""
-    estimate = replace(_ESTIMATE, latency_s=0.9)
-    assert not _result(estimate=estimate, lower_bound_s=0.31).is_bound_loose
-    assert _result(estimate=estimate, lower_bound_s=0.29).is_bound_loose
+    assert describe_bound(0.31, 0.9) == "310 ms"
+    assert describe_bound(0.29, 0.9) == "290 ms (a loose bound)"
 
 
 def test_the_text_of_a_result_is_short() -> None:

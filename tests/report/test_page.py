@@ -132,3 +132,22 @@ def test_the_page_says_what_decides() -> None:
     assert "Critical path" in write_page(make_bundle())
     assert re.search(r"computing takes \d+% of the latency", write_page(make_bundle()))
     assert "Critical path" not in write_page(strip_spans(make_bundle()))
+
+
+def test_a_loose_bound_is_called_so() -> None:
+    """As in the terminal: below a third of what is predicted."""
+    tight = write_page(make_bundle())
+    assert ">71 ms</dd>" in tight
+    loose = write_page(replace(make_bundle(), lower_bound_s=0.02))
+    assert ">20 ms (a loose bound)</dd>" in loose
+
+
+def test_what_is_wider_than_the_page_scrolls_with_a_shadow() -> None:
+    """Every table and chart lies in a frame that scrolls, and frames show where they are cut."""
+    page = write_page(make_bundle())
+    wide = re.findall(r"(<div class=\"scroll\">)?<(?:table|svg)\b", page)
+    assert len(wide) > 5
+    assert all(wide)
+    (frame,) = re.findall(r"^\.scroll \{.*?\}", page, re.DOTALL | re.MULTILINE)
+    assert "overflow-x: auto" in frame
+    assert frame.count("no-repeat local") == frame.count("no-repeat scroll") == 2

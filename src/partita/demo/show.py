@@ -8,6 +8,7 @@ from rich.table import Table
 from partita.demo.cluster import load_demo_cluster
 from partita.demo.result import DemoResult, Trial, texts_of
 from partita.demo.save import DemoFiles
+from partita.planners.result import describe_bound
 from partita.report import draw_table, plan_table
 from partita.report.tables import TableData, describe_change
 from partita.units import format_bytes, format_seconds
@@ -49,7 +50,7 @@ def _latency_table(result: DemoResult) -> Table:
     rows = (
         _tabulate_trial(f"best single device ({', '.join(single.devices)})", single),
         _tabulate_trial("divided", result.divided),
-        ("lower bound", format_seconds(result.lower_bound_s), "", ""),
+        ("lower bound", describe_bound(result.lower_bound_s, result.divided.predicted_s), "", ""),
     )
     columns = ("plan", "predicted", "measured", "difference")
     return draw_table(TableData("Latency of one photo", columns, rows))

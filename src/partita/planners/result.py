@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from partita.plan import Plan
+from partita.units import format_seconds
 
 #: A gain over the best single device that is not more than this is no real one: predictions of
 #: plans are off by 3 % in the median (docs/benchmarks.md), and two of them are compared.
@@ -57,6 +58,16 @@ def is_worth(alone: float, divided: float) -> bool:
     return alone > (1 + REAL_GAIN) * divided
 
 
+def describe_bound(bound_s: float, latency_s: float) -> str:
+    """A lower bound in words, which say so where it is so far below a plan that it says little.
+
+    >>> describe_bound(0.2, 0.5), describe_bound(0.1, 0.5)
+    ('200 ms', '100 ms (a loose bound)')
+    """
+    is_loose = bound_s < _LOOSE_BOUND * latency_s
+    return format_seconds(bound_s) + (" (a loose bound)" if is_loose else "")
+
+
 @dataclass(frozen=True)
 class Result:
     """A plan, and how good it is.
@@ -88,11 +99,6 @@ class Result:
     def __repr__(self) -> str:
         stages = f"{len(self.plan.stages)} stages"
         return f"Result({self.plan.planner!r}, {self.status}, {stages}, {self.latency_s:.4g} s)"
-
-    @property
-    def is_bound_loose(self) -> bool:
-        """Whether the lower bound is so far below the plan that it says little of it."""
-        return self.lower_bound_s < _LOOSE_BOUND * self.latency_s
 
     @property
     def latency_s(self) -> float:

@@ -7,6 +7,7 @@ from importlib import resources
 
 from partita.report import tables
 from partita.report.bars import chart_busy, chart_comparison, draw_bars
+from partita.planners.result import describe_bound
 from partita.report.bundle import Checked, Picture, ReportBundle
 from partita.report.changes import tabulate_changes, tabulate_plan_runs
 from partita.report.markup import Markup, element, join
@@ -105,7 +106,8 @@ def _draw_tiles(bundle: ReportBundle) -> Markup:
             faster = bundle.best_single_s / reached
             tiles.append(("speed-up over it", f"{faster:.2f}×", "good" if faster > 1 else "bad"))
     if bundle.lower_bound_s is not None:
-        tiles.append(("lower bound", format_seconds(bundle.lower_bound_s), ""))
+        bound = describe_bound(bundle.lower_bound_s, predicted or 0.0)
+        tiles.append(("lower bound", bound, ""))
     if bundle.worth_splitting is not None:
         tiles.append(("worth splitting", "yes" if bundle.worth_splitting else "no", ""))
     if bundle.checked:

@@ -23,6 +23,7 @@ from partita.exactness.compare import check_exactness
 from partita.execution import Report
 from partita.plan import Plan, Stage, dump_plan
 from partita.planners import OBJECTIVES, Estimate, PlanOptions, Result, find_plan
+from partita.planners.result import describe_bound
 from partita.regions import WIRE_FORMATS
 from partita.report import plan_table, report_tables
 from partita.report.tables import describe_path
@@ -212,8 +213,7 @@ def describe_verdict(result: Result) -> list[str]:
         f"Planner:     {result.plan.planner} ({result.status}),"
         f" {result.evaluations} plans priced in {format_seconds(result.search_s)}",
         f"Latency:     {format_seconds(result.latency_s)} predicted,"
-        f" no plan can do better than {format_seconds(result.lower_bound_s)}"
-        + (" (a loose bound)" if result.is_bound_loose else ""),
+        f" no plan can do better than {describe_bound(result.lower_bound_s, result.latency_s)}",
         f"Energy:      {result.estimate.energy_joules:.3g} J of computing per request",
         f"Splitting:   {_describe_gain(result)}",
     ]
