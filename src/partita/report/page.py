@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 from importlib import resources
 
+from partita.planners.result import describe_bound
 from partita.report import tables
 from partita.report.bars import chart_busy, chart_comparison, draw_bars
-from partita.planners.result import describe_bound
 from partita.report.bundle import Checked, Picture, ReportBundle
 from partita.report.changes import tabulate_changes, tabulate_plan_runs
 from partita.report.markup import Markup, element, join
