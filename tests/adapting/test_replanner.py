@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.planners.fakes import make_chain
 
 from partita.adapting.replanner import Replanner, predict_s
@@ -11,8 +12,9 @@ from partita.cost import CostModel, update_cost
 from partita.errors import PlanError
 from partita.execution import Conditions
 from partita.leader import Lost
-from partita.plan import Plan
+from partita.plan import Plan, Shard, Stage
 from partita.planners import PlanOptions, find_plan
+from partita.simulation import predict_period_s
 
 NAMES = ("cam", "box", "pad")
 RATE = 5e6
@@ -60,6 +62,19 @@ def test_a_proposal_is_priced_beside_the_running_plan_under_the_same_conditions(
     assert replanner.key == first != proposed.key
     replanner.adopt(proposed.key)
     assert replanner.plan == plan_on(cost, "cam")
+
+
+def test_with_requests_in_flight_a_proposal_is_priced_by_answers() -> None:
+    """A plan that answers more often is the better one, however long each request queues."""
+    cost = make_cost()
+    alone = replace(plan_on(cost, "box"), in_flight=8)
+    stage = Stage("all", tuple(layer.name for layer in cost.graph.layers), "replica",
+                  tuple(map(Shard, NAMES)), shares=(1, 1, 1))  # fmt: skip
+    replicas = replace(alone, stages=(stage,))
+    replanner = Replanner(cost, alone, lambda _: replicas)
+    proposed = replanner.propose(replanner.assumed)
+    assert proposed.predicted_s == pytest.approx(proposed.present_s / 3, rel=0.05)
+    assert proposed.present_s == predict_period_s(cost, alone)
 
 
 def test_a_search_without_a_plan_leaves_everything_as_it_was() -> None:

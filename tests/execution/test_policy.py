@@ -33,9 +33,11 @@ OPTIONS = AdaptOptions(
 class Bench:
     """A policy with a clock that ticks twice a second."""
 
-    def __init__(self, options: AdaptOptions = OPTIONS) -> None:
-        self.policy = Policy(Conditions({LINK: 100.0}, {"a": 1.0}), "first", options, epoch=1)
+    def __init__(self, options: AdaptOptions = OPTIONS, *, in_flight: int = 1) -> None:
+        assumed = Conditions({LINK: 100.0}, {"a": 1.0})
+        self.policy = Policy(assumed, "first", options, epoch=1, in_flight=in_flight)
         self.now_s = 0.0
+        self.end_s = 0.0
 
     def tell(self, event: Event) -> list[Decision]:
         """Pass an event at the present time."""
@@ -56,17 +58,24 @@ class Bench:
         """Let time pass; return what was decided."""
         return list(self.ticks(seconds, rate, slowness))
 
-    def answers(self, count: int, latency_s: float, epoch: int) -> list[Decision]:
-        """Have requests answered now."""
-        return [d for _ in range(count) for d in self.tell(Answered(epoch, latency_s))]
+    def answers(
+        self, count: int, latency_s: float, epoch: int, gap_s: float | None = None
+    ) -> list[Decision]:
+        """Have requests answered, ``gap_s`` after each other or one at a time, and told of now."""
+        decisions = []
+        for _ in range(count):
+            self.end_s += latency_s if gap_s is None else gap_s
+            decisions += self.tell(Answered(epoch, latency_s, self.end_s))
+        return decisions
 
 
-def drifted(new_s: float = 0.5) -> Bench:
+def drifted(new_s: float = 0.5, *, in_flight: int = 1) -> Bench:
     """Return a bench whose link has slowed down and that has switched to plan ``second``."""
-    bench = Bench()
+    bench = Bench(in_flight=in_flight)
+    bench.answers(1, 1.0, epoch=1)
     bench.pass_time(5)
     assert [d for d in bench.ticks(5, 40.0) if isinstance(d, Replan)]
-    bench.answers(5, 1.0, epoch=1)
+    bench.answers(5, 1.0, epoch=1, gap_s=1.0 / in_flight)
     assert bench.tell(Proposed("second", new_s, 1.0)) == [Switch("second")]
     bench.tell(Switched(2))
     return bench
@@ -135,7 +144,8 @@ def test_a_new_plan_that_measures_faster_stays() -> None:
     bench = drifted()
     assert bench.answers(5, 0.6, epoch=2) == []
     (change,) = bench.policy.changes
-    assert (change.outcome, change.measured_old_s, change.measured_new_s) == ("switched", 1.0, 0.6)
+    assert (change.outcome, change.measured_old_s) == ("switched", 1.0)
+    assert change.measured_new_s == pytest.approx(0.6)
     assert bench.policy.plan == "second"
 
 
@@ -149,6 +159,41 @@ def test_a_new_plan_that_measures_slower_is_rolled_back_and_barred() -> None:
     assert bench.pass_time(20, 40.0) == []
     assert [type(d) for d in bench.pass_time(6, 20.0)] == [Replan]
     assert bench.tell(Proposed("second", 0.5, 1.0)) == [Switch("second")]
+
+
+@pytest.mark.parametrize(
+    ("latency_s", "gap_s", "outcome"), [(1.6, 0.2, "switched"), (0.9, 0.3, "rolled back")]
+)
+def test_with_requests_in_flight_answers_per_second_judge(
+    latency_s: float, gap_s: float, outcome: str
+) -> None:
+    """Four in flight, an answer each 0.25 s before: more of them count, not what each waited."""
+    bench = drifted(in_flight=4)
+    assert bench.policy.changes[-1].measured_old_s == pytest.approx(0.25)
+    assert bench.answers(4, 9.0, epoch=2, gap_s=5.0) == []  # the first few fill the devices
+    bench.answers(15, latency_s, epoch=2, gap_s=gap_s)
+    assert bench.policy.changes[-1].measured_new_s is None
+    bench.answers(1, latency_s, epoch=2, gap_s=gap_s)
+    assert bench.policy.changes[-1].measured_new_s == pytest.approx(gap_s)
+    assert bench.policy.changes[-1].outcome == outcome
+
+
+def test_bursts_of_replicas_count_by_their_mean() -> None:
+    """Answers that come three together have no gap of their own to judge by."""
+    bench = drifted(in_flight=3)
+    for _ in range(5):
+        bench.answers(1, 1.2, epoch=2, gap_s=1.2)
+        bench.answers(2, 1.2, epoch=2, gap_s=0.0)
+    assert bench.policy.changes[-1].measured_new_s == pytest.approx(0.4)
+    assert bench.policy.changes[-1].outcome == "rolled back"
+
+
+def test_where_inputs_come_slowly_requests_do_not_overlap() -> None:
+    """A camera that gives an image a second is answered as fast as each is computed."""
+    bench = drifted(in_flight=4)
+    bench.answers(4 * 5, 0.2, epoch=2, gap_s=1.0)
+    assert bench.policy.changes[-1].measured_new_s == pytest.approx(0.2)
+    assert bench.policy.changes[-1].outcome == "switched"
 
 
 def test_a_barred_plan_stays_barred_when_only_time_passes() -> None:

@@ -17,7 +17,7 @@ from partita.leader import Expected, Lost
 from partita.plan import Plan
 from partita.planners.find import find_plan
 from partita.planners.options import PlanOptions, options_of, restrict_devices
-from partita.simulation import Method, Searched, plan_key, predict
+from partita.simulation import Method, Searched, plan_key, predict, predict_period_s
 
 Find = Callable[[CostModel], Plan]
 #: Compiled plans that are kept: the running one, its successor, and one to roll back to.
@@ -163,9 +163,10 @@ class Replanner:
 
 
 def predict_s(cost: CostModel, plan: Plan) -> float:
-    """The median latency of some requests, as many at a time as the plan allows."""
-    count = 1 if plan.in_flight == 1 else _SIMULATED * plan.in_flight
-    return predict(cost, plan, requests=count, keep_spans=False).quantile_s(0.5)
+    """The seconds per answer: the latency, or with requests in flight the period under load."""
+    if plan.in_flight > 1:
+        return predict_period_s(cost, plan)
+    return predict(cost, plan, keep_spans=False).latencies_s[0]
 
 
 def make_finder(plan: Plan, planner: str = "best", budget_s: float = 3.0) -> Find:

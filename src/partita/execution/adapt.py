@@ -19,7 +19,8 @@ class AdaptOptions:
         window_s: The median of the measurements of so many seconds counts.
         pause_s: Least time from the end of one change to the next search.
         least_gain: A new plan must promise to be faster by this fraction.
-        trial: Answers by which a new plan is judged; 0 trusts the prediction.
+        trial: Answers by which a new plan is judged, for each request that may be in flight; 0
+            trusts the prediction.
         worse: A new plan that measures slower than the old one by more than this is rolled back.
         probe_s: A link without measurement for so long is probed; infinite probes none.
         every_s: Plan again after so many seconds in any case; None on drifts only.
@@ -59,10 +60,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Answered:
-    """A request was answered under an epoch."""
+    """A request was answered under an epoch; answers come in the order of ``end_s``."""
 
     epoch: int
     latency_s: float
+    end_s: float
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,9 @@ class Proposed:
 
     Attributes:
         key: Identity of the plan that it found.
-        predicted_s: Latency of that plan under the conditions that it was made for.
-        present_s: Latency of the running plan under the same conditions.
+        predicted_s: Seconds per answer of that plan under the conditions that it was made for:
+            the latency with one request in flight, the period under load with more.
+        present_s: The same of the running plan under the same conditions.
     """
 
     key: str
@@ -139,10 +142,10 @@ class Change:
             ``recovered``.
         detail: Why it came to that; empty where nothing needs saying.
         switched_s: When requests were first admitted under the new plan; None where none were.
-        predicted_old_s: Latency of the running plan under the drift, as predicted.
-        predicted_new_s: Latency of the plan that was found, as predicted.
-        measured_old_s: Median latency of the running plan since the drift began.
-        measured_new_s: Median latency of the new plan in its trial.
+        predicted_old_s: Seconds per answer of the running plan under the drift, as predicted.
+        predicted_new_s: Seconds per answer of the plan that was found, as predicted.
+        measured_old_s: Seconds per answer of the running plan since the drift began.
+        measured_new_s: Seconds per answer of the new plan in its trial.
     """
 
     at_s: float

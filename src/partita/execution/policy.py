@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import replace
-from statistics import median
+from statistics import fmean, median
 
 from partita.execution.adapt import (
     AdaptOptions,
@@ -29,7 +29,7 @@ from partita.execution.adapt import (
 from partita.execution.drift_detector import DriftDetector
 from partita.execution.durations import Pair
 
-#: Latencies kept for a comparison: those of a drift's hold time at 80 answers/s; more tell no more.
+#: Answers kept for a comparison: those of a drift's hold time at 80 answers/s; more tell no more.
 _ANSWERS = 256
 #: Drifts named in a reason: one line of a terminal.
 _NAMED = 2
@@ -43,6 +43,9 @@ class Policy:
     Args:
         assumed: What the running plan was priced with; absent links are not watched.
         plan: Identity of the running plan.
+        in_flight: Most requests at the same time. With more than one, what counts is the mean time
+            from answer to answer, since a request's latency then says how long it queued; with one
+            it is the median latency.
 
     Attributes:
         changes: All searches so far, in order.
@@ -50,12 +53,19 @@ class Policy:
     """
 
     def __init__(
-        self, assumed: Conditions, plan: str, options: AdaptOptions | None = None, *, epoch: int = 0
+        self,
+        assumed: Conditions,
+        plan: str,
+        options: AdaptOptions | None = None,
+        *,
+        epoch: int = 0,
+        in_flight: int = 1,
     ) -> None:
         self.options = options or AdaptOptions()
         self.changes: list[Change] = []
         self.plan = plan
         self._epoch = epoch
+        self._in_flight = in_flight
         self._links = {pair: DriftDetector(rate) for pair, rate in assumed.rates.items()}
         self._devices = {name: DriftDetector(factor) for name, factor in assumed.slowness.items()}
         self._state = "watching"
@@ -63,6 +73,7 @@ class Policy:
         self._last_search_s = -math.inf
         self._answers: deque[tuple[float, float]] = deque(maxlen=_ANSWERS)
         self._trial: list[float] = []
+        self._answered_s = -math.inf
         self._drift_s = -math.inf
         self._old_plan = plan
         self._target = plan
@@ -187,16 +198,20 @@ class Policy:
         return [ProbeLink(pair)]
 
     def _answer(self, now_s: float, event: Answered) -> list[Decision]:
+        # Since the answer before, or since it was fed where nothing was under way then.
+        spent_s = min(event.latency_s, max(0.0, event.end_s - self._answered_s))
+        self._answered_s = event.end_s
         if event.epoch != self._epoch:
             return []
         if self._state != "trial":
-            self._answers.append((now_s, event.latency_s))
+            self._answers.append((now_s, spent_s))
             return []
-        self._trial.append(event.latency_s)
-        # The first answer pays for cold caches.
-        if len(self._trial) <= self.options.trial:
+        self._trial.append(spent_s)
+        # The first answer pays for cold caches, the first few also for what both plans ran beside.
+        passed = self._in_flight
+        if len(self._trial) < passed * (1 + self.options.trial):
             return []
-        new_s, old_s = median(self._trial[1:]), self.changes[-1].measured_old_s
+        new_s, old_s = self._per_answer(self._trial[passed:]), self.changes[-1].measured_old_s
         self._note(measured_new_s=new_s)
         if old_s is None or new_s <= old_s * (1 + self.options.worse):
             self._end_trial(now_s, "")
@@ -205,6 +220,10 @@ class Policy:
         self._target, self._state = self._old_plan, "returning"
         self._note(outcome="rolled back", detail="the new plan measured slower than the old one")
         return [RollBack(self._target)]
+
+    def _per_answer(self, spent_s: list[float]) -> float:
+        """Seconds per answer."""
+        return median(spent_s) if self._in_flight == 1 else fmean(spent_s)
 
     def _weigh(self, now_s: float, event: Proposed) -> list[Decision]:
         self._note(
@@ -247,7 +266,7 @@ class Policy:
             self._rest(now_s)
             return
         recent = [value for time_s, value in self._answers if time_s >= self._drift_s]
-        old_s = median(recent) if recent else None
+        old_s = self._per_answer(recent) if recent else None
         self._note(outcome="switched", switched_s=now_s, measured_old_s=old_s)
         self._answers.clear()
         self._trial = []
@@ -263,7 +282,7 @@ class Policy:
         self._rest(now_s)
 
     def _end_trial(self, now_s: float, detail: str) -> None:
-        self._answers.extend((now_s, value) for value in self._trial[1:])
+        self._answers.extend((now_s, value) for value in self._trial[self._in_flight :])
         self._note(detail=detail)
         self._rest(now_s)
 

@@ -130,7 +130,10 @@ class ReplanController:
         self._deployment = self._prepared = self._monitor.deployment
         self._answers = self._monitor.tracker.answers
         key, epoch = self._planning.key, self._deployment.epoch
-        self._policy = Policy(self._planning.assumed, key, self._options, epoch=epoch)
+        in_flight = self._deployment.program.in_flight
+        self._policy = Policy(
+            self._planning.assumed, key, self._options, epoch=epoch, in_flight=in_flight
+        )
         self._rate_monitor = self._make_rate_monitor(key)
 
     def _make_rate_monitor(self, key: str) -> RateMonitor:
@@ -157,7 +160,8 @@ class ReplanController:
         requests = self._monitor.tracker.latest(self._answers)
         self._answers += len(requests)
         for request in requests:
-            self._tell(Answered(request.epoch, request.end_s - request.start_s))
+            latency_s = request.end_s - request.start_s
+            self._tell(Answered(request.epoch, latency_s, request.end_s))
 
     def _tell(self, event: Event) -> None:
         for decision in self._policy.handle(time.monotonic(), event):

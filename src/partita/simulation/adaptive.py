@@ -166,7 +166,7 @@ class _Run:
         devices = [part.device for part in priced.program.devices]
         factors = {name: self._world.slowness[name].at(start_s) for name in devices}
         self._tell(end_s, Measured(rates, factors))
-        self._tell(end_s, Answered(epoch, end_s - start_s))
+        self._tell(end_s, Answered(epoch, end_s - start_s, end_s))
         return end_s
 
     def finish(self) -> AdaptiveRun:
