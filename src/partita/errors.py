@@ -9,11 +9,14 @@
     ├── InputError      the data given to a run                       exit 2
     ├── PlanError       a plan that breaks a rule, or fits no model   exit 2
     │   └── InfeasibleError   no plan satisfies the constraints       exit 3
+    │       └── OverfullError   a plan needs more memory than there is  exit 3
     └── RunError        something failed while a plan ran             exit 4
         └── LinkError       a device cannot be reached any more       exit 4
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 def first_line(error: BaseException) -> str:
@@ -86,6 +89,22 @@ class InfeasibleError(PlanError):
 
     exit_code = 3
     kind = "infeasible"
+
+
+class OverfullError(InfeasibleError):
+    """A plan, or the nearest one that a search found, needs more memory than its devices have.
+
+    Another plan may fit: where none can, the error is an :class:`InfeasibleError` that is none of
+    these.
+
+    Args:
+        message: One sentence that names the device which lacks most, what it needs and has.
+        overflow_bytes: What is missing, by device; only devices on which something is.
+    """
+
+    def __init__(self, message: str, *, overflow_bytes: Mapping[str, int]) -> None:
+        super().__init__(message, subject=max(overflow_bytes, key=overflow_bytes.__getitem__))
+        self.overflow_bytes = dict(overflow_bytes)
 
 
 class RunError(PartitaError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import le
 
 from partita.compile import Layout, loaded_works
-from partita.errors import InfeasibleError
+from partita.errors import InfeasibleError, OverfullError
 from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.incremental import DraftPrice
 from partita.planners.pricing.problem import Problem
@@ -54,20 +54,21 @@ class Constraints:
         """The memory that devices use; nothing where it surely suffices and none asks.
 
         Raises:
-            InfeasibleError: A device has too little.
+            OverfullError: A device has too little.
         """
         if not needed and self._surely_fits(layout):
             return {}
         used = {name: use.total for name, use in self._problem.cost.memory(layout).items()}
-        for name, total in used.items():
-            allowed = self._problem.cluster.device(name).memory_bytes
-            if total > allowed:
-                raise InfeasibleError(
-                    f"Plan does not fit on device '{name}': needs {format_bytes(total)}, device"
-                    f" has {format_bytes(allowed)}. Move layers to other devices, or raise memory"
-                    " in the cluster file.",
-                    subject=name,
-                )
+        allowed = {name: self._problem.cluster.device(name).memory_bytes for name in used}
+        over = {name: used[name] - allowed[name] for name in used if used[name] > allowed[name]}
+        if over:
+            name = max(over, key=over.__getitem__)
+            raise OverfullError(
+                f"Plan does not fit on device '{name}': needs {format_bytes(used[name])}, device"
+                f" has {format_bytes(allowed[name])}. Move layers to other devices, or raise memory"
+                " in the cluster file.",
+                overflow_bytes=over,
+            )
         return used
 
     def _surely_fits(self, layout: Layout) -> bool:

@@ -7,7 +7,7 @@ from math import inf
 from operator import mul
 from typing import NamedTuple
 
-from partita.errors import InfeasibleError, PlanError
+from partita.errors import InfeasibleError, OverfullError, PlanError
 from partita.plan import Plan
 from partita.planners.drafts.draft import Draft
 from partita.planners.options import PlanOptions
@@ -22,6 +22,7 @@ from partita.planners.pricing.range_costs import RangeCosts
 from partita.planners.pricing.stage_loads import StageLoads
 from partita.planners.result import Estimate
 from partita.simulation import latency_s
+from partita.units import format_bytes
 
 
 class _Priced(NamedTuple):
@@ -64,7 +65,7 @@ class Evaluator:
 
         Raises:
             PlanError: The draft breaks a rule: no link, a tensor that must stay.
-            InfeasibleError: A device has too little memory.
+            OverfullError: A device has too little memory.
         """
         known = self._find(draft)
         if isinstance(known, PlanError):
@@ -73,6 +74,8 @@ class Evaluator:
 
     def trial(self, draft: Draft, limit_s: float = inf) -> RankKey | None:
         """What a search compares of a draft; None if impossible or surely above the limit.
+
+        Of a draft that memory is missing for it is how much, see :data:`Score`.
 
         Args:
             limit_s: Of the latency, where latency is the objective.
@@ -88,7 +91,7 @@ class Evaluator:
                 self.budget.evaluations += 1
                 self._slower[draft] = limit_s
                 return None
-        return None if isinstance(known, PlanError) else known.rank
+        return _rank(known)
 
     def expect(self, draft: Draft) -> None:
         """Expect trials of drafts that end like this one, which is possible."""
@@ -97,9 +100,9 @@ class Evaluator:
             pricer.expect(draft)
 
     def score(self, draft: Draft) -> Score:
-        """The objective first and the latency second; infinite for impossible drafts."""
-        known = self._find(draft)
-        return IMPOSSIBLE if isinstance(known, PlanError) else known.rank.score
+        """The objective first, then what breaks ties; see :data:`Score` for what does not fit."""
+        rank = _rank(self._find(draft))
+        return IMPOSSIBLE if rank is None else rank.score
 
     def priced(self, limit: float) -> Iterator[Draft]:
         """The drafts priced so far whose objective is at most ``limit``, in their order."""
@@ -116,18 +119,31 @@ class Evaluator:
         """The best of some drafts, the first among equals.
 
         Raises:
+            OverfullError: None of them fits the devices' memory; tells what the nearest lacks.
             InfeasibleError: None of them is possible; the message is the first one's.
         """
         tried = list(drafts)
         best = min(tried, key=self.score, default=None)
-        if best is None or self.score(best) == IMPOSSIBLE:
-            errors = (known for draft in tried if isinstance(known := self._find(draft), PlanError))
-            first = next(errors, None)
-            raise InfeasibleError(
-                f"No plan is possible: {first.message if first else 'No draft was made.'}",
-                subject=first.subject if first else "",
-            )
+        if best is None:
+            raise InfeasibleError("No plan is possible: No draft was made.")
+        known = self._find(best)
+        if isinstance(known, PlanError):
+            raise self._nearest(known)
         return best
+
+    def _nearest(self, known: PlanError) -> InfeasibleError:
+        """What to say where this is the error of the least bad of some drafts."""
+        if not isinstance(known, OverfullError):
+            return InfeasibleError(f"No plan is possible: {known.message}", subject=known.subject)
+        over, name = known.overflow_bytes, known.subject
+        has = self.cluster.device(name).memory_bytes
+        return OverfullError(
+            "No plan found that fits in memory: the nearest lacks"
+            f" {format_bytes(sum(over.values()))}, most on device '{name}', which has"
+            f" {format_bytes(has)} and needs {format_bytes(has + over[name])}. Add devices, or"
+            " raise memory in the cluster file.",
+            overflow_bytes=over,
+        )
 
     def rate(self, estimate: Estimate) -> Score:
         """An estimate's objective, and what breaks ties."""
@@ -141,7 +157,7 @@ class Evaluator:
 
         Raises:
             PlanError: The plan breaks a rule.
-            InfeasibleError: A device has too little memory.
+            OverfullError: A device has too little memory.
         """
         self.budget.evaluations += 1
         layout = self.problem.layout(plan)
@@ -194,6 +210,13 @@ class Evaluator:
             messages=price.messages,
             in_flight=self.options.in_flight,
         )
+
+
+def _rank(known: _Priced | PlanError) -> RankKey | None:
+    """What a search compares of what is known of a draft; None where it is impossible."""
+    if isinstance(known, OverfullError):
+        return RankKey((inf, float(sum(known.overflow_bytes.values()))), 0.0, 0)
+    return None if isinstance(known, PlanError) else known.rank
 
 
 def _make_pricer(problem: Problem) -> IncrementalPricer | None:

@@ -8,9 +8,10 @@ from partita.cluster import Cluster
 from partita.planners.options import Objective
 from partita.planners.result import Estimate
 
-#: The objective first, then what breaks ties; less is better.
+#: The objective first, then what breaks ties; less is better. A plan that does not fit in memory
+#: scores infinity and the bytes that are missing: what fits comes first, then what nearly fits.
 Score = tuple[float, float]
-#: What an impossible plan scores.
+#: What a plan scores that breaks another rule.
 IMPOSSIBLE: Score = (float("inf"), float("inf"))
 
 

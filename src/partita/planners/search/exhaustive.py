@@ -162,7 +162,9 @@ class _Walk:
         for draft in single_drafts(self._evaluator):
             self._try(draft)
         self._extend((), 0, dict.fromkeys(self._floors.devices, 0.0))
-        return self._draft or self._evaluator.best(single_drafts(self._evaluator))
+        return self._evaluator.best(
+            [self._draft] if self._draft else single_drafts(self._evaluator)
+        )
 
     def _try(self, draft: Draft) -> None:
         score = self._evaluator.score(draft)

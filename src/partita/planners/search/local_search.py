@@ -168,9 +168,14 @@ class LocalSearch:
 
     @staticmethod
     def _is_better(rank: RankKey | None, than: RankKey | None) -> bool:
-        """Whether a draft is better, or as good with fewer messages or less lateness."""
+        """Whether a draft is better, or as good with fewer messages or less lateness.
+
+        Until a draft fits in memory, what is missing is all that counts.
+        """
         if rank is None or than is None:
             return rank is not None
+        if rank.score[0] == inf:
+            return rank.score < than.score
         if rank.score[0] < than.score[0] * (1 - _LEAST_GAIN):
             return True
         if rank.score[0] > than.score[0] or rank.messages > than.messages:

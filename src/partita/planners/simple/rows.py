@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 
 from partita.errors import InfeasibleError
 from partita.planners.drafts.draft import Draft
@@ -58,7 +59,7 @@ def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
         new_score = evaluator.score(draft)
         if new_score < score:
             best, score = draft, new_score
-    if score == IMPOSSIBLE:
+    if score[0] == inf:
         evaluator.estimate(best)
         raise InfeasibleError("No division into rows is possible.")
     return best
