@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
-
 import pytest
 
 from partita.cluster import Cluster, Device
-from partita.cost import CostModel
 from partita.errors import ClusterError, InfeasibleError, OverfullError, PlanError
 from partita.planners import DraftStage, Evaluator, PlanOptions
 from partita.planners.pricing.budget import Budget
 from partita.planners.pricing.range_costs import cut_positions
-from tests.planners.fakes import FakeCost, make_chain, make_cost, make_residual
+from tests.planners.fakes import FakeCost, make_chain, make_cost
 
 _WHOLE = (DraftStage(0, 3, "none", ("d1",)),)
 
@@ -46,24 +43,6 @@ def test_what_fits_comes_first_then_what_lacks_less() -> None:
         evaluator.best([_WHOLE, part])
     needs = _with_memory(10**9).evaluate(evaluator.problem.plan(part)).memory_bytes["d1"]
     assert caught.value.overflow_bytes == {"d1": needs - 1}
-
-
-@pytest.mark.parametrize("in_flight", [1, 3])
-def test_memory_of_a_range_is_that_of_a_device_that_has_it_alone(in_flight: int) -> None:
-    """To the byte, for every range of a chain and of a network with a skip."""
-    cluster = Cluster.of([Device(name, kind="raspberry-pi-4") for name in ("d0", "d1")])
-    for graph in (make_chain(4), make_residual()):
-        cost = CostModel(graph, cluster)
-        evaluator = Evaluator(cost, PlanOptions(in_flight=in_flight, objective="memory"))
-        total = len(evaluator.outline)
-        for start, stop in combinations(range(total + 1), 2):
-            borders = sorted({0, start, stop, total})
-            draft = tuple(
-                DraftStage(low, high, "none", ("d1" if low == start else "d0",))
-                for low, high in pairwise(borders)
-            )
-            used = evaluator.estimate(draft).memory_bytes["d1"]
-            assert evaluator.ranges.memory(start, stop).total == used
 
 
 def test_energy_suffices_to_the_joule() -> None:
