@@ -61,6 +61,7 @@ BENCHMARKS = (
     Benchmark("overhead", "One local worker", "ONNX Runtime, same threads"),
     Benchmark("scaling", "Two workers", "ONNX Runtime, one thread"),
     Benchmark("prediction", "Predicted latency", "measured latency"),
+    Benchmark("boards", "Boards with TLS, shaped links", "measured latency", is_long=True),
     Benchmark("emulated", "DistrEdge's clusters, emulated", "measured latency", is_long=True),
     Benchmark("transport", "Tensors through the fabric", "plain blocking socket, or ideal link"),
     Benchmark("planning", "Planning", "`inspect`: onnx alone, reading and shape inference"),
