@@ -11,7 +11,7 @@ from partita.cost import CostModel, update_cost
 from partita.errors import PlanError
 from partita.execution import Conditions, Report
 from partita.plan import Plan
-from partita.planners import PlanOptions, find_plan
+from partita.planners import find_plan
 from partita.simulation import predict
 
 NAMES = ("cam", "box", "pad", "hub")

@@ -46,6 +46,11 @@ class TuningRound:
     seconds: float
     slowness: Mapping[str, float]
 
+    @property
+    def predicted_s(self) -> float:
+        """What ``seconds`` was predicted to be."""
+        return _seconds(self.plan, self.predicted)
+
 
 @dataclass(frozen=True)
 class Tuned:
@@ -112,9 +117,14 @@ def _run_round(
         if min(use.busy_s, expected.get(use.name, 0.0)) >= _LEAST_BUSY_S:
             factor = use.busy_s / expected[use.name]
             slowness[use.name] = slowness.get(use.name, 1.0) * factor
-    is_alone = plan.in_flight == 1
-    seconds = measured.quantile_s(0.5) if is_alone else measured.makespan_s / requests
-    return TuningRound(plan, predicted, measured, seconds, dict(slowness))
+    return TuningRound(plan, predicted, measured, _seconds(plan, measured), dict(slowness))
+
+
+def _seconds(plan: Plan, report: Report) -> float:
+    """Seconds per request: a request alone, or many at a time."""
+    if plan.in_flight == 1:
+        return report.quantile_s(0.5)
+    return report.makespan_s / len(report.latencies_s)
 
 
 def _plans_of_idle(model: CostModel, plan: Plan, known: Mapping[str, float]) -> Iterator[Plan]:

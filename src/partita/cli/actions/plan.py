@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from partita.adapting.tuning import Tuned
 from partita.cli.access import read_access
-from partita.cli.actions.real import check_learns, open_measure
+from partita.cli.actions.real import learns, open_runs, tune_plan
 from partita.cli.costs import profile_files, read_cost
 from partita.cli.flags import AccessFlags, ModelFiles
 from partita.cli.inputs import draw_inputs
@@ -26,7 +28,8 @@ from partita.planners import OBJECTIVES, Estimate, PlanOptions, Result, find_pla
 from partita.planners.result import describe_bound
 from partita.regions import WIRE_FORMATS
 from partita.report import plan_table, report_tables
-from partita.report.tables import describe_path
+from partita.report.tables import TableData, describe_path
+from partita.report.text import draw_table
 from partita.simulation import predict
 from partita.units import format_bytes, format_seconds
 
@@ -69,12 +72,17 @@ def decide(
     check_output(output, files.model, files.cluster, *profile_files(files.profiles))
     graph, cluster = read_graph(files.model, files.shapes), load_cluster(files.cluster)
     cost = read_cost(graph, cluster, files)
+    tuned = None
     if access is None:
         planned = plan_model(cost, planner, options)
     else:
-        check_learns(planner)
-        with open_measure(cost, read_access(access), options.seed) as measure:
-            planned = plan_model(cost, planner, replace(options, measure=measure))
+        with open_runs(cost, read_access(access), options.seed) as run:
+            if learns(planner):
+                measure = partial(_median_s, run)
+                planned = plan_model(cost, planner, replace(options, measure=measure))
+            else:
+                tuned, result = tune_plan(cost, planner, options, run)
+                planned = predict_plan(tuned.cost, result, options)
     plan = planned.result.plan
     reply = Reply(
         describe_planned(planned),
@@ -85,6 +93,8 @@ def decide(
             *describe_decision(planned.predicted),
         ],
     )
+    if tuned is not None:
+        _add_rounds(reply, tuned)
     if options.compress is not None or plan.wires:
         _add_lossy(reply, cost, plan, options.seed)
     if output is not None:
@@ -172,7 +182,11 @@ def plan_model(cost: CostModel, planner: str, options: PlanOptions) -> Planned:
                 f" Its inputs are {', '.join(cost.graph.inputs)}; 'inspect' lists the others.",
                 subject=tensor,
             )
-    result = find_plan(cost, planner=planner, options=options)
+    return predict_plan(cost, find_plan(cost, planner=planner, options=options), options)
+
+
+def predict_plan(cost: CostModel, result: Result, options: PlanOptions) -> Planned:
+    """A planner's answer, simulated under ``cost``."""
     requests = 1 if options.in_flight == 1 else _ROUNDS * options.in_flight
     predicted = predict(cost, result.plan, requests=requests)
     sent_bytes = account_layout(cost.graph, cost.layout(result.plan)).sent_bytes
@@ -253,6 +267,28 @@ def _measure(objective: str, estimate: Estimate) -> tuple[float, str]:
         return estimate.energy_joules, f"{estimate.energy_joules:.3g} J per request"
     largest_bytes = max(estimate.memory_bytes.values(), default=0)
     return largest_bytes, f"{format_bytes(largest_bytes)} of memory"
+
+
+def _median_s(run: Callable[[Plan], Report], plan: Plan) -> float:
+    return run(plan).quantile_s(0.5)
+
+
+def _add_rounds(reply: Reply, tuned: Tuned) -> None:
+    """The rounds of tuning, and what was learned of each device."""
+    rows, rounds = [], []
+    for number, done in enumerate(tuned.rounds, start=1):
+        expected_s = done.predicted_s
+        mark = "the plan" if done is tuned.best else ""
+        rows.append((str(number), format_seconds(expected_s), format_seconds(done.seconds), mark))
+        rounds.append({"predicted_s": expected_s, "measured_s": done.seconds})
+    columns = ("round", "predicted", "measured", "")
+    slowness = tuned.rounds[-1].slowness
+    reply.payload |= {"rounds": rounds, "slowness": dict(slowness)}
+    factors = ", ".join(f"{name} {factor:.2f}x" for name, factor in slowness.items())
+    reply.shown += [
+        draw_table(TableData("Tuned on the cluster: seconds per request", columns, tuple(rows))),
+        f"Computing:   {factors} of what profiles say",
+    ]
 
 
 def _add_lossy(reply: Reply, cost: CostModel, plan: Plan, seed: int) -> None:

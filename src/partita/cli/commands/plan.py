@@ -28,7 +28,8 @@ def plan(
     ] = False,
     settings: flags.SetOpt = None,
     real: Annotated[
-        bool, flag("--real", "Let a method that learns do so from runs on the cluster: distredge.")
+        bool,
+        flag("--real", "Run plans on the cluster: distredge learns, other methods are tuned."),
     ] = False,
     insecure: flags.InsecureOpt = False,
     authority: flags.AuthorityOpt = None,
