@@ -72,17 +72,7 @@ def decide(
     check_output(output, files.model, files.cluster, *profile_files(files.profiles))
     graph, cluster = read_graph(files.model, files.shapes), load_cluster(files.cluster)
     cost = read_cost(graph, cluster, files)
-    tuned = None
-    if access is None:
-        planned = plan_model(cost, planner, options)
-    else:
-        with open_runs(cost, read_access(access), options.seed) as run:
-            if learns(planner):
-                measure = partial(_median_s, run)
-                planned = plan_model(cost, planner, replace(options, measure=measure))
-            else:
-                tuned, result = tune_plan(cost, planner, options, run)
-                planned = predict_plan(tuned.cost, result, options)
+    planned, tuned = _plan(cost, planner, options, access)
     plan = planned.result.plan
     reply = Reply(
         describe_planned(planned),
@@ -267,6 +257,20 @@ def _measure(objective: str, estimate: Estimate) -> tuple[float, str]:
         return estimate.energy_joules, f"{estimate.energy_joules:.3g} J per request"
     largest_bytes = max(estimate.memory_bytes.values(), default=0)
     return largest_bytes, f"{format_bytes(largest_bytes)} of memory"
+
+
+def _plan(
+    cost: CostModel, planner: str, options: PlanOptions, access: AccessFlags | None
+) -> tuple[Planned, Tuned | None]:
+    """A planner's answer; with ``access`` from runs, or tuned by them."""
+    if access is None:
+        return plan_model(cost, planner, options), None
+    with open_runs(cost, read_access(access), options.seed) as run:
+        if learns(planner):
+            learning = replace(options, measure=partial(_median_s, run))
+            return plan_model(cost, planner, learning), None
+        tuned, result = tune_plan(cost, planner, options, run)
+    return predict_plan(tuned.cost, result, options), tuned
 
 
 def _median_s(run: Callable[[Plan], Report], plan: Plan) -> float:
