@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +22,7 @@ from partita.fabric.absence import (
     explain_absence,
 )
 from partita.lab.ports import free_addresses
+from tests.fabric.certificates import needs_openssl, sign
 
 Listen = Callable[..., str]
 
@@ -109,30 +108,12 @@ def test_another_program_at_the_port(sockets: list[socket.socket]) -> None:
     assert absence.state == NO_WORKER
 
 
-def _sign(folder: Path, authority: str, name: str, subject: str, days: int = 2) -> TlsOptions:
-    """A certificate of an authority, both made where they are not there yet."""
-    key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
-    ca, own = folder / authority, folder / f"{authority}-{name}"
-    lines = [
-        f"req {key} -keyout {own}.key -subj /CN={name} -out {own}.csr"
-        f" -addext subjectAltName={subject}",
-        f"x509 -req -in {own}.csr -CA {ca}.pem -CAkey {ca}.key -CAcreateserial -days {days}"
-        f" -copy_extensions copy -out {own}.pem",
-    ]
-    if not ca.with_suffix(".pem").exists():
-        lines.insert(0, f"req -x509 {key} -days 2 -keyout {ca}.key -subj /CN={authority}"
-                        f" -out {ca}.pem")  # fmt: skip
-    for line in lines:
-        subprocess.run(["openssl", *line.split()], check=True, capture_output=True)
-    return TlsOptions(f"{ca}.pem", f"{own}.pem", f"{own}.key")
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs OpenSSL")
+@needs_openssl
 def test_what_is_wrong_with_certificates(tmp_path: Path, listen: Listen) -> None:
     """Another authority, a refused client, another host and missing TLS are told apart."""
-    ours = _sign(tmp_path, "ours", "nano", "IP:127.0.0.1")
-    theirs = _sign(tmp_path, "theirs", "nano", "IP:127.0.0.1")
-    elsewhere = _sign(tmp_path, "ours", "far", "IP:192.0.2.7")
+    ours = sign(tmp_path, "ours", "nano", "IP:127.0.0.1")
+    theirs = sign(tmp_path, "theirs", "nano", "IP:127.0.0.1")
+    elsewhere = sign(tmp_path, "ours", "far", "IP:192.0.2.7")
     mixed = TlsOptions(ours.authority, theirs.certificate, theirs.key)
     there = listen("nano", "garage", ours)
     far = listen("far", "garage", elsewhere)
@@ -156,21 +137,21 @@ def test_what_is_wrong_with_certificates(tmp_path: Path, listen: Listen) -> None
     assert explain(there, ours)[0] == SILENT  # the credentials are right, and so is the name
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs OpenSSL")
+@needs_openssl
 def test_tls_where_none_is_spoken(tmp_path: Path, listen: Listen) -> None:
     """A worker without TLS is not taken for one with a bad certificate."""
     there = listen("nano", "garage")
-    tls = _sign(tmp_path, "ours", "nano", "IP:127.0.0.1")
+    tls = sign(tmp_path, "ours", "nano", "IP:127.0.0.1")
     absence = explain_absence(there.replace("tcp/", "tls/"), "nano", "garage", tls)
     assert absence.state == NO_WORKER
     assert "TLS" in absence.why
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs OpenSSL")
+@needs_openssl
 def test_a_certificate_that_expired_at_work(tmp_path: Path, sockets: list[socket.socket]) -> None:
     """A worker refuses to start with one, but one that runs on is told by its handshake."""
-    ours = _sign(tmp_path, "ours", "leader", "IP:127.0.0.1")
-    expired = _sign(tmp_path, "ours", "nano", "IP:127.0.0.1", days=-1)
+    ours = sign(tmp_path, "ours", "leader", "IP:127.0.0.1")
+    expired = sign(tmp_path, "ours", "nano", "IP:127.0.0.1", days=-1)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(expired.certificate, expired.key)
 

@@ -53,6 +53,7 @@ def test_loss_and_doubling_change_nothing(sizes: list[int], fates: list[str]) ->
         outflow.acknowledge(inflow.report(), 0.0)
     assert arrived == messages
     assert not outflow.unacked
+    assert outflow.unacked_bytes == 0
 
 
 def test_gap_is_noticed_and_asks_for_the_rest() -> None:
@@ -65,6 +66,7 @@ def test_gap_is_noticed_and_asks_for_the_rest() -> None:
     assert inflow.report() == Ack(1, 1, 1, True)
     assert outflow.acknowledge(inflow.report(), 1.0)
     assert [sent.sequence for sent in outflow.unacked] == [1, 2]
+    assert outflow.unacked_bytes == 2
 
 
 def test_acknowledgement_of_another_flow_is_ignored() -> None:

@@ -12,7 +12,15 @@ import zenoh
 
 from partita.errors import RunError
 from partita.fabric import ZenohOptions, zenoh_data
-from partita.fabric.flows import Ack, AckRequest, Envelope, Signal, read_envelope, write_envelope
+from partita.fabric.flows import (
+    FLUSH_MARK,
+    Ack,
+    AckRequest,
+    Envelope,
+    Signal,
+    read_envelope,
+    write_envelope,
+)
 from partita.fabric.zenoh_data import DataHooks, DataPlane
 from tests.engine.test_slowed import VirtualClock
 from tests.leader.fakes import fake_time
@@ -166,6 +174,13 @@ def test_an_acknowledgement_ends_the_waiting(bench: Bench) -> None:
     assert not bench.tick(100.0)
     assert bench.errors == []
     bench.plane.take_signal("stranger", Ack(flow, 9, 9, False))
+
+
+def test_a_flush_is_nothing(bench: Bench) -> None:
+    """What only pushes out what was written before it is no piece and no fault."""
+    bench.come(FLUSH_MARK)
+    assert (bench.pieces, bench.errors, bench.signals) == ([], [], [])
+    assert not bench.tick(0.0)
 
 
 def test_progress_of_a_slow_link_is_no_stall(bench: Bench) -> None:

@@ -72,7 +72,13 @@ class Pong(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     """The answer to a ping."""
 
 
-Signal = Ack | AckRequest | Ping | Pong
+class Flush(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="flush"):
+    """Nothing: what was written before it is pushed out."""
+
+
+Signal = Ack | AckRequest | Ping | Pong | Flush
+#: The attachment of a sample that is a :class:`Flush`; no envelope begins like it.
+FLUSH_MARK = b"flush"
 
 
 @dataclass
@@ -91,6 +97,7 @@ class Outflow:
     flow: int
     next_sequence: int = 0
     unacked: deque[UnackedMessage] = field(default_factory=deque)
+    unacked_bytes: int = 0
     progress: tuple[int, int] = (0, 0)
     progress_s: float = 0.0
     resends: int = 0
@@ -102,6 +109,7 @@ class Outflow:
         message = UnackedMessage(self.next_sequence, header, payload)
         self.next_sequence += 1
         self.unacked.append(message)
+        self.unacked_bytes += len(payload)
         return message
 
     def acknowledge(self, ack: Ack, now_s: float) -> bool:
@@ -109,7 +117,7 @@ class Outflow:
         if ack.flow != self.flow:
             return False
         while self.unacked and self.unacked[0].sequence < ack.expected:
-            self.unacked.popleft()
+            self.unacked_bytes -= len(self.unacked.popleft().payload)
         if (ack.expected, ack.chunks) > self.progress:
             self.progress = (ack.expected, ack.chunks)
             self.progress_s = now_s

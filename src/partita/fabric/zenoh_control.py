@@ -15,6 +15,8 @@ import zenoh
 from partita.errors import LinkError
 from partita.fabric.base import CallHandler, answer_call, no_answer, refusal, unreachable
 from partita.fabric.callbacks import Drain
+from partita.fabric.flows import Flush
+from partita.fabric.flusher import Flusher
 from partita.fabric.zenoh_options import ZenohOptions, close_session, session_config
 
 _CALL_THREADS = 4
@@ -76,6 +78,7 @@ class ControlPlane:
         self._tokens: dict[str, set[str]] = {}
         self._pending: dict[str, set[Any]] = {}
         self._drains: list[Drain] = []
+        self._flusher = Flusher(options, self._flush)
         session, prefix = self._session, self._prefix
         self._declared: list[Any] = [
             session.liveliness().declare_subscriber(
@@ -132,7 +135,7 @@ class ControlPlane:
     def _ask(self, target: str, method: str, body: bytes, limits: tuple[float, Any]) -> Any:
         timeout_s, cancel = limits
         try:
-            return self._session.get(
+            replies = self._session.get(
                 f"{self._prefix}/call/{target}",
                 payload=body,
                 attachment=msgspec.msgpack.encode(CallHead(self._name, method)),
@@ -144,6 +147,8 @@ class ControlPlane:
             )
         except zenoh.ZError as error:
             raise LinkError(f"Call to {target!r} failed: {error}.", device=target) from None
+        self._flusher.wrote(target, len(body))
+        return replies
 
     def abandon_calls(self, target: str) -> None:
         """End the calls that wait for an answer of ``target``: it is gone."""
@@ -178,6 +183,10 @@ class ControlPlane:
         except zenoh.ZError as error:
             raise LinkError(f"Note for {target!r} not sent: {error}.", device=target) from None
 
+    def _flush(self, target: str) -> None:
+        with contextlib.suppress(LinkError):  # whatever is wrong is seen by who calls
+            self.notify(target, msgspec.msgpack.encode(Flush()), is_signal=True)
+
     def _publisher(self, target: str) -> Any:
         with self._lock:
             publisher = self._publishers.get(target)
@@ -194,6 +203,7 @@ class ControlPlane:
 
     def close(self) -> None:
         """Leave: undeclare everything and close the session."""
+        self._flusher.close()
         for declared in (self._token, *self._declared):
             if declared is not None:
                 with contextlib.suppress(zenoh.ZError):  # the network is gone already
@@ -221,18 +231,18 @@ class ControlPlane:
         size = len(query.payload) if query.payload is not None else 0
         if size > MAX_CALL_BYTES:
             why = f"{head.method} has {size} bytes, at most {MAX_CALL_BYTES} are allowed"
-            self._reply(query, head.method, (False, why.encode()))
+            self._reply(query, head, (False, why.encode()))
         elif not self._room.acquire(blocking=False):
-            self._reply(query, head.method, (False, b"it is busy with other calls; try again"))
+            self._reply(query, head, (False, b"it is busy with other calls; try again"))
         else:
             try:
-                self._pool.submit(self._answer, query, head.method)
+                self._pool.submit(self._answer, query, head)
             except RuntimeError:  # the pool is shut down: this endpoint is closing
                 query.drop()
 
-    def _answer(self, query: Any, method: str) -> None:
+    def _answer(self, query: Any, head: CallHead) -> None:
         try:
-            self._reply(query, method, self._find_answer(query, method))
+            self._reply(query, head, self._find_answer(query, head.method))
         finally:
             self._room.release()
 
@@ -243,14 +253,15 @@ class ControlPlane:
             return False, f"no handler for {method!r}".encode()
         return answer_call(handler, method, body)
 
-    def _reply(self, query: Any, method: str, answered: tuple[bool, bytes]) -> None:
+    def _reply(self, query: Any, head: CallHead, answered: tuple[bool, bytes]) -> None:
         good, answer = answered
         try:
             query.reply(query.key_expr, answer, attachment=_GOOD if good else _BAD)
         except zenoh.ZError as error:
-            self._reject(f"answer to {method!r} could not be sent: {error}")
+            self._reject(f"answer to {head.method!r} could not be sent: {error}")
         finally:
             query.drop()
+        self._flusher.wrote(head.source, len(answer))
 
     def _take_presence(self, sample: Any) -> None:
         name, incarnation = str(sample.key_expr).split("/")[-2:]

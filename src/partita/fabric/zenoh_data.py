@@ -16,6 +16,7 @@ from partita.errors import LinkError, RunError
 from partita.fabric.base import DataCallback, Payload, unreachable
 from partita.fabric.callbacks import Drain
 from partita.fabric.flows import (
+    FLUSH_MARK,
     MAX_PIECE_BYTES,
     Ack,
     AckRequest,
@@ -28,6 +29,7 @@ from partita.fabric.flows import (
     read_envelope,
     write_envelope,
 )
+from partita.fabric.flusher import Flusher
 from partita.fabric.local_socket import LocalListener, LocalPath
 from partita.fabric.zenoh_options import ZenohOptions, close_session, session_config
 
@@ -99,6 +101,7 @@ class DataPlane:
         self._subscriber: Any = None
         self._is_closed = False
         self._drain = Drain(f"{options.name}-data", self._take, hooks.fail)
+        self._flusher = Flusher(options, self._flush)
 
     @property
     def address(self) -> bytes:
@@ -203,10 +206,18 @@ class DataPlane:
                 channel.publisher.put(bytes(data), attachment=write_envelope(envelope))
         except zenoh.ZError as error:
             raise _not_sent(channel.target, error) from None
+        self._flusher.wrote(channel.target, channel.flow.unacked_bytes)
+
+    def _flush(self, target: str) -> None:
+        with contextlib.suppress(zenoh.ZError):  # whatever is wrong is seen by who sends
+            self._channels[target].publisher.put(b"", attachment=FLUSH_MARK)
 
     def _take(self, sample: Any) -> None:
+        attachment = sample.attachment.to_bytes() if sample.attachment else b""
+        if attachment == FLUSH_MARK:
+            return
         try:
-            envelope = read_envelope(sample.attachment.to_bytes() if sample.attachment else b"")
+            envelope = read_envelope(attachment)
         except ValueError as error:
             self._hooks.fail(RunError(f"Frame rejected: no readable envelope: {error}."))
             return
@@ -346,6 +357,7 @@ class DataPlane:
     def close(self) -> None:
         """Stop receiving and close the session."""
         self._is_closed = True
+        self._flusher.close()
         if self._subscriber is not None:
             with contextlib.suppress(zenoh.ZError):  # the network is gone already
                 self._subscriber.undeclare()

@@ -261,7 +261,7 @@ class ZenohEndpoint:
             self._plane.take_signal(source, signal)
         elif isinstance(signal, Ping):
             self._signal(source, Pong())
-        else:
+        elif isinstance(signal, Pong):
             self._tell(self._presence.heard(source, time.monotonic()))
 
     def _take_presence(self, name: str, is_there: bool) -> None:

@@ -24,6 +24,8 @@ WORKER_ENV = {
     "MALLOC_TOP_PAD_": "67108864",
 }
 
+#: Within a lease.
+KEEP_ALIVES = 4
 _REST = re.compile(r"[?#].*")
 _SECURE = frozenset({"tls", "quic"})
 _GROUP = "224.0.0.224"
@@ -201,6 +203,7 @@ def _settings(options: ZenohOptions, *, control: bool) -> dict[str, object]:
             "period_increase_factor": 2,
         },
         "transport/link/tx/lease": int(options.lease_s * 1000),
+        "transport/link/tx/keep_alive": KEEP_ALIVES,
         "transport/link/tx/queue/size/data": 16,
         # The lease finds dead peers; a merely slow link must not lose its transport after 5 s.
         "transport/link/tx/queue/congestion_control/block/wait_before_close": 60_000_000,
