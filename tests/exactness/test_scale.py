@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from benchmarks.uniform import UniformOptions, plan_uniform
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from partita.cluster import Cluster
 from partita.compile import compile_plan
@@ -62,6 +62,54 @@ def compare(graph: Graph, divided: Graph, axis: str) -> list[Difference]:
 def worst(differences: Sequence[Difference]) -> float:
     """Return the largest difference as a share of what it is measured against."""
     return max(difference.relative for difference in differences)
+
+
+def node(op: str, *inputs: str, output: str) -> onnx.NodeProto:
+    """Return a node of one output."""
+    return helper.make_node(op, list(inputs), [output])
+
+
+#: Gates, an argument times what saturates, exported as one operator or as several, and a bias that
+#: makes their answers small.
+GATES = {
+    "SiLU": (-14, [node("Mul", "z", "s", output="y")]),
+    "GELU": (
+        -5,
+        [
+            node("Div", "z", "two", output="d"),
+            node("Erf", "d", output="e"),
+            node("Add", "e", "one", output="f"),
+            node("Mul", "f", "z", output="g"),
+            node("Mul", "half", "g", output="y"),
+        ],
+    ),
+    "Mish": (
+        -14,
+        [
+            node("Softplus", "z", output="p"),
+            node("Tanh", "p", output="t"),
+            node("Mul", "z", "t", output="y"),
+        ],
+    ),
+    "one operator": (-5, [node("Gelu", "z", output="y")]),
+    "a gate for others": (
+        -14,
+        [
+            node("Transpose", "s", output="t"),
+            node("Transpose", "t", output="u"),
+            node("Mul", "u", "r", output="y"),
+        ],
+    ),
+}
+
+
+def gated_model(gate: str, bias: float) -> onnx.ModelProto:
+    """Return ``small_model`` with a gate at its end."""
+    model = small_model(bias, *GATES[gate][1], output="y")
+    for name, value in {"two": 2**0.5, "one": 1.0, "half": 0.5}.items():
+        model.graph.initializer.append(numpy_helper.from_array(np.float32(value), name))
+    model.opset_import[0].version = 20
+    return model
 
 
 @pytest.mark.parametrize("axis", ["rows", "tiles", "input_channels", "output_channels", "none"])
@@ -121,3 +169,36 @@ def test_large_answers_have_their_own_magnitude() -> None:
     floor = 4 * float(np.finfo(np.float32).eps) / TOLERANCE
     assert scales.of("s", values) == pytest.approx(0.88 * 0.12 * 14 + floor)
     assert scales.arguments(["s"]) == {"z"}
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_an_argument_times_what_saturates_is_small_by_nature(gate: str) -> None:
+    """A step of single precision at 1 counts as often as the other factor is large, no more."""
+    graph = load_graph(gated_model(gate, GATES[gate][0]))
+    plan = plan_uniform(graph, CLUSTER, UniformOptions("rows", (1, 2)))
+    factor = "r" if gate == "a gate for others" else "z"
+    answer, pieces = run_program(compile_plan(graph, plan, CLUSTER, {factor}), FEEDS)
+    other = max(np.abs(array).max() for tensor, _, array in pieces if tensor == factor)
+    step = other * np.float32(1.5e-7)
+    assert step / np.abs(answer["y"]).max() > TOLERANCE
+    assert compare_answers(graph, [FEEDS], [{"y": answer["y"] + step}]).relative <= TOLERANCE
+    wrong = {"y": answer["y"] + 10 * step}
+    assert compare_answers(graph, [FEEDS], [wrong]).relative > TOLERANCE
+
+
+@pytest.mark.parametrize("gate", [None, *GATES])
+def test_a_runs_answers_are_compared_before_saturation_too(gate: str | None) -> None:
+    """A plan whose argument is wrong fails, though its small answers are within rounding."""
+    bias = -14 if gate is None else GATES[gate][0]
+    made = [
+        load_graph(small_model(b) if gate is None else gated_model(gate, b))
+        for b in (bias, bias - 0.001)
+    ]
+    graph, other = made
+    plan = plan_uniform(other, CLUSTER, UniformOptions("rows", (1, 2)))
+    answer, _ = run_program(compile_plan(other, plan, CLUSTER), FEEDS)
+    assert compare_answers(graph, [FEEDS], [answer]).relative <= TOLERANCE
+    probes = [partial(compile_plan, other, plan, CLUSTER)]
+    worst_one = compare_answers(graph, [FEEDS], [answer], probes)
+    assert worst_one.relative > TOLERANCE
+    assert worst_one.tensor in ("z", "d", "p")

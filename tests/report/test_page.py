@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from tests.report.samples import make_bundle, make_plan, make_report, rename
 
-from partita.report import Picture, ReportBundle
+from partita.report import Checked, Picture, ReportBundle
 from partita.report.markup import element, escape
 from partita.report.page import write_page
 
@@ -151,3 +151,12 @@ def test_what_is_wider_than_the_page_scrolls_with_a_shadow() -> None:
     (frame,) = re.findall(r"^\.scroll \{.*?\}", page, re.DOTALL | re.MULTILINE)
     assert "overflow-x: auto" in frame
     assert frame.count("no-repeat local") == frame.count("no-repeat scroll") == 2
+
+
+def test_outputs_that_are_small_by_nature_have_another_measure() -> None:
+    """The share is of what rounding means there, and the page says of what."""
+    checked = Checked(1.5e-6, 1.6e-5, 3, passed=True, scale=0.75)
+    assert checked.relative == pytest.approx(2e-6)
+    page = write_page(replace(make_bundle(), checked=checked))
+    assert "2.0e-06 of 0.75, as outputs are small by nature" in page
+    assert "2.5e-07 of the largest output" in write_page(make_bundle())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +44,7 @@ _ROUNDING = frozenset(
 
 Advance = Callable[[int, int, str], None]
 #: A program compiled so that its fragments answer some more tensors.
-Probe = Callable[[AbstractSet[str]], Compiled]
+Probe = Callable[[frozenset[str]], Compiled]
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,41 @@ class Weigher:
     """Weighs differences beyond the tolerance by what rounding can mean where they are.
 
     One rule for all comparisons: see :mod:`partita.exactness.scale`. What is within the tolerance
-    of its own magnitude is left as it is.
+    of its own magnitude is left as it is. Where a tensor is small behind a saturating function, the
+    function's argument is compared, too.
+
+    Args:
+        probes: Compile the plans that may have answered, with more tensors as outputs of their
+            fragments; without one no argument can be compared.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, probes: Sequence[Probe] = ()) -> None:
         self._graph = graph
+        self._probes = [lru_cache(1)(probe) for probe in probes]
         self._tolerance = tolerance_of(graph)
         self._scales = Scales(graph, self._tolerance)
         self._wholes: dict[frozenset[str], WholeModel] = {}
 
     def weigh(self, differences: Sequence[Difference], inputs: Arrays) -> list[Difference]:
-        """The differences of one request, those in doubt with a scale."""
+        """The differences of one request, those in doubt with a scale, then those of arguments."""
+        weighed = self._scale(differences, inputs)
+        arguments = frozenset(
+            self._scales.arguments(
+                each.tensor
+                for each in weighed
+                if each.scale is not None and each.scale > each.max_magnitude
+            )
+        )
+        if not arguments:
+            return weighed
+        expected = self._run_whole(arguments, inputs) if self._probes else {}
+        for probe in self._probes:
+            _, pieces = run_program(probe(arguments), inputs)
+            before = compare_pieces([piece for piece in pieces if piece[0] in arguments], expected)
+            weighed += self._scale(before, inputs)
+        return weighed
+
+    def _scale(self, differences: Sequence[Difference], inputs: Arrays) -> list[Difference]:
         doubtful = {
             each.tensor
             for each in differences
@@ -95,10 +119,7 @@ class Weigher:
         sources = frozenset(self._scales.sources(doubtful))
         if sources == doubtful:  # nothing before them says more
             return list(differences)
-        if sources not in self._wholes:
-            self._wholes[sources] = WholeModel(self._graph, sources)
-        values = {**inputs, **self._wholes[sources].run(inputs)}
-        self._wholes[sources].release()
+        values = self._run_whole(sources, inputs)
         return [
             replace(each, scale=self._scales.of(each.tensor, values))
             if each.tensor in doubtful
@@ -106,13 +127,13 @@ class Weigher:
             for each in differences
         ]
 
-    def arguments(self, differences: Sequence[Difference]) -> set[str]:
-        """What to compare, too: arguments of the functions behind which scales were larger."""
-        return self._scales.arguments(
-            each.tensor
-            for each in differences
-            if each.scale is not None and each.scale > each.max_magnitude
-        )
+    def _run_whole(self, tensors: frozenset[str], inputs: Arrays) -> Arrays:
+        """Tensors of the whole model, and its inputs and outputs."""
+        if tensors not in self._wholes:
+            self._wholes[tensors] = WholeModel(self._graph, tensors)
+        values = {**inputs, **self._wholes[tensors].run(inputs)}
+        self._wholes[tensors].release()
+        return values
 
 
 def compare_pieces(pieces: list[tuple[str, Region, Array]], whole: Arrays) -> list[Difference]:
@@ -165,13 +186,12 @@ def check_exactness(
     Args:
         advance: Told how many are done.
         probe: Compiles the program again, with other tensors as outputs of its fragments. Where it
-            is given, differences are weighed (see ``Weigher``), and where a tensor is small behind
-            a saturating function, the function's argument is compared, too.
+            is given, differences are weighed: see ``Weigher``.
     """
     tensors = {
         buffer.tensor for device in compiled.program.devices for buffer in device.buffers
     } & set(graph.tensors)
-    whole, weigher = WholeModel(graph, tensors), Weigher(graph)
+    whole, weigher = WholeModel(graph, tensors), Weigher(graph, [probe] if probe else [])
     differences: list[Difference] = []
     for done, inputs in enumerate(feeds):
         if advance is not None:
@@ -181,30 +201,8 @@ def check_exactness(
         outputs, pieces = run_program(compiled, inputs)
         fresh = compare_pieces(pieces, expected)
         fresh += [difference_of(name, outputs[name], expected[name]) for name in graph.outputs]
-        if probe is not None:
-            fresh = weigher.weigh(fresh, inputs)
-            fresh += _compare_before(graph, weigher, fresh, inputs, probe)
-        differences += fresh
+        differences += fresh if probe is None else weigher.weigh(fresh, inputs)
     return differences
-
-
-def _compare_before(
-    graph: Graph,
-    weigher: Weigher,
-    differences: Sequence[Difference],
-    inputs: Arrays,
-    probe: Probe,
-) -> list[Difference]:
-    """How far arguments of saturating functions are, where answers are small by nature."""
-    arguments = weigher.arguments(differences)
-    if not arguments:
-        return []
-    whole = WholeModel(graph, arguments)
-    expected = {**inputs, **whole.run(inputs)}
-    whole.release()
-    _, pieces = run_program(probe(arguments), inputs)
-    before = compare_pieces([piece for piece in pieces if piece[0] in arguments], expected)
-    return weigher.weigh(before, inputs)
 
 
 def difference_of(tensor: str, got: Array, expected: Array) -> Difference:
@@ -214,9 +212,18 @@ def difference_of(tensor: str, got: Array, expected: Array) -> Difference:
     return Difference(tensor, max_difference(got, expected), max_magnitude(expected))
 
 
-def compare_answers(graph: Graph, feeds: Sequence[Arrays], answers: Sequence[Arrays]) -> Difference:
-    """The largest difference of any output of any answer from the whole model's."""
-    whole, weigher = WholeModel(graph), Weigher(graph)
+def compare_answers(
+    graph: Graph,
+    feeds: Sequence[Arrays],
+    answers: Sequence[Arrays],
+    probes: Sequence[Probe] = (),
+) -> Difference:
+    """The largest difference of any output of any answer from the whole model's.
+
+    Args:
+        probes: Of the plans that may have answered: see ``Weigher``.
+    """
+    whole, weigher = WholeModel(graph), Weigher(graph, probes)
     differences: list[Difference] = []
     for inputs, answer in zip(feeds, answers, strict=True):
         expected = whole.run(inputs)

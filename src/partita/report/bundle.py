@@ -18,6 +18,8 @@ class Checked:
         cases: Number of inputs that were compared.
         passed: Whether the difference is within what rounding allows.
         lossy: Whether the plan lets tensors travel lossy, so that more difference is no failure.
+        scale: What the difference is a share of, where that is not the magnitude: what is small by
+            nature, behind a function that saturates, is measured against what rounding means there.
     """
 
     max_difference: float
@@ -25,6 +27,7 @@ class Checked:
     cases: int
     passed: bool
     lossy: bool = False
+    scale: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -36,8 +39,16 @@ class Checked:
 
     @property
     def relative(self) -> float:
-        """The difference as a fraction of the magnitude."""
-        return self.max_difference / self.max_magnitude if self.max_magnitude else 0.0
+        """The difference as a fraction of the magnitude, or of the scale."""
+        whole = self.max_magnitude if self.scale is None else self.scale
+        return self.max_difference / whole if whole else 0.0
+
+    @property
+    def measure(self) -> str:
+        """What the difference is a fraction of, in words."""
+        if self.scale is None or self.scale <= self.max_magnitude:
+            return "the largest output"
+        return f"{self.scale:.3g}, as outputs are small by nature"
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def _draw_tiles(bundle: ReportBundle) -> Markup:
         tiles.append(("worth splitting", "yes" if bundle.worth_splitting else "no", ""))
     if bundle.checked:
         look = _look_of(bundle.checked)
-        words = f"{bundle.checked.relative:.1e} of the largest output"
+        words = f"{bundle.checked.relative:.1e} of {bundle.checked.measure}"
         tiles.append(("difference from the whole model", words, look))
     tiles += [(name, value, "") for name, value in bundle.facts]
     entries = (
@@ -162,7 +162,8 @@ def _draw_check(checked: Checked) -> Markup:
     words = (
         f"{checked.cases} input{'' if checked.cases == 1 else 's'} compared with the whole model:"
         f" largest difference {checked.max_difference:.3g} at a largest magnitude of"
-        f" {checked.max_magnitude:.3g}, that is {checked.relative:.2g} of it: {checked.verdict}."
+        f" {checked.max_magnitude:.3g}, that is {checked.relative:.2g} of {checked.measure}:"
+        f" {checked.verdict}."
     )
     return join(element("h2", "What was checked"), element("p", words, class_=_look_of(checked)))
 

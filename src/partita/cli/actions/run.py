@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -134,7 +135,7 @@ def run_plan(
         with open_session(loaded, read_access(access), cost, adapting) as opened:
             ran = run_requests(loaded, opened, feeds, answers, options)
         if options.check:
-            ran = replace(ran, checked=check_answers(loaded, feeds, answers))
+            ran = replace(ran, checked=check_answers(loaded, feeds, answers, ran.last_plan))
         if not adapting.adapt and not ran.changes:
             ran = replace(ran, changes=None)
         reply = describe_run(ran)
@@ -237,12 +238,22 @@ def make_search(plan: Plan, flags: AdaptFlags) -> Find:
     return make_finder(plan, flags.planner, flags.search_s)
 
 
-def check_answers(loaded: Loaded, feeds: Sequence[Feeds], answers: Sequence[Feeds]) -> Checked:
-    """How far the answers are from the whole model's."""
-    worst = compare_answers(loaded.graph, feeds, answers)
-    passed = worst.relative <= tolerance_of(loaded.graph)
-    lossy = is_lossy_plan(loaded.plan)
-    return Checked(worst.max_difference, worst.max_magnitude, len(feeds), passed, lossy)
+def check_answers(
+    loaded: Loaded, feeds: Sequence[Feeds], answers: Sequence[Feeds], last_plan: Plan | None
+) -> Checked:
+    """How far the answers are from the whole model's, by the rule of ``partita check``."""
+    plans = [plan for plan in (loaded.plan, last_plan) if plan is not None]
+    lossy = any(map(is_lossy_plan, plans))
+    probes = [partial(compile_plan, loaded.graph, plan, loaded.cluster) for plan in plans]
+    worst = compare_answers(loaded.graph, feeds, answers, [] if lossy else probes)
+    return Checked(
+        worst.max_difference,
+        worst.max_magnitude,
+        len(feeds),
+        passed=worst.relative <= tolerance_of(loaded.graph),
+        lossy=lossy,
+        scale=None if lossy else worst.scale,
+    )
 
 
 def describe_run(ran: Ran) -> Reply:
