@@ -82,6 +82,39 @@ def test_lane_takes_oldest_request_then_program_order() -> None:
     assert Start(first, 1) not in actions
 
 
+def test_queues_count_what_steps_find_before_them() -> None:
+    """The fifth request finds four on the lane: one at work, three queued."""
+    program = chain(1, 1)
+    machine = loaded_machine(program, "d0", in_flight=8)
+    for request in range(5):
+        machine.handle(Fed(request, ()))
+    assert machine.queues["compute"][:4] == (1, 1, 2, 1)
+    (compute,) = ids(program, "d0", Compute)
+    for request in range(5):
+        machine.handle(Finished(compute, request))
+    assert sum(machine.queues["compute"]) == 5
+    assert machine.queues["deliver"][:4] == (1, 1, 2, 1)
+    assert not any(machine.queues["receive"])
+
+
+def test_sends_without_credit_count_as_queued() -> None:
+    """What waits for a credit, or for its turn after that, is there though the lane is idle."""
+    build = ProgramBuilder(2, in_flight=4)
+    build.deliver([[build.send(build.send(build.feed(), "d1", credit=1), "d0")]])
+    program = build.build()
+    machine = loaded_machine(program, "d0", in_flight=8)
+    (send,) = ids(program, "d0", Send)
+    machine.handle(Fed(0, ()))
+    machine.handle(Finished(send, 0))
+    for request in (1, 2, 3):
+        machine.handle(Fed(request, ()))
+    assert machine.queues["send:d1"][:3] == (2, 1, 1)
+    machine.handle(Credited(0))
+    machine.handle(Finished(send, 1))
+    machine.handle(Fed(4, ()))
+    assert machine.queues["send:d1"][:3] == (2, 1, 2)
+
+
 def test_send_without_credit_lets_other_streams_pass() -> None:
     """The first stream's second piece waits for credit; the second stream goes ahead meanwhile."""
     build = ProgramBuilder(2, in_flight=2)

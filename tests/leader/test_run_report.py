@@ -8,10 +8,11 @@ import pytest
 from tests.leader.fakes import Deployed, FakeLab, gone, stats_of
 from tests.worker.tiny import tiny_chain
 
+from partita.execution import QueueUse
 from partita.leader.requests import Request
 from partita.leader.run_report import EpochLog, build_report
 from partita.program import Compute, Program
-from partita.worker.messages import Clock, SendTotals, WorkerSpan
+from partita.worker.messages import Clock, ComputeTotals, LaneQueue, SendTotals, WorkerSpan
 
 PROGRAM = tiny_chain(2, 2).program
 BY = ("hand", 3)
@@ -89,6 +90,29 @@ def test_without_spans_totals_are_reported() -> None:
     assert (use.busy_s, use.peak_memory_bytes) == (2.0, 150)
     ((link,),) = (report.links,)
     assert (link.source, link.target, link.bytes, link.busy_s) == ("d0", "d1", 40, 0.5)
+
+
+@pytest.mark.parametrize("trace", [True, False])
+def test_queues_and_step_times_come_from_the_workers(trace: bool) -> None:
+    """Queues of epochs add up; step times are the run's own where there are spans."""
+    step = compute_of(PROGRAM, "d0")
+    stats = {
+        "d0": stats_of(
+            queues=(LaneQueue("compute", (3, 1)), LaneQueue("deliver", (0, 0))),
+            worked=(ComputeTotals(step, 9, 4.5, 0.5, 0.6, 0.7),),
+        )
+    }
+    spans = {"d0": [WorkerSpan("compute", step, 0, 1.0, 3.0)]} if trace else None
+    logs = [EpochLog(epoch, PROGRAM, spans, stats) for epoch in (1, 2)]
+    report = build_report(logs, [request(0, 1.0, 4.0)], BY)
+    assert report.queues == (QueueUse("d0", "compute", (6, 2)),)
+    counts = [(use.device, use.step, use.count) for use in report.steps]
+    if trace:
+        assert counts == [("d0", step, 1)]
+        assert report.steps[0].p99_s == pytest.approx(2.0, rel=0.02)
+    else:
+        assert counts == [("d0", step, 9)] * 2
+        assert report.steps[0].p99_s == 0.7
 
 
 @pytest.mark.parametrize("trace", [True, False])

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from tests.report.samples import DEVICES, make_bundle, make_plan, make_report
 
+from partita.execution import QueueUse, StepUse
 from partita.plan import Shard, Stage
 from partita.regions import Region
 from partita.report import compare_table, plan_table, report_tables
@@ -68,6 +69,25 @@ def test_absent_run_leaves_no_empty_columns() -> None:
     ):
         assert "measured" not in table.columns
         assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_queues_show_shares_of_lanes_where_something_waited() -> None:
+    """What found its lane idle every time has no row."""
+    queues = (QueueUse("a", "send:b", (6, 3, 1)), QueueUse("b", "compute", (10, 0, 0)))
+    table = t.tabulate_queues(None, replace(make_report(), queues=queues))
+    assert table.rows == (("a send → b", "0: 60%, 1: 30%, 2–3: 10%"),)
+
+
+def test_steps_show_medians_side_by_side_and_the_slow_ones() -> None:
+    """Where only one run is there its columns are left."""
+    runs = [
+        replace(make_report(), steps=(StepUse("a", 1, "s0 rows 1/2", 9, p50, 2 * p50, 3 * p50),))
+        for p50 in (0.1, 0.11)
+    ]
+    assert t.tabulate_steps(*runs).rows == (
+        ("a", "s0 rows 1/2", "100 ms", "110 ms", "+10.0 %", "220 ms", "330 ms"),
+    )
+    assert t.tabulate_steps(runs[0], None).columns == ("device", "step", "predicted")
 
 
 def test_comparison_is_sorted_by_latency() -> None:

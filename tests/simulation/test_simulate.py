@@ -172,6 +172,17 @@ def test_replicas_share_the_requests() -> None:
     assert [use.busy_s for use in report.devices] == [0.0, 5.0, 5.0]
 
 
+def test_queues_and_step_times_are_reported() -> None:
+    """Three requests at once on a device: the first finds nobody; every run takes a second."""
+    program = chain(1, 1, in_flight=3)
+    report = simulate(program, unit_durations(program), requests=6)
+    queues = {(use.device, use.lane): use.found[:3] for use in report.queues}
+    assert queues == {("d0", "compute"): (1, 1, 4), ("d0", "deliver"): (6, 0, 0)}
+    (step,) = report.steps
+    assert (step.device, step.label, step.count) == ("d0", "make t0", 6)
+    assert [step.p50_s, step.p90_s, step.p99_s] == pytest.approx([1.0] * 3, rel=0.02)
+
+
 def test_program_that_cannot_finish_names_who_waits() -> None:
     """A device that never gets its piece ends in an error with device, step and request."""
     whole = chain(2, 2)

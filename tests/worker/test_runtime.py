@@ -265,6 +265,9 @@ def test_sums_say_what_was_computed_and_sent(middle: Bench) -> None:
     (computed,), (sent,) = stats.worked, stats.sent
     assert computed.count == 2
     assert computed.busy_s == pytest.approx(stats.busy_s)
+    assert 0 < computed.p50_s <= computed.p99_s <= 1.02 * computed.busy_s
+    queues = {queue.lane: queue.found for queue in stats.queues}
+    assert queues["compute"][:2] == (1, 1)
     assert (sent.target, sent.bytes, sent.messages) == ("d2", 32, 2)
     assert sent.wire_s <= sent.busy_s
     assert stats.weight_bytes == 4

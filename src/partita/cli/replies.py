@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from rich.console import RenderableType
 
 from partita.cli.output import Reply
@@ -34,6 +35,11 @@ def describe_report(report: Report) -> dict[str, Any]:
             {"from": use.source, "to": use.target, "bytes": use.bytes, "busy_s": use.busy_s}
             for use in report.links
         ],
+        "queues": [
+            {"device": use.device, "lane": use.lane, "found": list(use.found)}
+            for use in report.queues
+        ],
+        "steps": [msgspec.to_builtins(use) for use in report.steps],
         "critical_path": [
             {"kind": kind, "where": list(where), "seconds": seconds}
             for (kind, where), seconds in share_out(report).items()

@@ -27,10 +27,20 @@ if TYPE_CHECKING:
         Start,
         StartLoad,
     )
+    from partita.execution.histograms import TimeHistogram
     from partita.execution.machine import Machine
     from partita.execution.memory import weight_bytes
     from partita.execution.policy import Policy
-    from partita.execution.report import DeviceUse, LinkUse, Report, ReportBuilder, Span
+    from partita.execution.report import (
+        QUANTILES,
+        DeviceUse,
+        LinkUse,
+        QueueUse,
+        Report,
+        ReportBuilder,
+        Span,
+        StepUse,
+    )
 
 _MODULES = {
     "adapt": "AdaptOptions Change Conditions",
@@ -44,10 +54,12 @@ _MODULES = {
     "machine": "Machine",
     "memory": "weight_bytes",
     "policy": "Policy",
-    "report": "DeviceUse LinkUse Report ReportBuilder Span",
+    "histograms": "TimeHistogram",
+    "report": "QUANTILES DeviceUse LinkUse QueueUse Report ReportBuilder Span StepUse",
 }
 
 __all__ = [
+    "QUANTILES",
     "Action",
     "AdaptOptions",
     "Admission",
@@ -70,6 +82,7 @@ __all__ = [
     "Loaded",
     "Machine",
     "Policy",
+    "QueueUse",
     "Report",
     "ReportBuilder",
     "Route",
@@ -77,6 +90,8 @@ __all__ = [
     "Span",
     "Start",
     "StartLoad",
+    "StepUse",
+    "TimeHistogram",
     "TransferTimes",
     "weight_bytes",
 ]

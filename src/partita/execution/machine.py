@@ -23,6 +23,7 @@ from partita.execution.events import (
     Start,
     StartLoad,
 )
+from partita.execution.histograms import DEPTHS, depth_place
 from partita.execution.request import DONE, QUEUED, RUNNING, WAITING, OpenRequest, Wait, list_waits
 from partita.execution.tables import DELIVER_LANE, StepTable
 from partita.program import DeviceProgram, Load, Stream
@@ -62,8 +63,11 @@ class Machine:
         self._past_below = 0
         self._past: dict[int, None] = {}
         self._undelivered = 0
-        self._queues: list[list[int]] = [[] for _ in range(table.lane_count)]
-        self._running = [_IDLE] * table.lane_count
+        lanes = len(table.lane_names)
+        self._queues: list[list[int]] = [[] for _ in range(lanes)]
+        self._depths = [[0] * DEPTHS for _ in range(lanes)]
+        self._ready = [0] * lanes
+        self._running = [_IDLE] * lanes
         self._woken: list[int] = []
         self._turn = [0] * count
         self._early: list[set[int]] = [set() for _ in range(count)]
@@ -85,6 +89,14 @@ class Machine:
     def open_requests(self) -> tuple[int, ...]:
         """Requests that the device knows of and has not finished, in order."""
         return tuple(sorted(self._requests))
+
+    @property
+    def queues(self) -> dict[str, tuple[int, ...]]:
+        """Per lane, how many steps found 0, 1, 2-3, 4-7... others there when they became ready.
+
+        Others are at work, or wait for the lane, a credit, their turn or their fragment.
+        """
+        return dict(zip(self._table.lane_names, map(tuple, self._depths), strict=True))
 
     def route_of(self, request: int) -> Route:
         """The route of a request under way.
@@ -259,8 +271,16 @@ class Machine:
             actions.append(GiveCredit(stream))
 
     def _make_ready(self, number: int, request: OpenRequest, index: int) -> None:
-        """Queue a step that has its data, unless an older request or its fragment comes first."""
+        """Take note of a step that has its data, and queue it."""
         request.status[index] = QUEUED
+        lane = self._table.lanes[index]
+        depth = self._ready[lane] + (self._running[lane] != _IDLE)
+        self._depths[lane][depth_place(depth)] += 1
+        self._ready[lane] += 1
+        self._queue(number, request, index)
+
+    def _queue(self, number: int, request: OpenRequest, index: int) -> None:
+        """Queue a step, unless an older request or its fragment comes first."""
         if not request.route and self._turn[index] != number:
             self._early[index].add(number)
             return
@@ -302,6 +322,7 @@ class Machine:
         request = self._requests[number]
         request.status[index] = RUNNING
         self._running[lane] = index
+        self._ready[lane] -= 1
         actions.append(Start(self._table.steps[index].id, number))
         if request.route:
             return
@@ -309,4 +330,4 @@ class Machine:
         early = self._early[index]
         if number + 1 in early:
             early.remove(number + 1)
-            self._make_ready(number + 1, self._requests[number + 1], index)
+            self._queue(number + 1, self._requests[number + 1], index)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from partita.execution.histograms import TimeHistogram
 from partita.execution.memory import weight_bytes
 from partita.program import Compute, Load, Program, Receive, Send
+
+#: Of the seconds that steps take.
+QUANTILES = (0.5, 0.9, 0.99)
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -51,6 +55,31 @@ class LinkUse(msgspec.Struct, frozen=True):
     busy_s: float | None
 
 
+class QueueUse(msgspec.Struct, frozen=True):
+    """What steps found before them on a lane when they became ready.
+
+    Attributes:
+        lane: As in :class:`Span`.
+        found: How many steps found 0, 1, 2-3, 4-7 and so on others there, waiting or at work.
+    """
+
+    device: str
+    lane: str
+    found: tuple[int, ...]
+
+
+class StepUse(msgspec.Struct, frozen=True):
+    """How often a ``Compute`` step ran, and quantiles of the seconds it took, to 2 %."""
+
+    device: str
+    step: int
+    label: str
+    count: int
+    p50_s: float
+    p90_s: float
+    p99_s: float
+
+
 class Report(msgspec.Struct, frozen=True):
     """One run, predicted or measured.
 
@@ -58,6 +87,8 @@ class Report(msgspec.Struct, frozen=True):
         latencies_s: Per request, in order: from its feed to its delivery.
         makespan_s: First feed to last delivery.
         spans: What each lane did when; empty where tracing was off.
+        queues: Of lanes that had steps; in a measured run since the deployment.
+        steps: Of each ``Compute`` step that ran, in the order of the program.
     """
 
     planner: str
@@ -67,6 +98,8 @@ class Report(msgspec.Struct, frozen=True):
     devices: tuple[DeviceUse, ...]
     links: tuple[LinkUse, ...]
     spans: tuple[Span, ...] = ()
+    queues: tuple[QueueUse, ...] = ()
+    steps: tuple[StepUse, ...] = ()
 
     def __repr__(self) -> str:
         count, mean_s = len(self.latencies_s), self.mean_s if self.latencies_s else 0.0
@@ -109,6 +142,7 @@ class ReportBuilder:
         self._links: dict[tuple[str, str], list[float]] = {}
         self._links_of: dict[int, tuple[str, str, int]] = {}
         self._lanes: dict[int, tuple[str, str, str]] = {}
+        self._took: dict[int, TimeHistogram] = {}
         self._note_steps()
 
     def _note_steps(self) -> None:
@@ -118,6 +152,7 @@ class ReportBuilder:
                 lane, label = type(step).__name__.lower(), ""
                 if isinstance(step, Compute):
                     label = step.label
+                    self._took[step.id] = TimeHistogram()
                 elif isinstance(step, Load):
                     label = f"fragment {step.fragment}"
                 elif isinstance(step, Send | Receive):
@@ -139,6 +174,7 @@ class ReportBuilder:
         device, lane, label = self._lanes[step]
         if lane == "compute":
             self._busy_s[device] += end_s - start_s
+            self._took[step].add(end_s - start_s)
         elif step in self._links_of:
             source, target, nbytes = self._links_of[step]
             sums = self._links[source, target]
@@ -152,12 +188,14 @@ class ReportBuilder:
         latencies_s: Sequence[float],
         makespan_s: float,
         peak_buffer_bytes: Mapping[str, int],
+        queues: Iterable[QueueUse] = (),
     ) -> Report:
         """The report of all that was recorded.
 
         Args:
             peak_buffer_bytes: Per device, the most bytes of pieces held at one time; the weights
                 are added here.
+            queues: Of lanes that had steps.
         """
         devices = tuple(
             DeviceUse(
@@ -171,5 +209,20 @@ class ReportBuilder:
         )
         spans = tuple(sorted(self._spans, key=lambda s: (s.start_s, s.end_s, s.step, s.request)))
         return Report(
-            self._planner, self._seed, tuple(latencies_s), makespan_s, devices, links, spans
+            self._planner,
+            self._seed,
+            tuple(latencies_s),
+            makespan_s,
+            devices,
+            links,
+            spans,
+            tuple(queues),
+            tuple(self._list_steps()),
         )
+
+    def _list_steps(self) -> Iterable[StepUse]:
+        for step, took in self._took.items():
+            if took.count:
+                device, _, label = self._lanes[step]
+                quantiles = (took.quantile_s(fraction) for fraction in QUANTILES)
+                yield StepUse(device, step, label, took.count, *quantiles)

@@ -75,9 +75,9 @@ class StepTable:
         return lanes.get(type(step), NO_LANE)
 
     @property
-    def lane_count(self) -> int:
-        """Number of lanes, loaders not counted."""
-        return FIRST_SEND_LANE + len(self.targets)
+    def lane_names(self) -> tuple[str, ...]:
+        """The lanes by their numbers, loaders not counted, as :class:`Span` names them."""
+        return ("compute", "receive", "deliver", *(f"send:{target}" for target in self.targets))
 
     def label_of(self, index: int) -> str:
         """A step's name for people."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from partita.errors import RunError
-from partita.execution import DeviceUse, LinkUse, Report, ReportBuilder
+from partita.execution import DeviceUse, LinkUse, QueueUse, Report, ReportBuilder, StepUse
 from partita.leader.clocks import measure_offset
 from partita.leader.deployment import Deployment
 from partita.leader.requests import Request
 from partita.leader.worker_group import WorkerGroup
-from partita.program import Program
+from partita.program import Compute, Program
 from partita.worker.messages import Stats, WorkerSpan
 
 
@@ -79,6 +79,8 @@ def build_report(
         _merge_devices(part.devices for part in parts),
         _merge_links((part.links for part in parts), unpaced),
         tuple(span for part in parts for span in part.spans),
+        _merge_queues(queue for part in parts for queue in part.queues),
+        tuple(step for part in parts for step in part.steps),
     )
 
 
@@ -94,7 +96,14 @@ def _report_epoch(
         if index is not None:
             builder.record(span.step, index, span.start_s - first_s, span.end_s - first_s)
     peaks = {name: stats.peak_piece_bytes for name, stats in log.stats.items()}
-    return builder.build((), 0.0, peaks)
+    return builder.build((), 0.0, peaks, _list_queues(log))
+
+
+def _list_queues(log: EpochLog) -> Iterator[QueueUse]:
+    for name, stats in log.stats.items():
+        for queue in stats.queues:
+            if any(queue.found):
+                yield QueueUse(name, queue.lane, queue.found)
 
 
 def _report_totals(log: EpochLog, made_by: tuple[str, int]) -> Report:
@@ -109,7 +118,13 @@ def _report_totals(log: EpochLog, made_by: tuple[str, int]) -> Report:
         for sent in stats.sent
         if sent.target in log.stats
     )
-    return Report(*made_by, (), 0.0, devices, links)
+    labels = {s.id: s.label for p in log.program.devices for s in p.steps if isinstance(s, Compute)}
+    steps = tuple(
+        StepUse(name, done.step, labels[done.step], done.count, done.p50_s, done.p90_s, done.p99_s)
+        for name, stats in log.stats.items()
+        for done in stats.worked
+    )
+    return Report(*made_by, (), 0.0, devices, links, queues=tuple(_list_queues(log)), steps=steps)
 
 
 def _merge_devices(groups: Iterable[Sequence[DeviceUse]]) -> tuple[DeviceUse, ...]:
@@ -119,6 +134,15 @@ def _merge_devices(groups: Iterable[Sequence[DeviceUse]]) -> tuple[DeviceUse, ..
         peak = max(old.peak_memory_bytes, use.peak_memory_bytes)
         merged[use.name] = DeviceUse(use.name, old.busy_s + use.busy_s, peak)
     return tuple(merged.values())
+
+
+def _merge_queues(queues: Iterable[QueueUse]) -> tuple[QueueUse, ...]:
+    merged: dict[tuple[str, str], tuple[int, ...]] = {}
+    for queue in queues:
+        before = merged.get((queue.device, queue.lane), (0,) * len(queue.found))
+        found = tuple(map(sum, zip(before, queue.found, strict=True)))
+        merged[queue.device, queue.lane] = found
+    return tuple(QueueUse(*lane, found) for lane, found in merged.items())
 
 
 def _merge_links(

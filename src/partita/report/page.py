@@ -57,6 +57,7 @@ def _list_sections(bundle: ReportBundle) -> list[Markup]:
         if busy.rows:
             parts += [element("h2", "Busy share of the run"), _frame(draw_bars(busy))]
         parts += map(_draw_table, (tables.tabulate_devices(*runs), tables.tabulate_links(*runs)))
+        parts += map(_draw_table, (tables.tabulate_queues(*runs), tables.tabulate_steps(*runs)))
     if bundle.checked:
         parts.append(_draw_check(bundle.checked))
     if bundle.comparison:

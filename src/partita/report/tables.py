@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from partita.execution import DeviceUse, LinkUse, Report
+from partita.execution import DeviceUse, LinkUse, Report, StepUse
 from partita.execution.critical import share_out
+from partita.execution.histograms import depth_name
 from partita.plan import Plan, Shard, Stage
 from partita.report.bundle import Contender
 from partita.units import format_bytes, format_seconds
@@ -209,6 +210,47 @@ def tabulate_links(predicted: Report | None, measured: Report | None) -> TableDa
         rows.append(_pair(name, moved, format_bytes)[:3] + _pair("", busy, format_seconds)[1:])
     columns = ("link", "bytes, predicted", "measured", "busy, predicted", "measured", "difference")
     return drop_empty(TableData("Links", columns, tuple(rows)))
+
+
+def tabulate_queues(predicted: Report | None, measured: Report | None) -> TableData:
+    """How many others steps found on their lane, of lanes where some found any."""
+    runs = [
+        {(use.device, use.lane): use.found for use in run.queues} if run else {}
+        for run in (predicted, measured)
+    ]
+    rows = [
+        (f"{device} {lane.replace(':', ' → ')}", *(_show_depths(run.get(key)) for run in runs))
+        for key in dict.fromkeys([*runs[0], *runs[1]])
+        if any(any(run.get(key, ())[1:]) for run in runs)
+        for device, lane in [key]
+    ]
+    columns = ("others before a step on its lane", "predicted", "measured")
+    return drop_empty(TableData("Queues", columns, tuple(rows)))
+
+
+def _show_depths(found: Sequence[int] | None) -> str:
+    """The share of each depth, as far as there is any."""
+    if not found or not any(found):
+        return NOTHING
+    shares = ((depth_name(n), count / sum(found)) for n, count in enumerate(found) if count)
+    return ", ".join(f"{name}: {share:.0%}" for name, share in shares)
+
+
+def tabulate_steps(predicted: Report | None, measured: Report | None) -> TableData:
+    """Seconds of each step that computes: medians, and what few runs exceed."""
+    runs = [
+        {(use.device, use.label): use for use in run.steps} if run else {}
+        for run in (predicted, measured)
+    ]
+    rows = []
+    for device, label in dict.fromkeys([*runs[0], *runs[1]]):
+        uses: list[StepUse | None] = [run.get((device, label)) for run in runs]
+        median = _pair("", [use.p50_s if use else None for use in uses], format_seconds)[1:]
+        last = uses[1]
+        slow = [_show(value, format_seconds) for value in (last.p90_s, last.p99_s)] if last else ()
+        rows.append((device, label, *median, *(slow or (NOTHING, NOTHING))))
+    columns = ("device", "step", "predicted", "measured, p50", "difference", "p90", "p99")
+    return drop_empty(TableData("Steps", columns, tuple(rows), text_columns=2))
 
 
 def tabulate_comparison(contenders: Sequence[Contender]) -> TableData:

@@ -35,12 +35,13 @@ def plan_table(plan: Plan, order: Sequence[str] = (), *, title: str = "Plan") ->
 
 
 def report_tables(predicted: Report | None, measured: Report | None = None) -> list[Table]:
-    """The tables of a run: latency and throughput, what decides, devices, links."""
+    """The tables of a run: latency and throughput, what decides, devices, links, queues."""
     data = [
         tables.tabulate_run(predicted, measured),
         tables.tabulate_path(predicted, measured),
         tables.tabulate_devices(predicted, measured),
         tables.tabulate_links(predicted, measured),
+        tables.tabulate_queues(predicted, measured),
     ]
     return [draw_table(table) for table in data if table.rows]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
 from partita.errors import RunError
@@ -20,6 +20,7 @@ from partita.execution import (
     GiveCredit,
     LinkClocks,
     Loaded,
+    QueueUse,
     Report,
     ReportBuilder,
     Route,
@@ -76,7 +77,7 @@ def simulate(
     run.load_all(cold=cold)
     run.feed_all(requests, arrivals)
     latencies_s, makespan_s = run.finish()
-    return builder.build(latencies_s, makespan_s, run.peak_buffer_bytes())
+    return builder.build(latencies_s, makespan_s, run.peak_buffer_bytes(), run.queues())
 
 
 class Run:
@@ -165,6 +166,13 @@ class Run:
     def peak_buffer_bytes(self) -> dict[str, int]:
         """The most bytes of pieces that each device held at one time."""
         return {device.name: device.peak_bytes for device in self._devices}
+
+    def queues(self) -> Iterator[QueueUse]:
+        """What steps found before them, per lane that had any."""
+        for device in self._devices:
+            for lane, found in device.machine.queues.items():
+                if any(found):
+                    yield QueueUse(device.name, lane, found)
 
     def _admit(self, now_s: float) -> None:
         while self._to_come and self._admission.has_room:

@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from itertools import islice
 
+from partita.execution import QUANTILES, TimeHistogram
 from partita.regions import Array
 from partita.worker.messages import ComputeTotals, SendTotals, WorkerSpan
 
@@ -89,6 +90,7 @@ class StepLog:
         self.busy_s: defaultdict[str, float] = defaultdict(float)
         self._sent: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0])
         self._computed: defaultdict[int, list[float]] = defaultdict(lambda: [0, 0.0])
+        self._took: defaultdict[int, TimeHistogram] = defaultdict(TimeHistogram)
 
     def add(self, lane: str, step: int, request: int, start_s: float, end_s: float) -> None:
         """Log one finished step."""
@@ -98,6 +100,7 @@ class StepLog:
             totals = self._computed[step]
             totals[0] += 1
             totals[1] += end_s - start_s
+            self._took[step].add(end_s - start_s)
         if self._trace:
             self._rows.append((lane, step, request, start_s, end_s))
 
@@ -116,7 +119,7 @@ class StepLog:
     def computed(self) -> tuple[ComputeTotals, ...]:
         """Runs and seconds of each ``Compute`` step."""
         return tuple(
-            ComputeTotals(step, int(count), busy_s)
+            ComputeTotals(step, int(count), busy_s, *map(self._took[step].quantile_s, QUANTILES))
             for step, (count, busy_s) in list(self._computed.items())
         )
 

@@ -171,11 +171,21 @@ class SendTotals(msgspec.Struct, frozen=True):
 
 
 class ComputeTotals(msgspec.Struct, frozen=True, array_like=True):
-    """The number of runs of a ``Compute`` step, and their seconds in all."""
+    """The number of runs of a ``Compute`` step, their seconds in all, and quantiles of them."""
 
     step: int
     count: int
     busy_s: float
+    p50_s: float = 0.0
+    p90_s: float = 0.0
+    p99_s: float = 0.0
+
+
+class LaneQueue(msgspec.Struct, frozen=True, array_like=True):
+    """What steps found before them on a lane; see :class:`partita.execution.QueueUse`."""
+
+    lane: str
+    found: tuple[int, ...]
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -196,6 +206,7 @@ class Stats(msgspec.Struct, frozen=True):
         dropped: Frames that came twice or for an epoch that is over.
         overruns: Work that took longer than its emulated time; then the emulation is not true.
         worked: Per ``Compute`` step that ran.
+        queues: Per lane.
     """
 
     busy_s: float
@@ -207,6 +218,7 @@ class Stats(msgspec.Struct, frozen=True):
     overruns: int
     waiting: tuple[Waiting, ...]
     worked: tuple[ComputeTotals, ...] = ()
+    queues: tuple[LaneQueue, ...] = ()
 
 
 class TimeMessages(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import starmap
 
 from partita.engine import Engine, Slowdown
 from partita.errors import LinkError, PartitaError, RunError, first_line
@@ -41,6 +42,7 @@ from partita.worker.buffers import BufferTable, StepLog, Written
 from partita.worker.lanes import Lanes
 from partita.worker.messages import (
     FIRST_FEED,
+    LaneQueue,
     Prepare,
     Stats,
     Waiting,
@@ -233,6 +235,7 @@ class Runtime:
                 overruns=self.pacing.slow_down.overruns,
                 waiting=tuple(Waiting(*wait) for wait in self._machine.state()[:_MAX_WAITS]),
                 worked=self.log.computed(),
+                queues=tuple(starmap(LaneQueue, self._machine.queues.items())),
             )
 
     def close(self) -> None:
