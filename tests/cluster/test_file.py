@@ -8,6 +8,7 @@ import pytest
 
 from partita.cluster import Cluster, Device, Link, dump_cluster, load_cluster
 from partita.errors import ClusterError
+from partita.execution import Port
 
 GOOD = """
 [cluster]
@@ -23,6 +24,7 @@ threads = 4
 [[device]]
 name = "nano-1"
 kind = "jetson-nano"
+port = "94.1 Mbit/s"
 address = "tcp/192.0.2.7:7447"
 
 [[device]]
@@ -66,7 +68,8 @@ def test_file_gives_devices_links_and_lab() -> None:
         2 * 2**30,
     )
     link = cluster.link("nano-1", "camera")
-    assert link == Link("nano-1", "camera", 25e6, 0.002, 0.0003, "radio")
+    ports = (Port("nano-1 out", 94.1e6 / 8),)
+    assert link == Link("nano-1", "camera", 25e6, 0.002, 0.0003, "radio", ports=ports)
 
 
 def test_later_links_override_earlier_ones_key_by_key() -> None:
@@ -77,7 +80,8 @@ def test_later_links_override_earlier_ones_key_by_key() -> None:
     assert up is not None
     assert (down.bandwidth_bytes_per_s, down.latency_s, down.medium) == (6.25e6, 0.002, "radio")
     assert up.bandwidth_bytes_per_s == 25e6
-    assert cluster.link("box", "nano-1") == Link("box", "nano-1", 25e6, 0.002)
+    ports = (Port("nano-1 in", 94.1e6 / 8),)
+    assert cluster.link("box", "nano-1") == Link("box", "nano-1", 25e6, 0.002, ports=ports)
     assert cluster.link("box", "box") is None
 
 
@@ -135,6 +139,9 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
         ('["camera", "*"]', '["camera"]', "link[1].between: ['camera'] has 1 entries, must have 2"),
         ('["camera", "*"]', '["camera", "camera"]', "link[1]: 'camera' is linked to itself"),
         ('to = "camera"', "", "link[2]: needs either between = [a, b], or both from and to"),
+        ('"94.1 Mbit/s"', '"0 Mbit/s"', "device[1].port: '0 Mbit/s' must be from 1 bit/s to 10000"),
+        ('"94.1 Mbit/s"', '"-1 Mbit/s"', "device[1].port: '-1 Mbit/s'"),
+        ('"94.1 Mbit/s"', "94.1", "device[1].port: 94.1 is not a number with a unit"),
         ('"200 Mbit/s"', '"200"', "link[0].bandwidth: '200' has no unit"),
         ('"200 Mbit/s"', '"0 Mbit/s"', "link[0].bandwidth: '0 Mbit/s' must be from 1 bit/s to"),
         ('"200 Mbit/s"', '"-5 Mbit/s"', "link[0].bandwidth: '-5 Mbit/s'"),
@@ -241,6 +248,8 @@ def test_cluster_from_parts_is_checked() -> None:
         Cluster.of(["a", "a"], requester="b", links=[])
     with pytest.raises(ClusterError, match="'c' is not a device"):
         Cluster.of(["a"], links=[Link("a", "c", 1.0)])
+    with pytest.raises(ClusterError, match="device 'a' port: 0 B/s, must be above 0 B/s"):
+        Cluster.of([Device("a", port_bytes_per_s=0.0)])
     with pytest.raises(ClusterError, match="Device 'z' is not in cluster"):
         Cluster.of(["a"]).device("z")
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from partita.errors import PlanError
-from partita.execution import Link, LinkClock, LinkClocks, SharedMedium, TransferTimes
+from partita.execution import Link, LinkClock, LinkClocks, Port, SharedMedium, TransferTimes
 
 
 def test_message_takes_cost_then_bytes_then_latency() -> None:
@@ -38,6 +38,34 @@ def test_links_of_one_medium_take_turns() -> None:
     assert down.reserve(0.0, 10) == TransferTimes(1.0, 3.0, 3.0)
     assert up.reserve(0.0, 10) == TransferTimes(3.0, 4.0, 4.0)
     assert wire.reserve(0.0, 10).end_s == 2.0
+
+
+def test_messages_through_one_port_share_its_rate() -> None:
+    """A port of 10 B/s lets the second of two fast links' 20 B out at 4 s, a slow link's at 20 s.
+
+    The slow link's message takes the port's time for its bytes alone, not for all of its way.
+    """
+    out = SharedMedium()
+    near, far, slow = (LinkClock(rate, ports=[(out, 10.0)]) for rate in (100.0, 50.0, 1.0))
+    assert near.reserve(0.0, 20) == TransferTimes(0.0, 2.0, 2.0)
+    assert far.reserve(0.0, 20).end_s == 4.0
+    assert slow.reserve(4.0, 20).end_s == 24.0
+    assert near.reserve(6.0, 20).end_s == 8.0
+
+
+def test_the_receivers_port_counts_as_the_senders() -> None:
+    """Three links to one device of 10 B/s; each message also costs its own link 0.5 s first."""
+    links = {
+        (name, "d"): Link(name, "d", 100.0, 0.25, 0.5, ports=(Port("d in", 10.0),))
+        for name in "abc"
+    }
+    clocks = LinkClocks(links)
+    times = [clocks.between(name, "d").reserve(0.0, 10) for name in "abc"]
+    assert [one.end_s for one in times] == [1.0, 2.0, 3.0]
+    assert times[2].arrive_s == 3.25
+    assert clocks.is_shared("a", "d")
+    assert links["a", "d"].occupied_s(10) == 1.0
+    assert links["a", "d"].occupied_s(1) == pytest.approx(0.51)
 
 
 def test_rate_changes_within_a_message() -> None:

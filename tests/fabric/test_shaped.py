@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from partita.errors import RunError
-from partita.execution import Link, LinkClock
+from partita.execution import Link, LinkClock, LinkClocks, Port
 from partita.fabric import MemoryFabric, ShapedEndpoint
 from partita.fabric.medium import FileMedium
 from partita.fabric.shaped import _read_stamp
@@ -114,6 +114,37 @@ def test_two_links_of_one_medium_take_turns(tmp_path: Path) -> None:
     assert medium.free_at_s == pytest.approx(103.5)
     medium.close()
     a.close()
+
+
+def test_pieces_through_one_port_take_turns_across_devices(tmp_path: Path) -> None:
+    """Pieces that leave one device and come to one are stamped as the simulation's clocks say."""
+    fabric, clock = MemoryFabric(inline=True), VirtualClock()
+    stamps: list[float] = []
+    for name in "cd":
+        fabric.endpoint(name).on_data(
+            lambda source, header, p: stamps.append(_read_stamp(source, header))
+        )
+    ports = {end: Port(str(tmp_path / end), 1000.0) for end in ("a out", "b out", "c in", "d in")}
+    links = {
+        pair: Link(*pair, 5000.0, 0.125, ports=(ports[f"{pair[0]} out"], ports[f"{pair[1]} in"]))
+        for pair in (("a", "c"), ("a", "d"), ("b", "c"))
+    }
+    senders = {
+        name: ShapedEndpoint(
+            fabric.endpoint(name),
+            {target: link for (source, target), link in links.items() if source == name},
+            clock=clock,
+        )
+        for name in "ab"
+    }
+    clocks, expected = LinkClocks(links), []
+    for source, target in (("a", "c"), ("b", "c"), ("a", "d"), ("b", "c")):
+        transfer = clocks.between(source, target).reserve(clock.now_s(), 500)
+        expected.append(transfer.arrive_s)
+        senders[source].send(target, b"", bytes(500))
+    assert stamps == pytest.approx(expected)
+    for sender in senders.values():
+        sender.close()
 
 
 @pytest.mark.slow

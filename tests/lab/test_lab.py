@@ -91,3 +91,16 @@ def test_namespaces_limit_rates_and_are_removed(tmp_path: Path) -> None:
     assert sample.seconds > 0.9 * 10**6 / 5e6
     left = [name for name in psutil.net_if_addrs() if name.startswith(f"pt{os.getpid()}")]
     assert left == []
+
+
+@pytest.mark.skipif(not _NAMESPACES, reason="network namespaces need root and iproute2")
+@pytest.mark.parametrize("limited", ["a", "b"])
+def test_namespaces_limit_ports_in_both_directions(limited: str, tmp_path: Path) -> None:
+    """A slow port shows in a message of a fast link, at the sender as at the receiver."""
+    devices = [Device(n, port_bytes_per_s=5e6 if n == limited else None) for n in ("a", "b")]
+    cluster = Cluster.of(devices, bandwidth_bytes_per_s=50e6, latency_s=0.0)
+    with start_lab(cluster, LabOptions(store=tmp_path, network="netns")) as running:
+        sample = measure_link(running.endpoint, "a", "b", [10**6], repeats=2)[0]
+    assert 0.9 * 10**6 / 5e6 < sample.seconds < 5 * 10**6 / 5e6
+    left = [name for name in psutil.net_if_addrs() if name.startswith(f"pt{os.getpid()}")]
+    assert left == []

@@ -48,6 +48,7 @@ class Case:
         yield from {"several inputs"} if len(self.evaluator.graph.inputs) > 1 else ()
         count = len(cluster.names)
         yield from {"missing link"} if len(cluster.links) < count * (count - 1) else ()
+        yield from {"ports"} if any(link.ports for link in cluster.links) else ()
         yield from {"shared"} if any(link.medium for link in cluster.links) else ()
         yield from {"changing"} if any(link.trace for link in cluster.links) else ()
 
@@ -68,9 +69,11 @@ def draw_case(rng: Random) -> Case:
     cost = FakeCost(
         graph,
         cluster,
-        {name: 1e7 * rng.randint(1, 9) for name in cluster.names},
+        dict.fromkeys(cluster.names, 2e7)
+        if rng.randint(0, 3) == 0
+        else {name: 1e7 * rng.randint(1, 9) for name in cluster.names},
         overhead_s=1e-5 * rng.randint(0, 3),
-        codec_s_per_byte=rng.choice((0.0, 0.0, 2e-9, 1e-6)),
+        codec_s_per_byte=rng.choice((0.0, 0.0, 2e-9, 1e-5)),
     )
     while True:
         try:
@@ -86,7 +89,7 @@ def draw_case(rng: Random) -> Case:
 
 def _draw_cluster(rng: Random) -> Cluster:
     names = [f"d{number}" for number in range(rng.randint(2, 4))]
-    odd = rng.choice(("", "", "missing", "missing", "shared", "changing"))
+    odd = rng.choice(("", "", "missing", "missing", "shared", "changing", "ports", "ports"))
     links = []
     for source in names:
         for target in names:
@@ -99,7 +102,13 @@ def _draw_cluster(rng: Random) -> Cluster:
             links.append(
                 Link(source, target, rate, latency_s, per_message_s, medium=medium, trace=trace)
             )
-    return Cluster.of([Device(name) for name in names], links=links)
+    devices = [
+        Device(name, port_bytes_per_s=1e6 * rng.choice((1, 2, 5)))
+        if odd == "ports" and rng.randint(0, 3)
+        else Device(name)
+        for name in names
+    ]
+    return Cluster.of(devices, links=links)
 
 
 def _draw_options(rng: Random, graph: Graph, cluster: Cluster) -> PlanOptions:

@@ -9,7 +9,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partita.cluster import Cluster, Link
+from partita.cluster import Cluster, Device, Link
 from partita.compile import build_layout
 from partita.errors import PlanError
 from partita.graph import Graph
@@ -48,7 +48,9 @@ def _draw(rng: Random, seed: int) -> FakeCost:
         for b in names
         if a != b and rng.random() < 0.9
     ]
-    cluster = Cluster.of(names, requester=rng.choice(names), links=links)
+    ports = [rng.choice((None, None, 10 ** rng.uniform(5, 8))) for _ in names]
+    devices = [Device(n, port_bytes_per_s=port) for n, port in zip(names, ports, strict=True)]
+    cluster = Cluster.of(devices, requester=rng.choice(names), links=links)
     codec = rng.choice((0.0, 1e-8))
     return FakeCost(graph, cluster, rates, rng.choice((0.0, 1e-5)), rng.choice((1, 2)), codec)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from random import Random
 from typing import Any
@@ -41,7 +42,7 @@ from tests.planners.random_drafts import draw_draft, redraw_beginning, redraw_en
 #: What cases must contain, and seeds among which each must be found.
 FEATURES = (
     "rows", "tiles", "output_channels", "reduce", "everywhere", "none", "replica", "lossy", "kept",
-    "limit", "several inputs", "missing link", "shared", "changing",
+    "limit", "several inputs", "missing link", "shared", "changing", "ports",
     *(f"{count} in flight" for count in range(1, 5)),
 )  # fmt: skip
 SEEDS = 150
@@ -277,6 +278,35 @@ def _mediums_not_shared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(events, "LinkClocks", clocks)
 
 
+def _ports_not_shared(patch: pytest.MonkeyPatch) -> None:
+    made = LinkClocks._make
+
+    def forgetful(self: LinkClocks, pair: tuple[str, str]) -> Any:
+        spec = self._links[pair]
+        ports = tuple(port._replace(name=f"{pair} {port.name}") for port in spec.ports)
+        self._links = {**self._links, pair: replace(spec, ports=ports)}
+        return made(self, pair)
+
+    patch.setattr(events, "LinkClocks", type("Clocks", (LinkClocks,), {"_make": forgetful}))
+
+
+def _ports_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(incremental, "_pass_ports", lambda *_: 0.0)
+
+
+def _ports_take_any_order(patch: pytest.MonkeyPatch) -> None:
+    given = incremental._pass_ports
+
+    def unordered(state: PricingState, move: Transfer, given_s: float) -> float:
+        before, state.ordered = state.ordered, False
+        try:
+            return given(state, move, given_s)
+        finally:
+            state.ordered = before
+
+    patch.setattr(incremental, "_pass_ports", unordered)
+
+
 def _one_request_in_memory(patch: pytest.MonkeyPatch) -> None:
     begin = IncrementalPricer.__init__
 
@@ -343,6 +373,9 @@ FAULTS = {
     "sums die too soon": _sums_die_too_soon,
     "kept tensors travel": _kept_tensors_travel,
     "a shared medium for each link": _mediums_not_shared,
+    "a port for each link": _ports_not_shared,
+    "ports forgotten in one pass": _ports_forgotten,
+    "ports in any order in one pass": _ports_take_any_order,
     "memory of one request": _one_request_in_memory,
     "energy limits forgotten": _limits_forgotten,
     "whole columns for each tile": _whole_input_for_each_shard,

@@ -71,7 +71,7 @@ class FakeCost:
         link = self.cluster.link(source, target)
         if link is None:
             return float("inf")
-        return link.per_message_s + size_bytes / link.bandwidth_bytes_per_s + link.latency_s
+        return link.occupied_s(size_bytes) + link.latency_s
 
     def price(self, layout: Layout) -> Durations:
         """Return durations of all steps."""
@@ -130,13 +130,15 @@ class FakeCost:
 
     def bottleneck_s(self, layout: Layout) -> float:
         """Return the largest busy time of devices and links."""
-        wires: dict[tuple[str, str], float] = {}
+        wires: dict[object, float] = {}
         for stream in layout.program.streams:
             pair = (stream.source, stream.target)
-            delay = self.cluster.link(*pair).latency_s  # type: ignore[union-attr]
-            seconds = self.transfer_s(*pair, stream.wire_bytes) - delay
+            link = self.cluster.link_map[pair]
+            seconds = link.occupied_s(stream.wire_bytes)
             seconds += self.encode_s(stream.source, stream.wire, self._size_bytes(stream))
             wires[pair] = wires.get(pair, 0.0) + seconds
+            for port in link.ports:
+                wires[port] = wires.get(port, 0.0) + stream.wire_bytes / port.bytes_per_s
         return max(*self.busy_s(layout).values(), 0.0, *wires.values())
 
     @property

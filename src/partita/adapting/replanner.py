@@ -141,9 +141,9 @@ class Replanner:
         return key
 
     def _stretch(self, plan: Plan) -> Mapping[Pair, float]:
-        """How much longer messages on shared media take than alone, as predicted."""
+        """How much longer messages on shared media and ports take than alone, as predicted."""
         links = self._cost.links
-        if all(spec.medium is None for spec in links.values()):
+        if not any(spec.is_shared for spec in links.values()):
             return {}
         cost = update_cost(self._cost, self._assumed)
         report = predict(cost, plan, requests=_SIMULATED * plan.in_flight)
@@ -158,7 +158,7 @@ class Replanner:
         return {
             pair: max(1.0, busy[pair] / seconds)
             for pair, seconds in alone.items()
-            if links[pair].medium is not None and seconds > 0
+            if links[pair].is_shared and seconds > 0
         }
 
 

@@ -39,6 +39,8 @@ def _device_lines(device: Device) -> list[str]:
         lines.append(f"address = {_quote(device.address)}")
     if not device.computes:
         lines.append("computes = false")
+    if device.port_bytes_per_s is not None:
+        lines.append(f'port = "{device.port_bytes_per_s!r} B/s"')
     precisions = ", ".join(_quote(item) for item in device.precisions)
     return [*lines, f"provider = {_quote(device.provider)}", f"precisions = [{precisions}]"]
 

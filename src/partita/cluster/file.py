@@ -67,6 +67,7 @@ _DEVICE = {
     "provider": Field(one_of(PROVIDERS)),
     "precisions": Field(list_of(one_of(PRECISIONS))),
     "computes": Field(yes_or_no),
+    "port": Field(quantity("bandwidth", *BANDWIDTHS)),
 }
 _LINK = {
     "between": Field(list_of(text, 2)),
@@ -233,6 +234,7 @@ def _make_device(values: Mapping[str, Any], folder: Path) -> Device:
         precisions=values.get("precisions", entry.precisions if entry else ("float32",)),
         slow_down=values["slow_down"],
         computes=values.get("computes", True),
+        port_bytes_per_s=values.get("port"),
     )
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import permutations
 
 from partita.errors import ClusterError
-from partita.execution import Link
+from partita.execution import Link, Port
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Device:
         precisions: Number formats that the device computes in.
         slow_down: Emulated slowness, at least 1: multiples of this machine's time.
         computes: Whether planners may place layers on it; a requester may only ask.
+        port_bytes_per_s: Rate of its interface in each direction, which all its messages share;
+            None for as much as its links carry together.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Device:
     precisions: tuple[str, ...] = ("float32",)
     slow_down: float = 1.0
     computes: bool = True
+    port_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ class Cluster:
 
     Attributes:
         requester: Device that has the inputs and wants the outputs.
-        links: At most one per ordered pair of devices; a missing pair cannot talk.
+        links: At most one per ordered pair of devices; a missing pair cannot talk. Each knows the
+            ports of its devices, whatever it was given.
     """
 
     name: str
@@ -66,6 +70,16 @@ class Cluster:
     devices: tuple[Device, ...]
     links: tuple[Link, ...]
     lab: LabSettings = field(default_factory=LabSettings)
+
+    def __post_init__(self) -> None:
+        """Tell the links of the ports that they pass."""
+        rates = {device.name: device.port_bytes_per_s for device in self.devices}
+        links = tuple(
+            link if link.ports == ports else replace(link, ports=ports)
+            for link in self.links
+            for ports in [_ports(link, rates)]
+        )
+        object.__setattr__(self, "links", links)
 
     @classmethod
     def of(
@@ -180,6 +194,15 @@ class Cluster:
         return replace(self, links=tuple(links))
 
 
+def _ports(link: Link, rates: Mapping[str, float | None]) -> tuple[Port, ...]:
+    named = ((f"{link.source} out", link.source), (f"{link.target} in", link.target))
+    return tuple(
+        Port(name, bytes_per_s)
+        for name, device in named
+        if (bytes_per_s := rates.get(device)) is not None
+    )
+
+
 def find_faults(cluster: Cluster) -> list[str]:
     """Every rule that the cluster breaks as a whole, as ``key: what is wrong``."""
     names = cluster.names
@@ -207,6 +230,8 @@ def _device_faults(device: Device) -> list[str]:
         faults.append(f"{where} memory: {device.memory_bytes} B, must be above 0 B")
     if device.threads < 1:
         faults.append(f"{where} threads: {device.threads}, must be at least 1")
+    if device.port_bytes_per_s is not None and not device.port_bytes_per_s > 0:
+        faults.append(f"{where} port: {device.port_bytes_per_s:g} B/s, must be above 0 B/s")
     if not device.slow_down >= 1:
         faults.append(f"{where} slow_down: {device.slow_down:g}, must be at least 1")
     return faults

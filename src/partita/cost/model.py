@@ -177,7 +177,7 @@ class CostModel:
         link = self.cluster.link(source, target)
         if link is None:
             return float("inf")
-        return link.per_message_s + size_bytes / link.bandwidth_at(0.0) + link.latency_s
+        return link.occupied_s(size_bytes, link.bandwidth_at(0.0)) + link.latency_s
 
     def layout(self, plan: Plan) -> Layout:
         """The plan's layout on this model's graph and cluster."""
@@ -263,7 +263,7 @@ class CostModel:
         return busy
 
     def bottleneck_s(self, layout: Layout) -> float:
-        """The largest busy time per request over devices, links and shared mediums.
+        """The largest busy time per request over devices, links, shared mediums and ports.
 
         Its inverse bounds the outputs per second.
         """
@@ -276,7 +276,7 @@ class CostModel:
                 if isinstance(step, Send):
                     stream = program.streams[step.stream]
                     link = self.links[stream.source, stream.target]
-                    wire_s = link.per_message_s + stream.wire_bytes / link.bandwidth_bytes_per_s
+                    wire_s = link.occupied_s(stream.wire_bytes)
                     share = request_share(program, step.when)
                     lane: object = (stream.source, stream.target)
                     lane_s = wire_s + self._encode_s(cost, program, step)
@@ -284,6 +284,9 @@ class CostModel:
                     if link.medium is not None:
                         air: object = ("medium", link.medium)
                         busy[air] = busy.get(air, 0.0) + wire_s * share
+                    for port in link.ports:
+                        port_s = stream.wire_bytes / port.bytes_per_s
+                        busy[port] = busy.get(port, 0.0) + port_s * share
         return max(busy.values(), default=0.0)
 
     def energy_joules(self, layout: Layout) -> float:

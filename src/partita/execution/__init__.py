@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from partita.execution.adapt import AdaptOptions, Change, Conditions
     from partita.execution.admission import Admission
     from partita.execution.clock import LinkClock, SharedMedium, TransferTimes
-    from partita.execution.durations import Durations, Link, LinkClocks
+    from partita.execution.durations import Durations, Link, LinkClocks, Port
     from partita.execution.events import (
         Action,
         Arrived,
@@ -46,7 +46,7 @@ _MODULES = {
     "adapt": "AdaptOptions Change Conditions",
     "admission": "Admission",
     "clock": "LinkClock SharedMedium TransferTimes",
-    "durations": "Durations Link LinkClocks",
+    "durations": "Durations Link LinkClocks Port",
     "events": (
         "Action Arrived Credited Delivered Event Fed Finished Free GiveCredit Loaded Route "
         "Start StartLoad"
@@ -82,6 +82,7 @@ __all__ = [
     "Loaded",
     "Machine",
     "Policy",
+    "Port",
     "QueueUse",
     "Report",
     "ReportBuilder",

@@ -29,7 +29,7 @@ class TransferTimes(NamedTuple):
 
 
 class SharedMedium:
-    """What several links take turns on, such as one radio channel."""
+    """What several links take turns on: one radio channel, or one direction of a device's port."""
 
     def __init__(self) -> None:
         self.free_at_s = -math.inf
@@ -44,6 +44,9 @@ class LinkClock:
         per_message_s: Fixed cost of a message; occupies the link.
         trace: Changes of the rate, times increasing; a rate of 0 is an outage.
         medium: What this link shares with others; None for a medium of its own.
+        ports: Those that messages pass, with their rates in bytes per second. A port takes a
+            message's bytes at its own rate, behind those that were given to it before, while the
+            link carries them: the slowest of all ends the message.
 
     Raises:
         ValueError: A rate or time is negative, the trace is out of order or ends at rate 0.
@@ -60,6 +63,7 @@ class LinkClock:
         *,
         trace: Sequence[RateChange] = (),
         medium: SharedMedium | None = None,
+        ports: Sequence[tuple[SharedMedium, float]] = (),
     ) -> None:
         if trace or not bandwidth_bytes_per_s > 0 or latency_s < 0 or per_message_s < 0:
             _check_link(bandwidth_bytes_per_s, latency_s, per_message_s, trace)
@@ -70,6 +74,7 @@ class LinkClock:
         self._times = [time_s for time_s, _ in self.trace]
         self.free_at_s = -math.inf
         self._medium = medium
+        self._ports = tuple(ports)
 
     def set_trace(self, trace: Sequence[RateChange]) -> None:
         """Take other changes of the rate from now on; they are as the constructor takes them."""
@@ -90,6 +95,9 @@ class LinkClock:
             end_s = self._end_of(start_s + self.per_message_s, nbytes)
         else:
             end_s = start_s + self.per_message_s + nbytes / self.bandwidth_bytes_per_s
+        for port, bytes_per_s in self._ports:
+            port.free_at_s = max(start_s, port.free_at_s) + nbytes / bytes_per_s
+            end_s = max(end_s, port.free_at_s)
         self.free_at_s = end_s
         if medium is not None:
             medium.free_at_s = end_s

@@ -5,12 +5,24 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from partita.errors import PlanError
 from partita.execution.clock import LinkClock, RateChange, SharedMedium
 
 #: (source device, target device)
 Pair = tuple[str, str]
+
+
+class Port(NamedTuple):
+    """One direction of a device's interface, which all its messages of that direction share.
+
+    Attributes:
+        name: Links that name the same port share it.
+    """
+
+    name: str
+    bytes_per_s: float
 
 
 @dataclass(frozen=True)
@@ -24,6 +36,7 @@ class Link:
         medium: Links that name the same medium share its airtime; None shares nothing.
         trace: Changes of the rate as ``(time_s, bytes_per_s)``, increasing in time; empty for
             constant.
+        ports: The sender's outward and the receiver's inward, where they have a limited one.
     """
 
     source: str
@@ -33,11 +46,26 @@ class Link:
     per_message_s: float = 0.0
     medium: str | None = None
     trace: tuple[RateChange, ...] = ()
+    ports: tuple[Port, ...] = ()
 
     @property
     def pair(self) -> Pair:
         """The link's two ends."""
         return self.source, self.target
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether messages of other links can hold up this one's."""
+        return self.medium is not None or bool(self.ports)
+
+    def occupied_s(self, size_bytes: float, bytes_per_s: float | None = None) -> float:
+        """The seconds that a message alone takes until its last byte has left.
+
+        Args:
+            bytes_per_s: The link's rate; that before all changes by default.
+        """
+        seconds = self.per_message_s + size_bytes / (bytes_per_s or self.bandwidth_bytes_per_s)
+        return max([seconds, *(size_bytes / port.bytes_per_s for port in self.ports)])
 
     def bandwidth_at(self, time_s: float) -> float:
         """The bandwidth in bytes/s at ``time_s``: that of the last trace point not after it."""
@@ -81,6 +109,7 @@ class LinkClocks:
         self._links = links
         self._clocks: dict[Pair, LinkClock] = {}
         self._mediums: dict[str, SharedMedium] = {}
+        self._ports: dict[str, SharedMedium] = {}
 
     def between(self, source: str, target: str) -> LinkClock:
         """The clock of the link from ``source`` to ``target``.
@@ -95,8 +124,8 @@ class LinkClocks:
         return clock
 
     def is_shared(self, source: str, target: str) -> bool:
-        """Whether the link takes turns with others on a medium."""
-        return self._spec((source, target)).medium is not None
+        """Whether the link takes turns with others on a medium or a port."""
+        return self._spec((source, target)).is_shared
 
     def _spec(self, pair: Pair) -> Link:
         try:
@@ -119,4 +148,8 @@ class LinkClocks:
             spec.per_message_s,
             trace=spec.trace,
             medium=medium,
+            ports=[
+                (self._ports.setdefault(port.name, SharedMedium()), port.bytes_per_s)
+                for port in spec.ports
+            ],
         )

@@ -7,7 +7,7 @@ import itertools
 import struct
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack
 
 from partita.errors import RunError
 from partita.execution import Link, LinkClock
@@ -37,7 +37,10 @@ class _PacedLink:
     """A link's clock with its locks."""
 
     def __init__(self, shape: Link) -> None:
-        self.medium = FileMedium(shape.medium) if shape.medium is not None else None
+        medium = FileMedium(shape.medium) if shape.medium is not None else None
+        ports = [(FileMedium(port.name), port.bytes_per_s) for port in shape.ports]
+        #: Held together, always in this order: two senders never wait for each other.
+        self._shared = [*([medium] if medium else []), *(port for port, _ in ports)]
         self.lock = threading.Lock()
         self.latency_s = shape.latency_s
         self._trace = shape.trace
@@ -45,7 +48,8 @@ class _PacedLink:
             shape.bandwidth_at(0.0),
             shape.latency_s,
             shape.per_message_s,
-            medium=self.medium,
+            medium=medium,
+            ports=ports,
         )
 
     def begin_trace(self, at_s: float) -> None:
@@ -55,7 +59,9 @@ class _PacedLink:
 
     def reserve(self, now_s: float, size_bytes: int) -> tuple[float, float]:
         """The times in seconds at which the message has left, and arrives."""
-        with self.lock, self.medium.hold() if self.medium is not None else nullcontext():
+        with self.lock, ExitStack() as stack:
+            for shared in self._shared:
+                stack.enter_context(shared.hold())
             transfer = self.clock.reserve(now_s, size_bytes)
         return transfer.end_s, transfer.arrive_s
 

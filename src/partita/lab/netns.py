@@ -19,6 +19,7 @@ _PREFIX = "pt"
 _BURST_BYTES = 8000
 _FREE_RATE = "10gbit"
 _FREE_CLASS = 2
+_PORT_CLASS = 3
 _FIRST_CLASS = 16
 
 
@@ -85,7 +86,8 @@ class Namespaces:
 
     def set_rate(self, source: str, target: str, bytes_per_s: float) -> None:
         """Set another rate of a link that the cluster has."""
-        line = f"class change dev eth0 parent 1: {self._class(target, bytes_per_s)}"
+        line = f"class change dev eth0 parent {self._parent(source)} "
+        line += self._class(source, target, bytes_per_s)
         _run("tc", "-netns", self.space(source), *line.split())
 
     def _outer(self, name: str) -> str:
@@ -120,6 +122,8 @@ class Namespaces:
         _run(*within, "link", "set", "eth0", "up")
         for line in self._rates(name):
             _run("tc", "-netns", space, *line.split())
+        for line in self._inward(name, outer):
+            _run("tc", *line.split())
 
     def _rates(self, name: str) -> list[str]:
         """The ``tc`` commands that limit what leaves a device, per target."""
@@ -127,24 +131,47 @@ class Namespaces:
             f"qdisc add dev eth0 root handle 1: htb default {_FREE_CLASS}",
             f"class add dev eth0 parent 1: classid 1:{_FREE_CLASS:x} htb rate {_FREE_RATE}",
         ]
+        port = self.cluster.device(name).port_bytes_per_s
+        if port is not None:
+            lines.append(f"class add dev eth0 parent 1: {_limited(_PORT_CLASS, port)}")
         for target in self.cluster.names:
             link = self.cluster.link(name, target)
             if link is None:
                 continue
             lines += [
-                f"class add dev eth0 parent 1: {self._class(target, link.bandwidth_bytes_per_s)}",
+                f"class add dev eth0 parent {self._parent(name)} "
+                + self._class(name, target, link.bandwidth_bytes_per_s),
                 f"filter add dev eth0 parent 1: protocol ip prio 1 "
-                f"u32 match ip dst {self.address(target)}/32 flowid {self._class_id(target)}",
+                f"u32 match ip dst {self.address(target)}/32 flowid 1:{self._number(target):x}",
             ]
         return lines
 
-    def _class_id(self, target: str) -> str:
-        return f"1:{_FIRST_CLASS + self.cluster.names.index(target):x}"
+    def _inward(self, name: str, outer: str) -> list[str]:
+        """The ``tc`` commands that limit what comes to a device from all others, not the leader."""
+        port = self.cluster.device(name).port_bytes_per_s
+        if port is None:
+            return []
+        return [
+            f"qdisc add dev {outer} root handle 1: htb default {_PORT_CLASS}",
+            f"class add dev {outer} parent 1: classid 1:{_FREE_CLASS:x} htb rate {_FREE_RATE}",
+            f"class add dev {outer} parent 1: {_limited(_PORT_CLASS, port)}",
+            f"filter add dev {outer} parent 1: protocol ip prio 1 "
+            f"u32 match ip src {self.own}/32 flowid 1:{_FREE_CLASS:x}",
+        ]
 
-    def _class(self, target: str, bytes_per_s: float) -> str:
-        rate = f"{int(bytes_per_s * 8)}bit"
-        limits = f"rate {rate} burst {_BURST_BYTES} cburst {_BURST_BYTES}"
-        return f"classid {self._class_id(target)} htb {limits}"
+    def _parent(self, source: str) -> str:
+        return "1:" if self.cluster.device(source).port_bytes_per_s is None else f"1:{_PORT_CLASS}"
+
+    def _number(self, target: str) -> int:
+        return _FIRST_CLASS + self.cluster.names.index(target)
+
+    def _class(self, source: str, target: str, bytes_per_s: float) -> str:
+        port = self.cluster.device(source).port_bytes_per_s
+        if port is None:
+            return _limited(self._number(target), bytes_per_s)
+        # The kernel grants every class its rate; only what is above is shared within the parent's.
+        least = port / len(self.cluster.names)
+        return _limited(self._number(target), min(least, bytes_per_s), bytes_per_s)
 
     def remove(self) -> None:
         """Remove all of it, whatever is there."""
@@ -156,6 +183,13 @@ class Namespaces:
                 _run("ip", "netns", "delete", self.space(name))
         with contextlib.suppress(RunError):
             _run("ip", "link", "delete", self.bridge)
+
+
+def _limited(number: int, bytes_per_s: float, most_bytes_per_s: float | None = None) -> str:
+    """A class with a granted rate, and the rate up to which it borrows from its parent."""
+    rate, most = (f"{int(one * 8)}bit" for one in (bytes_per_s, most_bytes_per_s or bytes_per_s))
+    limits = f"rate {rate} ceil {most} burst {_BURST_BYTES} cburst {_BURST_BYTES}"
+    return f"classid 1:{number:x} htb {limits}"
 
 
 def _sweep() -> None:

@@ -161,10 +161,15 @@ class LabPlan:
         )
 
     def shapes(self, source: str) -> dict[str, Link]:
-        """The emulated links that begin on a device."""
+        """The emulated links that begin on a device; what they share with others is in files."""
         return {
             link.target: replace(
-                link, medium=str(self.directory / f"medium-{link.medium}") if link.medium else None
+                link,
+                medium=str(self.directory / f"medium-{link.medium}") if link.medium else None,
+                ports=tuple(
+                    port._replace(name=str(self.directory / f"port-{port.name}"))
+                    for port in link.ports
+                ),
             )
             for link in self.cluster.links
             if link.source == source

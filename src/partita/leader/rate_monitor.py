@@ -22,8 +22,8 @@ class Expected:
     Attributes:
         compute_s: Per ``Compute`` step id, at slowness 1.
         per_message_s: Per link, the fixed cost of a message on it.
-        stretch: Per link of a shared medium, its messages' time with turns over that alone; 1 where
-            absent.
+        stretch: Per link with a shared medium or port, its messages' time among others over that
+            alone; 1 where absent.
     """
 
     compute_s: Mapping[int, float]

@@ -10,7 +10,7 @@ Let any plan be given, and T its latency. Why T is not below the optimum of the 
 * A device other than the requester computes nothing before the first message of the input, nor
   after the last that can still arrive before T: it has T less both delays, the least over any ways.
 * Of what it reads it has computed a part itself; the rest came over its links. All of them together
-  carry no more than the sum of their peak rates in that time.
+  carry no more than the sum of their peak rates in that time, nor than its port.
 * A part of a layer that reads the model's input starts after that part of the input left the
   requester, one byte after the other on the one link.
 * Gaps (:mod:`~partita.planners.bounds.gaps`) divide T into intervals, with a gap between each and
@@ -190,6 +190,8 @@ class _Shares:
         name = self._name(device)
         links = [link for link in self.evaluator.cluster.links if link.target == name]
         rate = sum(peak_bytes_per_s(link) for link in links)
+        port = self.evaluator.cluster.device(name).port_bytes_per_s
+        rate = rate if port is None else min(rate, port)
         if not rate:
             self._add({("received", device, t): 1.0 for t in self.tensors}, 0.0)
             return

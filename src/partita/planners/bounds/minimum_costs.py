@@ -198,5 +198,6 @@ def _samples(extent: int) -> set[tuple[int, int]]:
 
 
 def peak_bytes_per_s(link: Link) -> float:
-    """The highest rate that a link ever has."""
-    return max((rate for _, rate in link.trace), default=link.bandwidth_bytes_per_s)
+    """The highest rate that a link ever has; no port on its way is faster."""
+    rate = max((rate for _, rate in link.trace), default=link.bandwidth_bytes_per_s)
+    return min([rate, *(port.bytes_per_s for port in link.ports)])

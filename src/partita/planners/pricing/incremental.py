@@ -19,10 +19,12 @@ from partita.planners.pricing.events import TaskEvents
 from partita.planners.pricing.placement import Fetch, Holdings, TensorPlacement
 from partita.planners.pricing.pricing_state import (
     IDLE,
+    UNUSED,
     Arrival,
     ImpossibleError,
     Lane,
     OvertakenError,
+    PortUse,
     PricingState,
     TooSlowError,
 )
@@ -38,10 +40,13 @@ _MOST_STATES = 6000
 _LATENESS_POWER = 6
 #: What sums of the same times in another order may differ by, relative to them.
 _ROUNDING = 1e-12
+#: A message, when its piece is made, its place in the program, and where its arrival is written.
+_Send = tuple[Transfer, float, int, list[float], int]
 
 
 def _price(end: PricingState, latency_s: float) -> DraftPrice:
-    wires_s = max([lane.busy_s for lane in end.sends.values()], default=0.0)
+    links_s = [lane.busy_s for lane in end.sends.values()]
+    wires_s = max([0.0, *links_s, *(use.busy_s for use in end.ports.values())])
     return DraftPrice(latency_s, end.load_bytes, end.busy_s, wires_s, end.messages, end.lateness)
 
 
@@ -53,7 +58,7 @@ class DraftPrice:
         latency_s: Of one request.
         load_bytes: Per device of the cluster, at most so much memory but for the engine's arena.
         busy_s: Per device, seconds of computing.
-        wires_s: The busiest link's seconds.
+        wires_s: The busiest link's or port's seconds.
         lateness: How late everything is: grows with the times of all steps, the last ones most.
     """
 
@@ -66,7 +71,7 @@ class DraftPrice:
 
 
 class IncrementalPricer:
-    """Prices drafts on links that do not change and are not shared.
+    """Prices drafts on links that do not change and share no medium.
 
     Args:
         cost: Seconds of works, encoding and decoding, and the links.
@@ -244,7 +249,7 @@ class IncrementalPricer:
     def _gather(self, state: PricingState, device: int, reads: Sequence[Read]) -> float:
         """When a device has all that a task reads, after the messages that bring it."""
         ready_s = 0.0
-        arrivals: list[Arrival] = []
+        sends: list[_Send] = []
         fetched: list[tuple[str, Fetch, list[float]]] = []
         for tensor, box, number in reads:
             held = state.held.get(tensor)
@@ -257,11 +262,9 @@ class IncrementalPricer:
             if fetch.moves:
                 times = [*there_s]
                 for move in fetch.moves:
-                    sent_s = self._send(state, move, held.marks[move.source][move.piece])
-                    if move.decode_s:
-                        place = len(arrivals)
-                        arrivals.append(Arrival(sent_s, place, move.decode_s, times, len(times)))
-                    times.append(sent_s)
+                    made_s = held.marks[move.source][move.piece]
+                    sends.append((move, made_s, len(sends), times, len(times)))
+                    times.append(made_s)
                     state.load_bytes[device] += move.size_bytes * self._in_flight
                 state.messages += len(fetch.moves)
                 fetched.append((tensor, fetch, times))
@@ -269,8 +272,8 @@ class IncrementalPricer:
             for use in fetch.uses:
                 if there_s[use] > ready_s:
                     ready_s = there_s[use]
-        if arrivals:
-            _decode(state, device, arrivals)
+        if sends:
+            self._bring(state, device, sends)
         for tensor, fetch, times in fetched:
             if fetch.after is not None:
                 state.held[tensor] = state.held[tensor].after(device, fetch.after, tuple(times))
@@ -278,6 +281,18 @@ class IncrementalPricer:
                 if times[use] > ready_s:
                     ready_s = times[use]
         return ready_s
+
+    def _bring(self, state: PricingState, device: int, sends: Sequence[_Send]) -> None:
+        """Send messages to a device, and set when their pieces are there."""
+        if len(sends) > 1 and any(send[0].ports for send in sends):
+            sends = _in_time(state, sends)
+        arrivals: list[Arrival] = []
+        for move, made_s, place, times, piece in sends:
+            times[piece] = sent_s = self._send(state, move, made_s)
+            if move.decode_s:
+                arrivals.append(Arrival(sent_s, place, move.decode_s, times, piece))
+        if arrivals:
+            _decode(state, device, arrivals)
 
     @staticmethod
     def _send(state: PricingState, move: Transfer, made_s: float) -> float:
@@ -291,9 +306,37 @@ class IncrementalPricer:
         encode_s, per_message_s, wire_s = move.encode_s, move.per_message_s, move.wire_s
         end_s = start_s + encode_s + per_message_s + wire_s
         busy_s = busy_s + encode_s + per_message_s + wire_s
+        if move.ports:
+            busy_s += move.link_s - (per_message_s + wire_s)
+            end_s = max(end_s, _pass_ports(state, move, start_s + encode_s))
         state.sends[move.lane] = Lane(end_s, begun_s, busy_s)
         state.lateness += end_s**_LATENESS_POWER
         return end_s + move.latency_s
+
+
+def _in_time(state: PricingState, sends: Sequence[_Send]) -> Sequence[_Send]:
+    """Messages in the order in which ports are given them, where their links are all different."""
+    if len({send[0].lane for send in sends}) < len(sends):
+        return sends
+
+    def given_s(send: _Send) -> float:
+        move, made_s = send[0], send[1]
+        return max(made_s, state.sends.get(move.lane, IDLE).free_s) + move.encode_s
+
+    return sorted(sends, key=given_s)
+
+
+def _pass_ports(state: PricingState, move: Transfer, given_s: float) -> float:
+    """Occupy the ports on a message's way; when the slower one is through with it."""
+    end_s = 0.0
+    for port, seconds in move.ports:
+        before_s, free_s, busy_s = state.ports.get(port, UNUSED)
+        if given_s < before_s and state.ordered:
+            raise OvertakenError
+        free_s = max(given_s, free_s) + seconds
+        state.ports[port] = PortUse(given_s, free_s, busy_s + seconds)
+        end_s = max(end_s, free_s)
+    return end_s
 
 
 def _decode(state: PricingState, device: int, arrivals: list[Arrival]) -> None:

@@ -22,6 +22,18 @@ class Lane(NamedTuple):
     busy_s: float
 
 
+class PortUse(NamedTuple):
+    """One direction of a device's port.
+
+    Attributes:
+        given_s: When the last message was given to it; a port takes them in that order.
+    """
+
+    given_s: float
+    free_s: float
+    busy_s: float
+
+
 class Arrival(NamedTuple):
     """A message that must be decoded.
 
@@ -40,6 +52,7 @@ class Arrival(NamedTuple):
 
 
 IDLE = Lane(0.0, -1.0, 0.0)
+UNUSED = PortUse(-1.0, 0.0, 0.0)
 
 
 class OvertakenError(Exception):
@@ -61,6 +74,7 @@ class PricingState:
         free_s: Per device, when its computing is done.
         begun_s: Per device, when the last task that found it idle began, see :class:`Lane`.
         sends: Per pair of devices that was used.
+        ports: Per port that was used.
         receives: Per device that spent time on receiving.
         held: Live tensors.
         load_bytes: Per device, at most so much memory.
@@ -73,7 +87,7 @@ class PricingState:
 
     __slots__ = (
         "begun_s", "busy_s", "ends_s", "free_s", "held", "last_s", "lateness", "load_bytes",
-        "messages", "next", "ordered", "receives", "sends",
+        "messages", "next", "ordered", "ports", "receives", "sends",
     )  # fmt: skip
 
     def __init__(self, devices: int) -> None:
@@ -82,6 +96,7 @@ class PricingState:
         self.busy_s = [0.0] * devices
         self.load_bytes = [0] * devices
         self.sends: dict[int, Lane] = {}
+        self.ports: dict[int, PortUse] = {}
         self.receives: dict[int, Lane] = {}
         self.held: dict[str, Holdings[float]] = {}
         self.messages = 0
@@ -99,6 +114,7 @@ class PricingState:
         other.busy_s = self.busy_s.copy()
         other.load_bytes = self.load_bytes.copy()
         other.sends = self.sends.copy()
+        other.ports = self.ports.copy()
         other.receives = self.receives.copy()
         other.held = self.held.copy()
         other.messages = self.messages

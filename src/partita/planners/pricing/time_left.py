@@ -143,5 +143,5 @@ class _Paths:
 
 def _sent(origin: _Origin, move: Transfer) -> _Origin:
     place, number, way_s = origin
-    link_s = move.encode_s + move.per_message_s + move.wire_s + move.latency_s
+    link_s = move.encode_s + move.link_s + move.latency_s
     return place, number, way_s + link_s + move.decode_s

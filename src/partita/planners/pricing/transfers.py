@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import NamedTuple, Protocol
 
 from partita.compile.placement import nearest_first
+from partita.execution import Port
 from partita.planners.pricing.costs import StepCosts
 from partita.program import type_bytes
 from partita.regions import Interval, Region, wire_bytes
@@ -40,6 +43,7 @@ class Transfer(NamedTuple):
         decode_s: After its arrival.
         size_bytes: In memory.
         wire_bytes: On the link.
+        ports: Numbers of the ports that it passes, and seconds that it occupies each.
     """
 
     source: int
@@ -52,6 +56,13 @@ class Transfer(NamedTuple):
     decode_s: float
     size_bytes: int
     wire_bytes: int
+    ports: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def link_s(self) -> float:
+        """From its beginning on an idle link and idle ports until its last byte has left."""
+        seconds = self.per_message_s + self.wire_s
+        return max([seconds, *(busy_s for _, busy_s in self.ports)]) if self.ports else seconds
 
 
 class Tensors(Protocol):
@@ -88,6 +99,7 @@ class TransferCosts:
             [0.0 if link is None else link.bandwidth_bytes_per_s for link in column]
             for column in zip(*self._links, strict=True)
         ]
+        self._port_numbers: dict[Port, int] = defaultdict(count().__next__)
         self._known: dict[tuple[int, int, int, str, int], Transfer | None] = {}
 
     def nearest(self, target: int, owners: Sequence[Owner]) -> Sequence[Owner]:
@@ -124,4 +136,5 @@ class TransferCosts:
             self._cost.decode_s(names[target], wire, size),
             size,
             on_wire,
+            tuple((self._port_numbers[port], on_wire / port.bytes_per_s) for port in link.ports),
         )
