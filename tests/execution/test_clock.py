@@ -65,6 +65,7 @@ def test_the_receivers_port_counts_as_the_senders() -> None:
     assert times[2].arrive_s == 3.25
     assert clocks.is_shared("a", "d")
     assert links["a", "d"].occupied_s(10) == 1.0
+    assert links["a", "d"].message_s(10) == 1.25
     assert links["a", "d"].occupied_s(1) == pytest.approx(0.51)
 
 

@@ -71,7 +71,7 @@ class FakeCost:
         link = self.cluster.link(source, target)
         if link is None:
             return float("inf")
-        return link.occupied_s(size_bytes) + link.latency_s
+        return link.message_s(size_bytes)
 
     def price(self, layout: Layout) -> Durations:
         """Return durations of all steps."""

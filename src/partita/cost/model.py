@@ -177,7 +177,7 @@ class CostModel:
         link = self.cluster.link(source, target)
         if link is None:
             return float("inf")
-        return link.occupied_s(size_bytes, link.bandwidth_at(0.0)) + link.latency_s
+        return link.message_s(size_bytes)
 
     def layout(self, plan: Plan) -> Layout:
         """The plan's layout on this model's graph and cluster."""

@@ -72,6 +72,10 @@ class Link:
         index = bisect_right(self.trace, (time_s, float("inf")))
         return self.trace[index - 1][1] if index else self.bandwidth_bytes_per_s
 
+    def message_s(self, size_bytes: float) -> float:
+        """The seconds of a message alone until it has arrived, at the rate of time 0."""
+        return self.occupied_s(size_bytes, self.bandwidth_at(0.0)) + self.latency_s
+
     def at_rate(self, bytes_per_s: float) -> Link:
         """The link with another, constant bandwidth."""
         return replace(self, bandwidth_bytes_per_s=bytes_per_s, trace=())

@@ -17,7 +17,6 @@ from partita.leader.relay import (
     MESSAGE_BYTES,
     WithoutWeights,
     can_relay,
-    link_s,
     measure_relay_s,
     relay_paths,
 )
@@ -94,7 +93,7 @@ def _measure_steps(
     longest = max(paths, key=len)
     hops = list(pairwise(longest))
     links = (cost.cluster.link(*hop) for hop in hops)
-    sent_s = sum(link_s(link, MESSAGE_BYTES) for link in links if link is not None)
+    sent_s = sum(link.message_s(MESSAGE_BYTES) for link in links if link is not None)
     run_s = sum(cost.devices[target].copy_run_s(MESSAGE_BYTES) for _, target in hops)
     passed_s = measure_relay_s(endpoint, paths)
     computed_s = measure_relay_s(endpoint, paths, computes=True)
@@ -109,7 +108,7 @@ def _beyond_s(endpoint: Endpoint, link: Link) -> float:
     (sample,) = measure_link(
         endpoint, link.source, link.target, (_MESSAGE_BYTES,), repeats=_REPEATS
     )
-    return max(0.0, sample.seconds - link_s(link, sample.size_bytes))
+    return max(0.0, sample.seconds - link.message_s(sample.size_bytes))
 
 
 def measure_admit_s(endpoint: Endpoint, program: Program) -> float:

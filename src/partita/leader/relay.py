@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from partita.cluster import Cluster, Link
+from partita.cluster import Cluster
 from partita.engine.reference import one_node_model
 from partita.fabric import Endpoint
 from partita.leader.start import deploy
@@ -183,8 +183,3 @@ class _Relay:
 
 def _digest(graph: bytes) -> str:
     return hashlib.sha256(graph).hexdigest()
-
-
-def link_s(link: Link, size_bytes: int) -> float:
-    """Seconds of one message on a free link, by what the cluster says of it."""
-    return link.per_message_s + size_bytes / link.bandwidth_at(0.0) + link.latency_s
