@@ -1,0 +1,268 @@
+"""Collaborative execution on small boards: a pipeline of groups that take even time.
+
+Source: Hadidi et al., "Towards collaborative inferencing of deep neural networks on
+Internet-of-Things devices", Procedure 1; as a baseline there, section 6: random assignment.
+
+The paper describes the second step, "try to create groups of layers with same latency", in words.
+Here it is a dynamic program over contiguous layers and numbers of devices: a group is whole on one
+device, replicated on several (data parallelism), or, where it is one layer, divided among several
+(model parallelism). Devices are taken in a fixed order, as groups follow each other; with boards of
+one kind, as in the paper, no order is better than another. Steps three and four, deploying and
+planning anew with what was measured, are :mod:`partita.adapting.tuning`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Literal, NamedTuple
+
+from partita.planners.drafts.draft import Draft, DraftStage, share_cuts, whole_stages
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.registry import Chosen, register
+from partita.planners.settings import read_settings
+
+#: Divided and replicated groups have at most so many devices: the paper uses two and three.
+_MOST_SHARED = 8
+#: Parts of each device's memory that groups may take: groups are looked at one by one, and where
+#: what they hold together is more, they are made again with less.
+_ROOMS = (1.0, 0.95, 0.85)
+#: Draws of a random assignment until one fits in memory.
+_DRAWS = 200
+
+
+@dataclass(frozen=True)
+class CollaborativeSettings:
+    """What is wanted of the groups.
+
+    Attributes:
+        aim: ``even``: the least time of the longest group, then the shortest way through;
+            ``soonest``: the shortest way through; ``objective``: whichever the objective asks for.
+        replicas: Whether groups may be replicated.
+        splits: Whether single layers may be divided.
+    """
+
+    aim: Literal["objective", "even", "soonest"] = "objective"
+    replicas: bool = True
+    splits: bool = True
+
+
+@dataclass(frozen=True)
+class RandomSettings:
+    """How an assignment is drawn.
+
+    Attributes:
+        split: Whether a layer that no device can hold is divided among all of them.
+    """
+
+    split: bool = True
+
+
+COLLABORATIVE = CollaborativeSettings()
+RANDOM = RandomSettings()
+
+
+@register("collaborative", cost="published", settings=COLLABORATIVE)
+def plan_collaborative(evaluator: Evaluator) -> Chosen:
+    """Groups of layers that take even time: whole, replicated, or one layer divided.
+
+    Raises:
+        InfeasibleError: No division fits.
+    """
+    settings = read_settings(COLLABORATIVE, "collaborative", evaluator.options.method)
+    return Chosen(evaluator.best(dict.fromkeys(_grouped_drafts(evaluator, settings))))
+
+
+@register("random", cost="published", settings=RANDOM)
+def plan_random(evaluator: Evaluator) -> Chosen:
+    """Every layer on a device that is drawn: what planning is compared with.
+
+    Raises:
+        InfeasibleError: No assignment that was drawn fits.
+    """
+    settings = read_settings(RANDOM, "random", evaluator.options.method)
+    rng = random.Random(evaluator.options.seed)
+    drafts = []
+    for _ in range(_DRAWS):
+        drafts.append(_draw(evaluator, settings, rng))
+        if evaluator.score(drafts[-1])[0] < inf:
+            return Chosen(drafts[-1])
+    return Chosen(evaluator.best(drafts))
+
+
+def _draw(evaluator: Evaluator, settings: RandomSettings, rng: random.Random) -> Draft:
+    outline, devices = evaluator.outline, evaluator.devices
+    stages: list[DraftStage] = []
+    for position in range(len(outline)):
+        device = rng.choice(devices)
+        divided: Draft = ()
+        if settings.split and not _holds(evaluator, position, position + 1, devices):
+            divided = tuple(_divided(evaluator, position, devices))[:1]
+        more = divided or whole_stages(outline, position, position + 1, device)
+        last = stages[-1] if stages else None
+        if last is not None and last.axis == "none" and more[0].devices == last.devices:
+            stages[-1] = replace(last, stop=position + 1)
+        else:
+            stages.extend(more)
+    return tuple(stages)
+
+
+def _holds(
+    evaluator: Evaluator, start: int, stop: int, devices: Sequence[str], room: float = 1.0
+) -> bool:
+    """Whether one of the devices can hold a range whole in a part of its memory."""
+    return any(
+        evaluator.ranges.memory(start, stop, device).total
+        <= room * evaluator.cluster.device(device).memory_bytes
+        for device in devices
+    )
+
+
+class _Reached(NamedTuple):
+    """The best groups up to a place.
+
+    Attributes:
+        rank: What is compared: less is better.
+        longest_s: Of the groups' times per request, and of the messages between them.
+        latency_s: All of them, one after the other.
+    """
+
+    rank: tuple[float, ...]
+    longest_s: float
+    latency_s: float
+    groups: Draft
+
+
+def _grouped_drafts(evaluator: Evaluator, settings: CollaborativeSettings) -> Iterator[Draft]:
+    """Yield the best groups for each order of the devices and each number that is used."""
+    ranges, count = evaluator.ranges, len(evaluator.outline)
+    whole_s = {device: ranges.work_s(0, count, device) for device in evaluator.devices}
+    fastest_first = tuple(sorted(evaluator.devices, key=lambda device: whole_s[device]))
+    is_even = settings.aim == "even"
+    if settings.aim == "objective":
+        is_even = evaluator.options.objective == "throughput"
+    for order in dict.fromkeys((evaluator.devices, fastest_first, fastest_first[::-1])):
+        for room in _ROOMS:
+            drafts = list(_Grouping(evaluator, settings, order, is_even, room).drafts())
+            yield from drafts
+            if all(evaluator.score(draft)[0] < inf for draft in drafts):
+                break
+
+
+class _Grouping:
+    """The dynamic program: for each place and number of devices used, the best groups."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        settings: CollaborativeSettings,
+        order: tuple[str, ...],
+        is_even: bool,
+        room: float,
+    ) -> None:
+        self._evaluator = evaluator
+        self._settings = settings
+        self._order = order
+        self._is_even = is_even
+        self._room = room
+        self._holds: dict[tuple[int, int, str], bool] = {}
+
+    def drafts(self) -> Iterator[Draft]:
+        """Yield the best groups of the whole network, one for each number of devices."""
+        evaluator, order = self._evaluator, self._order
+        count, pins = len(evaluator.outline), evaluator.outline.pins
+        kept: dict[tuple[int, int], _Reached] = {(0, 0): _Reached((0.0,), 0.0, 0.0, ())}
+        for start in range(count):
+            for used in range(len(order)):
+                before = kept.get((start, used))
+                if before is None or evaluator.budget.is_late(1.0):
+                    continue
+                for group in self._groups(start, order[used:]):
+                    if any(group.start <= at < group.stop for at in pins):
+                        continue
+                    key = (group.stop, used + len(group.devices))
+                    after = self._add(before, group)
+                    if key not in kept or after.rank < kept[key].rank:
+                        kept[key] = after
+        for used in range(1, len(order) + 1):
+            if (count, used) in kept:
+                yield kept[count, used].groups
+
+    def _groups(self, start: int, free: Sequence[str]) -> Iterator[DraftStage]:
+        """Yield what may begin at a place, on the first of the free devices."""
+        count = len(self._evaluator.outline)
+        for stop in range(start + 1, count + 1):
+            holders = [device for device in free if self._fits(start, stop, device)]
+            if free[0] in holders:
+                yield DraftStage(start, stop, "none", (free[0],))
+            if self._settings.replicas:
+                for most in range(2, min(len(free), _MOST_SHARED) + 1):
+                    if set(free[:most]) <= set(holders):
+                        yield DraftStage(start, stop, "replica", tuple(free[:most]))
+            if not holders:
+                break
+        if self._settings.splits:
+            for most in range(2, min(len(free), _MOST_SHARED) + 1):
+                yield from _divided(self._evaluator, start, free[:most])
+
+    def _fits(self, start: int, stop: int, device: str) -> bool:
+        key = (start, stop, device)
+        known = self._holds.get(key)
+        if known is None:
+            known = self._holds[key] = _holds(self._evaluator, start, stop, (device,), self._room)
+        return known
+
+    def _add(self, before: _Reached, group: DraftStage) -> _Reached:
+        """The groups with one more: its seconds, and those of the messages to it."""
+        evaluator = self._evaluator
+        if group.axis in ("none", "replica"):
+            place = (group.start, group.stop)
+            loads = [evaluator.ranges.work_s(*place, device) for device in group.devices]
+        else:
+            loads = [seconds for _, seconds in evaluator.loads.of(group)]
+        sources = before.groups[-1].devices if before.groups else (evaluator.requester,)
+        moved_s = self._move_s(group.start, sources, group.devices)
+        if group.axis == "replica":
+            rate = sum(1 / max(seconds, 1e-12) for seconds in loads)
+            period_s, latency_s = 1 / rate, len(loads) / rate
+            share_s = moved_s / len(group.devices)
+        else:
+            period_s = latency_s = max(loads, default=0.0)
+            share_s = moved_s
+        longest_s = max(before.longest_s, period_s, share_s)
+        total_s = before.latency_s + latency_s + moved_s
+        if group.stop == len(evaluator.outline):
+            back_s = self._move_s(group.stop, group.devices, (evaluator.requester,))
+            longest_s, total_s = max(longest_s, back_s / len(group.devices)), total_s + back_s
+        rank = (longest_s, total_s) if self._is_even else (total_s, longest_s)
+        return _Reached(rank, longest_s, total_s, (*before.groups, self._share(group, loads)))
+
+    def _share(self, group: DraftStage, loads: Sequence[float]) -> DraftStage:
+        """Replicas with requests in proportion to their speed."""
+        if group.axis != "replica" or max(loads) <= min(loads) * 1.01:
+            return group
+        fewest = [max(loads) / max(seconds, 1e-12) for seconds in loads]
+        return replace(group, shares=tuple(max(1, round(3 * rate)) for rate in fewest))
+
+    def _move_s(self, place: int, sources: Sequence[str], targets: Sequence[str]) -> float:
+        """The longest way of what crosses a cut: each target gets it from one of the sources."""
+        ranges = self._evaluator.ranges
+        return max(
+            min(ranges.move_s(place, source, target) for source in sources) for target in targets
+        )
+
+
+def _divided(evaluator: Evaluator, position: int, devices: Sequence[str]) -> Iterator[DraftStage]:
+    """Yield one layer divided in proportion to speed along each axis that it has."""
+    outline, ranges = evaluator.outline, evaluator.ranges
+    stop = position + 1
+    speeds = [1 / max(ranges.work_s(position, stop, device), 1e-12) for device in devices]
+    channels = outline.channels(position, stop)
+    if channels >= len(devices):
+        cuts = share_cuts(speeds, channels)
+        yield DraftStage(position, stop, "output_channels", tuple(devices), cuts)
+    if outline.is_divisible(position, stop) and outline.rows(position, stop) >= len(devices):
+        cuts = share_cuts(speeds, outline.rows(position, stop))
+        yield DraftStage(position, stop, "rows", tuple(devices), cuts)
