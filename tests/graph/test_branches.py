@@ -12,7 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from partita.cluster import Cluster
 from partita.compile import check_plan, compile_plan
+from partita.errors import ModelError
 from partita.exactness.compare import check_exactness
+from partita.exactness.interpret import run_program
 from partita.graph import Graph, load_graph
 from tests.models import Array, make_model, relative_difference, run_model
 
@@ -20,6 +22,7 @@ F = TensorProto.FLOAT
 WEIGHT = np.random.default_rng(0).standard_normal((1, 3, 3, 3), np.float32)
 ONE = np.array(1, np.int64)
 FIRST = np.array([1], np.int64)
+CAST = helper.make_node("Cast", ["z"], ["u"], to=F)
 
 
 def branch(
@@ -158,3 +161,66 @@ def test_a_branch_that_the_data_choose_runs_whole() -> None:
     model.graph.node.insert(2, helper.make_node("Cast", ["m"], ["c"], to=TensorProto.BOOL))
     graph = assert_equals_file(model)
     assert [layer.kind for layer in graph.layers if layer.barrier] == ["If"]
+
+
+def squeezing(axis: int, read: str = "t") -> onnx.GraphProto:
+    """Return a body that squeezes an axis where its extent is 1, as torch writes it."""
+    nodes = [
+        helper.make_node("Shape", [read], ["shape"]),
+        helper.make_node("Gather", ["shape", "axis"], ["extent"], axis=0),
+        helper.make_node("Equal", ["extent", "one"], ["is_one"]),
+        helper.make_node(
+            "If",
+            ["is_one"],
+            ["u"],
+            then_branch=branch([helper.make_node("Squeeze", [read, "axes"], ["v"])], "v"),
+            else_branch=branch([helper.make_node("Identity", [read], ["v"])], "v"),
+        ),
+    ]
+    numbers = {"axis": np.array(axis, np.int64), "axes": np.array([axis], np.int64), "one": ONE}
+    return branch(nodes, "u", numbers)
+
+
+def chosen_model(then: onnx.GraphProto, otherwise: onnx.GraphProto) -> onnx.ModelProto:
+    """Return a model whose second input ``rate`` chooses the branch, as a sampling rate does."""
+    model = if_model(then, otherwise, {"known": np.array(16000, np.int64)})
+    model.graph.input.append(helper.make_tensor_value_info("rate", TensorProto.INT64, []))
+    model.graph.node.insert(1, helper.make_node("Equal", ["rate", "known"], ["c"]))
+    return model
+
+
+@pytest.mark.parametrize("rate", [16000, 8000])
+def test_an_input_may_choose_between_branches_of_one_shape(rate: int) -> None:
+    """No inference sees through the questions within, but both branches answer alike in shape."""
+    negated = squeezing(1, "n")
+    negated.node.insert(0, helper.make_node("Neg", ["t"], ["n"]))
+    model = chosen_model(squeezing(1), negated)
+    graph = load_graph(model)
+    assert graph.tensors["y"].shape == (1, 8, 8)
+    assert [layer.kind for layer in graph.layers if layer.barrier] == ["If"]
+    rows = np.random.default_rng(1).standard_normal((1, 3, 8, 8), np.float32)
+    feeds: dict[str, Array] = {"x": rows, "rate": np.array(rate)}
+    cluster = Cluster.of(["a", "b"])
+    plan = plan_uniform(graph, cluster, UniformOptions("rows", (1, 2)))
+    compiled = compile_plan(graph, plan, cluster)
+    assert max(d.relative for d in check_exactness(graph, compiled, [feeds])) <= 1e-5
+    outputs, _ = run_program(compiled, feeds)
+    assert relative_difference([outputs["y"]], run_model(model, feeds)) <= 1e-6
+
+
+def test_branches_of_two_shapes_depend_on_the_data() -> None:
+    """Nothing is made up where the answers differ in shape, or one has no fixed shape."""
+    growing = branch([helper.make_node("NonZero", ["t"], ["z"]), CAST], "u")
+    flat = branch([helper.make_node("Flatten", ["t"], ["u"])], "u")
+    for otherwise in (flat, growing):
+        graph = load_graph(chosen_model(squeezing(1), otherwise))
+        assert min(graph.tensors["y"].shape) < 0
+
+
+def test_a_branch_that_cannot_run_with_these_shapes() -> None:
+    """The engine refuses the model as a whole, whichever branch is taken: so it is said at once."""
+    wrong = squeezing(1)
+    wrong.node.append(helper.make_node("Conv", ["u", "w"], ["p"]))  # of three axes, not four
+    wrong.output[0].name = "p"
+    with pytest.raises(ModelError, match=r"^Model 'small' cannot run: .*\(If\)"):
+        load_graph(chosen_model(squeezing(1), wrong))

@@ -19,19 +19,26 @@ def fold_branches(draft: MutableGraph) -> bool:
     Returns:
         Whether any was replaced.
     """
-    nodes: list[onnx.NodeProto] = []
-    changed = False
-    for node in draft.nodes:
-        branch = _taken_branch(node, draft)
-        if branch is None:
-            nodes.append(node)
-        else:
-            nodes += _Inliner(node, branch, draft).inline()
-            changed = True
-    draft.nodes = nodes
-    if changed:
-        lift_constants(draft)
-    return changed
+    taken = [(node, _taken_branch(node, draft)) for node in draft.nodes]
+    for node, branch in taken:
+        if branch is not None:
+            take_branch(draft, node, branch)
+    return any(branch is not None for _, branch in taken)
+
+
+def take_branch(draft: MutableGraph, node: onnx.NodeProto, branch: onnx.GraphProto) -> None:
+    """Put one branch of an ``If`` of the graph in its place."""
+    place = next(place for place, other in enumerate(draft.nodes) if other is node)
+    draft.nodes[place : place + 1] = _Inliner(node, branch, draft).inline()
+    lift_constants(draft)
+
+
+def list_branches(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """Both branches of an ``If`` that can be written in its place; none of another node."""
+    if node.op_type != "If" or node.domain:
+        return []
+    branches = [a.g for a in node.attribute if a.name in ("then_branch", "else_branch")]
+    return [] if any(branch.sparse_initializer for branch in branches) else branches
 
 
 def _taken_branch(node: onnx.NodeProto, draft: MutableGraph) -> onnx.GraphProto | None:

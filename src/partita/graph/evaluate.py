@@ -13,13 +13,18 @@ from partita.engine.session import SessionConfig, open_session
 from partita.graph.mutable_graph import Array, MutableGraph, array_info, make_opsets, name_apart
 
 
-def make_session(model: onnx.ModelProto) -> Any:
-    """A session of one thread that runs ``model`` as written; its nodes may get other names."""
+def make_session(model: onnx.ModelProto, *, optimise: bool = False) -> Any:
+    """A session of one thread that runs ``model``, as written unless it is to be optimised.
+
+    Its nodes may get other names.
+    """
     name_apart(model.graph)
     for value in model.graph.output:
         if not value.type.tensor_type.elem_type:
             value.ClearField("type")  # the engine finds out
-    return open_session(model.SerializeToString(), SessionConfig(threads=1, optimise="none"))
+    return open_session(
+        model.SerializeToString(), SessionConfig(threads=1, optimise="all" if optimise else "none")
+    )
 
 
 def run_node(node: onnx.NodeProto, feeds: Mapping[str, Array], opset: int) -> Any:

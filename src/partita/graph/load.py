@@ -13,8 +13,8 @@ from partita.graph.fuse import Wiring, group_nodes
 from partita.graph.graph import Graph
 from partita.graph.layers import make_layers
 from partita.graph.model_file import Source
-from partita.graph.mutable_graph import Info, MutableGraph
-from partita.graph.node import wrap_node
+from partita.graph.mutable_graph import SMALL_ELEMENTS, Info, MutableGraph
+from partita.graph.node import subgraphs, wrap_node
 from partita.graph.normalise import normalise
 from partita.graph.read import Shapes, bare_line, read_draft
 from partita.program import DTYPE_BYTES, TensorSpec
@@ -168,19 +168,18 @@ def refuse_graph(draft: MutableGraph) -> None:
     Raises:
         ModelError: With the engine's reason.
     """
-    try:
-        make_session(draft.to_stripped_model())
-        return
-    except Exception as error:  # ONNX Runtime's errors share no narrower class.
-        fault = error
-    # The complaint may be of the weights that are not there.
-    if sum(array.nbytes for array in draft.constants.values()) <= _MOST_TRIED_BYTES:
+    is_small = sum(array.nbytes for array in draft.constants.values()) <= _MOST_TRIED_BYTES
+    # The engine may complain of the weights that are not there, so they come next.
+    tries = [(SMALL_ELEMENTS, False)] + [(None, False)] * is_small
+    if is_small and any(subgraphs(node) for node in draft.nodes):
+        tries = [(None, True)]  # a branch may fail on these shapes where it is optimised
+    for small, optimise in tries:
         try:
-            make_session(draft.to_stripped_model(small=None))
+            make_session(draft.to_stripped_model(small=small), optimise=optimise)
             return
-        except Exception as error:
+        except Exception as error:  # ONNX Runtime's errors share no narrower class.
             fault = error
-    elif not any(reason in str(fault) for reason in _CERTAIN):
+    if not is_small and not any(reason in str(fault) for reason in _CERTAIN):
         return
     raise ModelError(
         f"Model '{draft.name}' cannot run: {bare_line(fault)}.", subject=draft.name

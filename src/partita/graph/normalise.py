@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import numpy as np
 
 from partita.errors import ModelError
 from partita.graph.affine import fold_affine
-from partita.graph.branches import fold_branches
+from partita.graph.branches import fold_branches, list_branches, take_branch
 from partita.graph.constants import (
     drop_idle,
     fold_constants,
@@ -15,7 +18,7 @@ from partita.graph.constants import (
     lift_constants,
 )
 from partita.graph.infer import fill_holes, infer_shapes, refuse_empty
-from partita.graph.mutable_graph import MutableGraph
+from partita.graph.mutable_graph import Info, MutableGraph, node_reads
 from partita.graph.opset import raise_opset
 from partita.graph.parameters import count_parameters
 from partita.graph.pooling import round_down
@@ -63,8 +66,39 @@ def _find_shapes(draft: MutableGraph) -> frozenset[str]:
     while True:
         measured = dict(draft.measured)
         moving = fill_holes(draft, _fold(draft))
+        for place, node in enumerate(draft.nodes):
+            if not moving.isdisjoint(node.output) and moving.isdisjoint(node_reads(node)):
+                draft.measured |= _measure_branches(draft, place)
         if draft.measured == measured:
             return moving
+
+
+def _measure_branches(draft: MutableGraph, place: int) -> dict[str, Info]:
+    """What an ``If`` answers whichever branch it takes, where that is of one type and shape."""
+    count = len(list_branches(draft.nodes[place]))
+    answers = [_measure_branch(draft, place, branch) for branch in range(count)]
+    return answers[0] if answers and all(answer == answers[0] for answer in answers) else {}
+
+
+def _measure_branch(draft: MutableGraph, place: int, branch: int) -> dict[str, Info]:
+    """Type and shape of what an ``If`` answers by one branch, where they are fixed."""
+    nodes = copy.deepcopy(draft.nodes[: place + 1])
+    outputs = {name: draft.infos[name].elem_type for name in nodes[-1].output if name}
+    scratch = replace(
+        draft,
+        nodes=nodes,
+        constants=dict(draft.constants),
+        outputs=outputs,
+        declared={},
+        measured=dict(draft.measured),
+    )
+    take_branch(scratch, nodes[-1], list_branches(nodes[-1])[branch])
+    try:
+        _find_shapes(scratch)
+    except ModelError:  # with inputs of these shapes the branch cannot run
+        return {}
+    shapes = {name: scratch.shape(name) for name in outputs}
+    return {name: Info(outputs[name], shape) for name, shape in shapes.items() if shape is not None}
 
 
 def _fold(draft: MutableGraph) -> str:
