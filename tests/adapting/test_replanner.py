@@ -8,6 +8,7 @@ from tests.planners.fakes import make_chain
 
 from partita.adapting.replanner import Replanner, predict_s
 from partita.cluster import Cluster, Device, Link
+from partita.compile import check_plan
 from partita.cost import CostModel, update_cost
 from partita.errors import PlanError
 from partita.execution import Conditions
@@ -131,6 +132,21 @@ def test_after_a_loss_the_plan_in_force_is_predicted() -> None:
     assert len(after.latencies_s) == 3
     assert after.quantile_s(0.5) == pytest.approx(predict_s(slow, plan_on(cost, "cam")))
     assert after.quantile_s(0.5) != pytest.approx(before_s)
+
+
+def test_replicas_go_on_without_a_lost_one() -> None:
+    """Planned for throughput the others take its requests, and the plan is sound."""
+    cost = make_cost()
+    options = PlanOptions(objective="throughput", in_flight=6, max_evaluations=200)
+    found = find_plan(cost, options=options).plan
+    stage = Stage("all", tuple(layer.name for layer in cost.graph.layers), "replica",
+                  tuple(map(Shard, NAMES)), shares=(1, 2, 2))  # fmt: skip
+    replanner = Replanner(cost, replace(found, stages=(stage,)))
+    before_s = predict_period_s(cost, replanner.plan)
+    replanner.recover(Lost(("pad",)))
+    rest = CostModel(cost.graph, cost.cluster.without("pad"))
+    check_plan(rest.graph, replanner.plan, rest.cluster)
+    assert predict_period_s(rest, replanner.plan) < 2 * before_s
 
 
 def test_a_lost_link_is_planned_around() -> None:

@@ -15,7 +15,14 @@ import numpy as np
 import pytest
 from tests.faults.engines import GateEngine
 from tests.memory_lab import MemoryLab, memory_lab
-from tests.worker.tiny import Tiny, expected_chain, random_inputs, tiny_chain
+from tests.worker.tiny import (
+    Tiny,
+    expected_chain,
+    random_inputs,
+    tiny_chain,
+    tiny_replicas,
+    weight_of,
+)
 
 from partita.cluster import Device
 from partita.engine import Engine, OrtEngine
@@ -235,6 +242,31 @@ def test_the_rest_takes_over_for_a_lost_device(stack: ExitStack) -> None:
     # Of the new plan alone speak those that were not fed before the loss, which was one at least.
     assert session.latencies_s(first) == ()
     assert 0 < len(session.latencies_s(session.deployment.epoch)) < 6
+
+
+def test_the_other_replicas_take_the_requests_of_a_lost_one(stack: ExitStack) -> None:
+    """Their shares count among those that are left; answers are right, once, in order."""
+    tiny, rest = tiny_replicas(shares=(2, 1, 3)), tiny_replicas(shares=(2, 1))
+    engine = GateEngine()
+    lab = stack.enter_context(memory_lab([Device(f"d{n}") for n in range(4)], engine=engine))
+
+    def replan(_: Lost) -> Tiny:
+        engine.gate.set()
+        return rest
+
+    session = stack.enter_context(deploy(tiny, lab.endpoint, replan=replan))
+    given = random_inputs(tiny.program, 30)
+    answer = stack.enter_context(ThreadPoolExecutor(1)).submit(session.run, given)
+    assert engine.entered.wait(5)
+    lab.fabric.kill("d3")
+    weight = np.float32(weight_of("make a"))
+    for one, got in zip(given, answer.result(5), strict=True):
+        np.testing.assert_array_equal(got["a"], one["input"] * weight)
+    report = session.report()
+    again = {s.request: s.device for s in report.spans if s.lane == "compute"}
+    devices = list(again.values())
+    assert abs(devices.count("d1") - 2 * devices.count("d2")) <= 2
+    assert {*devices} == {"d1", "d2"}
 
 
 def test_closing_ends_what_is_under_way(stack: ExitStack) -> None:

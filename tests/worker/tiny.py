@@ -109,12 +109,13 @@ def tiny_halo(in_flight: int = 1) -> Tiny:
 
 
 def tiny_replicas(in_flight: int = 4, shares: tuple[int, ...] = ()) -> Tiny:
-    """Return two replicas of one stage, one on each of two other devices."""
-    build = ProgramBuilder(3, in_flight=in_flight, routes=(2,))
+    """Return replicas of one stage, one on each of two other devices, or one for each share."""
+    count = len(shares) or 2
+    build = ProgramBuilder(1 + count, in_flight=in_flight, routes=(count,))
     build.shares = (shares,) if shares else ()
     fed = build.feed()
     copies = []
-    for index, device in enumerate(("d1", "d2")):
+    for index, device in enumerate(build.names[1:]):
         when = ((0, index),)
         there = build.send(fed, device, credit=in_flight, when=when)
         made = build.compute(device, [[there]], "a", when=when)
