@@ -124,8 +124,12 @@ class WorkBuilder:
             tuple(LayerBox(layer.name, tuple(outs.items())) for layer, outs in computed),
             tuple(reads.items()),
             tuple((tensor, wanted[tensor]) for tensor in boxes if tensor in wanted),
-            sum(int(ly.weight_bytes * self.regions.weight_share(ly, o)) for ly, o in computed),
+            sum(self.weight_bytes(layer, outs) for layer, outs in computed),
         )
+
+    def weight_bytes(self, layer: Layer, boxes: Mapping[str, Region]) -> int:
+        """The bytes of the weights that boxes of a layer's outputs need."""
+        return int(layer.weight_bytes * self.regions.weight_share(layer, boxes))
 
     def _stand_in(self, layers: tuple[str, ...], boxes: Mapping[str, Region]) -> dict[str, Region]:
         """What a work reads that follows from constants alone: one element, not used.

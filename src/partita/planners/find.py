@@ -103,7 +103,8 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
     evaluator = Evaluator(cost, allow_lossy(cost.graph, options))
     chosen = method.choose(evaluator)
     if options.simple and chosen.draft:
-        chosen = replace(chosen, draft=simplify(evaluator, chosen.draft), status="heuristic")
+        draft = simplify(evaluator, chosen.draft)
+        chosen = replace(chosen, draft=draft, status="heuristic", note="")
     plan = _plan(evaluator, chosen, name, options)
     if options.compress is not None:
         plan = drop_needless(evaluator, plan, options)
@@ -124,6 +125,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         worth_splitting=is_worth(alone, ours),
         best_single_s=min(evaluator.latency_of(draft) for draft in singles),
         single=single,
+        note=chosen.note,
         evaluations=evaluator.budget.evaluations,
     )
 

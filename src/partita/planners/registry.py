@@ -30,12 +30,14 @@ class Chosen:
         status: How good it is among what the planner may choose.
         stages: The plan's stages; empty where there is a draft.
         wires: Formats of tensors that the planner does not leave as asked for.
+        note: Among which plans it is the best one, in a few words; empty where that says nothing.
     """
 
     draft: Draft = ()
     status: Status = "heuristic"
     stages: tuple[Stage, ...] = ()
     wires: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
     def __post_init__(self) -> None:
         """Refuse an answer that says its stages twice."""

@@ -84,6 +84,7 @@ class Result:
         evaluations: Plans that were priced.
         single: What the best single device costs by the objective; None where none can hold the
             network.
+        note: Among which plans the planner's is the best, where it says so.
     """
 
     plan: Plan
@@ -95,6 +96,7 @@ class Result:
     best_single_s: float
     evaluations: int
     single: Estimate | None = None
+    note: str = ""
 
     def __repr__(self) -> str:
         stages = f"{len(self.plan.stages)} stages"

@@ -188,6 +188,7 @@ def describe_planned(planned: Planned) -> dict[str, Any]:
     result = planned.result
     return describe_report(planned.predicted) | {
         "status": result.status,
+        "note": result.note,
         "objective": result.plan.objective,
         "lower_bound_s": result.lower_bound_s,
         "worth_splitting": result.worth_splitting,
@@ -214,7 +215,7 @@ def _describe_stage(stage: Stage) -> dict[str, Any]:
 def describe_verdict(result: Result) -> list[str]:
     """What is said of a plan, line by line: who made it, what it costs, and is it worth it."""
     return [
-        f"Planner:     {result.plan.planner} ({result.status}),"
+        f"Planner:     {result.plan.planner} ({result.status}{result.note and ': ' + result.note}),"
         f" {result.evaluations} plans priced in {format_seconds(result.search_s)}",
         f"Latency:     {format_seconds(result.latency_s)} predicted,"
         f" no plan can do better than {describe_bound(result.lower_bound_s, result.latency_s)}",

@@ -6,10 +6,17 @@ from operator import le
 
 from partita.compile import Layout, loaded_works
 from partita.errors import InfeasibleError, OverfullError
+from partita.graph import Graph
 from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.incremental import DraftPrice
 from partita.planners.pricing.problem import Problem
 from partita.units import format_bytes
+
+
+def most_arena_bytes(graph: Graph) -> int:
+    """More than the engine's arena ever holds: what a layer reads and what it makes."""
+    outputs = sorted(layer.output_bytes for layer in graph.layers)
+    return 2 * sum(outputs[-2:])
 
 
 class Constraints:
@@ -17,9 +24,7 @@ class Constraints:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        outputs = sorted(layer.output_bytes for layer in problem.graph.layers)
-        # The engine's arena holds what a layer reads and what it makes.
-        self._arena_bytes = 2 * sum(outputs[-2:])
+        self._arena_bytes = most_arena_bytes(problem.graph)
         devices, names = problem.cluster.devices, problem.cluster.names
         self._room_bytes = [device.memory_bytes - self._arena_bytes for device in devices]
         limits = problem.options.energy_limits

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import inf
 
-from partita.compile import FragmentWork
 from partita.cost import MemoryUse
 from partita.planners.drafts.layer_order import LayerOrder
+from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.problem import Problem
-from partita.regions import Region
+from partita.planners.pricing.range_works import RangeWorks
 
 #: Dynamic programs look at no more places to cut than this: more take longer, fewer miss cuts. Not
 #: tuned.
@@ -22,16 +23,19 @@ class RangeCosts:
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._outline = problem.outline
-        self._works: dict[tuple[int, int, str], float] = {}
-        self._moves: dict[tuple[int, str, str], float] = {}
+        self.works = RangeWorks(problem.outline)
+        self._seconds: dict[tuple[int, int, str], float] = {}
+        # Asked once: whether an object has all of a protocol's members takes long to find out.
+        self._codec = problem.cost if isinstance(problem.cost, StepCosts) else None
+        self._moves: dict[tuple[int, str, str], tuple[float, float]] = {}
 
     def work_s(self, start: int, stop: int, device: str) -> float:
         """The seconds of layers ``start`` to ``stop`` as one fragment on a device."""
         key = (start, stop, device)
-        seconds = self._works.get(key)
+        seconds = self._seconds.get(key)
         if seconds is None:
-            work = self._work(start, stop)
-            seconds = self._works[key] = self._problem.cost.work_s(device, work)
+            work = self.works.work(start, stop)
+            seconds = self._seconds[key] = self._problem.cost.work_s(device, work)
         return seconds
 
     def memory(self, start: int, stop: int, device: str) -> MemoryUse:
@@ -40,7 +44,7 @@ class RangeCosts:
         What :meth:`~partita.cost.CostModel.memory` says of a plan where the device computes nothing
         else, for all requests in flight.
         """
-        work = self._work(start, stop)
+        work = self.works.work(start, stop)
         alone = self._problem.cost.work_memory(work)
         pieces = alone.pieces
         if device == self._problem.requester:
@@ -53,37 +57,42 @@ class RangeCosts:
     def _bytes(self, tensors: Iterable[str]) -> int:
         return sum(map(self._outline.size_bytes, tensors))
 
-    def _work(self, start: int, stop: int) -> FragmentWork:
-        outline = self._outline
-        boxes = {tensor: self._whole(tensor) for tensor in outline.outputs(start, stop)}
-        return outline.works.stage(outline.layers(start, stop), boxes)
-
-    def _whole(self, tensor: str) -> Region:
-        return Region.full(self._outline.graph.tensors[tensor].shape)
-
     def move_s(self, position: int, source: str, target: str) -> float:
         """The seconds to move all tensors that cross a cut; infinite without a link.
 
-        Messages of one link are sent one after the other, and all but the first overlap its delay.
+        Messages of one link are sent one after the other, and all but the last are thought to be
+        decoded meanwhile.
         """
+        return self._move(position, source, target)[0]
+
+    def busy_s(self, position: int, source: str, target: str) -> float:
+        """The seconds for which that keeps the link busy; infinite without a link."""
+        return self._move(position, source, target)[1]
+
+    def _move(self, position: int, source: str, target: str) -> tuple[float, float]:
         if source == target or not self._outline.live(position):
-            return 0.0
+            return 0.0, 0.0
         key = (position, source, target)
         seconds = self._moves.get(key)
         if seconds is None:
-            seconds = self._moves[key] = self._move_s(position, source, target)
+            seconds = self._moves[key] = self._price_move(position, source, target)
         return seconds
 
-    def _move_s(self, position: int, source: str, target: str) -> float:
-        problem = self._problem
+    def _price_move(self, position: int, source: str, target: str) -> tuple[float, float]:
+        problem, outline = self._problem, self._outline
         link = problem.cluster.link(source, target)
-        live = self._outline.live(position)
+        live = outline.live(position)
         if link is None or not set(live).isdisjoint(problem.options.keep_on):
-            return float("inf")
-        messages = [
-            problem.cost.transfer_s(source, target, problem.wire_bytes(tensor)) for tensor in live
-        ]
-        return sum(messages) - link.latency_s * (len(messages) - 1)
+            return inf, inf
+        busy_s = decode_s = 0.0
+        for tensor in live:
+            seconds = problem.cost.transfer_s(source, target, problem.wire_bytes(tensor))
+            busy_s += seconds - link.latency_s
+            if self._codec is not None:
+                wire, size = problem.options.wires.get(tensor, "raw"), outline.size_bytes(tensor)
+                busy_s += self._codec.encode_s(source, wire, size)
+                decode_s = self._codec.decode_s(target, wire, size)
+        return busy_s + link.latency_s + decode_s, busy_s
 
 
 def cut_positions(outline: LayerOrder, most: int = MOST_CUTS) -> list[int]:

@@ -2,126 +2,167 @@
 
 from __future__ import annotations
 
-from partita.planners.drafts.draft import Draft, DraftStage
+from collections.abc import Iterator, Sequence
+from math import inf
+
+import numpy as np
+
+from partita.planners.drafts.draft import Draft
 from partita.planners.pricing.evaluator import Evaluator
-from partita.planners.pricing.range_costs import cut_positions
+from partita.planners.pricing.objective import IMPOSSIBLE
 from partita.planners.registry import Chosen, register
+from partita.planners.result import Status
+from partita.planners.simple.cutting.again import Again, is_small
+from partita.planners.simple.cutting.chain import Chain, least_chain
+from partita.planners.simple.cutting.once import Once, can_count
+from partita.planners.simple.cutting.tables import CutTables, Step, Table, Terms
 from partita.planners.simple.single import single_drafts
 
-#: The pipeline's program remembers which devices it used: more than this many are not combined,
-#: since each doubles its states. Not tuned.
-MOST_PIPELINE_DEVICES = 6
-#: Fewer than for other programs, since each set of devices has its own states. Not tuned.
-_MOST_PIPELINE_CUTS = 24
-
-Node = tuple[int, str]
+#: Times that the limit of a pipeline's busiest lane is halved towards the best period. Not tuned.
+_HALVINGS = 5
 
 
 @register("cut", cost="cheap")
 def plan_cut(evaluator: Evaluator) -> Chosen:
     """The best cuts of the network into ranges of layers, each whole on one device.
 
-    Exact for chains of layers. Where several tensors cross, all of them are thought to move with
-    the range that runs, which may be more than is needed; the result is then priced exactly.
+    Exact for chains of layers, among the cuts that the result's note names. Where several tensors
+    cross, all of them are thought to move with the range that runs, which may be more than is
+    needed; the result is then priced exactly.
     """
-    drafts = [*single_drafts(evaluator), *cut_drafts(evaluator)]
-    return Chosen(evaluator.best(drafts))
+    cuts = Cuts(evaluator)
+    drafts = [*single_drafts(evaluator), *cuts.drafts()]
+    status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"
+    return Chosen(evaluator.best(drafts), status, note=cuts.note)
 
 
-def cut_drafts(evaluator: Evaluator) -> list[Draft]:
-    """The best cuts by latency and, where throughput is asked for, by bottleneck."""
-    drafts = [_least_latency(evaluator)]
-    if evaluator.options.objective == "throughput":
-        drafts.append(_least_bottleneck(evaluator))
-    return [draft for draft in drafts if draft]
+class Cuts:
+    """The best cuts by what is wanted.
+
+    Attributes:
+        note: Among which cuts they are the best.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._tables = CutTables(evaluator)
+        self._floors = Chain(self._tables.floor_s, self._tables.kept_s, self._tables.source)
+        self._can_count = can_count(self._tables)
+        self.note = ""
+
+    def drafts(self) -> Iterator[Draft]:
+        """Yield the best draft of each program that has a say."""
+        options, tables = self._evaluator.options, self._tables
+        soonest = tables.draft(least_chain(tables, self._watts()), once=False)
+        if soonest:
+            yield soonest
+        is_sum = options.objective in ("latency", "energy")
+        if is_sum and soonest and self._evaluator.score(soonest) != IMPOSSIBLE:
+            self.note = "every cut"
+            return
+        self.note = _note(self._can_count, is_small(tables))
+        if options.objective == "throughput":
+            yield from self._pipelines()
+        else:
+            yield from self._in_memory()
+
+    def _watts(self) -> Sequence[float] | None:
+        """The watts of each kind where energy counts."""
+        evaluator = self._evaluator
+        watts = evaluator.problem.watts
+        if evaluator.options.objective != "energy" or not watts:
+            return None
+        names = evaluator.cluster.names
+        return [watts[names.index(kind[0])] for kind in self._tables.kinds]
+
+    def _pipelines(self) -> Iterator[Draft]:
+        """Yield plans of the least seconds per request under load."""
+        tables, in_flight = self._tables, self._evaluator.options.in_flight
+        period_s = inf
+        if self._can_count:
+            for steps in self._balanced(in_flight):
+                loads, total = tables.busiest_s(steps), tables.total_s(steps)
+                period_s = min(period_s, max(loads, total / in_flight))
+                yield tables.draft(steps, once=True)
+        yield from self._again(in_flight, period_s)
+
+    def _balanced(self, in_flight: int) -> Iterator[list[Step]]:
+        """Yield the pipeline of the least busy lane, then such whose latency is shorter."""
+        tables = self._tables
+        guess = Once(tables, Terms(tables.floor_s, tables.busy_s, np.maximum)).steps()
+        if not guess:
+            return
+        most_s = tables.busiest_s(guess)
+        work_s = tables.exact(tables.floor_s, most_s, tables.work_s)
+        least_s = Once(tables, Terms(work_s, tables.busy_s, np.maximum)).value
+        limit_s, above_s = least_s, inf
+        for _ in range(_HALVINGS + 1):
+            if limit_s > most_s:
+                most_s = limit_s
+                work_s = tables.exact(tables.floor_s, most_s, tables.work_s)
+            steps = self._within(work_s, limit_s)
+            if not steps:
+                return
+            yield steps
+            served_s = tables.total_s(steps) / in_flight
+            if served_s <= limit_s:
+                above_s = limit_s
+                if limit_s == least_s:
+                    return
+            else:
+                least_s = limit_s
+                above_s = min(above_s, served_s)
+            limit_s = (least_s + above_s) / 2
+
+    def _within(self, work_s: Table, limit_s: float) -> list[Step]:
+        """The soonest pipeline whose lanes are busy for at most ``limit_s``."""
+        tables, most_s = self._tables, limit_s * (1 + 1e-12)
+        work_s = np.where(work_s <= most_s, work_s, inf)
+        move_s = np.where(tables.busy_s <= most_s, tables.move_s, inf)
+        return Once(tables, Terms(work_s, move_s, np.add)).steps()
+
+    def _in_memory(self) -> Iterator[Draft]:
+        """Yield the soonest plans that memory allows; where it counts, those that take least."""
+        tables = self._tables
+        floor_s, known_s = tables.floor_s, inf
+        if self._can_count:
+            if self._evaluator.options.objective == "memory":
+                floor_s = self._least_shares()
+            guess = Once(tables, Terms(floor_s, tables.move_s, np.add)).steps()
+            if guess:
+                work_s = self._needed(floor_s, tables.total_s(guess))
+                steps = Once(tables, Terms(work_s, tables.move_s, np.add)).steps()
+                known_s = tables.total_s(steps)
+                yield tables.draft(steps, once=True)
+        if self._evaluator.options.objective != "memory":
+            yield from self._again(0, known_s)
+
+    def _least_shares(self) -> Table:
+        """The floors of those ranges that take no more memory than the best plan needs anywhere."""
+        tables = self._tables
+        room = np.array(tables.memory_bytes)[:, None, None]
+        floor = np.where(np.isfinite(tables.floor_s), tables.weight_bytes / room, inf)
+        free = np.where(np.isfinite(tables.move_s), 0.0, inf)
+        guess = Once(tables, Terms(floor, free, np.maximum)).steps()
+        most = max((tables.share(step) for step in guess), default=0.0)
+        shares = tables.exact(floor, most, tables.share)
+        least = Once(tables, Terms(shares, free, np.maximum)).value
+        return np.where(shares <= least, tables.floor_s, inf)
+
+    def _needed(self, floor_s: Table, most_s: float) -> Table:
+        """The seconds of ranges that a plan of at most ``most_s`` may have."""
+        needed = self._floors.through <= most_s * (1 + 1e-9)
+        return self._tables.exact(np.where(needed, floor_s, inf), inf, self._tables.work_s)
+
+    def _again(self, in_flight: int, known_s: float) -> Iterator[Draft]:
+        """Yield the plan that uses a device again and is better than what is known, if any."""
+        draft = Again(self._tables, in_flight, known_s, self._floors.left).draft()
+        if draft:
+            yield draft
 
 
-def _least_latency(evaluator: Evaluator) -> Draft:
-    """The chain of ranges with the least sum of work and moves."""
-    outline, costs, requester = evaluator.outline, evaluator.ranges, evaluator.requester
-    positions = cut_positions(outline)
-    reached: dict[Node, float] = {(0, requester): 0.0}
-    came: dict[Node, tuple[Node, DraftStage]] = {}
-    for number, start in enumerate(positions[:-1]):
-        here = sorted(
-            (reached[start, device], device)
-            for device in evaluator.cluster.names
-            if (start, device) in reached
-        )
-        for device in evaluator.devices:
-            arrived, source = float("inf"), ""
-            for time_s, name in here:
-                if time_s > arrived:
-                    break  # nor can those that follow be sooner
-                arrived, source = min(
-                    (arrived, source), (time_s + costs.move_s(start, name, device), name)
-                )
-            if arrived == float("inf"):
-                continue
-            for stop in positions[number + 1 :]:
-                if not _may_run(evaluator, start, stop, device):
-                    break
-                done = arrived + costs.work_s(start, stop, device)
-                if done < reached.get((stop, device), float("inf")):
-                    reached[stop, device] = done
-                    stage = DraftStage(start, stop, "none", (device,))
-                    came[stop, device] = ((start, source), stage)
-    end = len(outline)
-    last = min(
-        (
-            (reached[end, device] + costs.move_s(end, device, requester), device)
-            for device in evaluator.devices
-            if (end, device) in reached
-        ),
-        default=(float("inf"), ""),
-    )[1]
-    return _walk_back((end, last), came)
-
-
-def _may_run(evaluator: Evaluator, start: int, stop: int, device: str) -> bool:
-    pins = evaluator.outline.pins
-    return all(place == device for at, place in pins.items() if start <= at < stop)
-
-
-def _walk_back(end: Node, came: dict[Node, tuple[Node, DraftStage]]) -> Draft:
-    stages: list[DraftStage] = []
-    while end in came:
-        end, stage = came[end]
-        stages.append(stage)
-    return tuple(reversed(stages))
-
-
-def _least_bottleneck(evaluator: Evaluator) -> Draft:
-    """The pipeline, each device once, whose busiest device or link is least busy."""
-    costs = evaluator.ranges
-    positions = cut_positions(evaluator.outline, _MOST_PIPELINE_CUTS)
-    best: tuple[float, Draft] = (float("inf"), ())
-    devices = evaluator.devices
-    if len(devices) > MOST_PIPELINE_DEVICES:
-        whole = {d: costs.work_s(0, len(evaluator.outline), d) for d in devices}
-        devices = tuple(sorted(devices, key=lambda d: whole[d])[:MOST_PIPELINE_DEVICES])
-    states: dict[tuple[int, frozenset[str], str], tuple[float, Draft]] = {}
-    states[0, frozenset(), evaluator.requester] = (0.0, ())
-    for number, start in enumerate(positions[:-1]):
-        for (at, used, source), (busiest, draft) in list(states.items()):
-            if at != start:
-                continue
-            for device in devices:
-                moved = max(busiest, costs.move_s(start, source, device))
-                if device in used or moved >= best[0]:
-                    continue
-                for stop in positions[number + 1 :]:
-                    if not _may_run(evaluator, start, stop, device):
-                        break
-                    value = max(moved, costs.work_s(start, stop, device))
-                    if value >= best[0]:
-                        break
-                    longer = (*draft, DraftStage(start, stop, "none", (device,)))
-                    if stop == positions[-1]:
-                        value = max(value, costs.move_s(stop, device, evaluator.requester))
-                        best = min(best, (value, longer), key=lambda item: item[0])
-                        continue
-                    key = (stop, used | {device}, device)
-                    if value < states.get(key, (float("inf"), ()))[0]:
-                        states[key] = (value, longer)
-    return best[1]
+def _note(can_count: bool, is_all: bool) -> str:
+    """Among which cuts the best are taken."""
+    if is_all:
+        return "every cut"
+    return "every cut with each device once, a beam of others" if can_count else "a beam of cuts"
