@@ -71,6 +71,41 @@ def test_no_cut_of_a_chain_answers_more_requests(seed: int) -> None:
     assert found_s <= min(map(period_s, every_cut(evaluator))) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("shared", ["medium", "ports"])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_links_share_is_summed(seed: int, shared: str) -> None:
+    """On a radio, or behind ports, no other cut of a chain has a shorter period."""
+    rng = random.Random(seed)
+    names = ("d0", "d1", "d2")
+    rate = 10 ** rng.uniform(5, 6.5)
+    port = rate if shared == "ports" else None
+    medium = "air" if shared == "medium" else None
+    cluster = Cluster.of(
+        [Device(name, port_bytes_per_s=port) for name in names],
+        links=[Link(a, b, 1.5 * rate, medium=medium) for a in names for b in names if a != b],
+    )
+    rates = {name: 10 ** rng.uniform(5.5, 6.5) for name in names}
+    cost = FakeCost(make_chain(3, seed=seed), cluster, rates)
+    evaluator = Evaluator(cost, PlanOptions(objective="throughput", in_flight=8))
+
+    def period_s(draft: Draft) -> float:
+        layout = evaluator.problem.layout(evaluator.problem.plan(draft))
+        busy: dict[object, float] = {}
+        for stream in layout.program.streams:
+            link = cluster.link(stream.source, stream.target)
+            assert link is not None
+            lanes: list[tuple[object, float]] = [(link.pair, link.occupied_s(stream.wire_bytes))]
+            lanes += [(link.medium, link.occupied_s(stream.wire_bytes))] if medium else []
+            lanes += [(p.name, stream.wire_bytes / p.bytes_per_s) for p in link.ports]
+            for lane, seconds in lanes:
+                busy[lane] = busy.get(lane, 0.0) + seconds
+        estimate = evaluator.estimate(draft)
+        return max(estimate.bottleneck_s, estimate.latency_s / 8, *busy.values(), 0.0)
+
+    found_s = min(map(period_s, Cuts(evaluator).drafts()))
+    assert found_s <= min(map(period_s, every_cut(evaluator))) * (1 + 1e-9)
+
+
 def test_missing_links_are_not_used() -> None:
     """A fast device that can be reached, but cannot answer, gets nothing."""
     links = [Link("d0", "d1", 1e9), Link("d0", "d2", 1e9), Link("d2", "d0", 1e9)]

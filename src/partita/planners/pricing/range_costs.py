@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import inf
 
 from partita.cost import MemoryUse
+from partita.execution import Port
 from partita.planners.drafts.layer_order import LayerOrder
 from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.problem import Problem
@@ -15,6 +16,10 @@ from partita.planners.pricing.range_works import RangeWorks
 #: Dynamic programs look at no more places to cut than this: more take longer, fewer miss cuts. Not
 #: tuned.
 MOST_CUTS = 32
+
+
+#: What messages occupy: a link by its ends, a medium by its name, a port.
+Lane = tuple[str, str] | str | Port
 
 
 class RangeCosts:
@@ -68,6 +73,18 @@ class RangeCosts:
     def busy_s(self, position: int, source: str, target: str) -> float:
         """The seconds for which that keeps the link busy; infinite without a link."""
         return self._move(position, source, target)[1]
+
+    def lanes_s(self, position: int, source: str, target: str) -> dict[Lane, float]:
+        """The seconds for which that keeps the link, its medium and its ports busy."""
+        link = self._problem.cluster.link(source, target)
+        live = self._outline.live(position)
+        if source == target or not live or link is None:
+            return {}
+        lanes: dict[Lane, float] = {link.pair: self.busy_s(position, source, target)}
+        sizes = [self._problem.wire_bytes(tensor) for tensor in live]
+        if link.medium is not None:
+            lanes[link.medium] = sum(map(link.occupied_s, sizes))
+        return lanes | {port: sum(sizes) / port.bytes_per_s for port in link.ports}
 
     def _move(self, position: int, source: str, target: str) -> tuple[float, float]:
         if source == target or not self._outline.live(position):

@@ -9,7 +9,6 @@ import numpy as np
 
 from partita.planners.drafts.draft import Draft
 from partita.planners.pricing.evaluator import Evaluator
-from partita.planners.pricing.objective import IMPOSSIBLE
 from partita.planners.registry import Chosen, register
 from partita.planners.result import Status
 from partita.planners.simple.cutting.again import Again, is_small
@@ -57,7 +56,7 @@ class Cuts:
         if soonest:
             yield soonest
         is_sum = options.objective in ("latency", "energy")
-        if is_sum and soonest and self._evaluator.score(soonest) != IMPOSSIBLE:
+        if is_sum and soonest and self._evaluator.score(soonest)[0] < inf:
             self.note = "every cut"
             return
         self.note = _note(self._can_count, is_small(tables))
@@ -77,14 +76,11 @@ class Cuts:
 
     def _pipelines(self) -> Iterator[Draft]:
         """Yield plans of the least seconds per request under load."""
-        tables, in_flight = self._tables, self._evaluator.options.in_flight
-        period_s = inf
+        in_flight, known = self._evaluator.options.in_flight, list[Draft]()
         if self._can_count:
-            for steps in self._balanced(in_flight):
-                loads, total = tables.busiest_s(steps), tables.total_s(steps)
-                period_s = min(period_s, max(loads, total / in_flight))
-                yield tables.draft(steps, once=True)
-        yield from self._again(in_flight, period_s)
+            known = [self._tables.draft(s, once=True) for s in self._balanced(in_flight)]
+        yield from known
+        yield from self._again(in_flight, known)
 
     def _balanced(self, in_flight: int) -> Iterator[list[Step]]:
         """Yield the pipeline of the least busy lane, then such whose latency is shorter."""
@@ -123,19 +119,18 @@ class Cuts:
 
     def _in_memory(self) -> Iterator[Draft]:
         """Yield the soonest plans that memory allows; where it counts, those that take least."""
-        tables = self._tables
-        floor_s, known_s = tables.floor_s, inf
+        tables, wants_least = self._tables, self._evaluator.options.objective == "memory"
+        known: list[Draft] = []
         if self._can_count:
-            if self._evaluator.options.objective == "memory":
-                floor_s = self._least_shares()
+            floor_s = self._least_shares() if wants_least else tables.floor_s
             guess = Once(tables, Terms(floor_s, tables.move_s, np.add)).steps()
             if guess:
                 work_s = self._needed(floor_s, tables.total_s(guess))
                 steps = Once(tables, Terms(work_s, tables.move_s, np.add)).steps()
-                known_s = tables.total_s(steps)
-                yield tables.draft(steps, once=True)
-        if self._evaluator.options.objective != "memory":
-            yield from self._again(0, known_s)
+                known = [tables.draft(steps, once=True)]
+        yield from known
+        if not wants_least or not known:
+            yield from self._again(0, known)
 
     def _least_shares(self) -> Table:
         """The floors of those ranges that take no more memory than the best plan needs anywhere."""
@@ -154,9 +149,9 @@ class Cuts:
         needed = self._floors.through <= most_s * (1 + 1e-9)
         return self._tables.exact(np.where(needed, floor_s, inf), inf, self._tables.work_s)
 
-    def _again(self, in_flight: int, known_s: float) -> Iterator[Draft]:
-        """Yield the plan that uses a device again and is better than what is known, if any."""
-        draft = Again(self._tables, in_flight, known_s, self._floors.left).draft()
+    def _again(self, in_flight: int, known: Sequence[Draft]) -> Iterator[Draft]:
+        """Yield the plan that uses a device again and is better than those known, if any."""
+        draft = Again(self._tables, in_flight, known, self._floors.left).draft()
         if draft:
             yield draft
 

@@ -16,7 +16,7 @@ import numpy as np
 from partita.cost import MemoryUse
 from partita.cost.memory import one_by_one
 from partita.planners.drafts.draft import Draft, DraftStage
-from partita.planners.pricing.range_costs import cut_positions
+from partita.planners.pricing.range_costs import Lane, cut_positions
 from partita.planners.simple.cutting.tables import CutTables, Step, Table
 
 #: Problems of which every way is looked at.
@@ -40,7 +40,7 @@ class _Begun(NamedTuple):
         units: What its devices have done, in seconds of the best device for it.
         device: Number of that of the last range; -1 for the requester.
         busy_s: Of each device.
-        links_s: Busy seconds by pair of devices.
+        lanes_s: Busy seconds of links, and of mediums and ports that they share.
         memory: Of each device.
         stages: Its ranges.
     """
@@ -49,7 +49,7 @@ class _Begun(NamedTuple):
     units: float
     device: int
     busy_s: tuple[float, ...]
-    links_s: dict[tuple[int, int], float]
+    lanes_s: dict[Lane, float]
     memory: tuple[MemoryUse, ...]
     stages: Draft
 
@@ -65,17 +65,16 @@ class Again:
 
     Args:
         in_flight: Requests under way together, where seconds per request count; 0 for the latency.
-        known_s: What another plan reaches: only less is of use.
+        known: Other plans: only what is better is of use.
         left_s: The least seconds from the end of a range to the answer, by kind and place.
     """
 
-    def __init__(self, tables: CutTables, in_flight: int, known_s: float, left_s: Table) -> None:
+    def __init__(
+        self, tables: CutTables, in_flight: int, known: Sequence[Draft], left_s: Table
+    ) -> None:
         self._tables, self._in_flight, self._left_s = tables, in_flight, left_s
         self._names = [name for names in tables.kinds for name in names]
         self._kinds = [k for k, names in enumerate(tables.kinds) for _ in names]
-        home = tables.evaluator.requester
-        self._home = self._names.index(home) if home in self._names else -1
-        self._limit_s = known_s
         fastest_s = tables.layer_s.min(axis=0)
         self._left_units = np.cumsum([0.0, *fastest_s[::-1]])[::-1]
         shares = np.divide(
@@ -84,6 +83,7 @@ class Again:
         self._speeds: list[float] = [float(shares[kind].max()) for kind in self._kinds]
         self._is_all = is_small(tables)
         self._stops = self._find_stops(cut_positions(tables.evaluator.outline))
+        self._limit_s = min(map(self._replay, known), default=inf)
 
     def _find_stops(self, places: Sequence[int]) -> list[list[list[int]]]:
         """Where ranges may end, by kind and start; everywhere on small problems."""
@@ -155,7 +155,8 @@ class Again:
         if most is not None:
             return ranked[:most]
         kept: list[_Begun] = []
-        rows = np.array([self._row(begun) for begun in ranked])
+        lanes = list(dict.fromkeys(lane for begun in found for lane in begun.lanes_s))
+        rows = np.array([self._row(begun, lanes) for begun in ranked])
         taken: dict[int, list[int]] = {}
         for number, begun in enumerate(ranked):
             others = taken.setdefault(begun.device, [])
@@ -164,13 +165,11 @@ class Again:
                 kept.append(begun)
         return kept
 
-    def _row(self, begun: _Begun) -> list[float]:
+    def _row(self, begun: _Begun, lanes: Sequence[Lane]) -> list[float]:
         """What a beginning has used of everything: less in all is better."""
         row = [begun.spent_s]
         if self._in_flight:
-            pairs = range(-1, len(self._names))
-            row += begun.busy_s
-            row += [begun.links_s.get((a, b), 0.0) for a in pairs for b in pairs if a != b]
+            row += [*begun.busy_s, *(begun.lanes_s.get(lane, 0.0) for lane in lanes)]
         if self._tables.is_scarce:
             row += [n for use in begun.memory for n in (use.weights, use.pieces, use.arena)]
         return row
@@ -183,7 +182,7 @@ class Again:
         if not self._in_flight:
             return least_s
         fluid_s = float(begun.units + self._left_units[place]) / sum(self._speeds)
-        busiest_s = max(*begun.busy_s, *begun.links_s.values(), 0.0)
+        busiest_s = max(*begun.busy_s, *begun.lanes_s.values(), 0.0)
         return max(busiest_s, fluid_s, least_s / self._in_flight)
 
     def _longer(
@@ -205,8 +204,8 @@ class Again:
         self, begun: _Begun, device: int, stage: DraftStage, find: Callable[[Step], float]
     ) -> _Begun | None:
         """A beginning with one range more; None where there is no link or no memory."""
-        kind, pair = self._kinds[device], self._pair(begun.device, device)
-        move_s, busy_s = self._move(pair, stage.start)
+        kind = self._kinds[device]
+        move_s, lanes_s = self._move(begun, device, stage.start)
         memory = self._remember(begun.memory, device, stage)
         if move_s == inf or memory is None:
             return None
@@ -216,17 +215,15 @@ class Again:
             begun.units + seconds * self._speeds[device],
             device,
             _with(begun.busy_s, device, begun.busy_s[device] + seconds),
-            {**begun.links_s, pair: begun.links_s.get(pair, 0.0) + busy_s},
+            lanes_s,
             memory,
             (*begun.stages, stage),
         )
 
     def _answer(self, begun: _Begun) -> _Begun:
         """A complete plan with its answer back at the requester."""
-        pair = self._pair(begun.device, -1)
-        move_s, busy_s = self._move(pair, self._tables.count)
-        links_s = {**begun.links_s, pair: begun.links_s.get(pair, 0.0) + busy_s}
-        return begun._replace(spent_s=begun.spent_s + move_s, device=-1, links_s=links_s)
+        move_s, lanes_s = self._move(begun, -1, self._tables.count)
+        return begun._replace(spent_s=begun.spent_s + move_s, device=-1, lanes_s=lanes_s)
 
     def _candidates(self, begun: _Begun) -> Iterator[int]:
         """Yield the devices used so far, and the first unused one of each kind."""
@@ -240,18 +237,16 @@ class Again:
                 fresh.add(kind)
             yield device
 
-    def _move(self, pair: tuple[int, int], place: int) -> tuple[float, float]:
-        """The seconds of a move, and those for which it keeps the link busy."""
-        if pair[0] == pair[1]:
-            return 0.0, 0.0
-        tables = self._tables
-        source, target = (self._kinds[d] if d >= 0 else tables.source for d in pair)
-        at = source, target, place
-        return float(tables.move_s[at]), float(tables.busy_s[at])
-
-    def _pair(self, source: int, target: int) -> tuple[int, int]:
-        """Two devices, the requester under its own number where it computes."""
-        return (self._home if source < 0 else source, self._home if target < 0 else target)
+    def _move(self, begun: _Begun, target: int, place: int) -> tuple[float, dict[Lane, float]]:
+        """The seconds of a move to a device, and how busy all lanes are with it."""
+        ranges, home = self._tables.evaluator.ranges, self._tables.evaluator.requester
+        pair = [self._names[end] if end >= 0 else home for end in (begun.device, target)]
+        lanes_s = begun.lanes_s
+        if self._in_flight:
+            lanes_s = lanes_s.copy()
+            for lane, seconds in ranges.lanes_s(place, *pair).items():
+                lanes_s[lane] = lanes_s.get(lane, 0.0) + seconds
+        return ranges.move_s(place, *pair), lanes_s
 
     def _remember(
         self, memory: tuple[MemoryUse, ...], device: int, stage: DraftStage

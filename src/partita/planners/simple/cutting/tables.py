@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -218,7 +218,8 @@ def _costs(evaluator: Evaluator, device: str) -> object:
     seconds = [ranges.work_s(start, stop, device) for start, stop in spans]
     watts = evaluator.problem.watts if evaluator.options.objective == "energy" else ()
     power = watts[evaluator.cluster.names.index(device)] if watts else 0.0
-    return seconds, evaluator.cluster.device(device).memory_bytes, power
+    own = evaluator.cluster.device(device)
+    return seconds, own.memory_bytes, own.port_bytes_per_s, power
 
 
 def _linked_alike(evaluator: Evaluator, one: str, two: str) -> bool:
@@ -241,5 +242,4 @@ def _link(evaluator: Evaluator, source: str, target: str) -> object:
     if link is None:
         return None
     seconds = evaluator.ranges.move_s(0, source, target), evaluator.ranges.busy_s(0, source, target)
-    shape = link.bandwidth_bytes_per_s, link.latency_s, link.per_message_s, link.medium, link.trace
-    return shape, seconds
+    return replace(link, source="", target="", ports=()), seconds
