@@ -19,10 +19,11 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal, NamedTuple
 
-from partita.planners.drafts.draft import Draft, DraftStage, share_cuts, whole_stages
+from partita.planners.drafts.draft import Draft, DraftAxis, DraftStage, share_cuts, whole_stages
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
 from partita.planners.settings import read_settings
+from partita.planners.simple.single import single_drafts
 
 #: Divided and replicated groups have at most so many devices: the paper uses two and three.
 _MOST_SHARED = 8
@@ -72,7 +73,8 @@ def plan_collaborative(evaluator: Evaluator) -> Chosen:
         InfeasibleError: No division fits.
     """
     settings = read_settings(COLLABORATIVE, "collaborative", evaluator.options.method)
-    return Chosen(evaluator.best(dict.fromkeys(_grouped_drafts(evaluator, settings))))
+    drafts = dict.fromkeys([*_grouped_drafts(evaluator, settings), *single_drafts(evaluator)])
+    return Chosen(evaluator.best(drafts))
 
 
 @register("random", cost="published", settings=RANDOM)
@@ -98,7 +100,11 @@ def _draw(evaluator: Evaluator, settings: RandomSettings, rng: random.Random) ->
     for position in range(len(outline)):
         device = rng.choice(devices)
         divided: Draft = ()
-        if settings.split and not _holds(evaluator, position, position + 1, devices):
+        if (
+            settings.split
+            and position not in outline.pins
+            and not _holds(evaluator, position, position + 1, devices)
+        ):
             divided = tuple(_divided(evaluator, position, devices))[:1]
         more = divided or whole_stages(outline, position, position + 1, device)
         last = stages[-1] if stages else None
@@ -172,40 +178,45 @@ class _Grouping:
     def drafts(self) -> Iterator[Draft]:
         """Yield the best groups of the whole network, one for each number of devices."""
         evaluator, order = self._evaluator, self._order
-        count, pins = len(evaluator.outline), evaluator.outline.pins
+        count = len(evaluator.outline)
         kept: dict[tuple[int, int], _Reached] = {(0, 0): _Reached((0.0,), 0.0, 0.0, ())}
         for start in range(count):
-            for used in range(len(order)):
+            for used in range(len(order) + 1):
                 before = kept.get((start, used))
                 if before is None or evaluator.budget.is_late(1.0):
                     continue
-                for group in self._groups(start, order[used:]):
-                    if any(group.start <= at < group.stop for at in pins):
-                        continue
-                    key = (group.stop, used + len(group.devices))
+                for taken, group in self._groups(start, order[used:]):
+                    key = (group.stop, used + taken)
                     after = self._add(before, group)
                     if key not in kept or after.rank < kept[key].rank:
                         kept[key] = after
-        for used in range(1, len(order) + 1):
+        for used in range(len(order) + 1):
             if (count, used) in kept:
                 yield kept[count, used].groups
 
-    def _groups(self, start: int, free: Sequence[str]) -> Iterator[DraftStage]:
-        """Yield what may begin at a place, on the first of the free devices."""
-        count = len(self._evaluator.outline)
-        for stop in range(start + 1, count + 1):
-            holders = [device for device in free if self._fits(start, stop, device)]
-            if free[0] in holders:
-                yield DraftStage(start, stop, "none", (free[0],))
-            if self._settings.replicas:
-                for most in range(2, min(len(free), _MOST_SHARED) + 1):
-                    if set(free[:most]) <= set(holders):
-                        yield DraftStage(start, stop, "replica", tuple(free[:most]))
+    def _groups(self, start: int, free: Sequence[str]) -> Iterator[tuple[int, DraftStage]]:
+        """Yield what may begin at a place, and how many of the free devices it takes.
+
+        Layers that must stay on a device are a group there, whatever else it computes.
+        """
+        outline = self._evaluator.outline
+        if start in outline.pins:
+            yield 0, DraftStage(start, start + 1, "none", (outline.pins[start],))
+            return
+        end = min((at for at in outline.pins if at > start), default=len(outline))
+        most = min(len(free), _MOST_SHARED) if self._settings.replicas else 1
+        for stop in range(start + 1, end + 1):
+            holders = {device for device in free if self._fits(start, stop, device)}
             if not holders:
                 break
+            for count in range(1, most + 1):
+                if holders.issuperset(free[:count]):
+                    axis: DraftAxis = "none" if count == 1 else "replica"
+                    yield count, DraftStage(start, stop, axis, tuple(free[:count]))
         if self._settings.splits:
-            for most in range(2, min(len(free), _MOST_SHARED) + 1):
-                yield from _divided(self._evaluator, start, free[:most])
+            for count in range(2, min(len(free), _MOST_SHARED) + 1):
+                for stage in _divided(self._evaluator, start, free[:count]):
+                    yield count, stage
 
     def _fits(self, start: int, stop: int, device: str) -> bool:
         key = (start, stop, device)
