@@ -8,14 +8,23 @@ from partita.cluster import catalogue_names, find_entry, load_catalogue
 from partita.errors import ClusterError
 
 
-def test_all_devices_of_the_papers_are_known() -> None:
+def test_all_devices_of_the_papers_and_todays_boards_are_known() -> None:
     """The kinds that plans are made for exist under these names."""
     assert set(catalogue_names()) == {
         "raspberry-pi-3",
+        "raspberry-pi-3-keras",
         "raspberry-pi-4",
+        "raspberry-pi-5",
+        "raspberry-pi-zero-2",
+        "orange-pi-5",
+        "rock-5b",
+        "khadas-vim3",
+        "beaglebone-ai-64",
         "jetson-nano",
         "jetson-tx2",
         "jetson-xavier",
+        "jetson-orin-nano",
+        "jetson-agx-orin",
         "phone",
         "laptop",
         "cloud-gpu",
@@ -24,10 +33,10 @@ def test_all_devices_of_the_papers_are_known() -> None:
 
 @pytest.mark.parametrize("kind", catalogue_names())
 def test_every_figure_has_a_source_and_a_range(kind: str) -> None:
-    """Rates are positive, shares are shares, and sources are named."""
+    """Rates are positive, shares are shares; what was not measured is called an estimate first."""
     entry = load_catalogue()[kind]
     assert entry.source
-    assert entry.benchmarks
+    assert bool(entry.benchmarks) != entry.source.startswith("estimate")
     assert all(item.source and item.seconds > 0 for item in entry.benchmarks)
     assert all(rate > 0 for rate in entry.peak_macs_per_s.values())
     for share in (entry.efficiency, entry.depthwise_efficiency, entry.bandwidth_efficiency):
@@ -44,6 +53,13 @@ def test_devices_are_ordered_as_published() -> None:
         for kind in kinds
     ]
     assert seconds == sorted(seconds, reverse=True)
+
+
+def test_boards_with_memory_cards_swap_slowly() -> None:
+    """Only boards whose system is on a card have a swap rate, far below any memory's."""
+    rates = {k: e.swap_bytes_per_s for k, e in load_catalogue().items() if e.swap_bytes_per_s}
+    assert {"raspberry-pi-3", "raspberry-pi-3-keras", "raspberry-pi-5"} <= set(rates)
+    assert all(rate < 0.01 * find_entry(kind).memory_bytes_per_s for kind, rate in rates.items())
 
 
 def test_unknown_kind_lists_the_known() -> None:

@@ -25,6 +25,7 @@ threads = 4
 name = "nano-1"
 kind = "jetson-nano"
 port = "94.1 Mbit/s"
+swap = "1 MB/s"
 address = "tcp/192.0.2.7:7447"
 
 [[device]]
@@ -62,6 +63,7 @@ def test_file_gives_devices_links_and_lab() -> None:
     assert (cluster.name, cluster.requester, cluster.lab.seed) == ("lab", "camera", 3)
     assert (camera.memory_bytes, camera.threads, camera.slow_down) == (10**9, 4, 24.0)
     assert (nano.memory_bytes, nano.precisions) == (4 * 10**9, ("float32", "float16"))
+    assert (nano.port_bytes_per_s, nano.swap_bytes_per_s) == (94.1e6 / 8, 1e6)
     assert (box.kind, box.profile, box.memory_bytes) == (
         "this-machine",
         "box.profile.json",
@@ -141,6 +143,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
         ('to = "camera"', "", "link[2]: needs either between = [a, b], or both from and to"),
         ('"94.1 Mbit/s"', '"0 Mbit/s"', "device[1].port: '0 Mbit/s' must be from 1 bit/s to 10000"),
         ('"94.1 Mbit/s"', '"-1 Mbit/s"', "device[1].port: '-1 Mbit/s'"),
+        ('"1 MB/s"', '"0 MB/s"', "device[1].swap: '0 MB/s' must be from 1 bit/s to 10000 Gbit/s"),
         ('"94.1 Mbit/s"', "94.1", "device[1].port: 94.1 is not a number with a unit"),
         ('"200 Mbit/s"', '"200"', "link[0].bandwidth: '200' has no unit"),
         ('"200 Mbit/s"', '"0 Mbit/s"', "link[0].bandwidth: '0 Mbit/s' must be from 1 bit/s to"),

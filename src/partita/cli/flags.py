@@ -193,6 +193,9 @@ AxesOpt = Annotated[
 EnergyOpt = Annotated[
     list[str] | None, flag("--energy-limit", "Most joules per request: DEVICE=JOULES. Repeatable.")
 ]
+SwapOpt = Annotated[
+    bool, flag("--swap", "Let devices that swap hold more than their memory, at the time it costs.")
+]
 SetOpt = Annotated[
     list[str] | None,
     flag("--set", "Change a planner's setting: PLANNER.SETTING=VALUE. Repeatable."),

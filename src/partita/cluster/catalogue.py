@@ -41,6 +41,8 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         layer_overhead_s: Fixed cost of one layer (a kernel's launch).
         tile_rows: Output rows that are computed together; a part of a tile costs a whole one.
         tile_channels: The same for output channels.
+        swap_bytes_per_s: Rate at which what does not fit in memory is brought in; None where the
+            device does not swap.
         source: Where the figures come from; ``estimate`` marks those that nobody published.
     """
 
@@ -60,6 +62,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     watts_idle: float
     watts_busy: float
     source: str
+    swap_bytes_per_s: float | None = None
     benchmarks: tuple[Benchmark, ...] = ()
 
     @property

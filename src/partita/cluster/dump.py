@@ -39,8 +39,8 @@ def _device_lines(device: Device) -> list[str]:
         lines.append(f"address = {_quote(device.address)}")
     if not device.computes:
         lines.append("computes = false")
-    if device.port_bytes_per_s is not None:
-        lines.append(f'port = "{device.port_bytes_per_s!r} B/s"')
+    rates = (("port", device.port_bytes_per_s), ("swap", device.swap_bytes_per_s))
+    lines += [f'{key} = "{rate!r} B/s"' for key, rate in rates if rate is not None]
     precisions = ", ".join(_quote(item) for item in device.precisions)
     return [*lines, f"provider = {_quote(device.provider)}", f"precisions = [{precisions}]"]
 

@@ -68,6 +68,7 @@ _DEVICE = {
     "precisions": Field(list_of(one_of(PRECISIONS))),
     "computes": Field(yes_or_no),
     "port": Field(quantity("bandwidth", *BANDWIDTHS)),
+    "swap": Field(quantity("bandwidth", *BANDWIDTHS)),
 }
 _LINK = {
     "between": Field(list_of(text, 2)),
@@ -235,6 +236,7 @@ def _make_device(values: Mapping[str, Any], folder: Path) -> Device:
         slow_down=values["slow_down"],
         computes=values.get("computes", True),
         port_bytes_per_s=values.get("port"),
+        swap_bytes_per_s=values.get("swap", entry.swap_bytes_per_s if entry else None),
     )
 
 

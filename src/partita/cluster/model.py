@@ -28,6 +28,8 @@ class Device:
         computes: Whether planners may place layers on it; a requester may only ask.
         port_bytes_per_s: Rate of its interface in each direction, which all its messages share;
             None for as much as its links carry together.
+        swap_bytes_per_s: Rate at which it brings in what its memory does not hold, for plans that
+            may swap; None where it cannot.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Device:
     slow_down: float = 1.0
     computes: bool = True
     port_bytes_per_s: float | None = None
+    swap_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -230,8 +233,9 @@ def _device_faults(device: Device) -> list[str]:
         faults.append(f"{where} memory: {device.memory_bytes} B, must be above 0 B")
     if device.threads < 1:
         faults.append(f"{where} threads: {device.threads}, must be at least 1")
-    if device.port_bytes_per_s is not None and not device.port_bytes_per_s > 0:
-        faults.append(f"{where} port: {device.port_bytes_per_s:g} B/s, must be above 0 B/s")
+    for what, rate in (("port", device.port_bytes_per_s), ("swap", device.swap_bytes_per_s)):
+        if rate is not None and not rate > 0:
+            faults.append(f"{where} {what}: {rate:g} B/s, must be above 0 B/s")
     if not device.slow_down >= 1:
         faults.append(f"{where} slow_down: {device.slow_down:g}, must be at least 1")
     return faults

@@ -17,7 +17,16 @@ from partita.execution.durations import Durations
 from partita.graph import Graph
 from partita.plan import Plan
 from partita.profile import Profile, RunCost, load_profile
-from partita.program import Compute, Load, Program, Receive, Send, request_share, type_bytes
+from partita.program import (
+    Compute,
+    DeviceProgram,
+    Load,
+    Program,
+    Receive,
+    Send,
+    request_share,
+    type_bytes,
+)
 from partita.regions import Region
 
 #: Stands for every device without a profile of its own.
@@ -192,10 +201,9 @@ class CostModel:
         program = layout.program
         for part in program.devices:
             cost = self.devices[part.device]
+            compute |= self._compute_s(layout, part)
             for step in part.steps:
-                if isinstance(step, Compute):
-                    compute[step.id] = cost.work_s(layout.works[step.fragment])
-                elif isinstance(step, Receive):
+                if isinstance(step, Receive):
                     receive[step.id] = self._decode_s(cost, program, step)
                 elif isinstance(step, Send):
                     encode[step.id] = self._encode_s(cost, program, step)
@@ -209,6 +217,28 @@ class CostModel:
             admit_s=self.options.admit_s,
             links=self.links,
         )
+
+    def _compute_s(self, layout: Layout, part: DeviceProgram) -> dict[int, float]:
+        """The seconds of each compute step of a device, what it brings in from its swap included.
+
+        A run brings in the bytes of its fragment that have no place in memory: of all that does
+        not fit, the fragment's share of the weights that the device holds.
+        """
+        cost = self.devices[part.device]
+        works = {
+            step.id: layout.works[step.fragment] for step in part.steps if isinstance(step, Compute)
+        }
+        seconds = {step: cost.work_s(work) for step, work in works.items()}
+        swap_bytes_per_s = cost.facts.device.swap_bytes_per_s
+        if swap_bytes_per_s is None:
+            return seconds
+        use = device_memory(self.graph, layout, part)
+        over_s = (use.total - cost.facts.device.memory_bytes) / swap_bytes_per_s
+        if over_s > 0:
+            for step, work in works.items():
+                share = work.weight_bytes / use.weights if use.weights else 1 / len(works)
+                seconds[step] += over_s * share
+        return seconds
 
     def _decode_s(self, cost: DeviceCost, program: Program, step: Receive) -> float:
         stream = program.streams[step.stream]
@@ -254,9 +284,9 @@ class CostModel:
         """
         busy: dict[str, float] = {}
         for part in layout.program.devices:
-            cost = self.devices[part.device]
+            seconds = self._compute_s(layout, part)
             busy[part.device] = sum(
-                cost.work_s(layout.works[step.fragment]) * request_share(layout.program, step.when)
+                seconds[step.id] * request_share(layout.program, step.when)
                 for step in part.steps
                 if isinstance(step, Compute)
             )

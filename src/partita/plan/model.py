@@ -76,6 +76,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         energy_limits: Most joules of one request, by device.
         method: Settings of single methods: values by ``planner.setting``, as text.
         simple: Whether a coarser plan was preferred to the best one.
+        swap: Whether devices that swap may hold more than their memory.
     """
 
     wires: dict[str, str] = {}
@@ -86,6 +87,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     energy_limits: dict[str, float] = {}
     method: dict[str, str] = {}
     simple: bool = False
+    swap: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -80,6 +80,11 @@ def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
         )
     if options.in_flight < 1:
         raise PlanError(f"Requests in flight: {options.in_flight}, must be at least 1.")
+    if options.swap and all(one.swap_bytes_per_s is None for one in cost.cluster.devices):
+        raise PlanError(
+            "Devices may swap, but none can: give one a rate in the cluster file, such as"
+            ' swap = "10 MB/s", or plan without.'
+        )
     for axis in options.axes or ():
         if axis not in DIVIDED:
             allowed = ", ".join(DIVIDED)

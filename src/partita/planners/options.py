@@ -37,6 +37,8 @@ class PlanOptions:
         method: Settings of single methods: values by ``planner.setting``, as text.
         simple: Whether of all plans within 5 % of the best one found the coarsest is wanted: the
             fewest stages, then the fewest fragments.
+        swap: Whether devices with a swap rate may hold more than their memory; what does not fit
+            then costs time in every run.
         measure: Runs a plan and returns its seconds per request, for methods that learn from real
             runs; the cost model's prediction when None.
     """
@@ -54,6 +56,7 @@ class PlanOptions:
     energy_limits: Mapping[str, float] = field(default_factory=dict)
     method: Mapping[str, str] = field(default_factory=dict)
     simple: bool = False
+    swap: bool = False
     measure: Callable[[Plan], float] | None = None
 
 
@@ -68,6 +71,7 @@ def asked_of(options: PlanOptions) -> Asked:
         energy_limits={name: most for name, most in options.energy_limits.items() if most < inf},
         method=dict(options.method),
         simple=options.simple,
+        swap=options.swap,
     )
 
 

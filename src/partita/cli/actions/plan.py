@@ -108,6 +108,7 @@ def make_options(
     axes: Sequence[str] | None = None,
     energy_limits: Sequence[str] | None = None,
     simple: bool = False,
+    swap: bool = False,
 ) -> PlanOptions:
     """Planner options from the texts of flags.
 
@@ -130,19 +131,19 @@ def make_options(
         raise InputError(
             f"--compress is '{compress}', allowed: none, {', '.join(lossy)}.", subject=compress
         )
-    kept = parse_pairs("--keep-on", keep_on)
     return PlanOptions(
         objective=chosen,
         budget_s=budget_s,
         seed=seed,
         in_flight=in_flight or (_THROUGHPUT_IN_FLIGHT if chosen == "throughput" else 1),
-        keep_on={tensor: device for device, tensor in kept.items()},
+        keep_on={tensor: device for device, tensor in parse_pairs("--keep-on", keep_on).items()},
         wires=formats,
         axes=tuple(axes) if axes else None,
         compress=None if compress == "none" else compress,
         energy_limits=_parse_joules(energy_limits),
         method=parse_pairs("--set", settings),
         simple=simple,
+        swap=swap,
     )
 
 

@@ -18,6 +18,7 @@ def compare(
     budget: flags.BudgetOpt = 60.0,
     seed: flags.SeedOpt = 0,
     in_flight: flags.InFlightOpt = None,
+    swap: flags.SwapOpt = False,
     settings: flags.SetOpt = None,
     profile: flags.ProfileOpt = None,
     estimator: flags.EstimatorOpt = "table",
@@ -31,7 +32,7 @@ def compare(
     """Run every planner on the same profiles; one table, one chart."""
     from partita.cli.actions.compare import compare_planners, make_options
 
-    options = make_options(objective, budget, seed, in_flight, settings)
+    options = make_options(objective, budget, seed, in_flight, settings, swap=swap)
     files = flags.ModelFiles(model, cluster, shape, profile, estimator)
     runs = requests if measure else 0
     return print_reply(compare_planners(files, planners, options, runs, output), as_json=json)

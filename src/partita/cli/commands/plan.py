@@ -26,6 +26,7 @@ def plan(
     simple: Annotated[
         bool, flag("--simple", "Prefer few stages: the coarsest plan within 5 % of the best found.")
     ] = False,
+    swap: flags.SwapOpt = False,
     settings: flags.SetOpt = None,
     real: Annotated[
         bool,
@@ -57,6 +58,7 @@ def plan(
         axes=axis,
         energy_limits=energy_limit,
         simple=simple,
+        swap=swap,
     )
     files = flags.ModelFiles(model, cluster, shape, profile, estimator)
     access = flags.AccessFlags(None, insecure, authority, certificate, key) if real else None

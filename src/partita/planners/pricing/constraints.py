@@ -1,4 +1,4 @@
-"""What a plan must keep to: each device's memory, and limits on its energy."""
+"""What a plan must keep to: memory, but where devices may swap, and limits on energy."""
 
 from __future__ import annotations
 
@@ -65,7 +65,11 @@ class Constraints:
             return {}
         used = {name: use.total for name, use in self._problem.cost.memory(layout).items()}
         allowed = {name: self._problem.cluster.device(name).memory_bytes for name in used}
-        over = {name: used[name] - allowed[name] for name in used if used[name] > allowed[name]}
+        over = {
+            name: used[name] - allowed[name]
+            for name in used
+            if used[name] > allowed[name] and not self._swaps(name)
+        }
         if over:
             name = max(over, key=over.__getitem__)
             raise OverfullError(
@@ -75,6 +79,10 @@ class Constraints:
                 overflow_bytes=over,
             )
         return used
+
+    def _swaps(self, name: str) -> bool:
+        device = self._problem.cluster.device(name)
+        return self._problem.options.swap and device.swap_bytes_per_s is not None
 
     def _surely_fits(self, layout: Layout) -> bool:
         program = layout.program

@@ -1,0 +1,98 @@
+"""Plans that may hold more than the devices' memory, at what bringing in the rest costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from partita.cluster import Cluster, Device
+from partita.compile import build_layout
+from partita.cost import CostModel
+from partita.errors import InfeasibleError, PlanError
+from partita.graph import Graph, load_graph
+from partita.planners import PlanOptions, find_plan
+from partita.planners.options import options_of
+from partita.simulation import simulate
+from partita.zoo import build_model
+
+_RATE = 1e6
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    """A network whose weights are most of its memory."""
+    return load_graph(build_model("squeezenet", size=64))
+
+
+def _cluster(graph: Graph, share: float, swap: float | None, count: int = 1) -> Cluster:
+    """Devices with a share of the memory that the network takes on one."""
+    names = [f"d{number}" for number in range(count)]
+    roomy = Cluster.of([Device(name, kind="raspberry-pi-3") for name in names])
+    cost = CostModel(graph, roomy)
+    plan = find_plan(cost, planner="single").plan
+    (use,) = cost.memory(cost.layout(plan)).values()
+    devices = [
+        replace(device, memory_bytes=int(use.total * share), swap_bytes_per_s=swap)
+        for device in roomy.devices
+    ]
+    return Cluster.of(devices)
+
+
+def test_an_overfull_device_pays_for_what_does_not_fit(graph: Graph) -> None:
+    """A request takes the bytes beyond memory over the swap's rate longer, whatever is asked."""
+    roomy = find_plan(CostModel(graph, _cluster(graph, 1.0, _RATE)), planner="single")
+    tight = CostModel(graph, _cluster(graph, 0.5, _RATE))
+    swapped = find_plan(tight, planner="single", options=PlanOptions(swap=True))
+    (use,) = tight.memory(tight.layout(swapped.plan)).values()
+    over_s = (use.total - tight.cluster.device("d0").memory_bytes) / _RATE
+    assert over_s > 1
+    assert swapped.latency_s == pytest.approx(roomy.latency_s + over_s)
+    assert swapped.estimate.bottleneck_s == pytest.approx(roomy.bottleneck_s + over_s)
+    layout = build_layout(graph, swapped.plan, tight.cluster)
+    report = simulate(layout.program, tight.price(layout))
+    assert report.latencies_s[0] == pytest.approx(swapped.latency_s)
+
+
+def test_every_fragment_pays_for_its_share(graph: Graph) -> None:
+    """Two stages on one device together bring in what does not fit, each by its weights."""
+    cost = CostModel(graph, _cluster(graph, 0.5, _RATE))
+    whole = find_plan(cost, planner="single", options=PlanOptions(swap=True)).plan
+    (stage,) = whole.stages
+    half = len(stage.layers) // 2
+    parts = (stage.layers[:half], stage.layers[half:])
+    stages = tuple(
+        msgspec.structs.replace(stage, name=f"part{number}", layers=layers)
+        for number, layers in enumerate(parts)
+    )
+    plan = msgspec.structs.replace(whole, stages=stages)
+    layout = cost.layout(plan)
+    free = CostModel(graph, _cluster(graph, 0.5, None))
+    paid, alone = (one.price(free.layout(plan)).compute_s for one in (cost, free))
+    (use,) = cost.memory(layout).values()
+    over_s = (use.total - cost.cluster.device("d0").memory_bytes) / _RATE
+    beyond = {step: paid[step] - alone[step] for step in paid}
+    assert sum(beyond.values()) == pytest.approx(over_s)
+    weights = [work.weight_bytes for work in layout.works]
+    assert sorted(beyond.values()) == pytest.approx(
+        [over_s * one / sum(weights) for one in sorted(weights)]
+    )
+
+
+def test_memory_stays_hard_unless_asked(graph: Graph) -> None:
+    """Without the option, or on a device that cannot swap, an overfull device is refused."""
+    with pytest.raises(InfeasibleError, match="fit"):
+        find_plan(CostModel(graph, _cluster(graph, 0.5, _RATE)), planner="single")
+    with pytest.raises(PlanError, match=r'Devices may swap, but none can: .*swap = "10'):
+        find_plan(CostModel(graph, _cluster(graph, 0.5, None)), options=PlanOptions(swap=True))
+
+
+def test_best_divides_rather_than_swaps(graph: Graph) -> None:
+    """Where two devices together have the memory, slow swap is not used; the plan keeps asking."""
+    cost = CostModel(graph, _cluster(graph, 0.8, _RATE, count=2))
+    options = PlanOptions(swap=True, max_evaluations=200)
+    result = find_plan(cost, options=options)
+    for name, use in cost.memory(cost.layout(result.plan)).items():
+        assert use.total <= cost.cluster.device(name).memory_bytes
+    assert options_of(result.plan).swap
