@@ -45,7 +45,7 @@ class Cuts:
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self._tables = CutTables(evaluator)
-        self._floors = Chain(self._tables.floor_s, self._tables.kept_s, self._tables.source)
+        self._floors = Chain(self._tables.floor_s, self._tables.next_s, self._tables.source)
         self._can_count = can_count(self._tables)
         self.note = ""
 

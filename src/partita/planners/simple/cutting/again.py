@@ -17,12 +17,15 @@ from partita.cost import MemoryUse
 from partita.cost.memory import one_by_one
 from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.pricing.range_costs import Lane, cut_positions
+from partita.planners.simple.cutting.once import can_count
 from partita.planners.simple.cutting.tables import CutTables, Step, Table
 
 #: Problems of which every way is looked at.
 MOST_LAYERS, MOST_DEVICES = 12, 4
 #: Beginnings kept at a place elsewhere: more take longer, fewer miss plans. Not tuned.
 _WIDTH = 24
+#: For a first plan, where none is known that others must be better than. Not tuned.
+_GUESS_WIDTH = 6
 #: Of the beginnings kept so far, so many are asked whether they are nowhere worse: of 0, 64, 256
 #: and all, 64 was fastest on 90 drawn chains of 12 layers on 4 devices.
 _MOST_COMPARED = 64
@@ -99,8 +102,8 @@ class Again:
         """The best plan that is better than what is known; none where there is none."""
         best: Draft = ()
         if self._limit_s == inf:
-            best = self._run(self._floor_of, _WIDTH)
-            if not best:  # little memory may need other places
+            best = self._run(self._floor_of, _GUESS_WIDTH)
+            if not best and not can_count(self._tables):  # little memory may need other places
                 self._stops = self._find_stops(range(self._tables.count + 1))
                 best = self._run(self._floor_of, _WIDTH)
             self._limit_s = self._replay(best) if best else inf

@@ -18,7 +18,7 @@ def least_chain(tables: CutTables, watts: Sequence[float] | None = None) -> list
     Args:
         watts: By kind, for the least energy: moves then take nothing.
     """
-    scale, move = [1.0] * len(tables.kinds), tables.kept_s
+    scale, move = [1.0] * len(tables.kinds), tables.next_s
     if watts is not None:
         scale, move = list(watts), np.where(np.isfinite(move), 0.0, inf)
 

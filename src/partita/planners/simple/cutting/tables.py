@@ -51,8 +51,8 @@ class CutTables:
         move_s: Seconds to move what crosses, by source kind, target kind and place; between two
             devices of one kind where both are the same number.
         busy_s: The same, as far as the link is busy.
-        kept_s: As ``move_s`` where there is one device of each kind: the requester has its inputs
-            and gets its own outputs, and no device follows itself.
+        next_s: As ``move_s``, but the requester has its inputs and gets its own outputs, and a
+            device that is the only one of its kind does not follow itself.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -65,8 +65,10 @@ class CutTables:
         )
         ends = firsts if self.source < len(firsts) else [*firsts, evaluator.requester]
         self.move_s, self.busy_s = self._moves(ends)
-        self.kept_s = self.move_s.copy()
-        self.kept_s[range(len(ends)), range(len(ends)), 1:-1] = inf
+        self.next_s = self.move_s.copy()
+        self.next_s[self.source, self.source, [0, -1]] = 0.0
+        alone = [kind for kind, names in enumerate(self.kinds) if len(names) == 1]
+        self.next_s[alone, alone, 1:-1] = inf
         self.memory_bytes = [evaluator.cluster.device(d).memory_bytes for d in firsts]
         self.weight_bytes = self._weights()
         most_bytes = self._most_bytes()
@@ -121,12 +123,18 @@ class CutTables:
         return table
 
     def draft(self, steps: Sequence[Step], *, once: bool) -> Draft:
-        """Ranges on kinds as a draft; ``once`` takes another device of a kind for each."""
-        taken = [0] * len(self.kinds)
+        """Ranges on kinds as a draft.
+
+        Args:
+            once: Whether each has another device; else only those that follow their own kind.
+        """
+        taken, last = [0] * len(self.kinds), -1
         stages = []
         for kind, start, stop in steps:
-            stages.append(DraftStage(start, stop, "none", (self.kinds[kind][taken[kind]],)))
-            taken[kind] += once
+            taken[kind] += kind == last and not once
+            device = self.kinds[kind][taken[kind] % len(self.kinds[kind])]
+            stages.append(DraftStage(start, stop, "none", (device,)))
+            taken[kind], last = taken[kind] + once, kind
         return tuple(stages)
 
     def _moves(self, ends: Sequence[str]) -> tuple[Table, Table]:
