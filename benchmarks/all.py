@@ -67,6 +67,7 @@ BENCHMARKS = (
     Benchmark("transport", "Tensors through the fabric", "plain blocking socket, or ideal link"),
     Benchmark("planning", "Planning", "`inspect`: onnx alone, reading and shape inference"),
     Benchmark("optimality", "Small networks", "trying every plan", is_long=True),
+    Benchmark("memory_fit", "Devices with little memory", "trying every plan", is_long=True),
     Benchmark("bounds", "Lower bound", "the plan of `best`", is_long=True),
     Benchmark(
         "distredge",

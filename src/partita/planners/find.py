@@ -12,8 +12,9 @@ from math import inf
 import msgspec
 
 from partita.compile import check_plan
-from partita.errors import PlanError
+from partita.errors import InfeasibleError, OverfullError, PlanError
 from partita.plan import Plan
+from partita.planners.bounds.least_memory import lacks_memory
 from partita.planners.bounds.lower_bound import lower_bound_s
 from partita.planners.drafts.draft import DIVIDED, Draft
 from partita.planners.options import OBJECTIVES, Objective, PlanOptions, asked_of
@@ -25,7 +26,10 @@ from partita.planners.result import Estimate, Result, Status, is_worth
 from partita.planners.search.simplify import simplify
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
+from partita.units import format_bytes
 
+#: Devices that a message names with what they lack.
+_MOST_NAMED = 4
 #: Latencies up to this share above the bound are the bound's: it is rounded down by half as much.
 _AT_BOUND = 1 + 2e-7
 
@@ -45,6 +49,7 @@ def find_plan(
 
     Raises:
         PlanError: The planner, the objective, or a name in the options is unknown.
+        OverfullError: No plan was found that fits in memory, though one may exist.
         InfeasibleError: No plan satisfies the constraints.
     """
     began_s = time.monotonic()
@@ -106,7 +111,10 @@ def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
 def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Result:
     method = get_planner(name)
     evaluator = Evaluator(cost, allow_lossy(cost.graph, options))
-    chosen = method.choose(evaluator)
+    try:
+        chosen = method.choose(evaluator)
+    except OverfullError as error:
+        raise _explain(evaluator, error) from None
     if options.simple and chosen.draft:
         draft = simplify(evaluator, chosen.draft)
         chosen = replace(chosen, draft=draft, status="heuristic", note="")
@@ -132,6 +140,24 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         single=single,
         note=chosen.note,
         evaluations=evaluator.budget.evaluations,
+    )
+
+
+def _explain(evaluator: Evaluator, nearest: OverfullError) -> InfeasibleError:
+    """The error of a planner that found nothing that fits, or the proof that nothing does."""
+    reason = lacks_memory(evaluator, evaluator.options.axes)
+    if not reason:
+        return nearest
+    sizes = {name: evaluator.cluster.device(name).memory_bytes for name in nearest.overflow_bytes}
+    wanted = [
+        f"{format_bytes(sizes[name] + over)} on '{name}'"
+        for name, over in sorted(nearest.overflow_bytes.items(), key=lambda item: -item[1])
+    ]
+    more = f" and so on for {len(wanted) - _MOST_NAMED} more" if len(wanted) > _MOST_NAMED else ""
+    return InfeasibleError(
+        f"No plan is possible: {reason} The nearest plan would fit with"
+        f" {', '.join(wanted[:_MOST_NAMED])}{more}.",
+        subject=nearest.subject,
     )
 
 

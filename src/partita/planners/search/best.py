@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from math import inf
 
-from partita.errors import PlanError
+from partita.errors import OverfullError, PlanError
+from partita.planners.bounds.least_memory import lacks_memory
 from partita.planners.drafts.draft import Draft, is_allowed
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, PlannerCost, get_planner, planner_names, register
 from partita.planners.result import Status
 from partita.planners.search.exhaustive import Space
+from partita.planners.search.memory_starts import memory_starts
 from partita.planners.search.moves import prune
 from partita.planners.search.nested_search import NestedSearch
 from partita.planners.simple.single import single_drafts
@@ -27,14 +30,20 @@ def plan_best(evaluator: Evaluator) -> Chosen:
     """The plan to use: searched on the best 2, 3... devices, each time from the plans before.
 
     Raises:
+        OverfullError: No plan is found that fits in memory.
         InfeasibleError: No plan is possible.
     """
     axes = evaluator.options.axes
     is_small = Space(evaluator).count(SMALL_SPACE) <= SMALL_SPACE
     if is_small and axes is None:
-        optimum = get_planner("exhaustive").choose(evaluator).draft
-        return Chosen(evaluator.best([optimum, *_others(evaluator)]), "optimal")
+        with suppress(OverfullError):  # in quarters of channels, say: there are finer parts
+            optimum = get_planner("exhaustive").choose(evaluator).draft
+            return Chosen(evaluator.best([optimum, *_others(evaluator)]), "optimal")
     others = [draft for draft in _others(evaluator) if is_allowed(draft, axes)]
+    if all(evaluator.score(draft)[0] == inf for draft in others):
+        others += [draft for draft in memory_starts(evaluator) if is_allowed(draft, axes)]
+        if lacks_memory(evaluator, axes):
+            return Chosen(evaluator.best(others))
     best = evaluator.best([*others, *NestedSearch(evaluator, others).run()])
     best = evaluator.best([prune(best), best])
     status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"

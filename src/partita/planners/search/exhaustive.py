@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
-from math import comb
+from math import comb, inf
 
 from partita.errors import InfeasibleError
+from partita.planners.bounds.least_memory import lacks_memory
 from partita.planners.bounds.minimum_costs import MinimumCosts
 from partita.planners.drafts.draft import Draft, DraftStage, whole_stages
 from partita.planners.pricing.evaluator import Evaluator
@@ -159,12 +160,12 @@ class _Walk:
         Raises:
             InfeasibleError: None is possible.
         """
-        for draft in single_drafts(self._evaluator):
+        singles = single_drafts(self._evaluator)
+        for draft in singles:
             self._try(draft)
-        self._extend((), 0, dict.fromkeys(self._floors.devices, 0.0))
-        return self._evaluator.best(
-            [self._draft] if self._draft else single_drafts(self._evaluator)
-        )
+        if self._score[0] < inf or not lacks_memory(self._evaluator):
+            self._extend((), 0, dict.fromkeys(self._floors.devices, 0.0))
+        return self._evaluator.best([self._draft] if self._draft else singles)
 
     def _try(self, draft: Draft) -> None:
         score = self._evaluator.score(draft)

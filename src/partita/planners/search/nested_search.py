@@ -13,13 +13,16 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import reduce
+from math import inf
 
 from partita.errors import PlanError
+from partita.planners.bounds.least_memory import lacks_memory
 from partita.planners.drafts.draft import Draft, DraftAxis, DraftStage, is_allowed
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.search.beam_search import BeamSearch, shape_of
 from partita.planners.search.device_moves import join_device
 from partita.planners.search.local_search import LocalSearch
+from partita.planners.search.memory_starts import memory_starts
 from partita.planners.search.moves import Moves
 from partita.planners.search.overlapped import edge_moves, overlapped_draft
 from partita.planners.search.stage_ends import StageEnds
@@ -79,6 +82,11 @@ class _Level:
         """Different allowed drafts, the best first."""
         allowed = (draft for draft in drafts if draft and is_allowed(draft, self.axes))
         return sorted(dict.fromkeys(allowed), key=self.evaluator.score)
+
+    def fits(self, drafts: Iterable[Draft]) -> bool:
+        """Whether one of the drafts is possible, memory counted."""
+        allowed = (draft for draft in drafts if draft and is_allowed(draft, self.axes))
+        return any(self.evaluator.score(draft)[0] < inf for draft in allowed)
 
 
 class NestedSearch:
@@ -142,6 +150,8 @@ class NestedSearch:
         count = len(level.evaluator.devices)
         simple = _starts(level.evaluator) if count <= _EACH or count in _ROWS_SWEPT else ()
         level.drafts = level.rank([*level.starts(), *simple])
+        if not level.fits(level.drafts[:1]):
+            return  # the search is for what fits, and has more ways
         best = self._local_search(level).successive_halving(level.drafts[:_MOST_ELITE], _LOOK, 1)
         level.drafts = level.rank([*best, *level.drafts])
 
@@ -152,10 +162,14 @@ class NestedSearch:
         starts = level.starts()
         if level.evaluator.devices == self._evaluator.devices:
             starts += self._others
+        search = self._local_search(level)
+        if not level.fits(starts):
+            level.drafts = starts = _fitted(level, search, starts, int(_CLIMB * effort))
+            if not level.fits(starts):
+                return
         if count in (_ROWS_SWEPT if level.axes == _ROWS else _SWEPT):
             starts += _swept(level, int(_BEAM * effort))
         starts = level.rank(starts)
-        search = self._local_search(level)
         most = _MOST_STARTS if count <= _FEW_DEVICES else _FEW_STARTS
         elite = search.successive_halving(
             _different(starts)[:most], int(_HALVING * effort), _MOST_ELITE
@@ -173,6 +187,20 @@ class NestedSearch:
         speeds = device_speeds(evaluator)
         moves = Moves(evaluator.outline, evaluator.devices, speeds, level.axes)
         return LocalSearch(evaluator, moves)
+
+
+def _fitted(level: _Level, search: LocalSearch, starts: list[Draft], most: int) -> list[Draft]:
+    """Drafts where none of the starts fits in memory: the best fits, if one is found.
+
+    Args:
+        most: Drafts to try.
+    """
+    if lacks_memory(level.evaluator, level.axes):
+        return level.rank(starts)
+    starts = level.rank([*starts, *memory_starts(level.evaluator)])
+    if starts and not level.fits(starts[:1]):
+        starts = level.rank([search.climb(starts[0], most), *starts])
+    return starts
 
 
 def _widened(axes: Sequence[str] | None) -> list[Sequence[str] | None]:
