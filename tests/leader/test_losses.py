@@ -13,7 +13,7 @@ from partita.execution.request import RUNNING_REASON
 from partita.fabric import Failure
 from partita.leader.losses import Lost
 from partita.program import Compute, Send
-from partita.worker.messages import Waiting
+from partita.worker.messages import Stats, Waiting
 
 
 def test_two_losses_at_once_are_one_recovery(bench: Bench) -> None:
@@ -90,7 +90,7 @@ def test_a_worker_that_refuses_the_new_plan_ends_the_run(bench: Bench) -> None:
 
 
 def test_a_broken_link_between_devices_that_are_there_is_planned_around(bench: Bench) -> None:
-    """After as long as the silence of a lost device would take, the link is what is lost."""
+    """When both ends have beaten for some time after the news, the link is what is lost."""
     lost: list[Lost] = []
 
     def replan(all_lost: Lost) -> Tiny:
@@ -101,10 +101,9 @@ def test_a_broken_link_between_devices_that_are_there_is_planned_around(bench: B
     future = bench.ask()
     for device, peer in (("d2", "d1"), ("d1", "d2")):
         bench.lab.workers[device].fail(Failure(1, device, "network", -1, "lost 1 pieces", peer))
-    for _ in range(4):
-        bench.pass_time(0.5)
-    assert lost == []
     bench.pass_time(0.5)
+    assert lost == []
+    bench.pass_time(0.1)
     assert lost == [Lost(links=(("d1", "d2"),))]
     bench.pass_time(0.5)
     assert len(lost) == 1
@@ -166,3 +165,60 @@ def test_what_a_request_waits_for_beyond_its_deadline_is_planned_around(
         bench.pass_time(seconds)
     assert asked == [lost]
     assert not future.done()
+
+
+def test_a_link_that_is_far_too_slow_is_given_up_before_the_deadline(bench: Bench) -> None:
+    """Twice the same send is under way, while requests took a hundredth of the time."""
+    asked: list[Lost] = []
+
+    def replan(all_lost: Lost) -> Tiny:
+        asked.append(all_lost)
+        return REST
+
+    monitor = bench.start(replan, deadline_s=30.0)
+    serve_requests(bench, count=6, each_s=0.02)
+    future = bench.ask()
+    bench.lab.workers["d1"].stats = send_under_way(6)
+    bench.pass_time(1.4)
+    assert bench.lab.workers["d1"].seen.count("stats") == 0
+    bench.pass_time(0.2)
+    assert asked == []
+    bench.pass_time(0.5)
+    assert asked == [Lost(links=(("d1", "d2"),))]
+    assert not future.done()
+    (change,) = monitor.changes
+    assert "made no progress for 2.1 s on device 'd1' in step 'send'" in change.why
+
+
+@pytest.mark.parametrize("case", ["progress", "slow requests", "few requests", "another send"])
+def test_a_link_in_use_is_no_suspect(bench: Bench, case: str) -> None:
+    """Steps that finish, requests that take as long, too few to know, and sends that end."""
+    asked: list[Lost] = []
+    bench.start(lambda lost: asked.append(lost) or REST, deadline_s=30.0)  # type: ignore[func-returns-value]
+    count, each_s = {"slow requests": (6, 1.0), "few requests": (4, 0.02)}.get(case, (6, 0.02))
+    serve_requests(bench, count, each_s)
+    bench.ask()
+    for turn in range(8):
+        bench.lab.workers["d1"].stats = send_under_way(count)
+        if case == "another send" and turn % 2:
+            bench.lab.workers["d1"].stats = stats_of()
+        if case == "progress":
+            bench.finished["d0"] = bench.finished.get("d0", 0) + (turn % 3 == 2)
+        bench.pass_time(0.6)
+    assert asked == []
+
+
+def serve_requests(bench: Bench, count: int, each_s: float) -> None:
+    """Let some requests be answered."""
+    for number in range(count):
+        bench.ask()
+        bench.clock.time_s += each_s
+        bench.lab.workers["d0"].answer_request(TINY.program, number, np.ones(4, np.float32), 1)
+    bench.finished = dict.fromkeys(("d0", "d1", "d2"), count)
+    bench.pass_time(0.0)
+
+
+def send_under_way(request: int) -> Stats:
+    """What d1 says while it sends."""
+    (step,) = (s for s in TINY.program.device("d1").steps if isinstance(s, Send))
+    return stats_of(Waiting(step.id, request, "send", RUNNING_REASON))

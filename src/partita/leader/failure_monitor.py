@@ -12,6 +12,7 @@ from partita.execution import Change
 from partita.fabric import Failure
 from partita.leader.deployment import Deployable, Deployment, DeployOptions
 from partita.leader.explain import explain_failure, explain_lost, explain_slow, find_culprit
+from partita.leader.link_monitor import LinkMonitor
 from partita.leader.losses import Lost
 from partita.leader.request_tracker import RequestTracker
 from partita.leader.requests import Request
@@ -25,8 +26,10 @@ ReplanWithout = Callable[[Lost], Deployable]
 #: A failure may follow from a lost device: a closed connection is noticed at once, its loss by the
 #: network within this time. With silence, statistics and one check it stays within 3 s.
 _GRACE_S = 0.3
-#: A broken link may follow from a lost device, too, whose silence takes its time, and a few checks.
+#: A broken link may follow from a lost device, too, whose silence takes its time, and a few checks;
+#: heartbeats of both ends, two intervals later, say sooner that none is lost.
 _LINK_GRACE_S = 0.3
+_ALIVE_S = 0.5
 #: The workers of the rest are known: who does not show up in this time is lost, too.
 _PRESENT_S = 1.0
 #: A thirtieth of the 3 s; a check costs microseconds.
@@ -74,6 +77,7 @@ class FailureMonitor:
         self.changes: list[Change] = []
         self._losses: deque[tuple[str, str]] = deque()
         self._failures: deque[tuple[Failure, float]] = deque()
+        self._links = LinkMonitor()
         self._ended = threading.Event()
         self._changing = threading.RLock()
         group.listener = self
@@ -165,8 +169,7 @@ class FailureMonitor:
 
     def on_failure(self, failure: Failure) -> None:
         """Queue the failure of a step on a worker."""
-        grace_s = self._options.silence_s + _LINK_GRACE_S if failure.peer else _GRACE_S
-        self._failures.append((failure, time.monotonic() + grace_s))
+        self._failures.append((failure, time.monotonic()))
 
     def on_fault(self, error: RunError) -> None:
         """Queue a fault of the leader's own endpoint."""
@@ -178,6 +181,7 @@ class FailureMonitor:
             now_s = time.monotonic()
             if now_s - last_s > _OWN_PAUSE_S:
                 self._group.expect_beats()
+                self._group.progress_s = now_s
             try:
                 with self._changing:
                     self._check(now_s)
@@ -199,17 +203,21 @@ class FailureMonitor:
             return
         patience_s = self._options.deadline_s
         since_s = now_s - max(oldest.start_s, self._group.progress_s)
+        epoch = self._epoch_of(oldest)
         if since_s > patience_s or now_s - oldest.start_s > _MAX_DEADLINES * patience_s:
-            epoch = self._epoch_of(oldest)
             error = explain_slow(self._group, epoch, oldest, since_s)
             self._give_up(find_culprit(self._group, epoch, oldest), error)
+        elif self._links.is_due(since_s, self.tracker.usual_s(epoch.epoch), now_s):
+            culprit = find_culprit(self._group, epoch, oldest)
+            if self._links.confirm(culprit, now_s) and self._replan is not None:
+                self._give_up(culprit, explain_slow(self._group, epoch, oldest, since_s))
 
     def _epoch_of(self, request: Request) -> Deployment:
         """The epoch that a request runs under."""
         retiring = (old for old in self.retiring if old.epoch == request.epoch)
         return next(retiring, self.deployment)
 
-    def _handle_failure(self, failure: Failure, at_s: float) -> None:
+    def _handle_failure(self, failure: Failure, told_s: float) -> None:
         """End the run for a failed step, unless a device turns out to be lost meanwhile.
 
         Where both ends of a broken link are there all the same, the link is what is lost.
@@ -217,13 +225,23 @@ class FailureMonitor:
         epochs = {deployment.epoch for deployment in (*self.retiring, self.deployment)}
         if failure.epoch not in epochs or self.tracker.error is not None:
             return
-        if time.monotonic() < at_s:
-            self._failures.append((failure, at_s))
+        if self._may_follow(failure, told_s):
+            self._failures.append((failure, told_s))
             return
         request = self.tracker.find(failure.epoch, failure.request) or self.tracker.oldest()
         is_link = {failure.device, failure.peer} <= {*self._group.names}
         lost = Lost.link(failure.device, failure.peer) if is_link else Lost()
         self._give_up(lost, explain_failure(failure, request))
+
+    def _may_follow(self, failure: Failure, told_s: float) -> bool:
+        """Whether a failure may still turn out to follow from the loss of a device."""
+        waited_s = time.monotonic() - told_s
+        if not failure.peer:
+            return waited_s < _GRACE_S
+        ends = (failure.device, failure.peer)
+        if self._group.have_beaten(ends, told_s + _ALIVE_S):
+            return False
+        return waited_s < self._options.silence_s + _LINK_GRACE_S
 
     def _handle_losses(self) -> None:
         """End the run for devices that were lost under way, or go on without them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -20,6 +21,8 @@ from partita.worker.messages import FIRST_ANSWER, answer_streams, feed_streams
 
 #: Answered requests whose times are kept for reports: about 30 MB.
 _REMEMBERED = 100_000
+#: Answers that say what is usual, and the least that do. Not tuned.
+_USUAL, _LEAST_USUAL = 20, 5
 
 
 class _Epoch:
@@ -121,6 +124,12 @@ class RequestTracker:
         """The answered requests from index ``first`` on."""
         with self._change:
             return [request for request in self.past if request.index >= first]
+
+    def usual_s(self, epoch: int) -> float:
+        """The longest of the last latencies under ``epoch``; infinite where there are too few."""
+        latest = [r for r in self.latest(self.answers - _USUAL) if r.epoch == epoch]
+        times = [request.end_s - request.start_s for request in latest if not request.is_again]
+        return max(times) if len(times) >= _LEAST_USUAL else math.inf
 
     def suspend(self) -> None:
         """Take back all requests without an answer and feed nothing until :meth:`resume`."""

@@ -151,6 +151,10 @@ class WorkerGroup:
         idle = set(names)
         self._beats_s = {name: at_s for name, at_s in self._beats_s.items() if name not in idle}
 
+    def have_beaten(self, names: Iterable[str], since_s: float) -> bool:
+        """Whether all of ``names`` are known to be alive after ``since_s``."""
+        return all(self._beats_s.get(name, 0.0) > since_s for name in names)
+
     def silent(self, longer_than_s: float) -> Mapping[str, float]:
         """The seconds of silence of the workers that have been silent for longer."""
         now_s = time.monotonic()
