@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.laws.programs import DICE
 
 from partita.execution import Admission
+from partita.program import share_order
 
 
 def test_replicas_take_turns_by_outstanding_requests() -> None:
@@ -22,19 +29,59 @@ def test_each_group_has_its_own_count() -> None:
     assert [admission.admit()[1] for _ in range(4)] == [(0, 0), (1, 1), (0, 2), (1, 0)]
 
 
-def test_shares_are_kept_whatever_is_answered_first() -> None:
-    """A slow replica with one in four requests gets no more of them, and no fewer."""
-    admission = Admission((2,), 4, ((3, 1),))
-    routes = []
-    for _ in range(40):
-        request, route = admission.admit()
-        routes.append(route[0])
-        if route == (0,):
+SHARES = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(tuple)
+
+
+@given(SHARES, st.integers(1, 20), DICE)
+def test_shares_are_kept_while_replicas_keep_up(
+    shares: tuple[int, ...], in_flight: int, dice: random.Random
+) -> None:
+    """Whichever request in flight is answered first, as long as none has more than its share."""
+    admission = Admission((len(shares),), in_flight, (shares,))
+    order, open_requests = share_order(shares), dict[int, int]()
+    for number in range(60):
+        request, (taken,) = admission.admit()
+        assert (request, taken) == (number, order[number % len(order)])
+        open_requests[request] = taken
+        held = list(open_requests.values())
+        most = {one: in_flight * shares[one] / sum(shares) for one in held}
+        late = [r for r, one in open_requests.items() if held.count(one) > most[one]]
+        if late or len(held) == in_flight or dice.random() < 0.3:
+            request = dice.choice(late or list(open_requests))
             admission.finish(request)
+            del open_requests[request]
+
+
+@given(SHARES, st.integers(1, 20), st.data())
+def test_a_replica_that_is_behind_passes_its_turn(
+    shares: tuple[int, ...], in_flight: int, data: st.DataObject
+) -> None:
+    """One that never answers holds its share, or as many as if all had as many, and no more."""
+    stuck = data.draw(st.integers(0, len(shares) - 1))
+    admission = Admission((len(shares),), in_flight, (shares,))
+    held = 0
+    for _ in range(500):
         if not admission.has_room:
-            admission.finish(next(n for n, taken in enumerate(routes) if taken == 1))
-            routes[routes.index(1)] = -1
-    assert routes.count(0) == 30
+            break
+        request, (taken,) = admission.admit()
+        held += taken == stuck
+        if taken != stuck:
+            admission.finish(request)
+    share = math.ceil(in_flight * shares[stuck] / sum(shares))
+    assert held == min(in_flight, max(share + 1, in_flight // len(shares)))
+
+
+def test_a_replica_slower_than_planned_for_does_not_hold_up_the_others() -> None:
+    """A quarter goes to one that answers nothing for long; the other takes what it passes on."""
+    admission = Admission((2,), 8, ((3, 1),))
+    taken = []
+    for _ in range(20):
+        request, (one,) = admission.admit()
+        taken.append(one)
+        if one == 0:
+            admission.finish(request)
+    assert taken[:16] == [0, 0, 1, 0] * 4
+    assert taken[16:] == [0] * 4
 
 
 def test_stages_with_and_without_shares_stand_in_a_row() -> None:

@@ -246,7 +246,7 @@ def test_the_rest_takes_over_for_a_lost_device(stack: ExitStack) -> None:
 
 def test_the_other_replicas_take_the_requests_of_a_lost_one(stack: ExitStack) -> None:
     """Their shares count among those that are left; answers are right, once, in order."""
-    tiny, rest = tiny_replicas(shares=(2, 1, 3)), tiny_replicas(shares=(2, 1))
+    tiny, rest = tiny_replicas(30, (2, 1, 3)), tiny_replicas(30, (2, 1))
     engine = GateEngine()
     lab = stack.enter_context(memory_lab([Device(f"d{n}") for n in range(4)], engine=engine))
 

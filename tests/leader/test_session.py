@@ -89,8 +89,8 @@ def test_replicas_share_the_requests(stack: ExitStack) -> None:
 
 
 def test_requests_go_where_the_simulation_sends_them(stack: ExitStack) -> None:
-    """With shares each request takes the same replica in both, however long things take."""
-    tiny = tiny_replicas(shares=(3, 1))
+    """With shares, and replicas that keep up, each request takes the same one in both."""
+    tiny = tiny_replicas(20, (3, 1))
     _, session = start(stack, tiny)
     inputs = random_inputs(tiny.program, 20)
     weight = np.float32(weight_of("make a"))

@@ -11,9 +11,12 @@ from partita.program import share_order
 class Admission:
     """Counts requests in flight and chooses routes.
 
-    A replicated stage with shares keeps to :func:`~partita.program.share_order`, whatever was
-    answered: the route of a request follows from its number alone. One without takes the
-    alternative with the fewest unanswered requests, the first of those that are equal.
+    A replicated stage with shares keeps to :func:`~partita.program.share_order`: while its replicas
+    keep up, the route of a request follows from its number alone. One that is behind (it has more
+    requests unanswered than its share of those in flight and one more, and no fewer than if all had
+    as many) passes its turn to the next in the order, so that a device slower than was planned for
+    does not hold up the others. A stage without shares takes the alternative with the fewest
+    unanswered requests, the first of those that are equal.
 
     Args:
         routes: Number of alternatives of each replicated stage, as in ``Program.routes``.
@@ -24,10 +27,10 @@ class Admission:
     def __init__(
         self, routes: Sequence[int], in_flight: int, shares: Sequence[tuple[int, ...]] = ()
     ) -> None:
-        self._orders = [
-            share_order(given) if given else () for given in shares or ((),) * len(routes)
+        self._stages = [
+            _Replicas(alternatives, in_flight, given)
+            for alternatives, given in zip(routes, shares or ((),) * len(routes), strict=True)
         ]
-        self._outstanding = [[0] * alternatives for alternatives in routes]
         self._in_flight = in_flight
         self._open: dict[int, Route] = {}
         self._next = 0
@@ -46,13 +49,8 @@ class Admission:
         if not self.has_room:
             raise ValueError(f"{self._in_flight} requests are in flight; no more are allowed")
         request = self._next
-        route = tuple(
-            order[request % len(order)] if order else counts.index(min(counts))
-            for order, counts in zip(self._orders, self._outstanding, strict=True)
-        )
-        for counts, alternative in zip(self._outstanding, route, strict=True):
-            counts[alternative] += 1
         self._next += 1
+        route = tuple(stage.admit(request) for stage in self._stages)
         self._open[request] = route
         return request, route
 
@@ -65,5 +63,31 @@ class Admission:
         route = self._open.pop(request, None)
         if route is None:
             raise ValueError(f"request {request} is not in flight")
-        for counts, alternative in zip(self._outstanding, route, strict=True):
-            counts[alternative] -= 1
+        for stage, alternative in zip(self._stages, route, strict=True):
+            stage.outstanding[alternative] -= 1
+
+
+class _Replicas:
+    """The alternatives of one replicated stage.
+
+    Attributes:
+        outstanding: Per alternative, its unanswered requests.
+    """
+
+    def __init__(self, alternatives: int, in_flight: int, shares: tuple[int, ...]) -> None:
+        self.outstanding = [0] * alternatives
+        self._order = share_order(shares) if shares else ()
+        total, even = sum(shares), in_flight // alternatives
+        # Together more than may be in flight: somebody always has room.
+        self._most = [max(even, 1 - (-in_flight * share // total)) for share in shares]
+
+    def admit(self, request: int) -> int:
+        """The alternative that a request takes."""
+        outstanding, order, most = self.outstanding, self._order, self._most
+        if order:
+            turns = (order[n % len(order)] for n in range(request, request + len(order)))
+            chosen = next(one for one in turns if outstanding[one] < most[one])
+        else:
+            chosen = outstanding.index(min(outstanding))
+        outstanding[chosen] += 1
+        return chosen

@@ -38,8 +38,8 @@ class Stage(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
             layer whose core is linear in the split input (convolution, matrix product) or a mean,
             sum or maximum over the split axes.
         shares: For ``replica``: how many requests each shard takes of as many in a row as all the
-            shares add up to. Without them the shard with the fewest unanswered requests takes the
-            next one.
+            shares add up to, while it keeps up. Without them the shard with the fewest unanswered
+            requests takes the next one.
     """
 
     name: str

@@ -12,7 +12,7 @@ from partita.simulation.simulate import Run
 
 #: Answers per request in flight that are passed over, and that are counted. On pipelines and
 #: replicas of MobileNet-v2 and ResNet-50 over four unequal boards, 2 to 16 in flight, that was
-#: within 1.2 % of 64 times as many, and within 3.3 % for replicas without shares.
+#: within 1.2 % of eight times as many, and within 3.3 % for replicas without shares.
 _PASSED, _COUNTED = 4, 8
 #: Shares come round within so many answers, or are cut off: 1000 is the most of one stage.
 _LONGEST_TURN = 1000
@@ -25,11 +25,7 @@ def predict_period_s(cost: CostModel, plan: Plan) -> float:
         PlanError: The plan breaks a rule.
     """
     layout = cost.layout(plan)
-    period_s = answer_period_s(layout.program, cost.price(layout))
-    if all(stage.shares for stage in plan.stages if stage.axis == "replica"):
-        # Queues before the slowest replica may fill for longer than is simulated.
-        return max(period_s, cost.bottleneck_s(layout))
-    return period_s
+    return answer_period_s(layout.program, cost.price(layout))
 
 
 def answer_period_s(
