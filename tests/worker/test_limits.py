@@ -84,7 +84,7 @@ def test_threads_are_bounded_and_end_with_their_plan(bench: Bench) -> None:
 
 def test_plans_are_few(bench: Bench) -> None:
     """A worker holds no more plans than it is told to; one that ends makes room."""
-    bench.start(max_epochs=2)
+    bench.start(max_plans=2)
     program = tiny_chain(1, 1).program
     for epoch in (1, 2):
         bench.leader.call("prepare", Prepare(epoch, program, "leader"))

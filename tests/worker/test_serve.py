@@ -159,6 +159,13 @@ def test_options_that_are_malformed_are_refused() -> None:
         make_parts(WorkerOptions(ZenohOptions("d0"), slow_down=0.5))
 
 
+def test_a_worker_gets_the_limits_of_its_options(tmp_path: Path) -> None:
+    """Plans and threads are bounded as asked."""
+    options = WorkerOptions(ZenohOptions("d0"), store=str(tmp_path), max_plans=3, max_lanes=7)
+    parts = make_parts(options)
+    assert (parts.max_plans, parts.max_lanes) == (3, 7)
+
+
 def test_options_survive_the_pipe() -> None:
     """What the lab writes is what the worker reads."""
     options = WorkerOptions(ZenohOptions("d0", listen=("tcp/127.0.0.1:7447",)), slow_down=3.0)

@@ -62,7 +62,7 @@ from partita.worker.store import Store
 BEAT_S = 0.25
 #: A leader has two while it changes plans; its steps compute, decode, deliver, and send to each
 #: other device on a thread of its own. Not tuned.
-MAX_EPOCHS, MAX_LANES = 32, 256
+MAX_PLANS, MAX_LANES = 32, 256
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class WorkerParts:
         slow_down: Emulated slowness; the same object as the engine's.
         memory_limit_bytes: Most bytes of weights; 0 for no limit.
         fallback: The engine's message where a chosen provider is missing; else empty.
-        max_epochs: Most plans that are prepared at the same time.
+        max_plans: Most plans that are prepared at the same time.
         max_lanes: Most threads that their steps run on.
     """
 
@@ -85,7 +85,7 @@ class WorkerParts:
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
     fallback: str = ""
     loaders: int = 1
-    max_epochs: int = MAX_EPOCHS
+    max_plans: int = MAX_PLANS
     max_lanes: int = MAX_LANES
     version: str = VERSION
     protocol: int = PROTOCOL_VERSION
@@ -218,10 +218,10 @@ class Worker:
 
     def _check_room(self, program: Program) -> None:
         """Refuse a program that takes more epochs or threads than the worker has."""
-        if len(self._epochs) >= self._parts.max_epochs:
+        if len(self._epochs) >= self._parts.max_plans:
             raise RunError(
-                f"Worker {self.name!r} holds {len(self._epochs)} plans already, which is its most; "
-                "end one first.",
+                f"Worker {self.name!r} holds {len(self._epochs)} plans already, which is its most "
+                "(--plans); end one first.",
                 device=self.name,
             )
         targets = {s.target for s in program.streams if s.source == self.name}
@@ -230,7 +230,8 @@ class Worker:
         if len(lanes) > self._parts.max_lanes:
             raise RunError(
                 f"Worker {self.name!r} refuses the plan: it sends to {len(targets)} devices and "
-                f"would need {len(lanes)} threads, its most is {self._parts.max_lanes}.",
+                f"would need {len(lanes)} threads, its most is {self._parts.max_lanes} "
+                "(--lanes).",
                 device=self.name,
             )
 

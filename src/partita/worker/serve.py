@@ -29,7 +29,7 @@ from partita.fabric import (
     check_network,
 )
 from partita.version import VERSION
-from partita.worker.control import Worker, WorkerParts
+from partita.worker.control import MAX_LANES, MAX_PLANS, Worker, WorkerParts
 from partita.worker.messages import PROTOCOL_VERSION
 from partita.worker.store import DEFAULT_QUOTA_BYTES, Store, default_store_dir
 
@@ -56,6 +56,8 @@ class WorkerOptions:
         threads: Intra-op threads of a fragment; 0 means one per core.
         providers: ONNX Runtime's execution providers, the preferred first.
         loaders: Most fragments that load at the same time.
+        max_plans: Most plans that are prepared at the same time.
+        max_lanes: Most threads that their steps run on.
         slow_down: Emulated slowness, at least 1.
         links: Emulated links by target; None for real ones.
         version: Package version to announce.
@@ -69,6 +71,8 @@ class WorkerOptions:
     threads: int = 0
     providers: tuple[str, ...] = (CPU,)
     loaders: int = 1
+    max_plans: int = MAX_PLANS
+    max_lanes: int = MAX_LANES
     slow_down: float = 1.0
     links: dict[str, Link] | None = None
     version: str = field(default=VERSION)
@@ -193,6 +197,8 @@ def make_parts(options: WorkerOptions) -> WorkerParts:
         providers=engine.providers,
         fallback=engine.fallback,
         loaders=options.loaders,
+        max_plans=options.max_plans,
+        max_lanes=options.max_lanes,
         version=options.version,
         protocol=options.protocol,
     )

@@ -20,7 +20,7 @@ import psutil
 from partita.errors import RunError, first_line
 from partita.units import format_bytes
 
-DEFAULT_QUOTA_BYTES = 8 * 2**30
+DEFAULT_QUOTA_BYTES = 4 * 10**9
 
 #: Content that a leader asked for, and an upload, wait so long for its next message; not tuned. A
 #: chunk of 1 MiB takes 130 s at 64 kbit/s.

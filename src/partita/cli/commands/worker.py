@@ -27,6 +27,17 @@ def worker(
     memory: Annotated[
         str, flag("--memory", "Most weights may take; empty: four fifths of all.")
     ] = "",
+    plans: Annotated[int, number("--plans", 1, 1024, "Most plans held at once.")] = 32,
+    lanes: Annotated[int, number("--lanes", 1, 4096, "Most threads that steps run on.")] = 256,
+    calls: Annotated[
+        int, number("--calls", 1, 4096, "Most calls answered, or waiting for it, at once.")
+    ] = 64,
+    senders: Annotated[
+        int, number("--senders", 1, 4096, "Most devices whose messages are taken at once.")
+    ] = 256,
+    inbound: Annotated[
+        str, flag("--inbound", "Most that half-received messages may take.")
+    ] = "1 GiB",
     slow_down: Annotated[float, number("--slow-down", 1, 10_000, "Emulate a slower device.")] = 1.0,
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
@@ -45,6 +56,9 @@ def worker(
         listen=(listen,),
         connect=tuple(connect or ()),
         multicast=multicast,
+        inbound_bytes=action.parse_size("--inbound", inbound),
+        max_senders=senders,
+        max_calls=calls,
         tls=action.read_credentials(authority, certificate, key),
         insecure=insecure,
     )
@@ -57,6 +71,8 @@ def worker(
         threads=threads,
         providers=tuple(provider) if provider else ("CPUExecutionProvider",),
         loaders=loaders,
+        max_plans=plans,
+        max_lanes=lanes,
         slow_down=slow_down,
     )
     action.serve(options)

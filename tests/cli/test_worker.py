@@ -1,0 +1,50 @@
+"""What ``partita worker`` makes of its flags."""
+
+from __future__ import annotations
+
+import pytest
+
+from partita.cli.actions import worker as action
+from partita.fabric import ZenohOptions
+from partita.worker import WorkerOptions
+from tests.cli.conftest import Ask
+
+NETWORK = ZenohOptions("w", "lab", listen=("tcp/127.0.0.1:7447",))
+LIMITS = (
+    "--plans 2 --lanes 9 --calls 3 --senders 4 --inbound 10MB --loaders 5 --quota 2GB --memory 3GB"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("", WorkerOptions(NETWORK)),
+        (
+            LIMITS,
+            WorkerOptions(
+                ZenohOptions(
+                    "w",
+                    "lab",
+                    listen=NETWORK.listen,
+                    inbound_bytes=10_000_000,
+                    max_senders=4,
+                    max_calls=3,
+                ),
+                max_plans=2,
+                max_lanes=9,
+                loaders=5,
+                quota_bytes=2 * 10**9,
+                memory_limit_bytes=3 * 10**9,
+            ),
+        ),
+    ],
+    ids=["none", "limits"],
+)
+def test_flags_are_options(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, words: str, options: WorkerOptions
+) -> None:
+    """Each flag sets its own; where none is given, the command's defaults are the worker's."""
+    served: list[WorkerOptions] = []
+    monkeypatch.setattr(action, "serve", served.append)
+    assert ask("worker", "--name", "w", *words.split()).code == 0
+    assert served == [options]
