@@ -44,7 +44,7 @@ class Claim:
     paper: str
     ours: str
     holds: bool
-    source: Literal["simulation", "measurement"] = "simulation"
+    source: Literal["simulation", "measurement", "count"] = "simulation"
 
     @property
     def sentence(self) -> str:

@@ -272,16 +272,14 @@ class Builder:
         self._add_node("Flatten", [x], name, axis=1)
         return self._remember(name, (batch, math.prod(rest)), self._moments[x])
 
-    def dense(self, x: str, name: str, features: int) -> str:
-        """Add a matrix product with bias; return its output (N, features)."""
+    def dense(self, x: str, name: str, features: int, *, bias: bool = True) -> str:
+        """Add a matrix product; return its output (N, features)."""
         batch, features_in = self.shapes[x]
         deviation = 1 / math.sqrt(features_in * self._moments[x])
         weight = self._spread(f"{name}.weight", (features, features_in), deviation)
-        inputs = [
-            x,
-            self._add_weight(f"{name}.weight", weight),
-            self._add_weight(f"{name}.bias", self._small(f"{name}.bias", features)),
-        ]
+        inputs = [x, self._add_weight(f"{name}.weight", weight)]
+        if bias:
+            inputs.append(self._add_weight(f"{name}.bias", self._small(f"{name}.bias", features)))
         self._add_node("Gemm", inputs, name, transB=1)
         return self._remember(name, (batch, features), 1.0)
 

@@ -13,7 +13,9 @@ from partita.cli.output import check_folder, print_reply
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="distredge or loading.")],
+    paper: Annotated[
+        str, typer.Argument(metavar="PAPER", help="collaborative, distredge or loading.")
+    ],
     context: typer.Context,
     figure: Annotated[
         list[int] | None,
