@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from benchmarks.harness import Row, draw_inputs, find_model, make_parser, report, say, whole_plan
 from partita.cluster import Cluster, Device
 from partita.compile import compile_plan
-from partita.cost import CostModel
-from partita.execution import Report
+from partita.cost import CostModel, update_cost
+from partita.execution import Conditions, Report
 from partita.fabric import Endpoint
 from partita.graph import load_graph
 from partita.lab import start_lab
@@ -34,6 +34,8 @@ MODEL = "mobilenet_v2"
 BOARDS = (Device("xavier", kind="jetson-xavier"), Device("pi", kind="raspberry-pi-4"))
 LAB = (Device("camera"), Device("fast", slow_down=8.0), Device("slow", slow_down=32.0))
 BYTES_PER_S, LATENCY_S = 25e6, 0.001
+#: What a profile may be wrong by, before a running plan is changed for it.
+SLOWER = 1.25
 #: Predicted against measured images per second.
 MOST_OFF = 0.05
 #: The finest share that is tried: one request in so many.
@@ -67,12 +69,17 @@ def simulate_boards(requests: int, in_flight: int) -> list[Row]:
         name: predict(cost, plan, requests=requests).images_per_second
         for name, plan in plans.items()
     }
-    steady = {name: 1 / predict_period_s(cost, plan) for name, plan in plans.items()}
+    slower = update_cost(cost, Conditions({}, {"pi": SLOWER}))
+    steady, off = (
+        {name: 1 / predict_period_s(model, plan) for name, plan in plans.items()}
+        for model in (cost, slower)
+    )
     shares = ":".join(map(str, plans["by share"].stages[0].shares))
     rows = []
     for what, rates, peer in (
         (f"{requests} requests", batch, "by queue"),
         ("steady load", steady, "xavier alone"),
+        (f"the Pi {SLOWER:g} times slower than planned for", off, "xavier alone"),
     ):
         case = f"simulated Xavier and Pi 4, {what}, shares {shares} (beside {peer})"
         ratio = rates["by share"] / rates[peer]
