@@ -28,7 +28,7 @@ from partita.lab import start_lab
 from partita.leader import DeployOptions, deploy, refine_cost
 from partita.plan import Plan, Shard
 from partita.profile import MeasureOptions, measure_profile
-from partita.simulation import predict, predict_period_s
+from partita.simulation import answer_period_s, predict, predict_period_s
 
 MODEL = "mobilenet_v2"
 BOARDS = (Device("xavier", kind="jetson-xavier"), Device("pi", kind="raspberry-pi-4"))
@@ -70,10 +70,11 @@ def simulate_boards(requests: int, in_flight: int) -> list[Row]:
         for name, plan in plans.items()
     }
     slower = update_cost(cost, Conditions({}, {"pi": SLOWER}))
-    steady, off = (
-        {name: 1 / predict_period_s(model, plan) for name, plan in plans.items()}
-        for model in (cost, slower)
-    )
+    steady = {name: 1 / predict_period_s(cost, plan) for name, plan in plans.items()}
+    off = {
+        name: 1 / answer_period_s(layout.program, slower.price(layout))
+        for name, layout in zip(plans, map(slower.layout, plans.values()), strict=True)
+    }
     shares = ":".join(map(str, plans["by share"].stages[0].shares))
     rows = []
     for what, rates, peer in (

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
+from tests.planners.fakes import make_chain
 from tests.program_builder import ProgramBuilder, chain
 from tests.simulation.test_simulate import all_links, unit_durations
 
+from partita.cluster import Cluster, Device
+from partita.cost import CostModel
 from partita.execution import Durations, Link
+from partita.plan import Shard, Stage
+from partita.planners import PlanOptions, find_plan
 from partita.program import Compute, Program
-from partita.simulation import answer_period_s, simulate
+from partita.simulation import answer_period_s, predict_period_s, simulate
 
 #: The second replica takes three times as long as the first.
 SECONDS = {"d1": 1.0, "d2": 3.0}
@@ -53,6 +59,22 @@ def test_too_large_a_share_of_a_slow_replica_holds_nobody_up(
     """What it is behind with it passes on; of too small a share it gets no more."""
     program = replicas(*shares, in_flight=8)
     assert answer_period_s(program, durations(program)) == pytest.approx(expected)
+
+
+def test_a_plan_is_priced_by_the_shares_it_gives() -> None:
+    """Not by the turns that a replica with too much would pass on: right shares are the best."""
+    pis = [Device(name, kind="raspberry-pi-3") for name in ("d0", "d1")]
+    cost = CostModel(make_chain(3), Cluster.of(pis, bandwidth_bytes_per_s=1e9, latency_s=0.0))
+    alone = find_plan(cost, planner="single", options=PlanOptions(in_flight=8)).plan
+    layers = tuple(layer.name for layer in cost.graph.layers)
+    stage = Stage("all", layers, "replica", tuple(map(Shard, cost.cluster.names)))
+
+    def period_s(*shares: int) -> float:
+        return predict_period_s(cost, replace(alone, stages=(replace(stage, shares=shares),)))
+
+    assert period_s(3, 1) == pytest.approx(1.5 * period_s(1, 1), rel=0.02)
+    assert period_s(9, 1) == pytest.approx(1.8 * period_s(1, 1), rel=0.02)
+    assert period_s() == pytest.approx(period_s(1, 1), rel=0.02)
 
 
 def test_by_speed_a_batch_ends_sooner_than_by_queue() -> None:

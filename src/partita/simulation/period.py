@@ -19,13 +19,19 @@ _LONGEST_TURN = 1000
 
 
 def predict_period_s(cost: CostModel, plan: Plan) -> float:
-    """The seconds per answer of a plan while inputs never run out.
+    """The seconds per answer of a plan while inputs never run out and replicas keep their shares.
+
+    Where they cannot, because a share is too large for its device, the others answer more often
+    than that for the turns it passes on, but in queues that are as full as they may be.
 
     Raises:
         PlanError: The plan breaks a rule.
     """
     layout = cost.layout(plan)
-    return answer_period_s(layout.program, cost.price(layout))
+    period_s = answer_period_s(layout.program, cost.price(layout))
+    if all(stage.shares for stage in plan.stages if stage.axis == "replica"):
+        return max(period_s, cost.bottleneck_s(layout))
+    return period_s
 
 
 def answer_period_s(
