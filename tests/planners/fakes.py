@@ -17,7 +17,7 @@ from partita.cost import MemoryUse
 from partita.cost.amount import pieces_bytes
 from partita.execution import Durations
 from partita.graph import Graph, load_graph
-from partita.program import DTYPE_BYTES, Compute, Load, Receive, Send, Stream
+from partita.program import DTYPE_BYTES, Compute, Load, Receive, Send, Stream, request_share
 from partita.regions import Region
 
 
@@ -124,7 +124,11 @@ class FakeCost:
         """Return the seconds that each device computes."""
         durations = self.price(layout).compute_s
         return {
-            part.device: sum(durations.get(step.id, 0.0) for step in part.steps)
+            part.device: sum(
+                durations[step.id] * request_share(layout.program, step.when)
+                for step in part.steps
+                if isinstance(step, Compute)
+            )
             for part in layout.program.devices
         }
 
@@ -136,9 +140,11 @@ class FakeCost:
             link = self.cluster.link_map[pair]
             seconds = link.occupied_s(stream.wire_bytes)
             seconds += self.encode_s(stream.source, stream.wire, self._size_bytes(stream))
-            wires[pair] = wires.get(pair, 0.0) + seconds
+            share = request_share(layout.program, stream.when)
+            wires[pair] = wires.get(pair, 0.0) + seconds * share
             for port in link.ports:
-                wires[port] = wires.get(port, 0.0) + stream.wire_bytes / port.bytes_per_s
+                port_s = stream.wire_bytes / port.bytes_per_s * share
+                wires[port] = wires.get(port, 0.0) + port_s
         return max(*self.busy_s(layout).values(), 0.0, *wires.values())
 
     @property

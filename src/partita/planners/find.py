@@ -15,6 +15,7 @@ from partita.compile import check_plan
 from partita.errors import InfeasibleError, OverfullError, PlanError
 from partita.plan import Plan
 from partita.planners.bounds.least_memory import lacks_memory
+from partita.planners.bounds.least_period import least_period_s
 from partita.planners.bounds.lower_bound import lower_bound_s
 from partita.planners.drafts.draft import DIVIDED, Draft
 from partita.planners.options import OBJECTIVES, Objective, PlanOptions, asked_of
@@ -124,9 +125,10 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
     estimate = evaluator.evaluate(plan)
     bound_s = lower_bound_s(evaluator)
     singles = list(single_drafts(evaluator))
-    single = _estimate_single(evaluator, min(singles, key=evaluator.score))
+    single = _estimate_single(evaluator, min(singles, key=evaluator.judge))
+    least_s = least_period_s(evaluator, bound_s) if options.objective == "throughput" else None
     status: Status = chosen.status
-    if options.objective == "latency" and estimate.latency_s <= bound_s * _AT_BOUND:
+    if _is_optimal(estimate, options.objective, bound_s, least_s):
         status = "optimal"
     ours, alone = evaluator.rate(estimate)[0], evaluator.rate(single)[0] if single else inf
     return Result(
@@ -140,6 +142,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         single=single,
         note=chosen.note,
         evaluations=evaluator.budget.evaluations,
+        least_period_s=least_s,
     )
 
 
@@ -159,6 +162,15 @@ def _explain(evaluator: Evaluator, nearest: OverfullError) -> InfeasibleError:
         f" {', '.join(wanted[:_MOST_NAMED])}{more}.",
         subject=nearest.subject,
     )
+
+
+def _is_optimal(
+    estimate: Estimate, objective: Objective, bound_s: float, least_s: float | None
+) -> bool:
+    """Whether a plan is as good as its bound, where there is one for what is wanted."""
+    if least_s is not None:
+        return estimate.period_s <= least_s * _AT_BOUND
+    return objective == "latency" and estimate.latency_s <= bound_s * _AT_BOUND
 
 
 def _plan(evaluator: Evaluator, chosen: Chosen, name: str, asked: PlanOptions) -> Plan:

@@ -29,6 +29,8 @@ class Estimate:
         energy_joules: Of all devices' computing for one request.
         messages: Pieces that are sent for one request.
         in_flight: Requests under way at the same time.
+        steady_s: Seconds per request while inputs never run out, simulated; None for one request at
+            a time, and in a search, where what it is not below must do.
     """
 
     latency_s: float
@@ -37,10 +39,13 @@ class Estimate:
     energy_joules: float
     messages: int
     in_flight: int = 1
+    steady_s: float | None = None
 
     @property
     def period_s(self) -> float:
         """Seconds per request under steady load."""
+        if self.steady_s is not None:
+            return self.steady_s
         return max(self.bottleneck_s, self.latency_s / self.in_flight)
 
     @property
@@ -85,6 +90,8 @@ class Result:
         single: What the best single device costs by the objective; None where none can hold the
             network.
         note: Among which plans the planner's is the best, where it says so.
+        least_period_s: No plan takes less per request under steady load with as many requests in
+            flight; None where throughput is not the objective.
     """
 
     plan: Plan
@@ -97,6 +104,7 @@ class Result:
     evaluations: int
     single: Estimate | None = None
     note: str = ""
+    least_period_s: float | None = None
 
     def __repr__(self) -> str:
         stages = f"{len(self.plan.stages)} stages"

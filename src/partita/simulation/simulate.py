@@ -145,8 +145,14 @@ class Run:
 
     def finish(self) -> tuple[list[float], float]:
         """Run until nothing happens any more; return latencies and makespan in seconds."""
+        self.run_until(None)
+        self._check_all_done()
+        return [self._latency_s[request] for request in sorted(self._latency_s)], self._makespan_s
+
+    def run_until(self, answers: int | None) -> None:
+        """Run until so many answers are there, or nothing happens any more."""
         heap = self._heap
-        while heap:
+        while heap and (answers is None or len(self.answered_s) < answers):
             now_s, kind, ident, request, _, place, event = heappop(heap)
             if event is not None:
                 device = self._devices[place]
@@ -160,8 +166,6 @@ class Run:
             else:
                 self._to_come += 1
                 self._admit(now_s)
-        self._check_all_done()
-        return [self._latency_s[request] for request in sorted(self._latency_s)], self._makespan_s
 
     def peak_buffer_bytes(self) -> dict[str, int]:
         """The most bytes of pieces that each device held at one time."""

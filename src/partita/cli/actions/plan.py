@@ -192,6 +192,8 @@ def describe_planned(planned: Planned) -> dict[str, Any]:
         "note": result.note,
         "objective": result.plan.objective,
         "lower_bound_s": result.lower_bound_s,
+        "period_s": result.estimate.period_s,
+        "least_period_s": result.least_period_s,
         "worth_splitting": result.worth_splitting,
         "best_single_s": result.best_single_s,
         "moved_bytes": planned.moved_bytes,
@@ -220,8 +222,21 @@ def describe_verdict(result: Result) -> list[str]:
         f" {result.evaluations} plans priced in {format_seconds(result.search_s)}",
         f"Latency:     {format_seconds(result.latency_s)} predicted,"
         f" no plan can do better than {describe_bound(result.lower_bound_s, result.latency_s)}",
+        *_describe_rate(result),
         f"Energy:      {result.estimate.energy_joules:.3g} J of computing per request",
         f"Splitting:   {_describe_gain(result)}",
+    ]
+
+
+def _describe_rate(result: Result) -> list[str]:
+    """How often requests are answered, in a line; none where that is not the objective."""
+    estimate, least_s = result.estimate, result.least_period_s
+    if least_s is None:
+        return []
+    return [
+        f"Throughput:  {estimate.images_per_second:.4g} per second with {estimate.in_flight} in"
+        f" flight, no plan can do better than {1 / least_s:.4g}"
+        f" ({100 * least_s / estimate.period_s:.0f} % of it)"
     ]
 
 

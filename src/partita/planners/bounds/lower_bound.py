@@ -32,19 +32,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import coo_matrix
-
 from partita.planners.bounds.gaps import Gap, find_gaps, least_first_s, least_last_s
 from partita.planners.bounds.minimum_costs import MinimumCosts, peak_bytes_per_s
+from partita.planners.bounds.shares import SAFE, Column, Row, ShareProgram
 from partita.planners.pricing.evaluator import Evaluator
 
-#: A column of the program: what it says of what.
-Column = tuple[object, ...]
-Row = dict[Column, float]
-#: Rounding may not lift the bound above the optimum.
-_SAFE = 1 - 1e-7
 #: Links of fewer devices than this are looked at; beyond, the program would take too long.
 _MOST_LINKED = 8
 
@@ -63,10 +55,10 @@ def lower_bound_s(evaluator: Evaluator) -> float:
         if count < len(order) and fixed[order[count]] <= fixed[chosen[-1]]:
             continue
         best = min(best, _Shares(floors, gaps, chosen).solve())
-    return best * _SAFE
+    return best * SAFE
 
 
-class _Shares:
+class _Shares(ShareProgram):
     """The linear program.
 
     Columns, each named by a tuple: per device and layer the share that it computes, per device and
@@ -76,19 +68,10 @@ class _Shares:
     """
 
     def __init__(self, floors: MinimumCosts, gaps: Sequence[Gap], chosen: Sequence[int]) -> None:
-        self.floors = floors
-        self.evaluator: Evaluator = floors.evaluator
-        self.graph = self.evaluator.graph
+        super().__init__(floors, chosen)
         self.gaps = gaps
-        self.chosen = chosen
-        self.layers = [layer.name for layer in self.graph.layers]
-        made = [tensor for layer in self.graph.layers for tensor in layer.outputs]
-        self.tensors = tuple(dict.fromkeys([*self.graph.inputs, *made]))
         self.is_linked = 1 < len(chosen) <= _MOST_LINKED
         self.spans = {name: self._span(name) for name in self.layers}
-        self.columns: dict[Column, int] = {}
-        self.rows: list[dict[int, float]] = []
-        self.limits: list[float] = []
 
     def _span(self, layer: str) -> tuple[int, int]:
         """The first and the last interval in which a layer may be computed."""
@@ -98,39 +81,27 @@ class _Shares:
 
     def solve(self) -> float:
         """The least time; infinite where no shares are possible."""
-        for layer in self.layers:
-            row: Row = {("share", d, layer): -1.0 for d in self.chosen}
-            self._add(row, -self.floors.required[layer])
+        self.add_layers()
         if self.gaps:
             self._add_gaps()
         for device in self.chosen:
             delay_s = self.floors.reach_s[device] + self.floors.return_s[device]
             fixed = delay_s + self.floors.run_s[device]
-            seconds: Row = {
-                ("share", device, layer): self.floors.layer_s[layer][device]
-                for layer in self.layers
-            }
-            self._add({**seconds, ("time",): -1.0}, -fixed)
+            self.add({**self.compute_row(device), ("time",): -1.0}, -fixed)
             if self.gaps:
                 self._add_intervals(device)
             if self.is_linked:
-                self._add_readers(device)
+                self.add_readers(device)
                 self._add_links(device)
             self._add_inputs(device, fixed)
-        return self._run()
-
-    def _add(self, row: Row, limit: float) -> None:
-        columns = self.columns
-        numbered = {columns.setdefault(key, len(columns)): value for key, value in row.items()}
-        self.rows.append(numbered)
-        self.limits.append(limit)
+        return self.minimize(("time",))
 
     def _add_gaps(self) -> None:
         """The time is that of all intervals and gaps; one device goes on after each gap."""
         intervals: Row = {("interval", number): 1.0 for number in range(len(self.gaps) + 1)}
-        self._add({**intervals, ("time",): -1.0}, -sum(gap.delay_s for gap in self.gaps))
+        self.add({**intervals, ("time",): -1.0}, -sum(gap.delay_s for gap in self.gaps))
         for number in range(len(self.gaps)):
-            self._add({("goes on", d, number): 1.0 for d in self.chosen}, 1.0)
+            self.add({("goes on", d, number): 1.0 for d in self.chosen}, 1.0)
 
     def _add_intervals(self, device: int) -> None:
         """What a device computes in each interval takes no longer than that; in each gap, too."""
@@ -154,7 +125,7 @@ class _Shares:
                 *parts,
                 *(("across", device, layer, number) for number in crossed),
             ]
-            self._add({**seconds, **dict.fromkeys(everywhere, -1.0)}, 0.0)
+            self.add({**seconds, **dict.fromkeys(everywhere, -1.0)}, 0.0)
         for number, row in enumerate(inside):
             idle_s = 0.0
             if number == 0:
@@ -163,43 +134,26 @@ class _Shares:
                 idle_s += min(floors.return_s[device], least_last_s(floors, gaps))
             else:
                 row["goes on", device, number] = -gaps[number].delay_s
-            self._add({**row, ("interval", number): -1.0}, -idle_s)
+            self.add({**row, ("interval", number): -1.0}, -idle_s)
         for number, row in enumerate(between):
             delay_s = gaps[number].delay_s
-            self._add({**row, ("goes on", device, number): delay_s}, delay_s)
-
-    def _add_readers(self, device: int) -> None:
-        """What a device reads it has computed or received; the requester has the inputs."""
-        is_home = self._name(device) == self.evaluator.requester
-        for tensor in self.tensors:
-            if is_home and tensor in self.graph.inputs:
-                continue
-            producer = self.graph.producer(tensor)
-            own: Row = {("received", device, tensor): -1.0}
-            if producer is not None:
-                own["share", device, producer.name] = -1.0
-            for reader in self.graph.readers(tensor):
-                part = self.floors.needed_share(reader, tensor)
-                if part > 0:
-                    self._add({("share", device, reader.name): part, **own}, 0.0)
-            if is_home and tensor in self.graph.outputs:
-                self._add(own, -1.0)
+            self.add({**row, ("goes on", device, number): delay_s}, delay_s)
 
     def _add_links(self, device: int) -> None:
         """What a device receives takes time on its links, all of them together."""
-        name = self._name(device)
+        name = self.name(device)
         links = [link for link in self.evaluator.cluster.links if link.target == name]
         rate = sum(peak_bytes_per_s(link) for link in links)
         port = self.evaluator.cluster.device(name).port_bytes_per_s
         rate = rate if port is None else min(rate, port)
         if not rate:
-            self._add({("received", device, t): 1.0 for t in self.tensors}, 0.0)
+            self.add({("received", device, t): 1.0 for t in self.tensors}, 0.0)
             return
-        seconds: Row = {("received", device, t): self._bytes(t) / rate for t in self.tensors}
-        self._add({**seconds, ("time",): -1.0}, -self.floors.return_s[device])
+        seconds: Row = {("received", device, t): self.size_bytes(t) / rate for t in self.tensors}
+        self.add({**seconds, ("time",): -1.0}, -self.floors.return_s[device])
         for number in range(len(self.gaps) + 1) if self.gaps else ():
             row: Row = {
-                ("received", device, t): self._bytes(t) / rate
+                ("received", device, t): self.size_bytes(t) / rate
                 for t in self.tensors
                 if self._interval(t) == number
             }
@@ -207,7 +161,7 @@ class _Shares:
                 continue
             row["interval", number] = -1.0
             delay_s = self.gaps[number].delay_s if number < len(self.gaps) else 0.0
-            self._add(row, delay_s)
+            self.add(row, delay_s)
 
     def _interval(self, tensor: str) -> int | None:
         """The one interval in which a tensor is made and read; None where there is no one."""
@@ -220,7 +174,7 @@ class _Shares:
 
     def _add_inputs(self, device: int, fixed: float) -> None:
         """A share of a layer that reads the model's input waits for that share of the input."""
-        name, home = self._name(device), self.evaluator.requester
+        name, home = self.name(device), self.evaluator.requester
         if name == home:
             return
         link = self.evaluator.cluster.link(home, name)
@@ -228,31 +182,9 @@ class _Shares:
             for reader in self.graph.readers(tensor):
                 share = ("share", device, reader.name)
                 if link is None or tensor in self.evaluator.options.keep_on:
-                    self._add({share: 1.0}, 0.0)
+                    self.add({share: 1.0}, 0.0)
                     continue
                 part = self.floors.needed_share(reader, tensor)
-                wire_s = part * self._bytes(tensor) / peak_bytes_per_s(link)
+                wire_s = part * self.size_bytes(tensor) / peak_bytes_per_s(link)
                 own = self.floors.layer_s[reader.name][device]
-                self._add({share: own + wire_s, ("time",): -1.0}, -fixed)
-
-    def _name(self, device: int) -> str:
-        return self.floors.devices[device]
-
-    def _bytes(self, tensor: str) -> int:
-        """The size of a tensor, or of the least that its core makes where that is less."""
-        size = self.evaluator.problem.wire_bytes(tensor)
-        producer = self.graph.producer(tensor)
-        if producer is None or producer.barrier:
-            return size
-        core = self.graph.nodes[producer.nodes[0]]
-        return min(size, *(self.graph.size_bytes(name) for name in core.outputs if name))
-
-    def _run(self) -> float:
-        entries = [(r, c, v) for r, row in enumerate(self.rows) for c, v in row.items()]
-        values = [entry[2] for entry in entries]
-        places = ([entry[0] for entry in entries], [entry[1] for entry in entries])
-        upper = coo_matrix((values, places), shape=(len(self.rows), len(self.columns)))
-        objective = np.zeros(len(self.columns))
-        objective[self.columns["time",]] = 1.0
-        solved = linprog(objective, A_ub=upper.tocsr(), b_ub=self.limits, method="highs")
-        return float(solved.fun) if solved.status == 0 else float("inf")
+                self.add({share: own + wire_s, ("time",): -1.0}, -fixed)

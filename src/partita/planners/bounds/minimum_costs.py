@@ -65,8 +65,16 @@ class MinimumCosts:
 
     def _run_floor(self, device: str) -> float:
         """The least seconds that a run takes beyond its layers."""
+        return max(0.0, min(seconds for seconds, _ in self._beyond_layers(device)))
+
+    def layer_run_s(self, device: int) -> float:
+        """The least seconds per layer that a run takes on a device beyond the layer itself."""
+        found = self._beyond_layers(self.devices[device])
+        return max(0.0, min(seconds / count for seconds, count in found))
+
+    def _beyond_layers(self, device: str) -> Iterator[tuple[float, int]]:
+        """Yield what runs of all layers, and of each, take beyond them, and how many those are."""
         outline, cost = self.outline, self.evaluator.cost
-        floor = float("inf")
         for start, stop in [(0, len(outline)), *((p, p + 1) for p in range(len(outline)))]:
             boxes = {
                 tensor: Region.full(outline.graph.tensors[tensor].shape)
@@ -74,8 +82,7 @@ class MinimumCosts:
             }
             work = outline.works.stage(outline.layers(start, stop), boxes)
             alone = sum(cost.layer_s(device, one.layer, dict(one.boxes)) for one in work.layers)
-            floor = min(floor, cost.work_s(device, work) - alone)
-        return max(0.0, floor)
+            yield cost.work_s(device, work) - alone, stop - start
 
     def _delays(self, *, outward: bool) -> list[float]:
         """Per device the least delay of a message from or to the requester, by any way."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from operator import mul
 from typing import NamedTuple
@@ -21,8 +21,11 @@ from partita.planners.pricing.problem import Problem
 from partita.planners.pricing.range_costs import RangeCosts
 from partita.planners.pricing.stage_loads import StageLoads
 from partita.planners.result import Estimate
-from partita.simulation import latency_s
+from partita.simulation import answer_period_s, latency_s
 from partita.units import format_bytes
+
+#: Most drafts that are simulated under load to find the best of some. Not tuned.
+_MOST_SIMULATED = 60
 
 
 class _Priced(NamedTuple):
@@ -59,6 +62,7 @@ class Evaluator:
         self._known: dict[Draft, _Priced | PlanError] = {}
         #: Limits that drafts are known to be slower than.
         self._slower: dict[Draft, float] = {}
+        self._judged: dict[Draft, Score] = {}
 
     def estimate(self, draft: Draft) -> Estimate:
         """A draft's predicted cost.
@@ -115,21 +119,56 @@ class Evaluator:
         known = self._find(draft)
         return inf if isinstance(known, PlanError) else known.estimate.latency_s
 
-    def best(self, drafts: Iterable[Draft]) -> Draft:
+    def best(self, drafts: Iterable[Draft], *, most_judged: int = _MOST_SIMULATED) -> Draft:
         """The best of some drafts, the first among equals.
+
+        Args:
+            drafts: To choose from.
+            most_judged: Most of them, the best by score first, that are judged where that takes
+                more than their score.
 
         Raises:
             OverfullError: None of them fits the devices' memory; tells what the nearest lacks.
             InfeasibleError: None of them is possible; the message is the first one's.
         """
-        tried = list(drafts)
-        best = min(tried, key=self.score, default=None)
-        if best is None:
+        tried = sorted(drafts, key=self.score)
+        if not tried:
             raise InfeasibleError("No plan is possible: No draft was made.")
-        known = self._find(best)
+        known = self._find(tried[0])
         if isinstance(known, PlanError):
             raise self._nearest(known)
+        return self._best_judged(tried[:most_judged])
+
+    def _best_judged(self, tried: Sequence[Draft]) -> Draft:
+        """The best of some drafts by what counts in the end.
+
+        Args:
+            tried: By their score, which is not above that: those that cannot win are passed over.
+        """
+        best = tried[0]
+        if self.options.objective == "throughput":
+            for draft in tried:
+                if self.score(draft)[0] >= self.judge(best)[0]:
+                    break
+                best = min(best, draft, key=self.judge)
         return best
+
+    def judge(self, draft: Draft) -> Score:
+        """What counts in the end: the score, for throughput with the seconds under load simulated.
+
+        While it searches for throughput, a draft without replicas scores what it is not below: its
+        busiest lane, or its latency over the requests in flight.
+        """
+        if self.options.objective != "throughput":
+            return self.score(draft)
+        judged = self._judged.get(draft)
+        if judged is None:
+            try:
+                judged = self.rate(self.evaluate(self.problem.plan(draft)))
+            except PlanError:
+                judged = self.score(draft)
+            self._judged[draft] = judged
+        return judged
 
     def _nearest(self, known: PlanError) -> InfeasibleError:
         """What to say where this is the error of the least bad of some drafts."""
@@ -164,13 +203,21 @@ class Evaluator:
         objective = self.options.objective
         needed = full or objective == "memory"
         self._constraints.check_energy(layout)
+        memory_bytes = self._constraints.check_memory(layout, needed=needed)
+        program, durations = layout.program, self.cost.price(layout)
+        is_rate = objective == "throughput"
+        bottleneck_s = self.cost.bottleneck_s(layout) if full or is_rate else 0
+        steady_s = None
+        if plan.in_flight > 1 and (full or (is_rate and program.routes)):
+            steady_s = answer_period_s(program, durations)
         return Estimate(
-            latency_s=latency_s(layout.program, self.cost.price(layout)),
-            memory_bytes=self._constraints.check_memory(layout, needed=needed),
-            bottleneck_s=self.cost.bottleneck_s(layout) if full or objective == "throughput" else 0,
+            latency_s=latency_s(program, durations),
+            memory_bytes=memory_bytes,
+            bottleneck_s=bottleneck_s,
             energy_joules=self.cost.energy_joules(layout) if full or objective == "energy" else 0,
-            messages=len(layout.program.streams),
+            messages=len(program.streams),
             in_flight=plan.in_flight,
+            steady_s=steady_s,
         )
 
     def _find(self, draft: Draft) -> _Priced | PlanError:

@@ -48,11 +48,12 @@ def drop_needless(evaluator: Evaluator, plan: Plan, given: PlanOptions) -> Plan:
     travels = {stream.tensor for stream in evaluator.problem.layout(plan).program.streams}
     wires = {t: w for t, w in plan.wires.items() if t in travels or t in given.wires}
     plan = _with_wires(plan, wires)
-    score = evaluator.rate(evaluator.evaluate(plan))[0]
+    full = evaluator.options.objective == "throughput"  # what is simulated is asked for by no other
+    score = evaluator.rate(evaluator.evaluate(plan, full=full))[0]
     for tensor in [t for t in wires if t not in given.wires]:
         raw = _with_wires(plan, {t: w for t, w in plan.wires.items() if t != tensor})
         try:
-            changed = evaluator.rate(evaluator.evaluate(raw))[0]
+            changed = evaluator.rate(evaluator.evaluate(raw, full=full))[0]
         except PlanError:
             continue
         if changed <= score * (1 + 1e-9):

@@ -16,6 +16,7 @@ from partita.planners.search.exhaustive import Space
 from partita.planners.search.memory_starts import memory_starts
 from partita.planners.search.moves import prune
 from partita.planners.search.nested_search import NestedSearch
+from partita.planners.search.pipelines import is_near_bound, search_rates
 from partita.planners.simple.single import single_drafts
 
 #: Planners of these costs run for every network; others only where their space is this small.
@@ -35,16 +36,19 @@ def plan_best(evaluator: Evaluator) -> Chosen:
     """
     axes = evaluator.options.axes
     is_small = Space(evaluator).count(SMALL_SPACE) <= SMALL_SPACE
+    rates = search_rates(evaluator)
     if is_small and axes is None:
         with suppress(OverfullError):  # in quarters of channels, say: there are finer parts
             optimum = get_planner("exhaustive").choose(evaluator).draft
-            return Chosen(evaluator.best([optimum, *_others(evaluator)]), "optimal")
+            return Chosen(evaluator.best([optimum, *_others(evaluator), *rates]), "optimal")
     others = [draft for draft in _others(evaluator) if is_allowed(draft, axes)]
-    if all(evaluator.score(draft)[0] == inf for draft in others):
+    if rates and is_near_bound(evaluator, rates[0]):
+        return Chosen(evaluator.best([*others, *rates]))
+    if all(evaluator.score(draft)[0] == inf for draft in (*others, *rates)):
         others += [draft for draft in memory_starts(evaluator) if is_allowed(draft, axes)]
         if lacks_memory(evaluator, axes):
             return Chosen(evaluator.best(others))
-    best = evaluator.best([*others, *NestedSearch(evaluator, others).run()])
+    best = evaluator.best([*others, *rates, *NestedSearch(evaluator, others).run()])
     best = evaluator.best([prune(best), best])
     status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"
     return Chosen(best, status)

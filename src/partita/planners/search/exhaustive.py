@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from math import comb, inf
 
 from partita.errors import InfeasibleError
@@ -118,6 +118,26 @@ class Space:
         return DraftStage(start, stop, axis, devices, ends)  # type: ignore[arg-type]
 
 
+def chain_drafts(evaluator: Evaluator, most: int) -> list[Draft]:
+    """All ways to cut the network into ranges, each whole on a device, which may have several.
+
+    Nothing where there are more than ``most``.
+    """
+    total, devices = len(evaluator.outline), evaluator.devices
+    if evaluator.outline.pins or len(devices) * (len(devices) + 1) ** (total - 1) > most:
+        return []
+    return [
+        tuple(
+            DraftStage(start, stop, "none", (device,))
+            for (start, stop), device in zip(pairwise((0, *inner, total)), places, strict=True)
+        )
+        for count in range(total)
+        for inner in combinations(range(1, total), count)
+        for places in product(devices, repeat=count + 1)
+        if all(before != after for before, after in pairwise(places))
+    ]
+
+
 def divisions(parts: int, devices: int) -> Iterator[tuple[int, ...]]:
     """Yield cuts of ``parts`` among devices in order, at least two of them with a part.
 
@@ -169,6 +189,8 @@ class _Walk:
 
     def _try(self, draft: Draft) -> None:
         score = self._evaluator.score(draft)
+        if score < self._score:
+            score = self._evaluator.judge(draft)
         if score < self._score:
             self._draft, self._score = draft, score
 

@@ -17,7 +17,7 @@ from math import inf
 
 from partita.errors import PlanError
 from partita.planners.bounds.least_memory import lacks_memory
-from partita.planners.drafts.draft import Draft, DraftAxis, DraftStage, is_allowed
+from partita.planners.drafts.draft import Draft, DraftAxis, is_allowed
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.search.beam_search import BeamSearch, shape_of
 from partita.planners.search.device_moves import join_device
@@ -254,9 +254,6 @@ def _starts(evaluator: Evaluator) -> Iterator[Draft]:
     speeds = device_speeds(evaluator)
     if len(speeds) < 2:
         return
-    options, outline = evaluator.options, evaluator.outline
-    if options.objective == "throughput" and options.in_flight > 1 and not outline.pins:
-        yield (DraftStage(0, len(outline), "replica", evaluator.devices),)
     with suppress(PlanError):
         yield divide_rows(evaluator, speeds)
     ends = StageEnds(evaluator, evaluator.devices, speeds)

@@ -1,0 +1,270 @@
+"""Drafts for throughput: replicas of the network or of ranges, and pipelines of them.
+
+With many requests in flight nothing is faster than replicas of the whole network on all devices, in
+proportion to their speed: no device waits for another, and nothing but inputs and outputs travels.
+With fewer requests than devices some must share a request: the slow devices divide the first layers
+in rows, of which there are most, and the fast ones take turns with the rest. Where no device holds
+the whole network, ranges of it are replicated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from operator import itemgetter
+
+from partita.errors import InfeasibleError
+from partita.planners.bounds.least_period import fluid_period_s
+from partita.planners.drafts.draft import Draft, DraftStage, is_allowed
+from partita.planners.drafts.row_division import PrefixDivision, divide, shrink_positions
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.pricing.range_costs import RangeCosts
+from partita.planners.search.exhaustive import chain_drafts
+from partita.planners.simple.rows import device_speeds
+
+#: Shares add up to at most this where they are more than the replicas: the finest part of a request
+#: that matters is a hundredth, and a run of them is simulated.
+_MOST_TOTAL = 100
+#: A coarser division of requests is taken where it costs at most this part.
+_COARSE = 1.002
+#: Places next to the one where both ranges of a pipeline are equally long.
+_PLACES = 3
+#: Drafts that are simulated; of replicas on 16 devices all. Not tuned.
+_MOST_REPLICAS, _MOST_PIPELINES = 16, 24
+#: Networks of so many chains of ranges have all of them tried.
+_MOST_CHAINS = 3000
+#: The search ends where at most this part could be gained.
+_NEAR = 1.01
+#: Most moves of single rows when the rows of a pipeline are balanced.
+_MOST_ROWS = 200
+#: Devices that are least busy, to which rows are given.
+_TAKERS = 2
+
+
+def search_rates(evaluator: Evaluator) -> list[Draft]:
+    """Replicas and pipelines simulated under load, the best first; ends near the bound.
+
+    Nothing where they cannot help: for another objective, one request at a time, or pinned layers.
+    """
+    options, outline, budget = evaluator.options, evaluator.outline, evaluator.budget
+    if options.objective != "throughput" or options.in_flight < 2 or outline.pins:
+        return []
+    enough_s = fluid_period_s(evaluator) * _NEAR
+    chains = chain_drafts(evaluator, _MOST_CHAINS)
+    judged: list[Draft] = []
+    if chains:
+        with suppress(InfeasibleError):
+            judged.append(evaluator.best(chains, most_judged=len(chains)))
+    for draft in _candidates(evaluator):
+        if budget.evaluations >= budget.most_evaluations or budget.is_over:
+            break
+        if not is_allowed(draft, options.axes):
+            continue
+        judged.append(draft)
+        if evaluator.judge(draft)[0] <= enough_s:
+            break
+    return sorted(judged, key=evaluator.judge)
+
+
+def is_near_bound(evaluator: Evaluator, draft: Draft) -> bool:
+    """Whether hardly anything can be gained over a draft under load."""
+    return evaluator.judge(draft)[0] <= fluid_period_s(evaluator) * _NEAR
+
+
+def _candidates(evaluator: Evaluator) -> Iterator[Draft]:
+    """Yield replicas, then the most promising pipelines."""
+    replicas = list(replica_drafts(evaluator))
+    yield from sorted(replicas, key=lambda draft: expected_s(evaluator, draft))[:_MOST_REPLICAS]
+    for draft in pipeline_drafts(evaluator)[:_MOST_PIPELINES]:
+        yield balance_rows(evaluator, draft)
+
+
+def replica_drafts(evaluator: Evaluator) -> Iterator[Draft]:
+    """Yield replicas of the whole network on the fastest device, the fastest two, and so on."""
+    order = fastest_first(evaluator)
+    for count in range(1, len(order) + 1):
+        yield (replicate(evaluator, 0, len(evaluator.outline), order[:count]),)
+
+
+def pipeline_drafts(evaluator: Evaluator) -> list[Draft]:
+    """Pipelines of two ranges, the least busy first.
+
+    The slowest devices have one range, divided in rows or replicated, the others replicas of the
+    other.
+    """
+    order = fastest_first(evaluator)
+    drafts: dict[Draft, float] = {}
+    for count in range(1, len(order)):
+        for draft in _two_ranges(evaluator, order[-count:], order[:-count]):
+            drafts.setdefault(draft, expected_s(evaluator, draft))
+    return [draft for draft, _ in sorted(drafts.items(), key=itemgetter(1))]
+
+
+def fastest_first(evaluator: Evaluator) -> tuple[str, ...]:
+    """The devices by how many networks they compute per second."""
+    speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
+    return tuple(sorted(evaluator.devices, key=lambda device: -speeds[device]))
+
+
+def replicate(evaluator: Evaluator, start: int, stop: int, devices: Sequence[str]) -> DraftStage:
+    """Replicas of a range in proportion to how fast devices are and get what they read."""
+    if len(devices) == 1:
+        return DraftStage(start, stop, "none", tuple(devices))
+    ranges, home = evaluator.ranges, evaluator.requester
+    rates = []
+    for device in devices:
+        lanes = [ranges.work_s(start, stop, device)]
+        lanes += [ranges.move_s(0, home, device)] if start == 0 else []
+        lanes += [ranges.move_s(stop, device, home)] if stop == len(evaluator.outline) else []
+        rates.append(1 / max(*lanes, 1e-12))
+    return DraftStage(start, stop, "replica", tuple(devices), shares=whole_shares(rates))
+
+
+def whole_shares(rates: Sequence[float]) -> tuple[int, ...]:
+    """Whole numbers nearly in proportion to rates, small ones where they are as good.
+
+    >>> whole_shares([1 / 4, 1 / 8, 1 / 12, 1 / 16])
+    (12, 6, 4, 3)
+    """
+    best: tuple[float, tuple[int, ...]] = (float("inf"), ())
+    for total in range(len(rates), max(_MOST_TOTAL, 2 * len(rates)) + 1):
+        shares = _apportion(rates, total)
+        period = max(share / rate for share, rate in zip(shares, rates, strict=True)) / total
+        if period * _COARSE < best[0]:
+            best = period, shares
+    return best[1]
+
+
+def _apportion(rates: Sequence[float], total: int) -> tuple[int, ...]:
+    """Give out ``total`` requests one by one, each to whoever is done with it first."""
+    shares = [1] * len(rates)
+    for _ in range(total - len(rates)):
+        place = min(range(len(rates)), key=lambda at: (shares[at] + 1) / rates[at])
+        shares[place] += 1
+    return tuple(shares)
+
+
+def busiest_s(evaluator: Evaluator, draft: Draft) -> float:
+    """The busiest device's seconds of computing per request, by shares of replicas."""
+    return max(_busy(evaluator, draft).values())
+
+
+def _busy(evaluator: Evaluator, draft: Draft) -> dict[str, float]:
+    busy = dict.fromkeys(evaluator.devices, 0.0)
+    for stage in draft:
+        parts = _parts(stage) if stage.axis == "replica" else {}
+        for device, seconds in evaluator.loads.of(stage):
+            busy[device] = busy.get(device, 0.0) + seconds * parts.get(device, 1.0)
+    return busy
+
+
+def expected_s(evaluator: Evaluator, draft: Draft) -> float:
+    """About the seconds per request: the busiest device's, or a request's among those in flight.
+
+    What a request takes is what the devices that share a stage take at most, what replicas take in
+    the mean, and the moves between stages, which devices that share one make together.
+    """
+    total, ranges, home = len(evaluator.outline), evaluator.ranges, evaluator.requester
+    latency_s = 0.0
+    before: dict[str, float] = {home: 1.0}
+    for stage in draft:
+        after = _parts(stage)
+        seconds = [(after[device], took) for device, took in evaluator.loads.of(stage)]
+        if stage.axis == "replica":
+            latency_s += sum(part * took for part, took in seconds)
+        else:
+            latency_s += max((took for _, took in seconds), default=0.0)
+        if before != after:
+            latency_s += _mean_move_s(ranges, stage.start, before, after)
+        before = after
+    latency_s += _mean_move_s(ranges, total, before, {home: 1.0})
+    return max(busiest_s(evaluator, draft), latency_s / evaluator.options.in_flight)
+
+
+def _parts(stage: DraftStage) -> dict[str, float]:
+    """About the part of what is made of a stage that each of its devices holds."""
+    weights = stage.shares or stage.widths or [1] * len(stage.devices)
+    pairs = zip(stage.devices, weights, strict=False)
+    return {device: weight / sum(weights) for device, weight in pairs}
+
+
+def _mean_move_s(
+    ranges: RangeCosts, place: int, before: Mapping[str, float], after: Mapping[str, float]
+) -> float:
+    """Every device that has a part sends it to every one that wants a part, all at once."""
+    return max(
+        sent * wanted * ranges.move_s(place, source, target)
+        for source, sent in before.items()
+        for target, wanted in after.items()
+    )
+
+
+def _two_ranges(evaluator: Evaluator, slow: Sequence[str], fast: Sequence[str]) -> Iterator[Draft]:
+    total = len(evaluator.outline)
+    for place in _balanced_places(evaluator, slow, fast):
+        tail = replicate(evaluator, place, total, fast)
+        yield (replicate(evaluator, 0, place, slow), tail)
+        for head in _divided_heads(evaluator, place, slow):
+            yield (*head, tail)
+    for place in _balanced_places(evaluator, fast, slow):
+        yield (replicate(evaluator, 0, place, fast), replicate(evaluator, place, total, slow))
+
+
+def _balanced_places(
+    evaluator: Evaluator, first: Sequence[str], second: Sequence[str]
+) -> list[int]:
+    """Where to cut for ranges that take some devices as long as others, nearest first."""
+    ranges, total = evaluator.ranges, len(evaluator.outline)
+
+    def speed(devices: Sequence[str], start: int, stop: int) -> float:
+        return sum(1 / max(ranges.work_s(start, stop, device), 1e-12) for device in devices)
+
+    def period(place: int) -> float:
+        return max(1 / speed(first, 0, place), 1 / speed(second, place, total))
+
+    return sorted(range(1, total), key=period)[:_PLACES]
+
+
+def _divided_heads(evaluator: Evaluator, place: int, devices: Sequence[str]) -> Iterator[Draft]:
+    """Yield the layers before a place divided in rows, with long stages and short ones."""
+    outline = evaluator.outline
+    if len(devices) < 2 or not outline.is_divisible(0, place):
+        return
+    speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
+    shares = tuple(speeds[device] for device in devices)
+    shrinking = shrink_positions(outline, 0, place)
+    for ends in dict.fromkeys(
+        (tuple(range(1, place + 1)), (*(p for p in shrinking if p < place), place), (place,))
+    ):
+        division = PrefixDivision(tuple(devices), shares, ends, devices[0])
+        yield tuple(stage for stage in divide(outline, division) if stage.stop <= place)
+
+
+def balance_rows(evaluator: Evaluator, draft: Draft) -> Draft:
+    """The draft with single rows moved from the busiest device while that helps."""
+    for _ in range(_MOST_ROWS):
+        busy = _busy(evaluator, draft)
+        giver = max(busy, key=busy.__getitem__)
+        best = (busy[giver], draft)
+        for index, stage in enumerate(draft):
+            if stage.axis != "rows" or giver not in stage.devices:
+                continue
+            for taker in sorted(stage.devices, key=busy.__getitem__)[:_TAKERS]:
+                moved = _move_row(stage, giver, taker)
+                if moved is not None:
+                    changed = (*draft[:index], moved, *draft[index + 1 :])
+                    best = min(best, (busiest_s(evaluator, changed), changed), key=itemgetter(0))
+        if best[1] is draft:
+            break
+        draft = best[1]
+    return draft
+
+
+def _move_row(stage: DraftStage, giver: str, taker: str) -> DraftStage | None:
+    widths = stage.widths
+    at, to = stage.devices.index(giver), stage.devices.index(taker)
+    if at == to or widths[at] <= 1:
+        return None
+    widths[at] -= 1
+    widths[to] += 1
+    return stage.with_widths(widths)

@@ -1,0 +1,135 @@
+"""Plans for throughput: never below replicas, pipelines or cuts, as simulated under load."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise, product
+from random import Random
+
+import pytest
+
+from partita.cluster import Cluster, Device
+from partita.errors import PlanError
+from partita.planners import Draft, DraftStage, Evaluator, PlanOptions, find_plan, planner_names
+from partita.planners.registry import get_planner
+from partita.planners.search.pipelines import (
+    balance_rows,
+    busiest_s,
+    pipeline_drafts,
+    replica_drafts,
+    whole_shares,
+)
+from partita.simulation import answer_period_s
+from tests.planners.fakes import FakeCost, make_chain, make_cost, make_dense
+
+#: Two ways to count the same steady run.
+_CLOSE = 1 + 2e-3
+
+
+def _period_s(evaluator: Evaluator, draft: Draft) -> float:
+    """What a draft takes per request in simulation; infinite where it is impossible."""
+    try:
+        layout = evaluator.problem.layout(evaluator.problem.plan(draft))
+    except PlanError:
+        return float("inf")
+    return answer_period_s(layout.program, evaluator.cost.price(layout))
+
+
+def _draw(seed: int) -> tuple[FakeCost, PlanOptions]:
+    rng = Random(seed)
+    cost = make_cost(
+        make_chain(rng.randint(2, 4), seed=seed),
+        *(rng.uniform(0.5, 4) * 1e7 for _ in range(rng.randint(2, 3))),
+        bandwidth=10 ** rng.uniform(5.5, 8),
+        latency=rng.choice((0.0, 1e-4)),
+    )
+    return cost, PlanOptions("throughput", in_flight=rng.randint(2, 6), max_evaluations=400)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_best_is_not_below_cuts_replicas_or_other_planners(seed: int) -> None:
+    """All contiguous cuts with devices used again, replicas by speed, and every other planner."""
+    cost, options = _draw(seed)
+    best = find_plan(cost, options=options)
+    evaluator = Evaluator(cost, options)
+    layout = evaluator.problem.layout(best.plan)
+    best_s = answer_period_s(layout.program, cost.price(layout))
+    assert best.estimate.period_s == pytest.approx(best_s, rel=2e-3)
+    assert best.least_period_s is not None
+    assert best.least_period_s <= best_s * _CLOSE
+    drafts = [*_cuts(evaluator), *replica_drafts(evaluator)]
+    assert best_s <= min(_period_s(evaluator, draft) for draft in drafts) * _CLOSE
+    for name in planner_names():
+        if get_planner(name).cost in ("cheap", "published"):
+            other = find_plan(cost, planner=name, options=options)
+            assert best_s <= other.estimate.period_s * _CLOSE, name
+
+
+def _cuts(evaluator: Evaluator) -> list[Draft]:
+    total = len(evaluator.outline)
+    return [
+        tuple(
+            DraftStage(start, stop, "none", (device,))
+            for (start, stop), device in zip(pairwise((0, *inner, total)), places, strict=True)
+        )
+        for count in range(total)
+        for inner in combinations(range(1, total), count)
+        for places in product(evaluator.devices, repeat=count + 1)
+    ]
+
+
+def test_replicas_take_shares_by_speed_and_reach_the_sum_of_speeds() -> None:
+    """Four unequal devices on fast links answer as often as all of them together compute."""
+    cost = make_cost(make_chain(3), 12e6, 6e6, 4e6, 3e6, bandwidth=1e9, overhead_s=0.0)
+    result = find_plan(cost, options=PlanOptions("throughput", in_flight=8))
+    assert [stage.axis for stage in result.plan.stages] == ["replica"]
+    assert result.least_period_s is not None
+    assert result.estimate.period_s <= 1.01 * result.least_period_s
+    assert result.single is not None
+    # 12, 6, 4 and 3 to 12: a little more than double, as simulated for both.
+    assert result.single.period_s / result.estimate.period_s == pytest.approx(25 / 12, rel=0.02)
+    assert result.worth_splitting
+
+
+def test_a_slow_device_gets_few_requests() -> None:
+    """A device 20 times slower than another takes one request of 21."""
+    assert whole_shares([20.0, 1.0]) == (20, 1)
+    rates = [1.0, 1 / 2, 1 / 3, 1 / 4] * 3
+    shares = whole_shares(rates)
+    period = max(share / rate for share, rate in zip(shares, rates, strict=True)) / sum(shares)
+    assert period <= 1.01 / sum(rates)
+
+
+def test_devices_that_cannot_hold_the_network_replicate_ranges() -> None:
+    """Where none holds all of the weights, a range is replicated, and all four devices work."""
+    graph = make_dense(6)
+    weights = sum(layer.weight_bytes for layer in graph.layers)
+    names = [Device(f"d{n}", memory_bytes=int(0.75 * weights)) for n in range(4)]
+    cluster = Cluster.of(names, bandwidth_bytes_per_s=1e8)
+    cost = FakeCost(graph, cluster, {device.name: 1e7 for device in names})
+    result = find_plan(cost, options=PlanOptions("throughput", in_flight=8, max_evaluations=300))
+    assert "replica" in {stage.axis for stage in result.plan.stages}
+    assert len({shard.device for stage in result.plan.stages for shard in stage.shards}) == 4
+
+
+def test_rows_are_balanced_and_stay_whole() -> None:
+    """Moving single rows never makes the busiest device busier, and loses none."""
+    cost = make_cost(make_chain(4, seed=5), 3e6, 2e6, 1e6)
+    evaluator = Evaluator(cost, PlanOptions("throughput", in_flight=2))
+    for draft in pipeline_drafts(evaluator):
+        balanced = balance_rows(evaluator, draft)
+        assert busiest_s(evaluator, balanced) <= busiest_s(evaluator, draft)
+        heights = [[stage.cuts[-1:] for stage in one] for one in (draft, balanced)]
+        assert heights[0] == heights[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        PlanOptions("latency", in_flight=4, max_evaluations=50),
+        PlanOptions("throughput", in_flight=1, max_evaluations=50),
+    ],
+)
+def test_without_load_no_replicas_are_tried(options: PlanOptions) -> None:
+    """One request at a time, or latency, asks for none."""
+    result = find_plan(make_cost(make_chain(3), 2e6, 1e6), options=options)
+    assert all(stage.axis != "replica" for stage in result.plan.stages)
