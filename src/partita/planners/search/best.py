@@ -16,7 +16,7 @@ from partita.planners.search.exhaustive import Space
 from partita.planners.search.memory_starts import memory_starts
 from partita.planners.search.moves import prune
 from partita.planners.search.nested_search import NestedSearch
-from partita.planners.search.pipelines import is_near_bound, search_rates
+from partita.planners.search.rate_search import is_near_bound, search_rates
 from partita.planners.simple.single import single_drafts
 
 #: Planners of these costs run for every network; others only where their space is this small.

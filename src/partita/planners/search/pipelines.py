@@ -10,73 +10,24 @@ the whole network, ranges of it are replicated.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from operator import itemgetter
 
-from partita.errors import InfeasibleError
-from partita.planners.bounds.least_period import fluid_period_s
-from partita.planners.drafts.draft import Draft, DraftStage, is_allowed
+from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.drafts.row_division import PrefixDivision, divide, shrink_positions
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.pricing.range_costs import RangeCosts
-from partita.planners.search.exhaustive import chain_drafts
 from partita.planners.simple.rows import device_speeds
 
-#: Shares add up to at most this where they are more than the replicas: the finest part of a request
-#: that matters is a hundredth, and a run of them is simulated.
+#: What shares add up to at most: a part of a hundredth is finer than predictions are.
 _MOST_TOTAL = 100
 #: A coarser division of requests is taken where it costs at most this part.
 _COARSE = 1.002
 #: Places next to the one where both ranges of a pipeline are equally long.
 _PLACES = 3
-#: Drafts that are simulated; of replicas on 16 devices all. Not tuned.
-_MOST_REPLICAS, _MOST_PIPELINES = 16, 24
-#: Networks of so many chains of ranges have all of them tried.
-_MOST_CHAINS = 3000
-#: The search ends where at most this part could be gained.
-_NEAR = 1.01
 #: Most moves of single rows when the rows of a pipeline are balanced.
 _MOST_ROWS = 200
 #: Devices that are least busy, to which rows are given.
 _TAKERS = 2
-
-
-def search_rates(evaluator: Evaluator) -> list[Draft]:
-    """Replicas and pipelines simulated under load, the best first; ends near the bound.
-
-    Nothing where they cannot help: for another objective, one request at a time, or pinned layers.
-    """
-    options, outline, budget = evaluator.options, evaluator.outline, evaluator.budget
-    if options.objective != "throughput" or options.in_flight < 2 or outline.pins:
-        return []
-    enough_s = fluid_period_s(evaluator) * _NEAR
-    chains = chain_drafts(evaluator, _MOST_CHAINS)
-    judged: list[Draft] = []
-    if chains:
-        with suppress(InfeasibleError):
-            judged.append(evaluator.best(chains, most_judged=len(chains)))
-    for draft in _candidates(evaluator):
-        if budget.evaluations >= budget.most_evaluations or budget.is_over:
-            break
-        if not is_allowed(draft, options.axes):
-            continue
-        judged.append(draft)
-        if evaluator.judge(draft)[0] <= enough_s:
-            break
-    return sorted(judged, key=evaluator.judge)
-
-
-def is_near_bound(evaluator: Evaluator, draft: Draft) -> bool:
-    """Whether hardly anything can be gained over a draft under load."""
-    return evaluator.judge(draft)[0] <= fluid_period_s(evaluator) * _NEAR
-
-
-def _candidates(evaluator: Evaluator) -> Iterator[Draft]:
-    """Yield replicas, then the most promising pipelines."""
-    replicas = list(replica_drafts(evaluator))
-    yield from sorted(replicas, key=lambda draft: expected_s(evaluator, draft))[:_MOST_REPLICAS]
-    for draft in pipeline_drafts(evaluator)[:_MOST_PIPELINES]:
-        yield balance_rows(evaluator, draft)
 
 
 def replica_drafts(evaluator: Evaluator) -> Iterator[Draft]:
@@ -120,14 +71,18 @@ def replicate(evaluator: Evaluator, start: int, stop: int, devices: Sequence[str
     return DraftStage(start, stop, "replica", tuple(devices), shares=whole_shares(rates))
 
 
-def whole_shares(rates: Sequence[float]) -> tuple[int, ...]:
+def whole_shares(rates: Sequence[float], most: int = _MOST_TOTAL) -> tuple[int, ...]:
     """Whole numbers nearly in proportion to rates, small ones where they are as good.
+
+    Args:
+        rates: Above 0.
+        most: What they add up to at most, where that is twice as many as they are.
 
     >>> whole_shares([1 / 4, 1 / 8, 1 / 12, 1 / 16])
     (12, 6, 4, 3)
     """
     best: tuple[float, tuple[int, ...]] = (float("inf"), ())
-    for total in range(len(rates), max(_MOST_TOTAL, 2 * len(rates)) + 1):
+    for total in range(len(rates), max(most, 2 * len(rates)) + 1):
         shares = _apportion(rates, total)
         period = max(share / rate for share, rate in zip(shares, rates, strict=True)) / total
         if period * _COARSE < best[0]:
@@ -241,10 +196,11 @@ def _divided_heads(evaluator: Evaluator, place: int, devices: Sequence[str]) -> 
 
 
 def balance_rows(evaluator: Evaluator, draft: Draft) -> Draft:
-    """The draft with single rows moved from the busiest device while that helps."""
-    for _ in range(_MOST_ROWS):
+    """The draft with single rows moved from the busiest device that has any, while that helps."""
+    sharing = {device for stage in draft if stage.axis == "rows" for device in stage.devices}
+    for _ in range(_MOST_ROWS if sharing else 0):
         busy = _busy(evaluator, draft)
-        giver = max(busy, key=busy.__getitem__)
+        giver = max(sorted(sharing), key=busy.__getitem__)
         best = (busy[giver], draft)
         for index, stage in enumerate(draft):
             if stage.axis != "rows" or giver not in stage.devices:
@@ -253,7 +209,8 @@ def balance_rows(evaluator: Evaluator, draft: Draft) -> Draft:
                 moved = _move_row(stage, giver, taker)
                 if moved is not None:
                     changed = (*draft[:index], moved, *draft[index + 1 :])
-                    best = min(best, (busiest_s(evaluator, changed), changed), key=itemgetter(0))
+                    found = _busy(evaluator, changed)
+                    best = min(best, (max(found[d] for d in sharing), changed), key=itemgetter(0))
         if best[1] is draft:
             break
         draft = best[1]
