@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise, starmap
 from random import Random
 
 from partita.cluster import Cluster, Device, Link
 from partita.errors import PlanError
-from partita.graph import Graph
+from partita.graph import Graph, load_graph
 from partita.planners import Draft, DraftStage, Evaluator, PlanOptions
+from partita.planners.drafts.channel_pairs import is_pair
+from tests.encoders import make_encoder
 from tests.planners.fakes import (
     FakeCost,
     make_chain,
@@ -41,6 +44,7 @@ class Case:
         """Yield what is in the case that pricing must not overlook."""
         options, cluster = self.evaluator.options, self.evaluator.cluster
         yield from {stage.axis for stage in self.draft}
+        yield from {"joined by a sum"} if any(starmap(is_pair, pairwise(self.draft))) else ()
         yield from {"lossy"} if options.wires else ()
         yield from {"kept"} if options.keep_on else ()
         yield from {"limit"} if options.energy_limits else ()
@@ -59,12 +63,14 @@ def _graph(kind: int, seed: int) -> Graph:
         return make_chain(3, seed=seed)
     if kind == 1:
         return make_residual(seed)
+    if kind == 5:
+        return load_graph(make_encoder(width=8, heads=4, tokens=3))
     return (make_gated, make_pair, make_grouped)[kind - 2]()
 
 
 def draw_case(rng: Random) -> Case:
     """Return a random case; everything small, so that it takes milliseconds."""
-    graph = _graph(rng.randint(0, 4), rng.randint(0, 3))
+    graph = _graph(rng.randint(0, 5), rng.randint(0, 3))
     cluster = _draw_cluster(rng)
     cost = FakeCost(
         graph,

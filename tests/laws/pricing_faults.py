@@ -173,6 +173,20 @@ def _whole_input_for_each_shard(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tasks.ShardWork, "__init__", greedy)
 
 
+def _sums_of(change: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return a fault: tasks of an input split are those of another."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        add = TaskBuilder._sum
+
+        def other(self: Any, stage: Any, owner: Any) -> Any:
+            return add(self, change(stage) if stage.axis == "input_channels" else stage, owner)
+
+        patch.setattr(TaskBuilder, "_sum", other)
+
+    return plant
+
+
 FAULTS = {
     "encoding forgotten": _without("encode_s"),
     "decoding forgotten": _without("decode_s"),
@@ -196,4 +210,6 @@ FAULTS = {
     "memory of one request": _one_request_in_memory,
     "energy limits forgotten": _limits_forgotten,
     "whole columns for each tile": _whole_input_for_each_shard,
+    "sums added by the first only": _sums_of(lambda one: replace(one, merge=one.merge[:1])),
+    "parts of sums in reverse": _sums_of(lambda one: one.with_widths(one.widths[::-1])),
 }

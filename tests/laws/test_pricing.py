@@ -35,8 +35,9 @@ from tests.planners.random_drafts import draw_draft, redraw_beginning, redraw_en
 
 #: What cases must contain, and seeds among which each must be found.
 FEATURES = (
-    "rows", "tiles", "output_channels", "reduce", "everywhere", "none", "replica", "lossy", "kept",
-    "limit", "several inputs", "missing link", "shared", "changing", "ports",
+    "rows", "tiles", "output_channels", "input_channels", "joined by a sum", "reduce",
+    "everywhere", "none", "replica", "lossy", "kept", "limit", "several inputs", "missing link",
+    "shared", "changing", "ports",
     *(f"{count} in flight" for count in range(1, 5)),
 )  # fmt: skip
 SEEDS = 150

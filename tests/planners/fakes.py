@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,9 @@ class FakeCost:
             self._seen[key] = self._layer_s(device, layer, boxes)
         return self._seen[key]
 
-    def _layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
+    def _layer_s(
+        self, device: str, layer: str, boxes: Mapping[str, Region], *, is_merge: bool = False
+    ) -> float:
         one = self.graph.layer(layer)
         work = 0.0
         for tensor, box in boxes.items():
@@ -55,14 +58,18 @@ class FakeCost:
             share = box.size / max(1, int(np.prod(shape)))
             if len(shape) > 2 and box.shape[2]:
                 share *= -(-box.shape[2] // self.tile_rows) * self.tile_rows / box.shape[2]
-            work = max(work, share * (one.macs + 2 * one.output_bytes))
+            macs = 0 if is_merge else one.macs
+            work = max(work, share * (macs + 2 * one.output_bytes))
         return work / self.macs_per_s[device]
 
     def work_s(self, device: str, work: FragmentWork) -> float:
         """Return the sum over the layers and the fixed cost."""
         key = (device, work.key)
         if key not in self._seen:
-            total = sum(self.layer_s(device, one.layer, dict(one.boxes)) for one in work.layers)
+            layer_s = (
+                partial(self._layer_s, is_merge=True) if work.kind == "merge" else self.layer_s
+            )
+            total = sum(layer_s(device, one.layer, dict(one.boxes)) for one in work.layers)
             self._seen[key] = self.overhead_s + work.share * total
         return self._seen[key]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 from partita.planners import Draft, DraftStage, Evaluator
+from partita.planners.drafts.channel_pairs import channel_pairs
 from partita.planners.drafts.draft import share_cuts
 
 
@@ -16,30 +18,40 @@ def draw_draft(evaluator: Evaluator, rng: random.Random, *, longest: int) -> Dra
         rng: Where everything random comes from.
         longest: Most layers of a stage.
     """
-    stages: list[DraftStage] = []
-    while not stages or stages[-1].stop < len(evaluator.outline):
-        stages.append(_draw_stage(evaluator, rng, stages[-1].stop if stages else 0, longest))
-    return tuple(stages)
+    return tuple(_draw_stages(evaluator, rng, (0, len(evaluator.outline)), longest))
 
 
 def redraw_end(evaluator: Evaluator, rng: random.Random, draft: Draft) -> Draft:
     """Return a draft with the same first stages and other ones after them."""
     kept = draft[: rng.randint(0, len(draft) - 1)]
-    stages = list(kept)
-    while not stages or stages[-1].stop < len(evaluator.outline):
-        stages.append(_draw_stage(evaluator, rng, stages[-1].stop if stages else 0, 2))
-    return tuple(stages)
+    start = kept[-1].stop if kept else 0
+    return (*kept, *_draw_stages(evaluator, rng, (start, len(evaluator.outline)), 2))
 
 
 def redraw_beginning(evaluator: Evaluator, rng: random.Random, draft: Draft) -> Draft:
     """Return a draft with the same last stages and other ones before them."""
     kept = draft[rng.randint(1, len(draft) - 1) :] if len(draft) > 1 else ()
     stop = kept[0].start if kept else len(evaluator.outline)
-    stages: list[DraftStage] = []
-    while not stages or stages[-1].stop < stop:
-        start = stages[-1].stop if stages else 0
-        stages.append(_draw_stage(evaluator, rng, start, min(2, stop - start)))
-    return (*stages, *kept)
+    return (*_draw_stages(evaluator, rng, (0, stop), 2), *kept)
+
+
+def _draw_stages(
+    evaluator: Evaluator, rng: random.Random, span: tuple[int, int], longest: int
+) -> Iterator[DraftStage]:
+    """Yield stages over a span of layers, some of them pairs that one sum joins."""
+    start, end = span
+    pairs = {pair.start: pair for pair in channel_pairs(evaluator.outline)}
+    while start < end:
+        pair = pairs.get(start)
+        if pair is not None and pair.last < end and rng.randint(0, 2) == 0:
+            crew = tuple(rng.sample(evaluator.devices, rng.randint(1, len(evaluator.devices))))
+            merge = tuple(rng.sample(crew, rng.randint(1, len(crew))))
+            yield from pair.stages(crew, [rng.randint(1, 4) for _ in crew], merge)
+            start = pair.last + 1
+            continue
+        stage = _draw_stage(evaluator, rng, start, min(longest, end - start))
+        yield stage
+        start = stage.stop
 
 
 def _draw_stage(evaluator: Evaluator, rng: random.Random, start: int, longest: int) -> DraftStage:
@@ -56,6 +68,11 @@ def _draw_stage(evaluator: Evaluator, rng: random.Random, start: int, longest: i
         if draw < 65:
             cuts, edge = _draw_cuts(rng, len(crew), rows), rng.choice((0, 0, 1, 2))
             return DraftStage(start, stop, "rows", crew, cuts, edge=edge)
+    inputs = outline.input_channels(start, start + 1)
+    if draw < 75 and inputs and rng.randint(0, 1):
+        cuts = _draw_cuts(rng, len(crew), inputs)
+        merge = tuple(rng.sample(names, rng.randint(1, len(names))))
+        return DraftStage(start, start + 1, "input_channels", crew, cuts, merge=merge)
     channels = outline.channels(start, stop)
     if draw < 80 and channels:
         return DraftStage(

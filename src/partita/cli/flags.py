@@ -188,7 +188,8 @@ CompressOpt = Annotated[
     ),
 ]
 AxesOpt = Annotated[
-    list[str] | None, flag("--axis", "Divide along this axis only: rows, tiles or output_channels.")
+    list[str] | None,
+    flag("--axis", "Divide along this axis only: rows, tiles, output_channels, input_channels."),
 ]
 EnergyOpt = Annotated[
     list[str] | None, flag("--energy-limit", "Most joules per request: DEVICE=JOULES. Repeatable.")

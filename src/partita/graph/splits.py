@@ -95,9 +95,15 @@ class RowAxes:
             over_rows = self._axes.get(source) in partial[1] and source in self._axes
             if over_rows and not self.is_divisible(layer):
                 splits.append("reduce")
-            elif facts.kind in _CHANNEL_KINDS:
+            elif self.input_axis(layer) is not None:
                 splits.append("input_channels")
         return tuple(splits)
+
+    def input_axis(self, layer: str) -> int | None:
+        """The axis of the layer's first input that its weights are summed over, if any."""
+        facts = self._graph.layer(layer)
+        partial = self._regions.partial_form(facts) if facts.kind in _CHANNEL_KINDS else None
+        return None if partial is None else partial[1][0]
 
     def _choose_input_axis(self, tensor: str) -> int | None:
         """The axis from which most work follows, where windows slide over height."""

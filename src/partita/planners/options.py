@@ -29,8 +29,8 @@ class PlanOptions:
         wires: Wire format per tensor, where it is not to travel raw.
         devices: Names of the devices that may compute; the cluster's providers when None.
         max_evaluations: Most plans a search may price; None for as many as its rounds take.
-        axes: Along which ``best`` may divide stages: some of ``rows``, ``tiles`` and
-            ``output_channels``; all when None.
+        axes: Along which ``best`` may divide stages: some of ``rows``, ``tiles``,
+            ``output_channels`` and ``input_channels``; all when None.
         compress: Wire format that tensors of floating point may travel in where that is faster;
             None keeps them raw.
         energy_limits: Most joules of one request, by device.

@@ -11,7 +11,16 @@ from partita.plan import Shard, SplitAxis, Stage
 from partita.planners.drafts.layer_order import LayerOrder
 from partita.regions import Region
 
-DraftAxis = Literal["none", "everywhere", "rows", "tiles", "output_channels", "reduce", "replica"]
+DraftAxis = Literal[
+    "none",
+    "everywhere",
+    "rows",
+    "tiles",
+    "output_channels",
+    "input_channels",
+    "reduce",
+    "replica",
+]
 
 
 @dataclass(frozen=True)
@@ -22,16 +31,18 @@ class DraftStage:
         start: First layer, a position in the outline's order.
         stop: First layer after the stage.
         axis: How it is divided; ``reduce`` sums over the rows that each device holds, and all of
-            the devices merge.
+            the devices merge. ``input_channels`` sums over ranges of its one layer's input.
         devices: One for ``none``.
-        cuts: For ``rows`` and ``output_channels``: where each device's part starts, and the end.
-            Counted in rows of the stage's highest output, or in channels. For ``tiles``: where each
-            band of tiles starts; devices take the tiles of the first band, then of the second...
+        cuts: For ``rows`` and channels: where each device's part starts, and the end. Counted in
+            rows of the stage's highest output, in channels or in groups of them (heads). For
+            ``tiles``: where each band of tiles starts; devices take the tiles of the first band,
+            then of the second...
         columns: For ``tiles``: where each column of tiles starts, and the end.
         edge: For ``rows`` and ``tiles``: so many rows (and columns) along the borders with other
             devices are parts of their own, computed after the rest: while they wait for what
             neighbours send, the device computes what needs nothing. 0 for one part per device.
         shares: For ``replica``: as in :class:`partita.plan.Stage`.
+        merge: For ``input_channels``: who adds the partial results, each all of them.
     """
 
     start: int
@@ -42,6 +53,7 @@ class DraftStage:
     columns: tuple[int, ...] = ()
     edge: int = 0
     shares: tuple[int, ...] = ()
+    merge: tuple[str, ...] = ()
 
     @property
     def widths(self) -> list[int]:
@@ -56,14 +68,18 @@ class DraftStage:
         """The hash, found once: searches look the same stages up again and again."""
         known: int | None = self.__dict__.get("_hash")
         if known is None:
-            cuts = (self.cuts, self.columns, self.edge, self.shares)
+            cuts = (self.cuts, self.columns, self.edge, self.shares, self.merge)
             known = hash((self.start, self.stop, self.axis, self.devices, cuts))
             object.__setattr__(self, "_hash", known)
         return known
 
 
-#: Axes along which each device has boxes of its own.
-DIVIDED: tuple[DraftAxis, ...] = ("rows", "tiles", "output_channels")
+#: Axes along which each device has boxes of the outputs of its own.
+BOXED: tuple[DraftAxis, ...] = ("rows", "tiles", "output_channels")
+#: Axes along which a search divides stages.
+DIVIDED: tuple[DraftAxis, ...] = (*BOXED, "input_channels")
+#: Axes along which each device has a part of the input, and the sum of what they make is wanted.
+SUMMED: tuple[DraftAxis, ...] = ("reduce", "input_channels")
 #: Stages in order; each begins where the one before ends.
 Draft = tuple[DraftStage, ...]
 
@@ -93,7 +109,7 @@ class DraftLowering:
         """The stages of a draft."""
         result = []
         for index, stage in enumerate(draft):
-            owner = self.owner(draft[:index], stage) if stage.axis == "reduce" else None
+            owner = self.owner(draft[:index], stage)
             key = (index, stage, owner)
             lowered = self._stages.get(key)
             if lowered is None:
@@ -102,25 +118,29 @@ class DraftLowering:
         return tuple(result)
 
     def owner(self, before: Sequence[DraftStage], stage: DraftStage) -> DraftStage | None:
-        """The divided stage whose rows a ``reduce`` stage sums; None if there is none."""
+        """The stage whose ranges are summed: itself, for ``reduce`` that with its rows; or None."""
+        if stage.axis == "input_channels":
+            return stage
+        if stage.axis != "reduce":
+            return None
         tensor = self.summed(stage)
-        for stage in reversed(before):
-            if tensor in self.outline.outputs(stage.start, stage.stop):
-                return stage if stage.axis == "rows" else None
+        for earlier in reversed(before):
+            if tensor in self.outline.outputs(earlier.start, earlier.stop):
+                return earlier if earlier.axis == "rows" else None
         return None
 
     def summed(self, stage: DraftStage) -> str:
-        """The tensor that a ``reduce`` stage sums."""
+        """The tensor over parts of which a stage sums."""
         layer = self.outline.graph.layer(self.outline.order[stage.start])
         return self.outline.graph.nodes[layer.nodes[0]].inputs[0]
 
     def _stage(self, index: int, stage: DraftStage, owner: DraftStage | None) -> Stage:
         layers = self.outline.layers(stage.start, stage.stop)
         name = f"stage-{index}"
-        if stage.axis == "reduce" and owner is not None:
-            return self._reduce(name, stage, owner)
+        if owner is not None:
+            return self._summed_stage(name, stage, owner)
         axis: SplitAxis = "everywhere" if stage.axis == "reduce" else stage.axis
-        if stage.axis in DIVIDED:
+        if stage.axis in BOXED:
             return Stage(name, layers, axis, tuple(self._shards(stage)))
         shards = tuple(Shard(device) for device in stage.devices)
         return Stage(name, layers, axis, shards, shares=stage.shares)
@@ -151,7 +171,7 @@ class DraftLowering:
 
     def boxes_of(self, stage: DraftStage, number: int) -> dict[str, Region]:
         """What device ``number`` of any stage makes of each of its outputs."""
-        if stage.axis in DIVIDED:
+        if stage.axis in BOXED:
             return self.boxes(stage, number)
         outputs = self.outline.outputs(stage.start, stage.stop)
         return {tensor: Region.full(self.outline.graph.tensors[tensor].shape) for tensor in outputs}
@@ -196,7 +216,7 @@ class DraftLowering:
         if axis is None:
             raise ValueError(f"tensor {tensor!r} has no {'rows' if is_rows else 'channels'}")
         if not is_rows:
-            return Region.full(shape).with_axis(axis, self._span(stage, number))
+            return self._channel_box(stage, tensor, axis, number)
         rows, unit = self.outline.axes.rows(tensor), self.outline.axes.unit(tensor)
         band, column = divmod(number, len(stage.columns) - 1) if stage.columns else (number, 0)
         start, stop = (scale_cut(cut, stage.cuts[-1], rows) for cut in self._span(stage, band))
@@ -208,19 +228,45 @@ class DraftLowering:
             box = box.with_axis(axis + 1, (left, right))
         return box
 
+    def _channel_box(self, stage: DraftStage, tensor: str, axis: int, number: int) -> Region:
+        """A range of channels; cuts may be counted in groups of them, as heads of attention are."""
+        shape = self.outline.graph.tensors[tensor].shape
+        start, stop = (
+            scale_cut(cut, stage.cuts[-1], shape[axis]) for cut in self._span(stage, number)
+        )
+        return Region.full(shape).with_axis(axis, (start, stop))
+
     @staticmethod
     def _span(stage: DraftStage, number: int) -> tuple[int, int]:
         return stage.cuts[number], stage.cuts[number + 1]
 
-    def _reduce(self, name: str, stage: DraftStage, owner: DraftStage) -> Stage:
+    def summands(self, stage: DraftStage, owner: DraftStage) -> list[tuple[str, Region]]:
+        """Each device with the box of the input that it sums over.
+
+        Args:
+            owner: See :meth:`owner`.
+        """
         tensor = self.summed(stage)
-        shards = tuple(
-            Shard(device, {tensor: self._box(owner, tensor, number)})
-            for number, device in enumerate(owner.devices)
-        )
-        merge = tuple(Shard(device) for device in stage.devices)
+        axis = self.outline.input_axis(stage.start)
+        if stage.axis == "reduce" or axis is None:
+            boxes = [self._box(owner, tensor, number) for number in range(len(owner.devices))]
+        else:
+            parts = range(len(stage.devices))
+            boxes = [self._channel_box(stage, tensor, axis, number) for number in parts]
+        return list(zip(owner.devices, boxes, strict=True))
+
+    @staticmethod
+    def mergers(stage: DraftStage) -> tuple[str, ...]:
+        """Who adds the partial results of a stage."""
+        return stage.devices if stage.axis == "reduce" else stage.merge
+
+    def _summed_stage(self, name: str, stage: DraftStage, owner: DraftStage) -> Stage:
+        tensor = self.summed(stage)
+        shards = tuple(Shard(device, {tensor: box}) for device, box in self.summands(stage, owner))
+        merge = tuple(Shard(device) for device in self.mergers(stage))
         layers = self.outline.layers(stage.start, stage.stop)
-        return Stage(name, layers, "rows", shards, merge)
+        axis: SplitAxis = "rows" if stage.axis == "reduce" else "input_channels"
+        return Stage(name, layers, axis, shards, merge)
 
 
 def scale_cut(cut: int, height: int, rows: int) -> int:

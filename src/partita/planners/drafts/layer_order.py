@@ -92,15 +92,39 @@ class LayerOrder:
         return max(shape[3] for shape in shapes)
 
     def channel_axis(self, tensor: str) -> int | None:
-        """The axis of a tensor along which the weights of its layer are cut, if any."""
+        """The axis of a tensor that holds channels, if any.
+
+        Along it the weights of its layer are cut; where that has none, a reader sums over it.
+        """
         layer = self.graph.producer(tensor)
-        return None if layer is None else self.axes.channel_axis(layer.name)
+        axis = None if layer is None else self.axes.channel_axis(layer.name)
+        if axis is not None:
+            return axis
+        read_along = (
+            self.axes.input_axis(reader.name)
+            for reader in self.graph.readers(tensor)
+            if self.graph.nodes[reader.nodes[0]].inputs[0] == tensor
+        )
+        return next((axis for axis in read_along if axis is not None), None)
 
     def channels(self, start: int, stop: int) -> int:
         """Into how many channels a range can be divided: those of its only output, or 0."""
         outputs = self.outputs(start, stop)
-        axis = self.channel_axis(outputs[0]) if len(outputs) == 1 else None
+        layer = self.graph.producer(outputs[0]) if len(outputs) == 1 else None
+        axis = None if layer is None else self.axes.channel_axis(layer.name)
         return 0 if axis is None else self.graph.tensors[outputs[0]].shape[axis]
+
+    def input_axis(self, position: int) -> int | None:
+        """The axis of a layer's first input over parts of which it can be summed, if any."""
+        return self.axes.input_axis(self.order[position])
+
+    def input_channels(self, start: int, stop: int) -> int:
+        """Into how many channels the input of a range can be divided; 0 but for one such layer."""
+        axis = self.input_axis(start) if stop == start + 1 and start not in self.pins else None
+        if axis is None:
+            return 0
+        layer = self.graph.layer(self.order[start])
+        return self.graph.tensors[self.graph.nodes[layer.nodes[0]].inputs[0]].shape[axis]
 
     def least_crossed(self, places: Iterable[int]) -> list[int]:
         """Places to cut, those first that the fewest tensors cross, then fewest bytes."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from partita.planners.drafts.draft import Draft, DraftStage
+from partita.planners.drafts.draft import SUMMED, Draft, DraftStage
 from partita.planners.pricing.problem import Problem
 
 
 class StageLoads:
-    """Loads of stages, remembered; sums over rows count as nothing."""
+    """Loads of stages, remembered; sums of parts count as nothing."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -29,7 +29,7 @@ class StageLoads:
         return max(busy.values())
 
     def _find(self, stage: DraftStage) -> tuple[tuple[str, float], ...]:
-        if stage.axis == "reduce":
+        if stage.axis in SUMMED:
             return ()
         outline = self._problem.outline
         layers = outline.layers(stage.start, stage.stop)

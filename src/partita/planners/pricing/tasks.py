@@ -105,7 +105,7 @@ class TaskBuilder:
 
     def _at(self, draft: Draft, index: int) -> tuple[StageTasks, ...]:
         stage = draft[index]
-        owner = self._drafter.owner(draft[:index], stage) if stage.axis == "reduce" else None
+        owner = self._drafter.owner(draft[:index], stage)
         key: object = stage if stage.axis != "reduce" else (stage, owner)
         known = self._blocks.get(key)
         if known is None:
@@ -196,14 +196,12 @@ class TaskBuilder:
         return known
 
     def _sum(self, stage: DraftStage, owner: DraftStage) -> tuple[StageTasks, ...]:
-        """Partial results where the rows are, and their merges."""
+        """Partial results where the parts of the input are, and their merges."""
         layer = self._outline.graph.layer(self._outline.order[stage.start])
         core = self._works.core_output(layer)
         dtype = self._works.sum_dtype(layer)
-        source = self._drafter.summed(stage)
         tasks, names = [], []
-        for number, device in enumerate(owner.devices):
-            box = self._drafter.boxes(owner, number)[source]
+        for number, (device, box) in enumerate(self._drafter.summands(stage, owner)):
             if box.is_empty:
                 continue
             name = f"{core}#.{number}"
@@ -217,7 +215,7 @@ class TaskBuilder:
         outputs = self._works.stage_outputs((layer.name,))
         owned = {tensor: self._whole(tensor) for tensor in outputs}
         merged = ShardWork(self._works.merge(layer, owned, names), owned, self._keys)
-        merges = [self._task(device, merged) for device in stage.devices]
+        merges = [self._task(device, merged) for device in self._drafter.mergers(stage)]
         # The layer's input is also read by the merges where followers need it.
         dead = self._dying(stage) | frozenset(names)
         return self._finish(tasks, stage, frozenset()), self._finish(merges, stage, dead)

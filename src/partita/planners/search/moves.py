@@ -7,7 +7,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise, permutations
 
+from partita.planners.drafts.channel_pairs import is_pair
 from partita.planners.drafts.draft import (
+    SUMMED,
     Draft,
     DraftAxis,
     DraftStage,
@@ -130,9 +132,17 @@ class Moves:
 
     @staticmethod
     def shift_one(draft: Draft, index: int, pair: tuple[str, str], step: float) -> Draft | None:
-        """The draft with rows of one stage moved from a device to another."""
+        """The draft with rows of one stage moved from a device to another.
+
+        Where one sum joins two stages, they stay joined.
+        """
         stage = shift(draft[index], *pair, _rows(draft[index], step))
-        return None if stage is None else _put(draft, index, stage)
+        if stage is None:
+            return None
+        changed = _put(draft, index, stage)
+        if index + 1 < len(draft) and is_pair(draft[index], draft[index + 1]):
+            return _put(changed, index + 1, replace(draft[index + 1], cuts=stage.cuts))
+        return changed
 
     def structural(self, draft: Draft) -> Iterator[Draft]:
         """Yield drafts with other stages: merged, cut, moved borders, other axes or devices."""
@@ -162,12 +172,12 @@ class Moves:
             yield (*draft[:index], joined, *draft[index + 2 :])
 
     def _join(self, first: DraftStage, second: DraftStage) -> DraftStage | None:
-        if first.axis != second.axis or first.axis == "reduce":
+        if first.axis != second.axis or first.axis in SUMMED:
             return None
         if first.axis == "rows":
             return self._rows_stage(first.start, second.stop, second)
         if first.axis == "tiles":
-            return next(iter(self._resized(second, first.start, second.stop)), None)
+            return next(iter(self.resized(second, first.start, second.stop)), None)
         if first.devices != second.devices or first.axis == "output_channels":
             return None
         return DraftStage(first.start, second.stop, first.axis, first.devices)
@@ -292,15 +302,18 @@ class Moves:
         places |= {p for p in self._places(first.start, second.stop) if p != first.stop}
         for place in sorted(places):
             if first.start < place < second.stop:
-                left = self._resized(first, first.start, place)
-                right = self._resized(second, place, second.stop)
+                left = self.resized(first, first.start, place)
+                right = self.resized(second, place, second.stop)
                 if left and right:
                     yield (*draft[:index], *left, *right, *draft[index + 2 :])
 
-    def _resized(self, stage: DraftStage, start: int, stop: int) -> Draft:
+    def resized(self, stage: DraftStage, start: int, stop: int) -> Draft:
+        """A stage over another range, divided alike; empty where that cannot be."""
         if stage.axis == "none":
             return whole_stages(self.outline, start, stop, stage.devices[0])
-        if not self.outline.is_divisible(start, stop):
+        if stage.axis == "everywhere":
+            return (replace(stage, start=start, stop=stop),)
+        if stage.axis not in ("rows", "tiles") or not self.outline.is_divisible(start, stop):
             return ()
         if stage.axis == "tiles":
             width = self.outline.columns(start, stop)

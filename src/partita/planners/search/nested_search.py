@@ -21,6 +21,7 @@ from partita.planners.drafts.draft import Draft, DraftAxis, is_allowed
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.search.beam_search import BeamSearch, shape_of
 from partita.planners.search.device_moves import join_device
+from partita.planners.search.input_splits import InputSplits
 from partita.planners.search.local_search import LocalSearch
 from partita.planners.search.memory_starts import memory_starts
 from partita.planners.search.moves import Moves
@@ -121,7 +122,9 @@ class NestedSearch:
                     search(level)
         drafts = (draft for level in self._levels for draft in level.drafts[:_MOST_ELITE])
         overlapped = (draft for level in self._levels for draft in level.rank(_overlapped(level)))
-        return sorted(dict.fromkeys([*drafts, *overlapped]), key=self._evaluator.score)
+        found = [*drafts, *overlapped]
+        found += (draft for level in self._levels for draft in level.rank(self._summed(level)))
+        return sorted(dict.fromkeys(found), key=self._evaluator.score)
 
     @property
     def _is_over(self) -> bool:
@@ -183,10 +186,23 @@ class NestedSearch:
         level.drafts = level.rank(search.iterate_restarts(elite, int(_RESTARTS * effort)))
 
     def _local_search(self, level: _Level) -> LocalSearch:
-        evaluator = level.evaluator
-        speeds = device_speeds(evaluator)
-        moves = Moves(evaluator.outline, evaluator.devices, speeds, level.axes)
-        return LocalSearch(evaluator, moves)
+        return LocalSearch(level.evaluator, _moves(level))
+
+    def _summed(self, level: _Level) -> Iterator[Draft]:
+        """Yield drafts with sums over parts of inputs, made at the end as those of `_overlapped`.
+
+        From each level's own, so that more devices still never give a worse plan.
+        """
+        is_few = len(level.evaluator.devices) <= _EACH
+        if is_few and (level.axes is None or "input_channels" in level.axes):
+            splits = InputSplits(level.evaluator, self._local_search(level), _moves(level))
+            for draft in level.drafts[:1]:
+                yield from splits.improve(draft)
+
+
+def _moves(level: _Level) -> Moves:
+    evaluator = level.evaluator
+    return Moves(evaluator.outline, evaluator.devices, device_speeds(evaluator), level.axes)
 
 
 def _fitted(level: _Level, search: LocalSearch, starts: list[Draft], most: int) -> list[Draft]:
