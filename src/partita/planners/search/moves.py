@@ -132,10 +132,7 @@ class Moves:
 
     @staticmethod
     def shift_one(draft: Draft, index: int, pair: tuple[str, str], step: float) -> Draft | None:
-        """The draft with rows of one stage moved from a device to another.
-
-        Where one sum joins two stages, they stay joined.
-        """
+        """The draft with rows of one stage, and of one joined to it by a sum, given to another."""
         stage = shift(draft[index], *pair, _rows(draft[index], step))
         if stage is None:
             return None
