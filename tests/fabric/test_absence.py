@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from partita.fabric import TlsOptions, ZenohEndpoint, ZenohOptions
+from partita.fabric import absence as absence_module
 from partita.fabric.absence import (
     NO_WORKER,
     NOBODY_LISTENS,
@@ -32,10 +33,11 @@ def listen() -> Iterator[Listen]:
     """What opens an endpoint of a name and cluster, and returns its address."""
     with contextlib.ExitStack() as stack:
 
-        def announce(name: str, cluster: str, tls: TlsOptions | None = None) -> str:
-            address = free_addresses(1)[0]
-            if tls is not None:
-                address = address.replace("tcp/", "tls/")
+        def announce(
+            name: str, cluster: str, tls: TlsOptions | None = None, protocol: str = "tcp"
+        ) -> str:
+            protocol = "tls" if tls is not None else protocol
+            address = free_addresses(1)[0].replace("tcp/", f"{protocol}/")
             endpoint = ZenohEndpoint(ZenohOptions(name, cluster, listen=(address,), tls=tls))
             stack.callback(endpoint.close)
             endpoint.announce(b"")
@@ -92,6 +94,42 @@ def test_a_port_where_nobody_listens(listen: Listen) -> None:
     absence = explain_absence(f"{host}:{int(port) + 1}", "nano", "garage", None)
     assert absence.state == NOBODY_LISTENS
     assert f"port {int(port) + 2} of 127.0.0.1 (control)" in absence.why
+
+
+@pytest.mark.parametrize("protocol", ["quic", "udp"])
+def test_a_port_where_nobody_takes_datagrams(protocol: str) -> None:
+    """A host that is there refuses them, which is said as of a connection."""
+    address = free_addresses(1)[0].replace("tcp/", f"{protocol}/")
+    absence = explain_absence(address, "nano", "garage", None)
+    assert absence.state == NOBODY_LISTENS
+    assert "of 127.0.0.1 (data)" in absence.why
+
+
+@pytest.mark.parametrize(
+    ("protocol", "told"), [("quic", "certificate is not signed"), ("udp", "tcp/127.0.0.1:")]
+)
+def test_datagrams_that_nobody_answers(
+    monkeypatch: pytest.MonkeyPatch, protocol: str, told: str
+) -> None:
+    """What takes them and says nothing may be anything: all is named, and how to know more."""
+    monkeypatch.setattr(absence_module, "_STEP_S", 0.2)
+    monkeypatch.setattr(absence_module, "_REFUSAL_S", 0.1)
+    port = int(free_addresses(1)[0].rpartition(":")[2])
+    with contextlib.ExitStack() as stack:
+        for above in (0, 1):
+            link = stack.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+            link.bind(("127.0.0.1", port + above))
+        absence = explain_absence(f"{protocol}/127.0.0.1:{port}", "nano", "garage", None)
+    assert absence.state == NO_WORKER
+    assert f"nothing answers at {protocol}/127.0.0.1:{port}" in absence.why
+    assert told in absence.why
+
+
+def test_a_worker_that_listens_for_datagrams(listen: Listen) -> None:
+    """It is told apart from others as one over TCP is."""
+    there = listen("nano", "barn", protocol="udp")
+    assert explain_absence(there, "nano", "garage", None).state == OTHER_CLUSTER
+    assert explain_absence(there, "nano", "barn", None).state == SILENT
 
 
 def test_a_host_that_is_unknown() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import ssl
@@ -29,7 +30,9 @@ OTHER_NAME = "other name"
 
 #: A step on a network that works takes a few round trips, each under 0.3 s.
 _STEP_S = 2.0
-_OVER_TCP = frozenset({"tcp", "tls", "ws"})
+#: A host refuses a datagram within a round trip, if it does.
+_REFUSAL_S = 0.5
+_OVER_UDP = frozenset({"quic", "udp"})
 #: X509_V_ERR_* of OpenSSL, by what is wrong with a worker's certificate.
 _DATES = {9: "is not valid yet (are both clocks right?)", 10: "has expired: sign a new one"}
 _STRANGERS = frozenset({2, 7, 18, 19, 20, 21})
@@ -59,12 +62,11 @@ def explain_absence(address: str, name: str, cluster: str, tls: TlsOptions | Non
         cluster: The cluster's name.
         tls: The credentials with which it is asked.
     """
-    protocol = split_address(address)[0]
-    if protocol in _OVER_TCP:
-        for port, use in ((address, "data"), (control_address(address), "control")):
-            if (obstacle := _try_port(port, use)) is not None:
-                return obstacle
-    if protocol == "tls" and tls is not None and (obstacle := _try_credentials(address, tls)):
+    for port, use in ((address, "data"), (control_address(address), "control")):
+        if (obstacle := _try_port(port, use)) is not None:
+            return obstacle
+    is_tls = split_address(address)[0] == "tls"
+    if is_tls and tls is not None and (obstacle := _try_credentials(address, tls)):
         return obstacle
     try:
         seen = _list_tokens(address, tls)
@@ -74,9 +76,12 @@ def explain_absence(address: str, name: str, cluster: str, tls: TlsOptions | Non
 
 
 def _try_port(address: str, use: str) -> Absence | None:
-    _, host, port = split_address(address)
+    protocol, host, port = split_address(address)
     try:
-        socket.create_connection((host, port), _STEP_S).close()
+        if protocol in _OVER_UDP:
+            _knock(host, port)
+        else:
+            socket.create_connection((host, port), _STEP_S).close()
     except socket.gaierror:
         return Absence(NOBODY_LISTENS, f"host {host!r} is unknown; correct the address")
     except TimeoutError:
@@ -87,6 +92,21 @@ def _try_port(address: str, use: str) -> Absence | None:
         why = f"port {port} of {host} ({use}): {reason}; start the worker, or correct the address"
         return Absence(NOBODY_LISTENS, why)
     return None
+
+
+def _knock(host: str, port: int) -> None:
+    """Send a byte over UDP, which a host that is there refuses where nobody listens.
+
+    Raises:
+        OSError: It did; silence says nothing.
+    """
+    family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as link:
+        link.settimeout(_REFUSAL_S)
+        link.connect(where)
+        link.send(b"\0")
+        with contextlib.suppress(TimeoutError):
+            link.recv(1)
 
 
 def _try_credentials(address: str, tls: TlsOptions) -> Absence | None:
@@ -166,6 +186,12 @@ def _list_tokens(address: str, tls: TlsOptions | None) -> set[tuple[str, str]]:
 
 def _describe_stranger(address: str) -> str:
     protocol, host, port = split_address(address)
+    if protocol in _OVER_UDP:
+        why = f"nothing answers at {address}, and UDP does not say why: off, behind a firewall"
+        if protocol == "quic":
+            why += ", another program, or one side's certificate is not signed by the other's"
+            return f"{why} authority; a worker at tls/{host}:{port} would be told apart"
+        return f"{why}, or another program; a worker at tcp/{host}:{port} would be told apart"
     if protocol == "tcp":
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
