@@ -7,7 +7,7 @@ from tests.leader.fakes import FakeLab
 from tests.memory_lab import memory_lab
 
 from partita.cluster import Device
-from partita.errors import RunError
+from partita.errors import InputError, RunError
 from partita.leader import measure_link
 from partita.leader.links import measure_rate
 from partita.worker.messages import MessageTimes, TimeMessages, decode_message
@@ -41,6 +41,29 @@ def test_the_way_back_is_taken_off() -> None:
     assert sample.seconds == pytest.approx(1.3 - 0.1)
     assert sample.spread_s == pytest.approx(8.0)
     assert (sample.size_bytes, sample.count) == (1000, 3)
+
+
+def test_as_many_messages_as_a_worker_takes_are_timed() -> None:
+    """The empty ones, of which there are twice as many, are no more than that either."""
+    lab = link({0: (0.2,) * 2000, 10: (1.1,) * 2000})
+    (sample,) = measure_link(lab.leader, "a", "b", [10], repeats=1000)
+    assert sample.count == 1000
+
+
+@pytest.mark.parametrize(
+    ("repeats", "size", "told"),
+    [
+        (1001, 10, "1001 repeats: allowed are 2 to 1000"),
+        (1, 10, "1 repeats: allowed are 2 to 1000"),
+        (5, -1, "-1 bytes per message: allowed are 0 to 67108864"),
+    ],
+)
+def test_what_no_worker_would_time_is_refused(repeats: int, size: int, told: str) -> None:
+    """Nothing is asked of the worker, whose words would be about another version."""
+    lab = link({})
+    with pytest.raises(InputError, match=told):
+        measure_link(lab.leader, "a", "b", [size], repeats=repeats)
+    assert not lab.workers["a"].seen
 
 
 def test_a_rate_is_what_a_full_message_takes_beyond_an_empty_one() -> None:

@@ -6,9 +6,17 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from partita.errors import InputError
 from partita.fabric import Endpoint
 from partita.fabric.base import unreachable
-from partita.worker.messages import MessageTimes, TimeMessages, decode_message, encode_message
+from partita.worker.messages import (
+    MAX_PROBE_BYTES,
+    MAX_REPEATS,
+    MessageTimes,
+    TimeMessages,
+    decode_message,
+    encode_message,
+)
 
 #: For all repeats of the largest message, on a link of about 1 Mbit/s.
 _TIMEOUT_S = 120.0
@@ -39,12 +47,18 @@ def measure_link(
 
     Args:
         endpoint: A leader's endpoint that reaches both workers.
-        repeats: Messages per size, at least 2.
+        sizes: In bytes.
+        repeats: Messages per size.
 
     Raises:
+        InputError: More repeats or bytes than a worker takes, or fewer than 2 repeats.
         RunError: A worker is not there, or a message did not arrive.
     """
-    back_s = min(_probe(endpoint, source, TimeMessages(target, 0, 2 * repeats))) / 2
+    _check("repeats", repeats, 2, MAX_REPEATS)
+    for size in sizes:
+        _check("bytes per message", size, 0, MAX_PROBE_BYTES)
+    empty = TimeMessages(target, 0, min(2 * repeats, MAX_REPEATS))
+    back_s = min(_probe(endpoint, source, empty)) / 2
     samples = []
     for size in sizes:
         times = [t - back_s for t in _probe(endpoint, source, TimeMessages(target, size, repeats))]
@@ -62,6 +76,14 @@ def measure_rate(endpoint: Endpoint, source: str, target: str, size_bytes: int) 
     empty_s = min(_probe(endpoint, source, TimeMessages(target, 0, 2)))
     (full_s,) = _probe(endpoint, source, TimeMessages(target, size_bytes, 1))
     return size_bytes / max(full_s - empty_s, 1e-6)
+
+
+def _check(what: str, given: int, least: int, most: int) -> None:
+    if not least <= given <= most:
+        raise InputError(
+            f"A link cannot be timed with {given} {what}: allowed are {least} to {most}.",
+            subject=what,
+        )
 
 
 def _probe(endpoint: Endpoint, source: str, order: TimeMessages) -> tuple[float, ...]:
