@@ -93,7 +93,7 @@ def test_swapping_workers_make_speedups_super_linear() -> None:
         for swaps in (True, False)
     ]
     assert find_entry(KINDS[1]).memory_bytes < 1.75 * 4 * 9 * 1024 * 2400
-    assert gains[0] > 50
+    assert gains[0] > 10
     assert 1 < gains[1] < 2
 
 
