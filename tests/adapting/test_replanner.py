@@ -75,7 +75,19 @@ def test_with_requests_in_flight_a_proposal_is_priced_by_answers() -> None:
     replanner = Replanner(cost, alone, lambda _: replicas)
     proposed = replanner.propose(replanner.assumed)
     assert proposed.predicted_s == pytest.approx(proposed.present_s / 3, rel=0.05)
-    assert proposed.present_s == predict_period_s(cost, alone)
+    assert proposed.present_s == pytest.approx(predict_period_s(cost, alone), rel=1e-3)
+
+
+def test_a_running_plan_is_priced_as_it_runs() -> None:
+    """Its replica on a device that has become slow passes turns on, so that little is lost."""
+    cost = make_cost()
+    stage = Stage("all", tuple(layer.name for layer in cost.graph.layers), "replica",
+                  tuple(map(Shard, NAMES)), shares=(1, 1, 1))  # fmt: skip
+    plan = replace(plan_on(cost, "box"), in_flight=12, stages=(stage,))
+    even = update_cost(cost, Conditions({}, dict.fromkeys(NAMES, 100.0)))
+    slow = update_cost(cost, Conditions({}, dict.fromkeys(NAMES, 100.0) | {"pad": 200.0}))
+    assert predict_s(slow, plan) == pytest.approx(3 / 2.5 * predict_s(even, plan), rel=0.03)
+    assert predict_period_s(slow, plan) == pytest.approx(2 * predict_s(even, plan), rel=0.03)
 
 
 def test_a_search_without_a_plan_leaves_everything_as_it_was() -> None:

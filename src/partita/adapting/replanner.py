@@ -17,7 +17,7 @@ from partita.leader import Expected, Lost
 from partita.plan import Plan
 from partita.planners.find import find_plan
 from partita.planners.options import PlanOptions, options_of, restrict_devices
-from partita.simulation import Method, Searched, plan_key, predict, predict_period_s
+from partita.simulation import Method, Searched, answer_period_s, plan_key, predict
 
 Find = Callable[[CostModel], Plan]
 #: Compiled plans that are kept: the running one, its successor, and one to roll back to.
@@ -163,10 +163,14 @@ class Replanner:
 
 
 def predict_s(cost: CostModel, plan: Plan) -> float:
-    """The seconds per answer: the latency, or with requests in flight the period under load."""
-    if plan.in_flight > 1:
-        return predict_period_s(cost, plan)
-    return predict(cost, plan, keep_spans=False).latencies_s[0]
+    """The seconds per answer: the latency, or with requests in flight the period under load.
+
+    Replicas pass on turns where they must, as they would in the run.
+    """
+    if plan.in_flight == 1:
+        return predict(cost, plan, keep_spans=False).latencies_s[0]
+    layout = cost.layout(plan)
+    return answer_period_s(layout.program, cost.price(layout))
 
 
 def make_finder(plan: Plan, planner: str = "best", budget_s: float = 3.0) -> Find:
