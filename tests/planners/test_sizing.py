@@ -1,0 +1,104 @@
+"""How many boards a wish takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from partita.cluster import Cluster, Device
+from partita.cost import CostModel
+from partita.graph import Graph
+from partita.planners.sizing import Sized, Wish, offered, size_clusters
+from partita.simulation import predict
+from tests.planners.fakes import conv, make_graph
+
+PI3, PI4 = "raspberry-pi-3", "raspberry-pi-4"
+
+
+def make_network() -> Graph:
+    """Two convolutions that take a Pi a while."""
+    parts = [*conv("a", "x", "m", (32, 8, 3, 3)), *conv("b", "m", "y", (32, 32, 3, 3))]
+    return make_graph(parts, {"x": (1, 8, 64, 64)}, ["y"])
+
+
+def offer(*kinds: str, camera: bool = True) -> CostModel:
+    """A camera that only asks, if wanted, and one board of each kind."""
+    devices = [Device("cam", kind=PI3, computes=False)] if camera else []
+    devices += [Device(f"b{n}", kind=kind) for n, kind in enumerate(kinds)]
+    cluster = Cluster.of(devices, bandwidth_bytes_per_s=1e9, latency_s=1e-5)
+    return CostModel(make_network(), cluster)
+
+
+def size(cost: CostModel, wish: Wish, most: int = 16) -> dict[str, Sized]:
+    """What each kind takes."""
+    found = size_clusters(cost, wish, "collaborative", most=most)
+    return {sized.kind: sized for sized in found}
+
+
+def test_a_wish_takes_as_many_boards_as_fulfil_it() -> None:
+    """Five times what one board answers takes five or six; one fewer does not do."""
+    one = size(offer(PI3), Wish(per_second=1e-3))[PI3]
+    assert one.count == 1
+    assert one.result is not None
+    rate = one.result.estimate.images_per_second
+    sized = size(offer(PI3), Wish(per_second=5 * rate))[PI3]
+    assert sized.is_met
+    assert sized.count in (5, 6)
+    assert sized.result is not None
+    simulated = predict(sized.cost, sized.result.plan, requests=20 * sized.count)
+    assert simulated.images_per_second >= 0.95 * 5 * rate
+
+
+def test_faster_boards_are_fewer() -> None:
+    """Each kind on offer has its own number."""
+    slow = size(offer(PI3), Wish(per_second=1e-3))[PI3].result
+    assert slow is not None
+    sized = size(offer(PI3, PI4), Wish(per_second=6 * slow.estimate.images_per_second))
+    assert set(sized) == {PI3, PI4}
+    assert sized[PI4].count < sized[PI3].count
+
+
+def test_a_latency_no_number_reaches_is_said() -> None:
+    """The best that was reached comes with its plan, and is not called met."""
+    sized = size(offer(PI3), Wish(latency_s=1e-9), most=4)[PI3]
+    assert not sized.is_met
+    assert sized.result is not None
+
+
+def test_a_requester_that_computes_is_a_board() -> None:
+    """One board alone needs no other, and no link is asked for between a board and itself."""
+    cost = offer(PI3, PI3, camera=False)
+    sized = size(cost, Wish(latency_s=10.0))[PI3]
+    assert sized.count == 1
+    assert sized.cost.cluster.names == ("b0",)
+
+
+def test_no_plan_for_any_number() -> None:
+    """Where memory never suffices there is no plan, and nothing raises."""
+    small = Device("b0", kind=PI3, memory_bytes=1000)
+    cluster = Cluster.of([Device("cam", kind=PI3, computes=False), small])
+    cost = CostModel(make_network(), cluster)
+    sized = size(cost, Wish(latency_s=10.0), most=2)[PI3]
+    assert sized.result is None
+    assert not sized.is_met
+
+
+def test_profiles_go_with_their_board() -> None:
+    """A board with a profile of its own is a kind of its own."""
+    cluster = Cluster.of([Device("cam", kind=PI3), Device("x", kind=PI3, profile="x.json")])
+    assert set(offered(cluster)) == {PI3, "x"}
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_no_more_boards_are_tried_than_allowed(most: int) -> None:
+    """The limit holds, whatever the doubling would reach."""
+    seen: list[int] = []
+    list(
+        size_clusters(
+            offer(PI3),
+            Wish(latency_s=1e-9),
+            "collaborative",
+            most=most,
+            progress=lambda kind, count: seen.append(count),
+        )
+    )
+    assert max(seen) == most
