@@ -32,6 +32,12 @@ def plan(
         bool,
         flag("--real", "Run plans on the cluster: distredge learns, other methods are tuned."),
     ] = False,
+    want: Annotated[
+        str | None, flag("--want", "Fewest boards that reach this: 5/s, or '200 ms'.")
+    ] = None,
+    price: Annotated[
+        list[str] | None, flag("--price", "Of one board, for --want: KIND=AMOUNT.")
+    ] = None,
     insecure: flags.InsecureOpt = False,
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
@@ -61,5 +67,10 @@ def plan(
         swap=swap,
     )
     files = flags.ModelFiles(model, cluster, shape, profile, estimator)
+    if want is not None or price:
+        from partita.cli.actions.want import check_alone, size
+
+        check_alone(want, objective, real=real)
+        return print_reply(size(files, want or "", price, planner, options, output), as_json=json)
     access = flags.AccessFlags(None, insecure, authority, certificate, key) if real else None
     return print_reply(decide(files, planner, options, access, output), as_json=json)

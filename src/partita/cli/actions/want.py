@@ -1,0 +1,198 @@
+"""How many boards a wish takes, and the plan for the cheapest of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+
+from partita.cli.actions.plan import describe_planned, describe_verdict, predict_plan
+from partita.cli.costs import profile_files, read_cost
+from partita.cli.flags import ModelFiles
+from partita.cli.output import Reply, check_output, say, write_output
+from partita.cli.sources import name_sources, parse_pairs, read_graph
+from partita.cluster import dump_cluster, load_cluster
+from partita.errors import InfeasibleError, InputError
+from partita.plan import dump_plan
+from partita.planners import PlanOptions
+from partita.planners.sizing import MOST_BOARDS, Sized, Wish, offered, size_clusters
+from partita.report import plan_table, report_tables
+from partita.report.tables import TableData
+from partita.report.text import draw_table
+from partita.units import format_seconds, parse_quantity
+
+_PER_SECOND = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*/\s*s\s*")
+
+
+def size(
+    files: ModelFiles,
+    text: str,
+    prices: Sequence[str] | None,
+    planner: str,
+    options: PlanOptions,
+    output: Path | None,
+) -> Reply:
+    """Say how many boards of each kind fulfil a wish, and plan for the cheapest.
+
+    Args:
+        text: The wish: answers per second, or the seconds of one.
+        prices: Of one board: texts ``KIND=AMOUNT``.
+        options: Their objective is not looked at.
+        output: The plan file, with its cluster file beside it; None writes none.
+
+    Raises:
+        InputError: The wish or a price cannot be read, or a file cannot be used.
+        InfeasibleError: No number of boards fulfils the wish.
+    """
+    wish = parse_wish(text)
+    beside = None if output is None else output.with_suffix(".toml")
+    sources: list[Path | str] = [files.model, files.cluster, *profile_files(files.profiles)]
+    check_output(output, *sources)
+    check_output(beside, *sources)
+    cost = read_cost(
+        read_graph(files.model, files.shapes), cluster := load_cluster(files.cluster), files
+    )
+    costs = parse_prices(prices, tuple(offered(cluster)))
+    found = list(
+        size_clusters(
+            cost,
+            wish,
+            planner,
+            options,
+            progress=lambda kind, count: say(f"{kind}: planning for {count}"),
+        )
+    )
+    cheapest = min(
+        (sized for sized in found if sized.is_met),
+        key=lambda sized: (sized.count * costs.get(sized.kind, float("inf")), sized.count),
+        default=None,
+    )
+    if cheapest is None or cheapest.result is None:
+        raise InfeasibleError(f"{_shortfall(found)} Wanted: {text}.")
+    in_flight = cheapest.result.plan.in_flight
+    planned = predict_plan(cheapest.cost, cheapest.result, replace(options, in_flight=in_flight))
+    reply = Reply(
+        describe_planned(planned) | {"boards": [_describe(one, costs) for one in found]},
+        [
+            draw_table(_table(found, costs, wish, cheapest)),
+            plan_table(cheapest.result.plan, cheapest.cost.cluster.names),
+            *report_tables(planned.predicted),
+            *describe_verdict(cheapest.result),
+        ],
+    )
+    if output is not None and beside is not None:
+        named = name_sources(cheapest.result.plan, files.model, beside, files.shapes)
+        write_output(beside, dump_cluster(cheapest.cost.cluster).encode())
+        write_output(output, dump_plan(named))
+        reply.payload |= {"file": str(output), "cluster": str(beside)}
+        reply.shown.append(f"Written to {output}, its cluster to {beside}")
+    return reply
+
+
+def check_alone(text: str | None, objective: str, *, real: bool) -> None:
+    """Refuse flags that say something else beside ``--want``.
+
+    Raises:
+        InputError: Names the flag.
+    """
+    if text is None:
+        raise InputError("--price is for --want alone: say how much is wanted.", subject="--price")
+    if real:
+        raise InputError(
+            "--want is for boards that are not there yet: --real has none to run on.",
+            subject="--real",
+        )
+    if objective != "latency":
+        raise InputError(
+            f"--want has its own objective: leave out --objective {objective}.", subject=objective
+        )
+
+
+def parse_wish(text: str) -> Wish:
+    """A wish from ``5/s`` or ``200 ms``.
+
+    Raises:
+        InputError: It is neither, or not above zero.
+    """
+    match = _PER_SECOND.fullmatch(text)
+    try:
+        value = float(match[1]) if match else parse_quantity(text, "time")
+    except ValueError:
+        value = 0.0
+    if value <= 0:
+        raise InputError(
+            f"--want is '{text}': must be answers per second above zero, such as 5/s, or the time"
+            " of one answer, such as '200 ms'.",
+            subject=text,
+        )
+    return Wish(per_second=value) if match else Wish(latency_s=value)
+
+
+def parse_prices(texts: Sequence[str] | None, kinds: Sequence[str]) -> Mapping[str, float]:
+    """The price of one board by kind.
+
+    Raises:
+        InputError: A kind is not on offer, or a price is no number of at least zero.
+    """
+    prices = {}
+    for kind, text in parse_pairs("--price", texts).items():
+        if kind not in kinds:
+            raise InputError(
+                f"--price names '{kind}', which the cluster file does not offer; allowed:"
+                f" {', '.join(kinds)}.",
+                subject=kind,
+            )
+        try:
+            prices[kind] = float(text)
+        except ValueError:
+            prices[kind] = -1.0
+        if not (isfinite(prices[kind]) and prices[kind] >= 0):
+            raise InputError(
+                f"--price {kind}={text}: must be a number of at least 0.", subject=kind
+            )
+    return prices
+
+
+def _shortfall(found: Sequence[Sized]) -> str:
+    """What came nearest, where nothing fulfils the wish."""
+    words = [
+        f"{one.count} x '{one.kind}' reach"
+        f" {one.result.estimate.images_per_second:.3g}/s, {format_seconds(one.result.latency_s)}"
+        for one in found
+        if one.result is not None
+    ]
+    if not words:
+        return f"No number of boards up to {MOST_BOARDS} can hold the network."
+    return f"No number of boards up to {MOST_BOARDS} is enough: {'; '.join(words)}."
+
+
+def _describe(sized: Sized, prices: Mapping[str, float]) -> dict[str, object]:
+    price = prices.get(sized.kind)
+    return {
+        "kind": sized.kind,
+        "count": sized.count,
+        "is_met": sized.is_met,
+        "images_per_second": sized.result and sized.result.estimate.images_per_second,
+        "latency_s": sized.result and sized.result.latency_s,
+        "price": None if price is None else sized.count * price,
+    }
+
+
+def _table(
+    found: Sequence[Sized], prices: Mapping[str, float], wish: Wish, cheapest: Sized
+) -> TableData:
+    rows = []
+    for sized in found:
+        reached = "no plan"
+        if sized.result is not None and wish.per_second is not None:
+            reached = f"{sized.result.estimate.images_per_second:.3g}/s"
+        elif sized.result is not None:
+            reached = format_seconds(sized.result.latency_s)
+        price = prices.get(sized.kind)
+        amount = "" if price is None else f"{sized.count * price:g}"
+        mark = "planned below" if sized is cheapest else "" if sized.is_met else "not enough"
+        rows.append((sized.kind, mark, str(sized.count), reached, amount))
+    columns = ("kind", "", "boards", "predicted", "price")
+    return TableData("Fewest boards of each kind", columns, tuple(rows), text_columns=2)

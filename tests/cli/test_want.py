@@ -1,0 +1,103 @@
+"""``partita plan --want``: how many boards a wish takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from partita.cli.actions.want import parse_wish
+from partita.errors import InputError
+from partita.planners.sizing import Wish
+from tests.cli.conftest import Answer, Ask
+
+OFFER = """
+[cluster]
+name = "offer"
+requester = "cam"
+
+[[device]]
+name = "cam"
+kind = "raspberry-pi-3"
+computes = false
+
+[[device]]
+name = "three"
+kind = "raspberry-pi-3"
+
+[[device]]
+name = "four"
+kind = "raspberry-pi-4"
+
+[[link]]
+between = ["*", "*"]
+bandwidth = "1 Gbit/s"
+latency = "10 us"
+"""
+
+
+@pytest.fixture
+def want(folder: Path, ask: Ask) -> Ask:
+    """Return what asks for boards of an offer of two kinds."""
+    (folder / "offer.toml").write_text(OFFER)
+
+    def run(*flags: str) -> Answer:
+        files = ("m.onnx", "--cluster", "offer.toml")
+        return ask("plan", *files, "--planner", "collaborative", *flags)
+
+    return run
+
+
+def test_the_cheapest_kind_is_planned_and_its_cluster_written(
+    folder: Path, want: Ask, ask: Ask
+) -> None:
+    """The plan runs in simulation on the cluster file beside it."""
+    prices = ("--price", "raspberry-pi-3=1", "--price", "raspberry-pi-4=100")
+    answer = want("--want", "50/s", *prices, "-o", "wanted.json", "--json")
+    assert answer.code == 0, answer.err
+    boards = {one["kind"]: one for one in answer.reply["boards"]}
+    assert boards["raspberry-pi-3"]["price"] == boards["raspberry-pi-3"]["count"]
+    assert all(one["is_met"] for one in boards.values())
+    assert answer.reply["file"] == "wanted.json"
+    simulated = ask("simulate", "wanted.json", "--json")
+    assert simulated.code == 0, simulated.err
+    names = [device["name"] for device in simulated.reply["devices"]]
+    assert all(name == "cam" or name.startswith("three-") for name in names)
+
+
+def test_what_no_number_reaches_is_said_with_what_comes_nearest(folder: Path, want: Ask) -> None:
+    """One line, exit code 3, and nothing written."""
+    answer = want("--want", "1 us", "-o", "wanted.json")
+    assert answer.code == 3
+    last = answer.err.strip().splitlines()[-1]
+    assert "No number of boards up to 64 is enough" in last
+    assert "x 'raspberry-pi-4' reach" in last
+    assert not list(folder.glob("wanted.*"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--want", "soon"), "--want is 'soon'"),
+        (("--want", "0/s"), "--want is '0/s'"),
+        (("--want", "5/s", "--price", "pi=3"), "does not offer"),
+        (("--want", "5/s", "--price", "raspberry-pi-3=free"), "must be a number of at least 0"),
+        (("--want", "5/s", "--price", "raspberry-pi-3=-1"), "must be a number of at least 0"),
+        (("--want", "5/s", "--real"), "--real has none"),
+        (("--want", "5/s", "--objective", "memory"), "leave out --objective memory"),
+        (("--price", "raspberry-pi-3=3"), "--price is for --want alone"),
+    ],
+)
+def test_wishes_that_cannot_be_read(want: Ask, flags: tuple[str, ...], words: str) -> None:
+    """One line that says what is allowed."""
+    answer = want(*flags)
+    assert answer.code == 2
+    assert words in answer.message
+
+
+def test_wishes() -> None:
+    """Answers per second, or the time of one."""
+    assert parse_wish("5/s") == parse_wish(" 5.0 / s ") == Wish(per_second=5.0)
+    assert parse_wish("200 ms") == Wish(latency_s=0.2)
+    with pytest.raises(InputError, match="--want is '5'"):
+        parse_wish("5")
