@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
@@ -26,19 +26,25 @@ from partita.units import format_seconds, parse_quantity
 _PER_SECOND = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*/\s*s\s*")
 
 
+@dataclass(frozen=True)
+class WantFlags:
+    """What is wanted.
+
+    Attributes:
+        text: Answers per second, or the seconds of one.
+        prices: Of one board: texts ``KIND=AMOUNT``.
+    """
+
+    text: str
+    prices: Sequence[str] | None
+
+
 def size(
-    files: ModelFiles,
-    text: str,
-    prices: Sequence[str] | None,
-    planner: str,
-    options: PlanOptions,
-    output: Path | None,
+    files: ModelFiles, want: WantFlags, planner: str, options: PlanOptions, output: Path | None
 ) -> Reply:
     """Say how many boards of each kind fulfil a wish, and plan for the cheapest.
 
     Args:
-        text: The wish: answers per second, or the seconds of one.
-        prices: Of one board: texts ``KIND=AMOUNT``.
         options: Their objective is not looked at.
         output: The plan file, with its cluster file beside it; None writes none.
 
@@ -46,49 +52,43 @@ def size(
         InputError: The wish or a price cannot be read, or a file cannot be used.
         InfeasibleError: No number of boards fulfils the wish.
     """
-    wish = parse_wish(text)
+    wish = parse_wish(want.text)
     beside = None if output is None else output.with_suffix(".toml")
-    sources: list[Path | str] = [files.model, files.cluster, *profile_files(files.profiles)]
-    check_output(output, *sources)
-    check_output(beside, *sources)
-    cost = read_cost(
-        read_graph(files.model, files.shapes), cluster := load_cluster(files.cluster), files
-    )
-    costs = parse_prices(prices, tuple(offered(cluster)))
-    found = list(
-        size_clusters(
-            cost,
-            wish,
-            planner,
-            options,
-            progress=lambda kind, count: say(f"{kind}: planning for {count}"),
-        )
-    )
+    for file in (output, beside):
+        check_output(file, files.model, files.cluster, *profile_files(files.profiles))
+    graph, cluster = read_graph(files.model, files.shapes), load_cluster(files.cluster)
+    cost = read_cost(graph, cluster, files)
+    prices = parse_prices(want.prices, tuple(offered(cluster)))
+    found = list(size_clusters(cost, wish, planner, options, progress=_tell))
     cheapest = min(
         (sized for sized in found if sized.is_met),
-        key=lambda sized: (sized.count * costs.get(sized.kind, float("inf")), sized.count),
+        key=lambda sized: (sized.count * prices.get(sized.kind, float("inf")), sized.count),
         default=None,
     )
     if cheapest is None or cheapest.result is None:
-        raise InfeasibleError(f"{_shortfall(found)} Wanted: {text}.")
-    in_flight = cheapest.result.plan.in_flight
-    planned = predict_plan(cheapest.cost, cheapest.result, replace(options, in_flight=in_flight))
+        raise InfeasibleError(f"{_shortfall(found)} Wanted: {want.text}.")
+    plan = cheapest.result.plan
+    in_flight = replace(options, in_flight=plan.in_flight)
+    planned = predict_plan(cheapest.cost, cheapest.result, in_flight)
     reply = Reply(
-        describe_planned(planned) | {"boards": [_describe(one, costs) for one in found]},
+        describe_planned(planned) | {"boards": [_describe(one, prices) for one in found]},
         [
-            draw_table(_table(found, costs, wish, cheapest)),
-            plan_table(cheapest.result.plan, cheapest.cost.cluster.names),
+            draw_table(_table(found, prices, wish, cheapest)),
+            plan_table(plan, cheapest.cost.cluster.names),
             *report_tables(planned.predicted),
             *describe_verdict(cheapest.result),
         ],
     )
     if output is not None and beside is not None:
-        named = name_sources(cheapest.result.plan, files.model, beside, files.shapes)
         write_output(beside, dump_cluster(cheapest.cost.cluster).encode())
-        write_output(output, dump_plan(named))
+        write_output(output, dump_plan(name_sources(plan, files.model, beside, files.shapes)))
         reply.payload |= {"file": str(output), "cluster": str(beside)}
         reply.shown.append(f"Written to {output}, its cluster to {beside}")
     return reply
+
+
+def _tell(kind: str, count: int) -> None:
+    say(f"{kind}: planning for {count}")
 
 
 def check_alone(text: str | None, objective: str, *, real: bool) -> None:

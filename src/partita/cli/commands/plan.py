@@ -68,9 +68,11 @@ def plan(
     )
     files = flags.ModelFiles(model, cluster, shape, profile, estimator)
     if want is not None or price:
-        from partita.cli.actions.want import check_alone, size
+        from partita.cli.actions.want import WantFlags, check_alone, size
 
         check_alone(want, objective, real=real)
-        return print_reply(size(files, want or "", price, planner, options, output), as_json=json)
+        return print_reply(
+            size(files, WantFlags(want or "", price), planner, options, output), as_json=json
+        )
     access = flags.AccessFlags(None, insecure, authority, certificate, key) if real else None
     return print_reply(decide(files, planner, options, access, output), as_json=json)
