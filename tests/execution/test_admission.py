@@ -84,6 +84,30 @@ def test_a_replica_slower_than_planned_for_does_not_hold_up_the_others() -> None
     assert taken[16:] == [0] * 4
 
 
+def test_who_is_behind_does_not_depend_on_how_many_are_fed() -> None:
+    """A run of four at a time of a plan for eight chooses as the plan's program says."""
+    admission = Admission((2,), 8, ((3, 1),), limit=4)
+    taken = [admission.admit()[1][0] for _ in range(3)]
+    assert taken == [0, 0, 1]
+    for request in (0, 1):
+        admission.finish(request)
+    for number in range(3, 15):
+        request, (one,) = admission.admit()
+        assert one == (number % 4 == 2)
+        if one == 0:
+            admission.finish(request)
+        if not admission.has_room:
+            break
+    assert admission.has_room is False
+
+
+def test_more_at_a_time_than_planned_for_are_admitted() -> None:
+    """A simulation may ask what more in flight would give."""
+    admission = Admission((2,), 2, ((1, 1),), limit=40)
+    assert [admission.admit()[1][0] for _ in range(40)] == [0, 1] * 20
+    assert not admission.has_room
+
+
 def test_stages_with_and_without_shares_stand_in_a_row() -> None:
     """Each keeps its own rule, whatever the other chooses."""
     admission = Admission((2, 2, 3), 9, ((2, 1), (), (1, 1, 1)))

@@ -20,25 +20,32 @@ class Admission:
 
     Args:
         routes: Number of alternatives of each replicated stage, as in ``Program.routes``.
-        in_flight: Most requests admitted and not answered.
+        in_flight: Most requests admitted and not answered, as in ``Program.in_flight``.
         shares: As in ``Program.shares``.
+        limit: Where the caller has another number in flight; who is behind does not depend on less.
     """
 
     def __init__(
-        self, routes: Sequence[int], in_flight: int, shares: Sequence[tuple[int, ...]] = ()
+        self,
+        routes: Sequence[int],
+        in_flight: int,
+        shares: Sequence[tuple[int, ...]] = (),
+        *,
+        limit: int | None = None,
     ) -> None:
+        most = max(in_flight, limit or in_flight)
         self._stages = [
-            _Replicas(alternatives, in_flight, given)
+            _Replicas(alternatives, most, given)
             for alternatives, given in zip(routes, shares or ((),) * len(routes), strict=True)
         ]
-        self._in_flight = in_flight
+        self._limit = limit or in_flight
         self._open: dict[int, Route] = {}
         self._next = 0
 
     @property
     def has_room(self) -> bool:
         """Whether one more request may be admitted now."""
-        return len(self._open) < self._in_flight
+        return len(self._open) < self._limit
 
     def admit(self) -> tuple[int, Route]:
         """The number and the route of the next request.
@@ -47,7 +54,7 @@ class Admission:
             ValueError: As many requests as allowed are in flight.
         """
         if not self.has_room:
-            raise ValueError(f"{self._in_flight} requests are in flight; no more are allowed")
+            raise ValueError(f"{self._limit} requests are in flight; no more are allowed")
         request = self._next
         self._next += 1
         route = tuple(stage.admit(request) for stage in self._stages)

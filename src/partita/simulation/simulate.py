@@ -106,7 +106,9 @@ class Run:
         ]
         self._place = {device.name: place for place, device in enumerate(self._devices)}
         self._requester = self._place[program.requester]
-        self._admission = Admission(program.routes, in_flight, program.shares)
+        self._admission = Admission(
+            program.routes, program.in_flight, program.shares, limit=in_flight
+        )
         self._heap: list[_Entry] = []
         self._pushed = 0
         self._began_s: dict[tuple[int, int], float] = {}
