@@ -17,7 +17,7 @@ from partita.cli.inputs import draw_inputs
 from partita.cli.output import Reply, check_output, write_output
 from partita.cli.replies import describe_report
 from partita.cli.sources import name_sources, parse_pairs, read_graph
-from partita.cluster import load_cluster
+from partita.cluster import Cluster, load_cluster
 from partita.compile import account_layout, compile_plan
 from partita.cost import CostModel
 from partita.errors import InputError
@@ -83,6 +83,8 @@ def decide(
             *describe_decision(planned.predicted),
         ],
     )
+    if options.swap:
+        _add_swapped(reply, planned.result, cluster)
     if tuned is not None:
         _add_rounds(reply, tuned)
     if options.compress is not None or plan.wires:
@@ -310,6 +312,22 @@ def _add_rounds(reply: Reply, tuned: Tuned) -> None:
         draw_table(TableData("Tuned on the cluster: seconds per request", columns, tuple(rows))),
         f"Computing:   {factors} of what profiles say",
     ]
+
+
+def _add_swapped(reply: Reply, result: Result, cluster: Cluster) -> None:
+    """Which devices hold more than their memory, by how much, and what that costs a request."""
+    over = {
+        name: used - cluster.device(name).memory_bytes
+        for name, used in result.estimate.memory_bytes.items()
+        if used > cluster.device(name).memory_bytes
+    }
+    reply.payload["swapped_bytes"] = over
+    parts = [
+        f"{format_bytes(size)} on {name}, {format_seconds(size / rate)}"
+        for name, size in over.items()
+        if (rate := cluster.device(name).swap_bytes_per_s)
+    ]
+    reply.shown.append(f"Swapping:    {'; '.join(parts) or 'nothing, all fits in memory'}")
 
 
 def _add_lossy(reply: Reply, cost: CostModel, plan: Plan, seed: int) -> None:
