@@ -171,9 +171,7 @@ def check_limits(seed: int) -> tuple[int, int]:
                 latency_s = pricer.price(draft).latency_s
             except ImpossibleError:
                 continue
-            if all(state.last_s <= latency_s for state in pricer.states(draft)):
-                # Else it is given up for what computes when the answer is there.
-                assert pricer.price(draft, latency_s).latency_s == latency_s
+            assert pricer.price(draft, latency_s).latency_s == latency_s
             try:
                 pricer.price(draft, 0.9 * latency_s)
             except TooSlowError:
@@ -182,7 +180,10 @@ def check_limits(seed: int) -> tuple[int, int]:
 
 
 def test_only_drafts_above_a_limit_are_given_up() -> None:
-    """What is left after a stage is never overestimated, and mostly tells who is too late."""
+    """What is left after a stage is never overestimated, and mostly tells who is too late.
+
+    That a device still computes what the answer does not need, as a copy, is no reason.
+    """
     counts = [check_limits(seed) for seed in range(SEEDS)]
     drafts, late = (sum(column) for column in zip(*counts, strict=True))
     assert drafts > SEEDS

@@ -173,7 +173,7 @@ class IncrementalPricer:
         latest_s = limit_s * (1 + _ROUNDING)
         for place, block in enumerate(blocks):
             state = self._after(state, block)
-            if state.last_s > limit_s:
+            if state.needed_s > latest_s:
                 raise TooSlowError
             if left_s and left_s[place] and max(map(add, state.ends_s, left_s[place])) > latest_s:
                 raise TooSlowError
@@ -231,6 +231,7 @@ class IncrementalPricer:
             state.load_bytes[device] += task.load_bytes
             ends_s.append(end_s)
         state.last_s = max(free_s)
+        state.needed_s = max(state.needed_s, min(ends_s) if block.is_copied else max(ends_s))
         state.ends_s = ends_s
         for tensor in block.dead:
             del state.held[tensor]

@@ -80,6 +80,7 @@ class PricingState:
         load_bytes: Per device, at most so much memory.
         busy_s: Per device, seconds of computing.
         last_s: When all computing is done.
+        needed_s: When all of it is done that an answer surely needs.
         lateness: Sum of powers of the ends of all steps.
         ends_s: When each task of the last block is done.
         ordered: Whether a step that might overtake another is refused.
@@ -87,7 +88,7 @@ class PricingState:
 
     __slots__ = (
         "begun_s", "busy_s", "ends_s", "free_s", "held", "last_s", "lateness", "load_bytes",
-        "messages", "next", "ordered", "ports", "receives", "sends",
+        "messages", "needed_s", "next", "ordered", "ports", "receives", "sends",
     )  # fmt: skip
 
     def __init__(self, devices: int) -> None:
@@ -102,6 +103,7 @@ class PricingState:
         self.messages = 0
         self.lateness = 0.0
         self.last_s = 0.0
+        self.needed_s = 0.0
         self.ends_s: Sequence[float] = ()
         self.ordered = True
         self.next: dict[StageTasks, PricingState | type[Exception]] = {}
@@ -120,6 +122,7 @@ class PricingState:
         other.messages = self.messages
         other.lateness = self.lateness
         other.last_s = self.last_s
+        other.needed_s = self.needed_s
         other.ends_s = self.ends_s
         other.ordered = self.ordered
         other.next = {}

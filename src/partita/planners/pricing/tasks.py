@@ -61,14 +61,16 @@ class StageTasks:
         tasks: In program order.
         made: Tensors that the tasks make, with the task and piece that make each part.
         dead: Tensors that nothing reads after the block.
+        is_copied: Whether tasks make the same, so that the answer may need only one of them.
     """
 
-    __slots__ = ("dead", "made", "tasks")
+    __slots__ = ("dead", "is_copied", "made", "tasks")
 
     def __init__(self, tasks: Sequence[Task], dead: frozenset[str]) -> None:
         self.tasks = tuple(tasks)
         self.dead = dead
         self.made: tuple[tuple[str, TensorPlacement], ...] = ()
+        self.is_copied = len({id(task.part) for task in tasks}) < len(self.tasks)
 
 
 class TaskBuilder:
