@@ -16,7 +16,7 @@ import sys
 import time
 
 from tests.laws.random_plans import draw_plan
-from tests.planners.fakes import make_chain, make_cost, make_residual
+from tests.planners.fakes import draw_cost, make_chain, make_residual
 
 from benchmarks.harness import Row, find_model, make_parser, report, say
 from partita.cluster import THIS_MACHINE, Cluster, Device, find_entry
@@ -94,14 +94,7 @@ def random_row(count: int) -> Row:
     for seed in range(count):
         rng = random.Random(seed)
         graph = make_residual(seed) if seed % 3 == 2 else make_chain(2 + seed % 4, seed=seed)
-        cost = make_cost(
-            graph,
-            *(rng.uniform(0.5, 8) * 1e7 for _ in range(rng.randint(1, 4))),
-            bandwidth=10 ** rng.uniform(5, 9),
-            latency=rng.choice((0.0, 1e-5, 1e-3)),
-            overhead_s=rng.choice((0.0, 1e-5)),
-            tile_rows=rng.choice((1, 2)),
-        )
+        cost = draw_cost(rng, graph, rng.randint(1, 4))
         layout = build_layout(graph, draw_plan(rng, graph, cost.cluster), cost.cluster)
         bound_s = lower_bound_s(Evaluator(cost, PlanOptions()))
         over += latency_s(layout.program, cost.price(layout)) < bound_s

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.planners.fakes import FakeCost, make_chain, make_cost, make_residual
+from tests.planners.fakes import FakeCost, draw_cost, make_chain, make_residual
 
 from benchmarks.harness import Row, make_parser, report, say
 from partita.planners import Evaluator, PlanOptions, find_plan
@@ -53,14 +53,8 @@ def draw_cases(count: int, first_seed: int = 0) -> Iterator[tuple[FakeCost, int]
         rng = random.Random(seed)
         devices = rng.choice((2, 3, 3))
         graph = make_residual(seed) if seed % 4 == 3 else make_chain(rng.choice((2, 3)), seed=seed)
-        cost = make_cost(
-            graph,
-            *(rng.uniform(0.5, 8) * 1e7 for _ in range(devices)),
-            bandwidth=10 ** rng.uniform(6, 8.5),
-            latency=rng.choice((0.0, 1e-5, 1e-4)),
-            overhead_s=rng.choice((0.0, 1e-5)),
-            tile_rows=rng.choice((1, 2)),
-        )
+        latencies = (0.0, 1e-5, 1e-4)
+        cost = draw_cost(rng, graph, devices, magnitudes=(6, 8.5), latencies=latencies)
         plans = Space(Evaluator(cost, PlanOptions())).count(MOST_PLANS)
         if LEAST_PLANS <= plans <= MOST_PLANS:
             yield cost, plans

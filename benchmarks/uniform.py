@@ -174,12 +174,11 @@ def _partial(
     """The one-layer stage summed over parts of its input; None where it cannot be."""
     name, layers = named
     layer = builder.graph.layer(layers[0])
-    found = builder.regions.partial_form(layer)
-    if found is None:
+    summed = builder.regions.summed(layer)
+    if summed is None:
         return None
-    source = builder.graph.nodes[layer.nodes[0]].inputs[0]
+    source, (axis, *_) = summed
     whole = builder.regions.whole(source)
-    axis = found[1][0]
     if whole.shape[axis] < 2:
         return None
     spans = split_extent(whole.shape[axis], options.shares)

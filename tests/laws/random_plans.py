@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from partita.cluster import Cluster
@@ -110,15 +111,20 @@ def draw_tiling(rng: Random, whole: Region, count: int, axis: SplitAxis) -> list
         "rows": [min(2, rank - 1)],
         "output_channels": [min(1, rank - 1)],
     }.get(axis, list(range(rank)))
+    boxes = cut_apart(rng, whole, count, allowed)
+    rng.shuffle(boxes)
+    return boxes
+
+
+def cut_apart(rng: Random, whole: Region, count: int, axes: Sequence[int]) -> list[Region]:
+    """Return ``count`` boxes, cut along some axes at random places, that cover ``whole`` once."""
     boxes = [whole]
     while len(boxes) < count:
-        place = rng.randrange(len(boxes))
-        box, along = boxes[place], rng.choice(allowed)
-        start, stop = box.bounds[along]
+        place, along = rng.randrange(len(boxes)), rng.choice(axes)
+        start, stop = boxes[place].bounds[along]
         middle = rng.randint(start, stop)
-        boxes[place] = box.with_axis(along, (start, middle))
-        boxes.insert(place + 1, box.with_axis(along, (middle, stop)))
-    rng.shuffle(boxes)
+        spans = (start, middle), (middle, stop)
+        boxes[place : place + 1] = [boxes[place].with_axis(along, span) for span in spans]
     return boxes
 
 
@@ -128,17 +134,11 @@ def _draw_merged(
     """Return the one-layer stage computed in partial sums; None where the layer cannot be."""
     name, layers = named
     layer = builder.graph.layer(layers[0])
-    found = builder.regions.partial_form(layer)
-    if found is None:
+    summed = builder.regions.summed(layer)
+    if summed is None:
         return None
-    source = builder.graph.nodes[layer.nodes[0]].inputs[0]
-    boxes = [builder.regions.whole(source)]
-    for _ in range(rng.randint(0, len(devices))):
-        place, along = rng.randrange(len(boxes)), rng.choice(found[1])
-        start, stop = boxes[place].bounds[along]
-        middle = rng.randint(start, stop)
-        low, high = ((start, middle), (middle, stop))
-        boxes[place : place + 1] = [boxes[place].with_axis(along, span) for span in (low, high)]
+    source, axes = summed
+    boxes = cut_apart(rng, builder.regions.whole(source), 1 + rng.randint(0, len(devices)), axes)
     shards = tuple(Shard(rng.choice(devices), {source: box}) for box in boxes)
     axis: SplitAxis = "input_channels" if rng.randint(1, 2) == 1 else "rows"
     return Stage(name, layers, axis, shards, _draw_merge(rng, builder, devices, layers))

@@ -189,6 +189,30 @@ def make_cost(graph: Graph, *rates: float, bandwidth: float = 25e6, **more: floa
     return FakeCost(graph, cluster, dict(zip(names, rates, strict=True)), **more)  # type: ignore[arg-type]
 
 
+def draw_cost(
+    rng: random.Random,
+    graph: Graph,
+    devices: int,
+    *,
+    magnitudes: tuple[float, float] = (5, 9),
+    latencies: tuple[float, ...] = (0.0, 1e-5, 1e-3),
+) -> FakeCost:
+    """Return a cost model for unequal devices on equal links, with figures drawn.
+
+    Args:
+        magnitudes: Least and most decimal logarithm of the links' bytes per second.
+        latencies: Those that links may have.
+    """
+    return make_cost(
+        graph,
+        *(rng.uniform(0.5, 8) * 1e7 for _ in range(devices)),
+        bandwidth=10 ** rng.uniform(*magnitudes),
+        latency=rng.choice(latencies),
+        overhead_s=rng.choice((0.0, 1e-5)),
+        tile_rows=rng.choice((1, 2)),
+    )
+
+
 def conv(
     name: str, source: str, target: str, shape: Sequence[int], **attrs: object
 ) -> list[object]:

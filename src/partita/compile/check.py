@@ -164,17 +164,17 @@ def _tiling_faults(
 def _merge_faults(builder: WorkBuilder, stage: Stage) -> Iterator[str]:
     place = f"stage '{stage.name}'"
     layer = builder.graph.layer(stage.layers[0])
-    partial = builder.regions.partial_form(layer)
-    if len(stage.layers) != 1 or partial is None:
+    summed = builder.regions.summed(layer)
+    if len(stage.layers) != 1 or summed is None:
         yield f"{place} has a merge, but is not one layer that can be summed in parts"
         return
-    source = builder.graph.nodes[layer.nodes[0]].inputs[0]
+    source, axes = summed
     if any(set(shard.boxes) != {source} for shard in stage.shards):
         yield f"{place}: each shard needs one box, of the layer's input '{source}'"
         return
     shape = builder.graph.tensors[source].shape
     boxes = [shard.boxes[source] for shard in stage.shards]
-    fault = find_tiling_fault(shape, boxes) or _axis_fault(shape, boxes, partial[1])
+    fault = find_tiling_fault(shape, boxes) or _axis_fault(shape, boxes, axes)
     if fault:
         yield f"{place}, tensor '{source}': {fault}"
     if any(shard.boxes for shard in stage.merge):

@@ -168,7 +168,7 @@ class WorkBuilder:
         return work
 
     def _partial(self, layer: Layer, part: Region, name: str) -> FragmentWork:
-        source = self.graph.nodes[layer.nodes[0]].inputs[0]
+        source = self.regions.core_input(layer)
         whole = self.regions.whole(source)
         core = self.core_output(layer)
         whole_core = self.regions.whole(core)

@@ -196,6 +196,18 @@ class RegionMap:
         axes = form.split_axes(self.view(node))
         return (form, axes) if axes else None
 
+    def core_input(self, layer: Layer) -> str:
+        """What the layer's core reads first: the tensor that partial results take parts of."""
+        return self._graph.nodes[layer.nodes[0]].inputs[0]
+
+    def summed(self, layer: Layer) -> tuple[str, tuple[int, ...]] | None:
+        """The tensor that the layer's core can be summed over parts of, and axes to cut it along.
+
+        None when it cannot: see :meth:`partial_form`.
+        """
+        partial = self.partial_form(layer)
+        return None if partial is None else (self.core_input(layer), partial[1])
+
     def merge_walk(self, layer: Layer, boxes: TensorBoxes) -> LayerWalk:
         """The walk of a layer's followers alone, down to the core's output.
 

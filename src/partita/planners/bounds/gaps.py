@@ -199,8 +199,8 @@ def _dependent_on(floors: MinimumCosts, first: Layer, *, is_summed: bool) -> fro
         )
         if is_full:
             full.update(layer.outputs)
-        summed = graph.nodes[layer.nodes[0]].inputs[0]
-        if is_full and (regions.partial_form(layer) is None or summed in full):
+        summed = regions.summed(layer)
+        if is_full and (summed is None or summed[0] in full):
             after.add(layer.name)
     return frozenset(after)
 

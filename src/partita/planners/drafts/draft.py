@@ -132,7 +132,7 @@ class DraftLowering:
     def summed(self, stage: DraftStage) -> str:
         """The tensor over parts of which a stage sums."""
         layer = self.outline.graph.layer(self.outline.order[stage.start])
-        return self.outline.graph.nodes[layer.nodes[0]].inputs[0]
+        return self.outline.works.regions.core_input(layer)
 
     def _stage(self, index: int, stage: DraftStage, owner: DraftStage | None) -> Stage:
         layers = self.outline.layers(stage.start, stage.stop)
