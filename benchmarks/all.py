@@ -5,7 +5,8 @@
 Those that take long (``distredge`` trains for hours) run only when named.
 A benchmark that was not run or that failed has a row that says so. With ``--json`` what the
 benchmarks said is kept in FILE, and those not run this time are taken from it, so that one of them
-can be repeated. Some 20 minutes on two cores; the machine should be doing nothing else.
+can be repeated. Some 25 minutes on two cores, two of them for damaged inputs and files; the machine
+should be doing nothing else.
 """
 
 from __future__ import annotations
@@ -84,6 +85,14 @@ BENCHMARKS = (
         is_long=True,
     ),
     Benchmark("personalisation", "The last child trained", "PyTorch, whole model", is_long=True),
+    Benchmark(
+        "distredge_time",
+        "DistrEdge in equal time",
+        "AOFL; the control that never learns",
+        is_long=True,
+    ),
+    Benchmark("mutate", "Damaged inputs", "none"),
+    Benchmark("fuzz_models", "Damaged model files", "none"),
     Benchmark("footprint", "Size of a worker", "ONNX Runtime and NumPy alone"),
     Benchmark("answers", "The leader's growth", "none"),
     Benchmark("chaos", "Devices, cables and links lost", "cases of the kind", is_long=True),

@@ -16,7 +16,7 @@ import onnx
 import psutil
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.harness import Row, make_parser, report, whole_plan
+from benchmarks.harness import at_most, make_parser, report, whole_plan
 from partita.cli.answers import KeptAnswers
 from partita.cluster import Cluster
 from partita.compile import compile_plan
@@ -83,11 +83,7 @@ def main() -> int:
             ),
             f"{arguments.kept} answers, kept": measure_growth(session, arguments.kept, kept),
         }
-    target = f"<= {MOST_GROWTH_MB:g} MB"
-    rows = [
-        Row(case, "MB", grown, None, None, target, grown <= MOST_GROWTH_MB)
-        for case, grown in growth_mb.items()
-    ]
+    rows = [at_most(case, "MB", grown, MOST_GROWTH_MB) for case, grown in growth_mb.items()]
     return report(rows, as_json=arguments.json)
 
 

@@ -1,6 +1,6 @@
 """Mutated model files: each is read, or refused in one line; nothing hangs, crashes or swells.
 
-    python -m benchmarks.fuzz_models [--count N] [--seed N] [--keep FOLDER]
+    python -m benchmarks.fuzz_models [--count N] [--seed N] [--keep FOLDER] [--json]
 
 Small models are mutated byte by byte and field by field, and each is read in a process apart. What
 becomes neither a graph nor one line of a ``ModelError`` is a fault, and kept in the folder; the
@@ -9,7 +9,6 @@ exit code is 1 where there is one.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import random
 import resource
@@ -26,6 +25,8 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from benchmarks.harness import Row, at_most, make_parser, report, say
 
 #: Seconds that one model of a few kilobytes may take, on a machine that does other things, too.
 MOST_S = 30.0
@@ -256,7 +257,7 @@ def fuzz(count: int, seed: int) -> Iterator[tuple[bytes, Outcome]]:
 
 def main() -> int:
     """Fuzz, and say what was seen."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="folder for models that are faults")
@@ -267,13 +268,25 @@ def main() -> int:
         kinds[outcome.kind] += 1
         slowest_s, peak_bytes = max(slowest_s, outcome.seconds), max(peak_bytes, outcome.peak_bytes)
         if outcome.is_fault:
-            print(f"{number}: {outcome.kind}: {outcome.detail}")
+            say(f"{number}: {outcome.kind}: {outcome.detail}")
             if flags.keep:
                 flags.keep.mkdir(parents=True, exist_ok=True)
                 (flags.keep / f"{number}.onnx").write_bytes(data)
-    print(", ".join(f"{kind}: {many}" for kind, many in kinds.most_common()))
-    print(f"slowest {slowest_s:.1f} s, largest process {peak_bytes / 1e9:.2f} GB")
-    return int(any(kind not in ("read", "refused") for kind in kinds))
+    faults = sum(many for kind, many in kinds.items() if kind not in ("read", "refused"))
+    rows = [
+        Row(
+            f"{flags.count} files, neither read nor refused",
+            "",
+            faults,
+            None,
+            None,
+            "0",
+            not faults,
+        ),
+        at_most("slowest", "s", slowest_s, MOST_S),
+        at_most("largest process", "GB", peak_bytes / 1e9, MOST_BYTES / 1e9),
+    ]
+    return report(rows, as_json=flags.json, notes=kinds)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,11 @@ class Row:
     met: bool | None
 
 
+def at_most(case: str, unit: str, ours: float, most: float) -> Row:
+    """Return the row of a number that has a limit."""
+    return Row(case, unit, ours, None, None, f"<= {most:g} {unit}", ours <= most)
+
+
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
     """Return a parser with the flags that every benchmark has."""
     parser = argparse.ArgumentParser(description=doc)

@@ -2,9 +2,11 @@
 
 Each input is a good one with bytes or fields changed. It has to be taken, or refused with one line
 of the project's own errors, within seconds and without growing memory. Damaged models are the
-business of ``benchmarks.backend``. A piece of 2,000 takes one to three minutes:
+business of ``benchmarks.fuzz_models``. A piece of 2,000 takes one to three minutes:
 
-    python -m benchmarks.mutate frames|calls|sockets|files|bundles [--count N] [--seed S] [--json]
+    python -m benchmarks.mutate [KIND ...] [--count N] [--seed S] [--json]
+
+Kinds are frames, calls, sockets, files and bundles; without one, all are tried.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from random import Random
 from tests import mutated_inputs
 from tests.mutations import Outcome
 
-from benchmarks.harness import make_parser, say
+from benchmarks.harness import Row, at_most, make_parser, report, say
 
 #: One input that takes so long is a hang: the process ends with the stacks of all threads.
 HANG_S = 60.0
@@ -29,32 +31,48 @@ MOST_MEMORY_BYTES = 2e9
 STEP = 50
 
 
-def main() -> int:
-    parser = make_parser(__doc__)
-    parser.add_argument("kind", choices=("frames", "calls", "sockets", "files", "bundles"))
-    parser.add_argument("--count", type=int, default=2000, help="damaged inputs")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    rng, outcome = Random(given.seed), Outcome()
+KINDS = ("frames", "calls", "sockets", "files", "bundles")
+
+
+def try_kind(kind: str, count: int, seed: int) -> Outcome:
+    """What becomes of ``count`` damaged inputs of a kind."""
+    rng, outcome = Random(seed), Outcome()
     with tempfile.TemporaryDirectory() as folder:
-        attempt = getattr(mutated_inputs, f"try_{given.kind}")
-        if given.kind == "bundles":
+        attempt = getattr(mutated_inputs, f"try_{kind}")
+        if kind == "bundles":
             attempt = partial(attempt, folder=Path(folder))
-        start_s = time.monotonic()
-        step = 1000 if given.kind in ("frames", "calls") else STEP
-        for done in range(0, given.count, step):
+        step = 1000 if kind in ("frames", "calls") else STEP
+        for done in range(0, count, step):
             faulthandler.dump_traceback_later(HANG_S * step / STEP, exit=True)
-            attempt(rng, min(step, given.count - done), outcome)
+            attempt(rng, min(step, count - done), outcome)
         faulthandler.cancel_dump_traceback_later()
-        took_s = time.monotonic() - start_s
-    memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return outcome
+
+
+def measure(kind: str, count: int, seed: int) -> Row:
+    """How many damaged inputs of a kind end in neither of the ways that are right."""
+    start_s = time.monotonic()
+    outcome = try_kind(kind, count, seed)
+    took_s = time.monotonic() - start_s
     for message, damaged in outcome.bare.items():
         say(f"bare: {message}\n      from {damaged[:200]!r}")
-    print(
-        f"{given.kind}: {outcome.count} damaged inputs, {outcome.taken} taken, {outcome.refused} "
-        f"refused, {len(outcome.bare)} bare; {took_s:.0f} s, {memory_bytes / 1e6:.0f} MB at most"
-    )
-    return 1 if outcome.bare or memory_bytes > MOST_MEMORY_BYTES else 0
+    say(f"{kind}: {outcome.taken} taken, {outcome.refused} refused; {took_s:.0f} s")
+    bare = len(outcome.bare)
+    return Row(f"{outcome.count} {kind}, bare errors", "", bare, None, None, "0", bare == 0)
+
+
+def main() -> int:
+    parser = make_parser(__doc__)
+    parser.add_argument("kinds", nargs="*", metavar="kind", help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--count", type=int, default=2000, help="damaged inputs of each kind")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    if not set(given.kinds) <= set(KINDS):
+        parser.error(f"kinds are {', '.join(KINDS)}")
+    rows = [measure(kind, given.count, given.seed) for kind in given.kinds or KINDS]
+    memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    rows.append(at_most("memory", "MB", memory_bytes / 1e6, MOST_MEMORY_BYTES / 1e6))
+    return report(rows, as_json=given.json)
 
 
 if __name__ == "__main__":
