@@ -32,6 +32,7 @@ def test_inspect(ask: Ask) -> None:
     assert reply.keys() >= {"layers", "cuts", "macs", "weight_bytes", "parameters"}
     assert [layer["name"] for layer in reply["layers"][:2]] == ["first", "second"]
     assert reply["layers"][0]["splits"] == ["rows", "output_channels", "input_channels"]
+    assert (reply["layers"][0]["advised"], reply["layers"][0]["reason"]) == ("none", "small")
     assert reply["parameters"] == 8 * 3 * 9 + 8 * 8 * 9 + 8 * 5
     assert reply["macs"] == 256 * (8 * 3 * 9 + 8 * 8 * 9) + 8 * 5
 

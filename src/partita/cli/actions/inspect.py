@@ -8,13 +8,16 @@ from typing import Any
 
 from partita.cli.output import Reply
 from partita.cli.sources import read_graph
+from partita.cost.advice import Advice, advise
 from partita.graph import Graph, Layer
 from partita.graph.splits import row_axes
 from partita.report import draw_table
 from partita.report.tables import TableData
 from partita.units import format_bytes
 
-_COLUMNS = ("layer", "kind", "output", "MMAC", "weights", "output size", "can be split by")
+_COLUMNS = (
+    "layer", "kind", "output", "MMAC", "weights", "output size", "can be split by", "advised",
+)  # fmt: skip
 
 
 def inspect_model(path: Path, shapes: Sequence[str] | None) -> Reply:
@@ -26,6 +29,7 @@ def inspect_model(path: Path, shapes: Sequence[str] | None) -> Reply:
     graph = read_graph(path, shapes)
     axes = row_axes(graph)
     splits = {layer.name: list(axes.splits(layer.name)) for layer in graph.layers}
+    advised = {layer.name: advise(graph, layer, splits[layer.name]) for layer in graph.layers}
     payload = {
         "model": graph.name,
         "hash": graph.hash,
@@ -44,6 +48,8 @@ def inspect_model(path: Path, shapes: Sequence[str] | None) -> Reply:
                 "weight_bytes": layer.weight_bytes,
                 "output_bytes": layer.output_bytes,
                 "splits": splits[layer.name],
+                "advised": advised[layer.name].split,
+                "reason": advised[layer.name].reason,
                 "barrier": layer.barrier,
             }
             for layer in graph.layers
@@ -53,7 +59,9 @@ def inspect_model(path: Path, shapes: Sequence[str] | None) -> Reply:
             for cut in graph.cuts()
         ],
     }
-    rows = tuple(_show_layer(graph, layer, splits[layer.name]) for layer in graph.layers)
+    rows = tuple(
+        _show_layer(graph, layer, splits[layer.name], advised[layer.name]) for layer in graph.layers
+    )
     table = draw_table(TableData("Layers", _COLUMNS, rows, text_columns=2))
     return Reply(payload, [table, *_list_facts(graph)])
 
@@ -67,7 +75,9 @@ def _shape_of(graph: Graph, layer: Layer) -> list[int]:
     return list(graph.tensors[layer.outputs[0]].shape) if layer.outputs else []
 
 
-def _show_layer(graph: Graph, layer: Layer, splits: Sequence[str]) -> tuple[str, ...]:
+def _show_layer(
+    graph: Graph, layer: Layer, splits: Sequence[str], advice: Advice
+) -> tuple[str, ...]:
     return (
         layer.name,
         layer.kind,
@@ -76,6 +86,7 @@ def _show_layer(graph: Graph, layer: Layer, splits: Sequence[str]) -> tuple[str,
         format_bytes(layer.weight_bytes),
         format_bytes(layer.output_bytes),
         "whole (no rule)" if layer.barrier else ", ".join(splits) or "whole",
+        f"{advice.split}: {advice.reason}",
     )
 
 
