@@ -1,6 +1,6 @@
 """Planners that need no search."""
 
-from partita.planners.simple import cut, rows, single
+from partita.planners.simple import branches, cut, rows, single
 
 #: Importing a method registers it.
-__all__ = ["cut", "rows", "single"]
+__all__ = ["branches", "cut", "rows", "single"]
