@@ -71,7 +71,7 @@ def test_one_request_takes_its_messages_and_its_work() -> None:
     graph, fleet = dense_graph(600, 400), make_fleet(KINDS[0], 2)
     split = Split("output_channels", 1, 400)
     cost = CostModel(graph, fleet)
-    sped = speed_up(graph, KINDS[0], 2, {"output": split})
+    sped = speed_up(graph, fleet, {"output": split})
     whole_s, half_s = (
         max(cost.price(cost.layout(divide(graph, fleet, way))).compute_s.values())
         for way in (None, split)
@@ -86,10 +86,10 @@ def test_one_request_takes_its_messages_and_its_work() -> None:
 @pytest.mark.slow
 def test_swapping_workers_make_speedups_super_linear() -> None:
     """A layer that one worker cannot hold gains more than two on two; without swap it does not."""
-    graph = conv_graph(8, 1024, 2400, 3)  # 88 MB: too much for one, and its half is not
+    graph = conv_graph((8, 8), 1024, 2400, 3)  # 88 MB: too much for one, and its half is not
     splits = {"channel": Split("output_channels", 1, 2400)}
     gains = [
-        speed_up(graph, KINDS[1], 2, splits, swaps=swaps).speedups["channel"]
+        speed_up(graph, make_fleet(KINDS[1], 2, swaps=swaps), splits).speedups["channel"]
         for swaps in (True, False)
     ]
     assert find_entry(KINDS[1]).memory_bytes < 1.75 * 4 * 9 * 1024 * 2400

@@ -229,16 +229,23 @@ class CostModel:
             step.id: layout.works[step.fragment] for step in part.steps if isinstance(step, Compute)
         }
         seconds = {step: cost.work_s(work) for step, work in works.items()}
-        swap_bytes_per_s = cost.facts.device.swap_bytes_per_s
-        if swap_bytes_per_s is None:
-            return seconds
-        use = device_memory(self.graph, layout, part)
-        over_s = (use.total - cost.facts.device.memory_bytes) / swap_bytes_per_s
-        if over_s > 0:
-            for step, work in works.items():
+        if cost.facts.device.swap_bytes_per_s is not None:
+            use = device_memory(self.graph, layout, part)
+            over_s = self.swap_s(part.device, use)
+            for step, work in works.items() if over_s else ():
                 share = work.weight_bytes / use.weights if use.weights else 1 / len(works)
                 seconds[step] += over_s * share
         return seconds
+
+    def swap_s(self, device: str, use: MemoryUse) -> float:
+        """The seconds that a device takes per request to bring in what does not fit its memory.
+
+        Zero where it does not swap.
+        """
+        facts = self.devices[device].facts.device
+        over_bytes = use.total - facts.memory_bytes
+        rate = facts.swap_bytes_per_s
+        return 0.0 if rate is None or over_bytes <= 0 else over_bytes / rate
 
     def _decode_s(self, cost: DeviceCost, program: Program, step: Receive) -> float:
         stream = program.streams[step.stream]

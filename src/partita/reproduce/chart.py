@@ -25,6 +25,8 @@ _COLOURS = (
     "#D55E00",
     "#000000",
 )
+#: Names of more letters in all are written upwards: they would not fit beside each other.
+_MOST_LETTERS = 150
 _MARKS = "osD^vPX*<>"
 
 
@@ -56,7 +58,9 @@ def _draw_bars(axes: Any, chart: Chart) -> None:
             ]
         colour = _COLOURS[number % len(_COLOURS)]
         axes.bar(lefts, heights, width, color=colour, label=name, yerr=errors, ecolor="#444444")
-    axes.set_xticks(range(len(chart.places)), [str(place) for place in chart.places])
+    names = [str(place) for place in chart.places]
+    turned = sum(map(len, names)) > _MOST_LETTERS and not any("\n" in name for name in names)
+    axes.set_xticks(range(len(names)), names, rotation=90 if turned else 0)
 
 
 def _draw_lines(axes: Any, chart: Chart) -> None:

@@ -158,7 +158,7 @@ def make_conv_costs(_: Bench) -> Drawn:
 
 def draw_conv_costs(size: int, depth: int, filters: int, kernel: int) -> Drawn:
     """Table 2 for one layer: three workers, or two parts of height and width each."""
-    graph = conv_graph(size, depth, filters, kernel, bias=False)
+    graph = conv_graph((size, size), depth, filters, kernel, bias=False)
     n, d, half = 3, 2, kernel // 2
     ways = {
         "baseline": count(graph, 1),

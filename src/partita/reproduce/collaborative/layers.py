@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
+from partita.cluster import Cluster
 from partita.graph import Graph
 from partita.reproduce.bench import Bench
 from partita.reproduce.collaborative.setting import (
@@ -38,7 +39,7 @@ _SWAP_NOTE = (
     f" of {TILED} never pay, as the paper says that its framework reads them by tiles: what makes"
     f" them unlike {SWAPPED} is not explained, and is not simulated"
 )
-_SPEED_NOTE = (
+SPEED_NOTE = (
     "speedups are of one request from sender to receiver, against the same on one worker; the"
     " paper's bars are not in its text, so its sentences are compared"
 )
@@ -62,11 +63,8 @@ class Sped:
         return max(self.speedups.values())
 
 
-def speed_up(
-    graph: Graph, kind: str, workers: int, splits: Mapping[str, Split], *, swaps: bool = True
-) -> Sped:
-    """One layer on one worker against all of them, by each way of dividing it."""
-    fleet = make_fleet(kind, workers, swaps=swaps)
+def speed_up(graph: Graph, fleet: Cluster, splits: Mapping[str, Split]) -> Sped:
+    """One layer on one worker against all of a fleet's, by each way of dividing it."""
     alone_s = request_s(graph, fleet, None)
     return Sped(
         alone_s, {name: alone_s / request_s(graph, fleet, one) for name, one in splits.items()}
@@ -95,9 +93,8 @@ def measure_dense(outputs: Sequence[int], advance: Callable[[str], None]) -> Den
                 "input": Split("input_channels", 1, count),
             }
             for kind in KINDS:
-                found[kind, count, wide] = speed_up(
-                    graph, kind, DENSE_WORKERS, splits, swaps=count != TILED
-                )
+                fleet = make_fleet(kind, DENSE_WORKERS, swaps=count != TILED)
+                found[kind, count, wide] = speed_up(graph, fleet, splits)
     return found
 
 
@@ -128,7 +125,7 @@ def draw_dense(found: Dense) -> Drawn:
         for kind in KINDS
     ]
     claims = [claim for kind in KINDS for claim in _dense_claims(kind, found)]
-    return Drawn((table,), tuple(claims), tuple(charts), (_SWAP_NOTE, _SPEED_NOTE))
+    return Drawn((table,), tuple(claims), tuple(charts), (_SWAP_NOTE, SPEED_NOTE))
 
 
 def _dense_claims(kind: str, found: Dense) -> list[Claim]:
@@ -180,16 +177,15 @@ def measure_conv(size: int, depths: Sequence[int], advance: Callable[[str], None
         for filters in FILTERS:
             for depth in depths:
                 advance(f"{kernel} x {kernel}, {depth} to {filters}")
-                graph = conv_graph(size, depth, filters, kernel)
+                graph = conv_graph((size, size), depth, filters, kernel)
                 splits = {
                     "channel": Split("output_channels", 1, filters),
                     "spatial": Split("rows", 2, size),
                     "filter": Split("input_channels", 1, depth),
                 }
                 for kind in KINDS:
-                    found[kind, kernel, filters, depth] = speed_up(
-                        graph, kind, CONV_WORKERS, splits
-                    )
+                    fleet = make_fleet(kind, CONV_WORKERS)
+                    found[kind, kernel, filters, depth] = speed_up(graph, fleet, splits)
     return found
 
 
@@ -215,7 +211,7 @@ def draw_conv(found: Conv) -> Drawn:
         for kind in KINDS
     ]
     claims = [claim for kind in KINDS for claim in _conv_claims(kind, found)]
-    return Drawn((table,), tuple(claims), tuple(charts), (_SPEED_NOTE,))
+    return Drawn((table,), tuple(claims), tuple(charts), (SPEED_NOTE,))
 
 
 def _conv_claims(kind: str, found: Conv) -> list[Claim]:

@@ -51,19 +51,22 @@ def dense_graph(inputs: int, outputs: int, *, bias: bool = True) -> Graph:
     return load_graph(builder.finish(builder.relu(x, OUTPUT)))
 
 
-def conv_graph(size: int, depth: int, filters: int, kernel: int, *, bias: bool = True) -> Graph:
-    """One convolution with activation that keeps height and width of (1, depth, size, size)."""
+def conv_graph(
+    extent: Sequence[int], depth: int, filters: int, kernel: int, *, bias: bool = True
+) -> Graph:
+    """One convolution with activation that keeps the extent of (1, depth, *extent)."""
     builder = Builder("conv")
-    x = builder.add_input(INPUT, (1, depth, size, size))
+    x = builder.add_input(INPUT, (1, depth, *extent))
     x = builder.conv(x, "layer", filters, kernel=kernel, bias=bias)
     return load_graph(builder.finish(builder.relu(x, OUTPUT)))
 
 
-def make_fleet(kind: str, workers: int, *, swaps: bool = True) -> Cluster:
+def make_fleet(kind: str, workers: int, *, swaps: bool = True, ports: bool = True) -> Cluster:
     """The sender and receiver, and so many workers, all of one kind and on one switch.
 
     Args:
         swaps: Whether a worker pays for what it cannot hold.
+        ports: Whether all that a device sends shares its port; else each pair has a cable.
     """
     names = [ENDS, *(f"worker-{number}" for number in range(1, workers + 1))]
     entry = find_entry(kind)
@@ -72,7 +75,7 @@ def make_fleet(kind: str, workers: int, *, swaps: bool = True) -> Cluster:
             name,
             kind=kind,
             memory_bytes=entry.memory_bytes,
-            port_bytes_per_s=PORT_BYTES_PER_S,
+            port_bytes_per_s=PORT_BYTES_PER_S if ports else None,
             swap_bytes_per_s=entry.swap_bytes_per_s if swaps and name != ENDS else None,
         )
         for name in names
