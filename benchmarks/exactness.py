@@ -1,10 +1,10 @@
 """Divided networks against ONNX Runtime on the whole one: the same answer, to rounding.
 
-Each model is divided by rows, tiles, output channels, input channels and whole-stage cuts, each in
-2, 3 and 5 unequal shares. Every piece at a stage boundary, every softmax's input and every output
-that no softmax made is compared; the number is the largest difference over the largest magnitude of
-its tensor. Then one row of halo is taken from every window, and every division by rows or tiles
-must be seen to fail.
+Each model is divided by rows, tiles, output channels, input channels, pairs of layers that one sum
+joins (attention by heads among them) and whole-stage cuts, each in 2, 3 and 5 unequal shares. Every
+piece at a stage boundary, every softmax's input and every output that no softmax made is compared;
+the number is the largest difference over the largest magnitude of its tensor. Then one row of halo
+is taken from every window, and every division by rows or tiles must be seen to fail.
 
     python -m benchmarks.exactness [--models NAME...] [--json]
 """
@@ -18,14 +18,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import cast
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from tests.encoders import make_encoder
 from tests.models import LIGHT_MODELS
 
 from benchmarks.harness import Arrays, Row, draw_inputs, find_model, make_parser, report, say
-from benchmarks.uniform import UNIFORM_AXES, UniformOptions, plan_uniform
+from benchmarks.uniform import UNIFORM_AXES, UniformOptions, plan_pairs, plan_uniform
 from partita.cluster import Cluster
 from partita.compile import WholeModel, compile_plan
 from partita.exactness.compare import compare_pieces, difference_of, tolerance_of
@@ -40,6 +42,8 @@ SOFTMAXES = ("Softmax", "LogSoftmax")
 SPATIAL = ("rows", "tiles")
 #: Float16 models, and the float32 models that they are made of.
 HALVES = {"half_squeezenet": "light_squeezenet", "half_mobilenet_v2": "mobilenet_v2"}
+#: Made by hand: five heads, an odd number of tokens.
+ENCODERS = ("encoder",)
 #: Height and width of those whose own size would take many minutes.
 SIZES = {"yolov2": 224, "openpose": 184, "voxelnet": 96, "lowlight_resnet": 96}
 #: Deeper than what is examined already, and of the same layers.
@@ -49,9 +53,12 @@ MODELS = (
     *(name for name in ZOO if name not in TWINS),
     "plate-detector",
     "plate-reader",
+    *ENCODERS,
     *HALVES,
 )
-CASES = tuple(product(UNIFORM_AXES, SHARES))
+#: Of layers that one sum joins: by output channels, then by input channels of the same ranges.
+PAIRS = "pairs"
+CASES = tuple(product((*UNIFORM_AXES, PAIRS), SHARES))
 
 
 def open_model(name: str) -> onnx.ModelProto:
@@ -62,6 +69,8 @@ def open_model(name: str) -> onnx.ModelProto:
         from partita.demo.package import READER, load_resource
 
         return expose_softmax(fix_reader(onnx.load_from_string(load_resource(READER))))
+    if name in ENCODERS:
+        return make_encoder(width=160, heads=5, tokens=33, blocks=3)
     if name in SIZES:
         return build_model(name, size=SIZES[name])
     return expose_softmax(find_model(name))
@@ -126,10 +135,13 @@ def find_truth(graph: Graph) -> Truth:
     return Truth(feeds, {**shown, **feeds}, outputs, find_squeezed(graph))
 
 
-def find_difference(graph: Graph, truth: Truth, axis: SplitAxis, shares: Sequence[float]) -> float:
+def find_difference(graph: Graph, truth: Truth, axis: str, shares: Sequence[float]) -> float:
     """Return the largest relative difference of any piece or output of one division."""
     cluster = Cluster.of([f"d{number}" for number in range(len(shares))])
-    plan = plan_uniform(graph, cluster, UniformOptions(axis, tuple(shares)))
+    if axis == PAIRS:
+        plan = plan_pairs(graph, cluster, shares)
+    else:
+        plan = plan_uniform(graph, cluster, UniformOptions(cast(SplitAxis, axis), tuple(shares)))
     compiled = compile_plan(graph, plan, cluster)
     outputs, pieces = run_program(compiled, truth.feeds)
     found = compare_pieces(pieces, truth.inner)
@@ -138,10 +150,13 @@ def find_difference(graph: Graph, truth: Truth, axis: SplitAxis, shares: Sequenc
 
 
 def find_squeezed(graph: Graph) -> frozenset[str]:
-    """Return the tensors that are computed from a softmax, its own output included."""
+    """Return the tensors that are made of a softmax, its own output included.
+
+    What its shares weigh, as in attention, is not.
+    """
     found: set[str] = set()
     for node in graph.nodes:
-        if node.op in SOFTMAXES or not found.isdisjoint(node.reads):
+        if node.op in SOFTMAXES or (node.op != "MatMul" and not found.isdisjoint(node.reads)):
             found.update(node.outputs)
     return frozenset(found)
 
@@ -165,7 +180,7 @@ def plant_halo_fault() -> Iterator[None]:
         window.part_of_axis = honest
 
 
-def is_fault_seen(graph: Graph, truth: Truth, axis: SplitAxis, shares: Sequence[float]) -> bool:
+def is_fault_seen(graph: Graph, truth: Truth, axis: str, shares: Sequence[float]) -> bool:
     """Whether a division with a planted halo fault differs, or cannot even be computed."""
     try:
         return find_difference(graph, truth, axis, shares) > tolerance_of(graph)
@@ -193,7 +208,7 @@ def examine(name: str) -> tuple[list[Row], dict[str, float]]:
     # Regions are remembered per graph object: the fault needs one that nobody asked before.
     spoiled = replace(graph)
     with plant_halo_fault():
-        spatial = [(axis, shares) for axis, shares in CASES if axis in SPATIAL]
+        spatial = [one for one in CASES if one[0] in SPATIAL and name not in ENCODERS]
         seen = [is_fault_seen(spoiled, truth, axis, shares) for axis, shares in spatial]
     say(f"{name}: {time.monotonic() - start_s:.0f} s, worst {max(found.values()):.1e}")
     return make_rows(name, found, tolerance_of(graph), seen), found

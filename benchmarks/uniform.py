@@ -16,6 +16,10 @@ from partita.graph import Graph
 from partita.graph.layer import Layer
 from partita.graph.splits import row_axes
 from partita.plan import Identity, Plan, Shard, SplitAxis, Stage
+from partita.planners import DraftStage
+from partita.planners.drafts.channel_pairs import ChannelPair, channel_pairs
+from partita.planners.drafts.draft import DraftLowering
+from partita.planners.drafts.layer_order import LayerOrder
 from partita.regions import Interval, Region
 
 UNIFORM_AXES: tuple[SplitAxis, ...] = (
@@ -64,6 +68,31 @@ def plan_uniform(graph: Graph, cluster: Cluster, options: UniformOptions) -> Pla
         tuple(stages),
         planner="uniform",
     )
+
+
+def plan_pairs(graph: Graph, cluster: Cluster, shares: Sequence[float]) -> Plan:
+    """A plan that divides every pair of layers that one sum joins; all else runs everywhere.
+
+    Args:
+        cluster: As many devices as shares.
+    """
+    outline, names = LayerOrder(graph), cluster.names
+    stages: list[DraftStage] = []
+    chosen: list[ChannelPair] = []
+    for pair in sorted(channel_pairs(outline), key=lambda one: (one.start - one.last, -one.groups)):
+        if all(pair.last < one.start or one.last < pair.start for one in chosen):
+            chosen.append(pair)
+    reached = 0
+    for pair in sorted(chosen, key=lambda one: one.start):
+        if reached < pair.start:
+            stages.append(DraftStage(reached, pair.start, "everywhere", names))
+        stages += pair.stages(names, list(shares), names)
+        reached = pair.last + 1
+    if reached < len(outline):
+        stages.append(DraftStage(reached, len(outline), "everywhere", names))
+    lowered = DraftLowering(outline).stages(tuple(stages))
+    identities = Identity(graph.name, graph.hash), Identity(cluster.name, cluster.hash)
+    return Plan(*identities, lowered, planner="pairs")
 
 
 def _groups(builder: WorkBuilder, options: UniformOptions) -> list[tuple[str, ...]]:

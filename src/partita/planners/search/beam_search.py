@@ -87,8 +87,7 @@ class BeamSearch:
             spent = self._steps
             for begun in kept:
                 self._settle()
-                budget = self._evaluator.budget
-                if budget.is_over or budget.evaluations >= budget.most_evaluations:
+                if self._evaluator.budget.is_spent:
                     break
                 for stop in places[number + 1 :]:
                     if self._steps - spent > quota and begun is not kept[0]:

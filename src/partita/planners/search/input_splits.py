@@ -61,7 +61,7 @@ class InputSplits:
 
     def improve(self, draft: Draft) -> Iterator[Draft]:
         """Yield drafts made from one, each better than those before; and those of pairs alone."""
-        if not self._pairs:
+        if not self._pairs or self._evaluator.budget.is_spent:
             return
         for start in (draft, *self._chains()):
             for _ in range(_ROUNDS):
@@ -77,7 +77,7 @@ class InputSplits:
         evaluator = self._evaluator
         for pair in self._pairs:
             for other in self._placed(draft, pair):
-                if evaluator.budget.is_over:
+                if evaluator.budget.is_spent:
                     return draft
                 limit = evaluator.score(draft)
                 rank = evaluator.trial(other, limit[0])

@@ -159,8 +159,7 @@ class LocalSearch:
 
     @property
     def _is_spent(self) -> bool:
-        budget = self._budget
-        return budget.evaluations >= budget.most_evaluations or budget.is_over
+        return self._budget.is_spent
 
     @property
     def _is_over(self) -> bool:

@@ -128,8 +128,7 @@ class NestedSearch:
 
     @property
     def _is_over(self) -> bool:
-        budget = self._evaluator.budget
-        return budget.evaluations >= budget.most_evaluations or budget.is_over
+        return self._evaluator.budget.is_spent
 
     def _order(self) -> list[str]:
         """The devices in the order in which they join: who alone answers soonest first."""

@@ -71,8 +71,7 @@ class _RateSearch:
 
     @property
     def _is_over(self) -> bool:
-        budget = self._evaluator.budget
-        is_spent = budget.evaluations >= budget.most_evaluations or budget.is_over
+        is_spent = self._evaluator.budget.is_spent
         return is_spent or min(self._judged.values(), default=float("inf")) <= self._enough_s
 
     def _best(self) -> list[Draft]:
