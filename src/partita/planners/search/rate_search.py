@@ -24,7 +24,9 @@ _MOST_CHAINS = 3000
 #: Drafts that are simulated; of replicas on 16 devices all. Not tuned.
 _MOST_REPLICAS, _MOST_PIPELINES = 16, 24
 #: Of them, those whose shares are changed, and most changes of each.
-_MOST_CHANGED, _MOST_CHANGES = 4, 60
+_MOST_CHANGED, _MOST_CHANGES = 2, 40
+#: Drafts that should take this much more than the best so far are not simulated.
+_TRUST = 1.02
 #: Totals of shares that are tried: with few in all, replicas that wait pass their turn on sooner.
 _TOTALS = (12, 24, 48)
 #: The search ends where at most this part could be gained; a change that gains less is none.
@@ -64,7 +66,7 @@ class _RateSearch:
         replicas = sorted(replica_drafts(evaluator), key=lambda d: expected_s(evaluator, d))
         self._judge(replicas[:_MOST_REPLICAS])
         pipelines = () if self._is_over else pipeline_drafts(evaluator)[:_MOST_PIPELINES]
-        self._judge(balance_rows(evaluator, draft) for draft in pipelines)
+        self._judge(filter(self._is_promising, (balance_rows(evaluator, d) for d in pipelines)))
         for draft in self._best()[:_MOST_CHANGED]:
             self._improve(draft)
         return self._best()
@@ -84,13 +86,20 @@ class _RateSearch:
             if is_allowed(draft, self._evaluator.options.axes):
                 self._judged[draft] = self._evaluator.judge(draft)[0]
 
+    def _is_promising(self, draft: Draft) -> bool:
+        """Whether a draft may be better than all so far: it seldom takes less than expected."""
+        least_s = min(self._judged.values(), default=float("inf"))
+        return expected_s(self._evaluator, draft) <= least_s * _TRUST
+
     def _improve(self, draft: Draft) -> None:
         """Change shares while that helps."""
-        changes = iter(_other_totals(draft))
+        changes = _other_totals(draft)
         for _ in range(_MOST_CHANGES):
             changed = next(changes, None)
             if changed is None or self._is_over:
                 break
+            if not self._is_promising(changed):
+                continue
             self._judge([changed])
             if self._judged.get(changed, float("inf")) < self._judged[draft] * (1 - _LEAST_GAIN):
                 draft, changes = changed, _other_shares(changed)
