@@ -1,8 +1,8 @@
 """The plans and prices of all planners on fixed inputs: what a change of structure must not change.
 
 Real networks with catalogue prices and small ones with prices by hand, on links that are equal,
-unequal, shared, missing or changing, for all objectives and options. Every search ends by its
-number of evaluations, never by the clock. Run it before and after a change, then compare:
+unequal, shared, missing, changing or behind ports, for all objectives and options. Every search
+ends by its number of evaluations, never by the clock. Run it before and after, then compare:
 
     python -m benchmarks.replay write before.json
     python -m benchmarks.replay diff before.json after.json
@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,11 @@ def odd_clusters(number: int) -> dict[str, Cluster]:
     group = ("DA-50", "DB-300", "DC-50", "NB-nano", "LA")[number]
     return {
         "radio": mixed_cluster(3, medium="air"),
+        "ports": Cluster.of(
+            [replace(device, port_bytes_per_s=12e6) for device in whole.devices[:3]]
+            + list(whole.devices[3:]),
+            links=uneven,
+        ),
         "missing": Cluster.of(list(whole.devices), links=missing),
         "uneven": Cluster.of(list(whole.devices), links=uneven),
         group: load_cluster(find_scenario(group)),
