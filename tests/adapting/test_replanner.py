@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 from tests.planners.fakes import make_chain
@@ -188,3 +190,19 @@ def test_links_of_one_medium_are_expected_to_take_turns(medium: str | None) -> N
     assert min(expected.compute_s.values()) > 0
     assert set(expected.stretch) == (set() if medium is None else {("cam", "box"), ("box", "cam")})
     assert all(factor >= 1 for factor in expected.stretch.values())
+
+
+def test_what_a_slower_port_adds_is_no_drift() -> None:
+    """Messages through a port of a third of the link's rate are expected to take three times."""
+    cost = make_cost()
+    rate = cost.links["cam", "box"].bandwidth_bytes_per_s
+    devices = [
+        dataclasses.replace(device, port_bytes_per_s=rate / 3 if device.name == "box" else None)
+        for device in cost.cluster.devices
+    ]
+    cluster = dataclasses.replace(cost.cluster, devices=tuple(devices))
+    behind = CostModel(cost.graph, cluster, profiles=cost.profiles)
+    replanner = Replanner(behind, plan_on(behind, "box"), Finder())
+    stretch = replanner.expect(replanner.key).stretch
+    assert set(stretch) == {("cam", "box"), ("box", "cam")}
+    assert stretch["cam", "box"] == pytest.approx(3, rel=0.05)
