@@ -32,6 +32,7 @@ from partita.fabric.socket_options import settle_sockets
 from partita.fabric.zenoh_control import ControlPlane
 from partita.fabric.zenoh_data import DataHooks, DataPlane
 from partita.fabric.zenoh_options import ZenohOptions, check_network, control_address
+from partita.host import boot_id, namespace
 
 #: One acknowledgement for all pieces of a tick: 20 notes a second at most.
 _TICK_S = 0.05
@@ -299,9 +300,5 @@ class ZenohEndpoint:
 
 def host_identity() -> bytes:
     """The boot and network namespace: equal exactly where local sockets join two processes."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-            boot = file.read().strip()
-        return b"%s/%d" % (boot, os.stat("/proc/self/ns/net").st_ino)
-    except OSError:
-        return uuid.uuid4().bytes  # not Linux: equal to nobody's
+    boot, net = boot_id(), namespace("net")
+    return f"{boot}/{net}".encode() if boot and net else uuid.uuid4().bytes  # or nobody's

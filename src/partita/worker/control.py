@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import psutil
 
@@ -25,6 +24,7 @@ from partita.fabric import (
     encode_note,
 )
 from partita.fabric.frames import decode_header
+from partita.host import boot_id, clock_origin
 from partita.program import Program, check_part
 from partita.units import format_bytes
 from partita.version import VERSION
@@ -127,7 +127,7 @@ class Worker:
             "retire": self._retire,
             "spans": self._spans,
             "stats": self._stats,
-            "clock": lambda body: Clock(time.monotonic()),
+            "clock": lambda body: Clock(time.monotonic(), clock_origin()),
             "probe": self._probe,
             "measure": self._measure,
             "measured": self._measured,
@@ -392,7 +392,4 @@ class Worker:
 
 def _host() -> str:
     """What the workers of one machine have in common: its start, else its name."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:  # Linux only
-        return platform.node()
+    return boot_id() or platform.node()

@@ -267,9 +267,14 @@ class BeginTraces(msgspec.Struct, frozen=True):
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """A worker's monotonic clock, for estimating its offset."""
+    """A worker's monotonic clock, for estimating its offset.
+
+    Attributes:
+        origin: Equal for processes whose clocks are one; empty where nobody knows.
+    """
 
     now_s: float
+    origin: str = ""
 
 
 _encode = msgspec.msgpack.Encoder().encode
