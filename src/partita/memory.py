@@ -27,6 +27,11 @@ def peak_bytes() -> int:
     return _read("VmHWM")
 
 
+def private_bytes() -> int:
+    """The bytes that are resident, in no file and shared with no other process; 0 where unknown."""
+    return _read("RssAnon")
+
+
 def release() -> None:
     """Give what is free inside this process back to the system, where the C library can."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -191,6 +191,18 @@ def test_weights_over_the_memory_limit_are_refused(stack: ExitStack) -> None:
         deploy(tiny, lab.endpoint)
 
 
+def test_a_loaded_plan_that_holds_too_much_is_refused(stack: ExitStack) -> None:
+    """What the process holds beyond an idle worker counts, not the weights alone."""
+    lab = stack.enter_context(memory_lab([Device("d0", memory_bytes=10**6)]))
+    worker = lab.workers["d0"]
+    worker._resources = replace(worker._resources, idle_bytes=1)  # as if all were the plan's
+    with pytest.raises(RunError, match=r"'d0'.* holds .* beyond an idle .*, the limit is 1 MB"):
+        deploy(tiny_chain(1, 1), lab.endpoint)
+    worker._resources = replace(worker._resources, idle_bytes=2**40)
+    with deploy(tiny_chain(1, 1), lab.endpoint) as session:
+        assert session.stats()["d0"].resident_bytes == 0
+
+
 def test_content_damaged_on_disk_comes_again(tmp_path: Path) -> None:
     """A blob that was changed on disk is found, deleted and pushed again."""
     tiny = tiny_chain(1, 1)

@@ -10,12 +10,16 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from benchmarks.harness import whole_plan
 from tests.worker.tiny import expected_chain, random_inputs, tiny_chain, tiny_halo, tiny_replicas
 
 from partita.cluster import Cluster, Device
+from partita.compile import compile_plan
 from partita.errors import RunError
+from partita.graph import load_graph
 from partita.lab import Lab, LabOptions, start_lab
 from partita.leader import deploy, measure_link
+from partita.zoo import build_model
 
 pytestmark = pytest.mark.slow
 
@@ -68,6 +72,18 @@ def test_an_idle_worker_is_small(lab: Lab) -> None:
     """A worker process that has nothing to do takes at most 120 MB."""
     for process in lab.processes.values():
         assert psutil.Process(process.pid).memory_info().rss <= 120e6
+
+
+def test_a_loaded_plan_holds_its_weights_about_once(lab: Lab) -> None:
+    """What loading took for a while is given back: without, this network holds 60 MB."""
+    graph = load_graph(build_model("mobilenet_v2"))
+    plan = whole_plan(graph, lab.cluster, "d1")
+    given = {name: np.zeros(graph.tensors[name].shape, np.float32) for name in graph.inputs}
+    with deploy(compile_plan(graph, plan, lab.cluster), lab.endpoint) as session:
+        session.run([given])
+        stats = session.stats()
+    assert graph.weight_bytes < stats["d1"].resident_bytes < 3 * graph.weight_bytes
+    assert stats["d0"].resident_bytes < 10e6
 
 
 def test_a_worker_that_cannot_start_says_why(tmp_path: Path) -> None:

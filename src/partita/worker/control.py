@@ -71,7 +71,9 @@ class WorkerParts:
 
     Attributes:
         slow_down: Emulated slowness; the same object as the engine's.
-        memory_limit_bytes: Most bytes of weights; 0 for no limit.
+        memory_limit_bytes: Most bytes of weights, and of what the process holds privately beyond
+            ``idle_bytes`` once a plan is loaded; 0 for no limit.
+        idle_bytes: See :class:`~partita.worker.runtime.WorkerResources`.
         fallback: The engine's message where a chosen provider is missing; else empty.
         max_plans: Most plans that are prepared at the same time.
         max_lanes: Most threads that their steps run on.
@@ -81,6 +83,7 @@ class WorkerParts:
     store: Store
     slow_down: Slowdown = field(default_factory=Slowdown)
     memory_limit_bytes: int = 0
+    idle_bytes: int = 0
     threads: int = 1
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
     fallback: str = ""
@@ -108,7 +111,14 @@ class Worker:
         self._on_stop = on_stop
         self._lanes = Lanes(self.name)
         self._resources = WorkerResources(
-            endpoint, self._lanes, parts.store, parts.engine, parts.slow_down, parts.loaders
+            endpoint,
+            self._lanes,
+            parts.store,
+            parts.engine,
+            parts.slow_down,
+            parts.loaders,
+            memory_limit_bytes=parts.memory_limit_bytes,
+            idle_bytes=parts.idle_bytes,
         )
         self._epochs: dict[int, Runtime] = {}
         self._jobs: dict[int, Progress] = {}

@@ -207,6 +207,8 @@ class Stats(msgspec.Struct, frozen=True):
         overruns: Work that took longer than its emulated time; then the emulation is not true.
         worked: Per ``Compute`` step that ran.
         queues: Per lane.
+        resident_bytes: What the process holds privately beyond an idle worker, other epochs
+            included; 0 where the system does not say.
     """
 
     busy_s: float
@@ -219,6 +221,7 @@ class Stats(msgspec.Struct, frozen=True):
     waiting: tuple[Waiting, ...]
     worked: tuple[ComputeTotals, ...] = ()
     queues: tuple[LaneQueue, ...] = ()
+    resident_bytes: int = 0
 
 
 class TimeMessages(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -28,6 +28,7 @@ from partita.fabric import (
     ZenohOptions,
     check_network,
 )
+from partita.memory import private_bytes, release
 from partita.version import VERSION
 from partita.worker.control import MAX_LANES, MAX_PLANS, Worker, WorkerParts
 from partita.worker.messages import PROTOCOL_VERSION
@@ -52,7 +53,8 @@ class WorkerOptions:
         network: Name, addresses and credentials.
         store: Directory of the content store; in the user's cache by default.
         quota_bytes: Most bytes that the store may hold.
-        memory_limit_bytes: Most bytes of weights; 0 means four fifths of the machine's memory.
+        memory_limit_bytes: Most bytes of weights, and of what a loaded plan holds beyond the idle
+            worker; 0 means four fifths of the machine's memory.
         threads: Intra-op threads of a fragment; 0 means one per core.
         providers: ONNX Runtime's execution providers, the preferred first.
         loaders: Most fragments that load at the same time.
@@ -120,7 +122,9 @@ def _serve(
     """Be a worker until ``ended``, which is also set when one fails to start."""
     endpoint = _open_endpoint(options)
     try:
-        worker = Worker(endpoint, parts, on_stop=ended.set)
+        release()
+        alone = replace(parts, idle_bytes=private_bytes())
+        worker = Worker(endpoint, alone, on_stop=ended.set)
         try:
             worker.start()
             on_ready(worker)
