@@ -191,14 +191,20 @@ def test_weights_over_the_memory_limit_are_refused(stack: ExitStack) -> None:
         deploy(tiny, lab.endpoint)
 
 
+def _set_idle(worker: Worker, idle_bytes: int) -> None:
+    memory = replace(worker._resources.memory, idle_bytes=idle_bytes)
+    worker._resources = replace(worker._resources, memory=memory)
+
+
 def test_a_loaded_plan_that_holds_too_much_is_refused(stack: ExitStack) -> None:
     """What the process holds beyond an idle worker counts, not the weights alone."""
     lab = stack.enter_context(memory_lab([Device("d0", memory_bytes=10**6)]))
     worker = lab.workers["d0"]
-    worker._resources = replace(worker._resources, idle_bytes=1)  # as if all were the plan's
+    # As if all that this process holds were the plan's, then as if nothing were.
+    _set_idle(worker, 1)
     with pytest.raises(RunError, match=r"'d0'.* holds .* beyond an idle .*, the limit is 1 MB"):
         deploy(tiny_chain(1, 1), lab.endpoint)
-    worker._resources = replace(worker._resources, idle_bytes=2**40)
+    _set_idle(worker, 2**40)
     with deploy(tiny_chain(1, 1), lab.endpoint) as session:
         assert session.stats()["d0"].resident_bytes == 0
 

@@ -14,7 +14,6 @@ import psutil
 
 from partita.engine import Engine, Slowdown
 from partita.errors import PartitaError, RunError, first_line
-from partita.execution import weight_bytes
 from partita.fabric import (
     Beat,
     Credit,
@@ -26,11 +25,11 @@ from partita.fabric import (
 from partita.fabric.frames import decode_header
 from partita.host import boot_id, clock_origin
 from partita.program import Program, check_part
-from partita.units import format_bytes
 from partita.version import VERSION
 from partita.worker.calibration import calibrate_runtime
 from partita.worker.lanes import Lanes
 from partita.worker.measurer import Measurer
+from partita.worker.memory_limit import MemoryLimit
 from partita.worker.messages import (
     PROTOCOL_VERSION,
     BeginTraces,
@@ -71,9 +70,7 @@ class WorkerParts:
 
     Attributes:
         slow_down: Emulated slowness; the same object as the engine's.
-        memory_limit_bytes: Most bytes of weights, and of what the process holds privately beyond
-            ``idle_bytes`` once a plan is loaded; 0 for no limit.
-        idle_bytes: See :class:`~partita.worker.runtime.WorkerResources`.
+        memory_limit_bytes, idle_bytes: See :class:`~partita.worker.memory_limit.MemoryLimit`.
         fallback: The engine's message where a chosen provider is missing; else empty.
         max_plans: Most plans that are prepared at the same time.
         max_lanes: Most threads that their steps run on.
@@ -117,8 +114,7 @@ class Worker:
             parts.engine,
             parts.slow_down,
             parts.loaders,
-            memory_limit_bytes=parts.memory_limit_bytes,
-            idle_bytes=parts.idle_bytes,
+            MemoryLimit(self.name, parts.memory_limit_bytes, parts.idle_bytes),
         )
         self._epochs: dict[int, Runtime] = {}
         self._jobs: dict[int, Progress] = {}
@@ -246,16 +242,8 @@ class Worker:
             )
 
     def _check_memory(self, program: Program) -> None:
-        limit = self._parts.memory_limit_bytes
-        needed = weight_bytes(program, self.name)
-        held = sum(weight_bytes(epoch.program, self.name) for epoch in self._epochs.values())
-        if limit and needed + held > limit:
-            also = f" beside {format_bytes(held)} of another plan" if held else ""
-            raise RunError(
-                f"Worker {self.name!r} refuses the plan: weights need {format_bytes(needed)}{also},"
-                f" its limit is {format_bytes(limit)}. Give it less, or raise --memory.",
-                device=self.name,
-            )
+        running = (epoch.program for epoch in self._epochs.values())
+        self._resources.memory.check_weights(program, running)
 
     def _progress(self, body: bytes) -> Progress:
         epoch = decode_message(body, OfEpoch).epoch

@@ -37,11 +37,10 @@ from partita.execution import (
 )
 from partita.execution.pieces import decode_feed, index_buffers
 from partita.fabric import Credit, Endpoint, Failure, PieceGate, PieceHeader, encode_note
-from partita.memory import private_bytes, release
 from partita.program import DeviceProgram, Feed, Load
-from partita.units import format_bytes
 from partita.worker.buffers import BufferTable, StepLog, Written
 from partita.worker.lanes import Lanes
+from partita.worker.memory_limit import MemoryLimit
 from partita.worker.messages import (
     FIRST_FEED,
     LaneQueue,
@@ -64,8 +63,6 @@ from partita.worker.store import Store
 _MAX_WAITS, _MAX_MESSAGE_CHARS = 64, 400
 #: A leader may feed as many requests as are under way before it is known here that they are over.
 _MAX_WAITING_FEEDS = 2
-#: What a plan may hold above the limit: what predictions of it are off by at most.
-_MEMORY_SLACK, _MEMORY_SLACK_BYTES = 0.1, 5_000_000
 #: The lane of credits and failures.
 _NOTES = "credits"
 
@@ -77,9 +74,6 @@ class WorkerResources:
     Attributes:
         loaders: How many fragments may load at the same time.
         slow_down: Emulated slowness, the same object as the engine's.
-        memory_limit_bytes: Most that the process may hold beyond ``idle_bytes``; 0 for no limit.
-        idle_bytes: What it held privately before it took anything; 0 where that is unknown, or
-            where the process is more than a worker: then nothing is held against the limit.
     """
 
     endpoint: Endpoint
@@ -88,8 +82,7 @@ class WorkerResources:
     engine: Engine
     slow_down: Slowdown = field(default_factory=Slowdown)
     loaders: int = 1
-    memory_limit_bytes: int = 0
-    idle_bytes: int = 0
+    memory: MemoryLimit = field(default_factory=MemoryLimit)
 
 
 class Runtime:
@@ -245,7 +238,7 @@ class Runtime:
                 waiting=tuple(Waiting(*wait) for wait in self._machine.state()[:_MAX_WAITS]),
                 worked=self.log.computed(),
                 queues=tuple(starmap(LaneQueue, self._machine.queues.items())),
-                resident_bytes=self.resident_bytes,
+                resident_bytes=self._resources.memory.resident_bytes,
             )
 
     def close(self) -> None:
@@ -341,33 +334,14 @@ class Runtime:
             graph = store.open(info.hash).tobytes()
             blobs = {name: store.open(name) for name in info.blobs}
             self.context.runners[self._loads[step]] = self._resources.engine.load(graph, blobs)
+            if len(set(self.load_counts)) == 1:
+                self._resources.memory.settle()
         except Exception as error:  # any fault of graph or engine ends the deployment
             self._fail(f"load of fragment {info.hash[:12]}", -1, error)
             return
         self.log.add("load", step, -1, start_s, time.monotonic())
-        done, total = self.load_counts
-        if done == total:
-            self._settle()
         with self._lock:
             self._handle(Loaded(step))
-
-    def _settle(self) -> None:
-        """Give back what loading took for a while, and refuse a plan that holds too much."""
-        # Each load has a thread and so a heap of its own, and the C library keeps what is freed
-        # there: 191 MB for 51 MB of ResNet-50's weights, 58 MB with this.
-        release()
-        limit = self._resources.memory_limit_bytes
-        slack = max(_MEMORY_SLACK_BYTES, _MEMORY_SLACK * limit)
-        if limit and self.resident_bytes > limit + slack:
-            held, most = format_bytes(self.resident_bytes), format_bytes(limit)
-            message = f"the loaded plan holds {held} beyond an idle worker, the limit is {most}"
-            self._fail("memory", -1, RunError(f"{message}. Give it less, or raise its memory."))
-
-    @property
-    def resident_bytes(self) -> int:
-        """What the process holds privately beyond an idle worker; 0 where that is unknown."""
-        idle = self._resources.idle_bytes
-        return max(0, private_bytes() - idle) if idle else 0
 
     def _give_credit(self, stream: int) -> None:
         source = self.context.streams[stream].source

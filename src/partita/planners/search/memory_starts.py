@@ -30,7 +30,7 @@ _Way = Literal["ranges", "fluid", "spread"]
 _MOST_SPREAD = 16
 _NOTHING = MemoryUse(0, 0, 0, 0)
 #: How often a draft is made again with less room. Not tuned.
-_ROUNDS = 6
+_ROUNDS = 12
 
 
 def memory_starts(evaluator: Evaluator) -> list[Draft]:

@@ -1,0 +1,71 @@
+"""What a worker's plans may take of its memory: weights before loading, all of it after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from partita.errors import RunError
+from partita.execution import weight_bytes
+from partita.memory import private_bytes, release
+from partita.program import Program
+from partita.units import format_bytes
+
+#: What a loaded plan may hold above the limit: predictions are meant to be off by no more.
+_SLACK, _SLACK_BYTES = 0.1, 5_000_000
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """A worker's memory.
+
+    Attributes:
+        device: Named in errors.
+        limit_bytes: Most bytes of weights, and of what the process holds privately beyond
+            ``idle_bytes`` once a plan is loaded; 0 for no limit.
+        idle_bytes: What the process held before it took anything; 0 where that is unknown, or where
+            the process is more than a worker: then nothing is held against the limit.
+    """
+
+    device: str = ""
+    limit_bytes: int = 0
+    idle_bytes: int = 0
+
+    @property
+    def resident_bytes(self) -> int:
+        """What the process holds privately beyond an idle worker; 0 where that is unknown."""
+        return max(0, private_bytes() - self.idle_bytes) if self.idle_bytes else 0
+
+    def check_weights(self, program: Program, running: Iterable[Program]) -> None:
+        """Refuse a program whose weights are too many beside those that run already.
+
+        Raises:
+            RunError: Names both, and the limit.
+        """
+        needed = weight_bytes(program, self.device)
+        held = sum(weight_bytes(other, self.device) for other in running)
+        if self.limit_bytes and needed + held > self.limit_bytes:
+            also = f" beside {format_bytes(held)} of another plan" if held else ""
+            raise RunError(
+                f"Worker {self.device!r} refuses the plan: weights need {format_bytes(needed)}"
+                f"{also}, its limit is {format_bytes(self.limit_bytes)}. Give it less, or raise"
+                " --memory.",
+                device=self.device,
+            )
+
+    def settle(self) -> None:
+        """Give back what loading took for a while, and refuse what is held then if it is too much.
+
+        Raises:
+            RunError: Names what is held, and the limit.
+        """
+        # Each load has a thread and so a heap of its own, and the C library keeps what is freed
+        # there: 191 MB for 51 MB of ResNet-50's weights, 58 MB with this.
+        release()
+        limit, held = self.limit_bytes, self.resident_bytes
+        if limit and held > limit + max(_SLACK_BYTES, _SLACK * limit):
+            raise RunError(
+                f"the loaded plan holds {format_bytes(held)} beyond an idle worker, the limit is"
+                f" {format_bytes(limit)}. Give it less, or raise its memory.",
+                device=self.device,
+            )
