@@ -10,7 +10,7 @@ from partita.planners.search.input_splits import InputSplits
 from partita.planners.search.local_search import LocalSearch
 from partita.planners.search.moves import Moves
 from tests.encoders import make_encoder
-from tests.planners.fakes import FakeCost, make_chain, make_cost, make_dense
+from tests.planners.fakes import FakeCost, dense, make_chain, make_cost, make_dense, make_graph
 
 #: What a search did before inputs were divided.
 WITHOUT = ("rows", "tiles", "output_channels")
@@ -30,13 +30,23 @@ def search_for(evaluator: Evaluator) -> InputSplits:
 
 def test_heads_and_sums_are_chosen_where_links_are_fast() -> None:
     """An encoder is divided by heads and features, and that is faster than without sums."""
-    cost = encoder_cost(1e9, 2e7, 1e7, 3e7)
+    cost = encoder_cost(1e9, 2e7, 1e7)
     found = find_plan(cost, planner="best")
     before = find_plan(cost, planner="best", options=PlanOptions(axes=WITHOUT))
     axes = [stage.axis for stage in found.plan.stages]
     assert axes.count("input_channels") >= 4
     assert axes.count("output_channels") >= 4
     assert found.estimate.latency_s < 0.9 * before.estimate.latency_s
+
+
+def test_small_networks_are_tried_with_all_sums() -> None:
+    """Of one dense layer whose input is long `exhaustive`, and so `best`, divides the input."""
+    graph = make_graph(dense("fc", "x", "y", (4000, 10)), {"x": (1, 4000)}, ["y"])
+    cost = make_cost(graph, 1e7, 1e7, bandwidth=2e7, overhead_s=1e-6)
+    for planner in ("exhaustive", "best"):
+        (stage,) = find_plan(cost, planner=planner).plan.stages
+        assert stage.axis == "input_channels"
+        assert [shard.device for shard in stage.merge] == ["d0"]
 
 
 def test_nothing_is_tried_where_links_are_slow() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from partita.planners.drafts.draft import SUMMED, Draft, DraftStage
+from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.pricing.problem import Problem
 
 
 class StageLoads:
-    """Loads of stages, remembered; sums of parts count as nothing."""
+    """Loads of stages, remembered; sums over rows, and merges, count as nothing."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -29,9 +29,16 @@ class StageLoads:
         return max(busy.values())
 
     def _find(self, stage: DraftStage) -> tuple[tuple[str, float], ...]:
-        if stage.axis in SUMMED:
+        if stage.axis == "reduce":
             return ()
         outline = self._problem.outline
+        if stage.axis == "input_channels":
+            layer = outline.graph.layer(outline.order[stage.start])
+            return tuple(
+                (device, self._problem.cost.work_s(device, outline.works.partial(layer, box, "")))
+                for device, box in self._problem.lowering.summands(stage, stage)
+                if not box.is_empty
+            )
         layers = outline.layers(stage.start, stage.stop)
         loads = []
         for number, device in enumerate(stage.devices):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise, product
 from math import comb, inf
 
@@ -25,13 +26,13 @@ _CHANNEL_PARTS = 4
 def plan_exhaustive(evaluator: Evaluator) -> Chosen:
     """The best of all plans of a small network: every cut, axis, device and row boundary.
 
-    Devices take rows from top to bottom in the cluster's order. Channels are divided in quarters.
-    Plans that cannot beat the best so far are passed over.
+    Devices take rows from top to bottom in the cluster's order. Channels, those of inputs too, are
+    divided in quarters. Plans that cannot beat the best so far are passed over.
 
     Raises:
         InfeasibleError: There are too many plans; the message says how many.
     """
-    space = Space(evaluator)
+    space = Space(evaluator, sums=True)
     count = space.count(MOST_PLANS)
     if count > MOST_PLANS:
         raise InfeasibleError(
@@ -43,9 +44,14 @@ def plan_exhaustive(evaluator: Evaluator) -> Chosen:
 
 
 class Space:
-    """The stages that a draft may be made of."""
+    """The stages that a draft may be made of.
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    Args:
+        sums: Whether inputs of single layers are divided, too.
+    """
+
+    def __init__(self, evaluator: Evaluator, *, sums: bool = False) -> None:
+        self._sums = sums
         self._outline = evaluator.outline
         self._devices = evaluator.devices
         self._known: dict[tuple[int, int], list[DraftStage]] = {}
@@ -67,7 +73,9 @@ class Space:
         rows = self._rows(start, stop)
         parts = self._channel_parts(start, stop)
         extra = sum(comb(n + devices - 1, devices - 1) - devices for n in (rows, parts) if n)
-        return devices + extra + 2 * devices
+        sums = self._input_parts(start, stop)
+        ways = comb(sums + devices - 1, devices - 1) - devices if sums else 0
+        return devices + extra + 2 * devices + ways * (devices + 1)
 
     def _rows(self, start: int, stop: int) -> int:
         outline = self._outline
@@ -79,6 +87,9 @@ class Space:
 
     def _channel_parts(self, start: int, stop: int) -> int:
         return min(_CHANNEL_PARTS, self._channels(start, stop))
+
+    def _input_parts(self, start: int, stop: int) -> int:
+        return min(_CHANNEL_PARTS, self._outline.input_channels(start, stop)) if self._sums else 0
 
     def stages(self, start: int, stop: int) -> list[DraftStage]:
         """All ways to run a range as one stage."""
@@ -103,6 +114,12 @@ class Space:
         ):
             for cuts in divisions(parts, len(devices)):
                 yield self._divided(start, stop, axis, [cut * height // parts for cut in cuts])
+        inputs, parts = outline.input_channels(start, stop), self._input_parts(start, stop)
+        for cuts in divisions(parts, len(devices)):
+            ends = [cut * inputs // parts for cut in cuts]
+            divided = self._divided(start, stop, "input_channels", ends)
+            for merge in (devices, *((device,) for device in devices)):
+                yield replace(divided, merge=merge)
         if len(devices) > 1 and not any(p in outline.pins for p in range(start, stop)):
             if any(outline.kinds[p] != "rows" for p in range(start, stop)):
                 yield DraftStage(start, stop, "everywhere", devices)
