@@ -20,6 +20,7 @@ from partita.reproduce.collaborative.layers import (
     speed_up,
 )
 from partita.reproduce.collaborative.models import make_models
+from partita.reproduce.collaborative.pipelines import draw_pipelines, serve
 from partita.reproduce.collaborative.setting import (
     KINDS,
     LATENCY_S,
@@ -32,6 +33,7 @@ from partita.reproduce.collaborative.setting import (
 )
 from partita.reproduce.figure import Drawn
 from partita.reproduce.study import Study
+from tests.planners.fakes import conv, make_graph
 
 
 def _verdicts(drawn: Drawn) -> Mapping[str, bool]:
@@ -155,3 +157,18 @@ def test_alexnets_count_alone_is_a_slip() -> None:
     assert [row[2] for row in drawn.tables[0].rows] == [
         62_378_344, 138_357_544, 25_557_032, 22_855_952, 79_991_015,
     ]  # fmt: skip
+
+
+def test_pipelines_are_held_against_chance() -> None:
+    """Eight convolutions on three boards: above random, and not above the bound."""
+    parts: list[object] = []
+    for number in range(8):
+        shape = (32, 32 if number else 3, 3, 3)
+        parts += conv(f"c{number}", f"t{number}", f"t{number + 1}", shape)
+    graph = make_graph(parts, {"t0": (1, 3, 64, 64)}, ["t8"])
+    served = serve(graph, KINDS[0], 3, seeds=3)
+    assert served.whole < served.ours <= served.most * (1 + 1e-6)
+    drawn = draw_pipelines({("vgg16", KINDS[0], 3): served})
+    (claim,) = drawn.claims
+    assert claim.holds == (served.ours / served.whole >= 6)
+    assert drawn.tables[0].rows[0][3:5] == (3, served.ours)

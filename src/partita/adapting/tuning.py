@@ -1,7 +1,7 @@
 """Planning, running and planning anew with what was measured, until it gains no more.
 
-Source: Hadidi et al., "Towards collaborative inferencing of deep neural networks on
-Internet-of-Things devices", Procedure 1: deploy, monitor the latency of each device, repeat. The
+Source: Hadidi et al., "Collaborative execution of deep neural networks on Internet of Things
+devices", Procedure 1: deploy, monitor the latency of each device, repeat. The
 stopping rule is ours: a round that gains below 2 %, or ten rounds. So is that a device which the
 plan leaves idle is measured, too: one that is believed too slow would stay idle for ever.
 """

@@ -1,7 +1,7 @@
 """Collaborative execution on small boards: a pipeline of groups that take even time.
 
-Source: Hadidi et al., "Towards collaborative inferencing of deep neural networks on
-Internet-of-Things devices", Procedure 1; as a baseline there, section 6: random assignment.
+Source: Hadidi et al., "Collaborative execution of deep neural networks on Internet of Things
+devices", Procedure 1; as a baseline there, section 6: random assignment.
 
 The paper describes the second step, "try to create groups of layers with same latency", in words.
 Here it is a dynamic program over contiguous layers and numbers of devices: a group is whole on one
@@ -31,7 +31,7 @@ _MOST_SHARED = 8
 #: what they hold together is more, they are made again with less.
 _ROOMS = (1.0, 0.95, 0.85)
 #: Draws of a random assignment until one fits in memory.
-_DRAWS = 200
+_DRAWS = 50
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class RandomSettings:
     """How an assignment is drawn.
 
     Attributes:
-        split: Whether a layer that no device can hold is divided among all of them.
+        split: Whether a layer that no device can hold is divided among as few as can, and an
+            assignment that does not fit is drawn again even where devices may swap.
     """
 
     split: bool = True
@@ -89,30 +90,43 @@ def plan_random(evaluator: Evaluator) -> Chosen:
     drafts = []
     for _ in range(_DRAWS):
         drafts.append(_draw(evaluator, settings, rng))
-        if evaluator.score(drafts[-1])[0] < inf:
+        is_possible = evaluator.score(drafts[-1])[0] < inf
+        if _fits(evaluator, drafts[-1]) if settings.split else is_possible:
             return Chosen(drafts[-1])
     return Chosen(evaluator.best(drafts))
+
+
+def _fits(evaluator: Evaluator, draft: Draft) -> bool:
+    """Whether a draft is possible and no device holds more than its memory, swap or not."""
+    if evaluator.score(draft)[0] == inf:
+        return False
+    used = evaluator.estimate(draft).memory_bytes
+    return all(used[name] <= evaluator.cluster.device(name).memory_bytes for name in used)
 
 
 def _draw(evaluator: Evaluator, settings: RandomSettings, rng: random.Random) -> Draft:
     outline, devices = evaluator.outline, evaluator.devices
     stages: list[DraftStage] = []
     for position in range(len(outline)):
-        device = rng.choice(devices)
-        divided: Draft = ()
-        if (
-            settings.split
-            and position not in outline.pins
-            and not _holds(evaluator, position, position + 1, devices)
-        ):
-            divided = tuple(_divided(evaluator, position, devices))[:1]
-        more = divided or whole_stages(outline, position, position + 1, device)
+        more = whole_stages(outline, position, position + 1, rng.choice(devices))
+        is_free = settings.split and position not in outline.pins
+        if is_free and not _holds(evaluator, position, position + 1, devices):
+            order = rng.sample(devices, len(devices))
+            more = next(_fewest_parts(evaluator, position, order), more)
         last = stages[-1] if stages else None
         if last is not None and last.axis == "none" and more[0].devices == last.devices:
             stages[-1] = replace(last, stop=position + 1)
         else:
             stages.extend(more)
     return tuple(stages)
+
+
+def _fewest_parts(evaluator: Evaluator, position: int, order: Sequence[str]) -> Iterator[Draft]:
+    """Yield one layer divided among as few of the devices as can hold it."""
+    for count in range(2, len(order) + 1):
+        for stage in _divided(evaluator, position, order[:count]):
+            if _parts_fit(evaluator, stage, 1.0):
+                yield (stage,)
 
 
 def _holds(
@@ -124,6 +138,19 @@ def _holds(
         <= room * evaluator.cluster.device(device).memory_bytes
         for device in devices
     )
+
+
+def _parts_fit(evaluator: Evaluator, stage: DraftStage, room: float) -> bool:
+    """Whether each device of a divided layer can hold its part in a part of its memory."""
+    problem, outline = evaluator.problem, evaluator.outline
+    layers = outline.layers(stage.start, stage.stop)
+    for number, device in enumerate(stage.devices):
+        for boxes in problem.lowering.parts(stage, number):
+            use = problem.cost.work_memory(outline.works.stage(layers, boxes))
+            held = use.total + use.pieces * (evaluator.options.in_flight - 1)
+            if held > room * evaluator.cluster.device(device).memory_bytes:
+                return False
+    return True
 
 
 class _Reached(NamedTuple):
@@ -153,7 +180,7 @@ def _grouped_drafts(evaluator: Evaluator, settings: CollaborativeSettings) -> It
         for room in _ROOMS:
             drafts = list(_Grouping(evaluator, settings, order, is_even, room).drafts())
             yield from drafts
-            if all(evaluator.score(draft)[0] < inf for draft in drafts):
+            if all(_fits(evaluator, draft) for draft in drafts):
                 break
 
 
@@ -206,7 +233,7 @@ class _Grouping:
         end = min((at for at in outline.pins if at > start), default=len(outline))
         most = min(len(free), _MOST_SHARED) if self._settings.replicas else 1
         for stop in range(start + 1, end + 1):
-            holders = {device for device in free if self._fits(start, stop, device)}
+            holders = {device for device in free if self._has_room(start, stop, device)}
             if not holders:
                 break
             for count in range(1, most + 1):
@@ -216,9 +243,10 @@ class _Grouping:
         if self._settings.splits:
             for count in range(2, min(len(free), _MOST_SHARED) + 1):
                 for stage in _divided(self._evaluator, start, free[:count]):
-                    yield count, stage
+                    if _parts_fit(self._evaluator, stage, self._room):
+                        yield count, stage
 
-    def _fits(self, start: int, stop: int, device: str) -> bool:
+    def _has_room(self, start: int, stop: int, device: str) -> bool:
         key = (start, stop, device)
         known = self._holds.get(key)
         if known is None:
