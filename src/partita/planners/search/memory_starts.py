@@ -31,6 +31,9 @@ _MOST_SPREAD = 16
 _NOTHING = MemoryUse(0, 0, 0, 0)
 #: How often a draft is made again with less room. Not tuned.
 _ROUNDS = 12
+#: This part more of its room is held back, lest ever fewer bytes are missing. ResNet-50 on 64
+#: devices of 8 MB lacks 335 bytes without, and fits with it.
+_MARGIN = 0.001
 
 
 def memory_starts(evaluator: Evaluator) -> list[Draft]:
@@ -70,7 +73,7 @@ def _refilled(evaluator: Evaluator, devices: Sequence[str], way: _Way) -> Draft:
         except OverfullError as error:
             drafts.append(draft)
             for name, over in error.overflow_bytes.items():
-                rooms[name] = rooms.get(name, 0) - over
+                rooms[name] = rooms.get(name, 0) - over - int(_MARGIN * rooms.get(name, 0))
         except PlanError:
             break
         else:
