@@ -18,7 +18,7 @@ WITHOUT = ("rows", "tiles", "output_channels")
 
 def encoder_cost(bandwidth: float, *rates: float) -> FakeCost:
     """Return the costs of a small encoder of one token, so that there are no rows to divide."""
-    graph = load_graph(make_encoder(width=128, heads=8, tokens=1, blocks=2))
+    graph = load_graph(make_encoder(width=128, heads=8, tokens=1, blocks=1))
     return make_cost(graph, *rates, bandwidth=bandwidth, overhead_s=1e-6)
 
 
@@ -30,12 +30,12 @@ def search_for(evaluator: Evaluator) -> InputSplits:
 
 def test_heads_and_sums_are_chosen_where_links_are_fast() -> None:
     """An encoder is divided by heads and features, and that is faster than without sums."""
-    cost = encoder_cost(1e9, 2e7, 1e7)
+    cost = encoder_cost(1e9, 2e7, 1e7, 3e7)
     found = find_plan(cost, planner="best")
     before = find_plan(cost, planner="best", options=PlanOptions(axes=WITHOUT))
     axes = [stage.axis for stage in found.plan.stages]
-    assert axes.count("input_channels") >= 4
-    assert axes.count("output_channels") >= 4
+    assert axes.count("input_channels") >= 2
+    assert axes.count("output_channels") >= 2
     assert found.estimate.latency_s < 0.9 * before.estimate.latency_s
 
 
