@@ -60,7 +60,7 @@ def test_a_reader_that_is_behind_holds_the_sender_and_loses_nothing() -> None:
     free, got = threading.Event(), queue.SimpleQueue[int]()
 
     def take(source: str, header: bytes, payload: memoryview) -> None:
-        free.wait(5)
+        free.wait(20)
         got.put(len(payload))
 
     listener = LocalListener("slow", take, lambda reason: None)
@@ -68,15 +68,18 @@ def test_a_reader_that_is_behind_holds_the_sender_and_loses_nothing() -> None:
     size, count = 2**23, 12
     sender = threading.Thread(target=lambda: [path.send(b"", bytes(size)) for _ in range(count)])
     sender.start()
-    sender.join(0.3)
-    assert sender.is_alive()
-    assert path.unconsumed > 1
-    free.set()
-    assert [got.get(timeout=5) for _ in range(count)] == [size] * count
-    sender.join(5)
-    listener.close()
-    assert path.unconsumed == 0
-    path.close()
+    try:
+        wait_until(lambda: path.unconsumed > 1)
+        sender.join(0.3)
+        assert sender.is_alive()
+        free.set()
+        assert [got.get(timeout=20) for _ in range(count)] == [size] * count
+        sender.join(20)
+        assert path.unconsumed == 0
+    finally:
+        free.set()
+        listener.close()
+        path.close()
 
 
 HEAD = struct.Struct("<IQq")

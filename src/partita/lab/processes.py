@@ -28,7 +28,7 @@ from partita.fabric import (
 from partita.lab.folder import open_folder
 from partita.lab.netns import Namespaces, left_out, open_namespaces
 from partita.lab.places import Place
-from partita.lab.ports import free_addresses
+from partita.lab.ports import hold_addresses
 from partita.worker import WorkerOptions
 
 #: Imports of all workers at once on two cores take some seconds; a machine under load needs more.
@@ -108,7 +108,7 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
             options = replace(options, local_sockets=False, shaped=False)
             plan = LabPlan(cluster, options, directory, places)
         else:
-            addresses = free_addresses(len(cluster.names))
+            addresses = stack.enter_context(hold_addresses(len(cluster.names)))
             places = {n: Place(a) for n, a in zip(cluster.names, addresses, strict=True)}
             plan = LabPlan(cluster, options, directory, places)
         lab = Lab(cluster, plan.open_leader(), addresses=plan.addresses, net=net)
