@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import socket
 
 import pytest
@@ -20,9 +19,8 @@ def test_a_held_port_is_given_to_nobody_but_who_is_told_of_it() -> None:
         assert not set(addresses) & set(free_addresses(20))
         for port in ports:
             with socket.socket() as stranger:
-                with pytest.raises(OSError) as caught:
+                with pytest.raises(OSError, match="in use"):
                     stranger.bind(("127.0.0.1", port))
-                assert caught.value.errno == errno.EADDRINUSE
             with socket.create_server(("127.0.0.1", port)) as worker:  # takes the option
                 assert worker.getsockname()[1] == port
 
