@@ -18,9 +18,8 @@ def test_a_held_port_is_given_to_nobody_but_who_is_told_of_it() -> None:
         assert len(set(ports)) == 4
         assert not set(addresses) & set(free_addresses(20))
         for port in ports:
-            with socket.socket() as stranger:
-                with pytest.raises(OSError, match="in use"):
-                    stranger.bind(("127.0.0.1", port))
+            with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+                stranger.bind(("127.0.0.1", port))
             with socket.create_server(("127.0.0.1", port)) as worker:  # takes the option
                 assert worker.getsockname()[1] == port
 
