@@ -166,7 +166,7 @@ def main() -> int:
     parser.add_argument("--device", default="laptop", help="kind of the catalogue")
     parser.add_argument("--devices", nargs="+", type=int, default=list(TARGETS))
     parser.add_argument("--mbit", nargs="+", type=float, default=[200.0, 2000.0])
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for each search")
     parser.add_argument("--drawn", type=int, default=30, help="drawn networks")
     args = parser.parse_args()
