@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +134,15 @@ def parse(text: str) -> dict[str, Any] | None:
     return None
 
 
-def write_page(results: dict[str, dict[str, Any]]) -> str:
-    """Return the document: what is measured on what, and the table."""
+def write_page(results: dict[str, dict[str, Any]], before: str = "") -> str:
+    """Return the document: what is measured on what, and the table.
+
+    Args:
+        results: Of those that were run, by name.
+        before: The page as it was, which the rows of all others are taken from.
+    """
+    machine = next((line for line in before.splitlines() if line.startswith("Machine: ")), "")
+    is_here = not machine or processor() in machine
     lines = [
         "# Benchmarks",
         "",
@@ -143,16 +151,44 @@ def write_page(results: dict[str, dict[str, Any]]) -> str:
         "same run, and numbers are medians. *Ratio* is ours over the peer's, unless the target says"
         " otherwise.",
         "",
-        *describe_machine(),
+        *(describe_machine() if is_here else kept_machine(before)),
         "",
         "| measure | peer | ours | ratio | target | met | command |",
         "|---|---:|---:|---:|---|---|---|",
     ]
     for one in BENCHMARKS:
-        lines += list_rows(one, results.get(one.name, {"state": NOT_RUN}))
+        if one.name in results:
+            lines += list_rows(one, results[one.name], "" if is_here else f" on {processor()}")
+        else:
+            lines += kept_rows(one, before) or list_rows(one, {"state": NOT_RUN})
     lines += ["", "Peers:", ""]
-    lines += [f"- {one.measure}: {one.peer}." for one in BENCHMARKS]
+    for one in BENCHMARKS:
+        lines += list_peer(one, "" if one.name in results else before)
     return "\n".join(lines) + "\n"
+
+
+def kept_machine(before: str) -> list[str]:
+    """Return the lines on the machine that most rows are from."""
+    lines = before.splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("Machine: "))
+    return lines[first : lines.index("", first)]
+
+
+def list_peer(one: Benchmark, before: str) -> list[str]:
+    """Return what a benchmark compares with, with what was noted there by hand."""
+    first = f"- {one.measure}: {one.peer}."
+    lines = before.splitlines()
+    for place, line in enumerate(lines):
+        if line.startswith(first):
+            rest = takewhile(lambda text: not text.startswith("- "), lines[place + 1 :])
+            return [line, *rest]
+    return [first]
+
+
+def kept_rows(one: Benchmark, before: str) -> list[str]:
+    """Return the rows of a benchmark that the page has."""
+    heads = (f"| {one.measure}: ", f"| {one.measure} |")
+    return [line for line in before.splitlines() if line.startswith(heads)]
 
 
 def describe_machine() -> Iterator[str]:
@@ -172,12 +208,12 @@ def processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def list_rows(one: Benchmark, found: dict[str, Any]) -> Iterator[str]:
+def list_rows(one: Benchmark, found: dict[str, Any], where: str = "") -> Iterator[str]:
     if found["state"] != RAN:
-        yield table_row(one.measure, "", "", "", "", found["state"], f"`{one.command}`")
+        yield table_row(one.measure, "", "", "", "", found["state"], f"`{one.command}`{where}")
         return
     for number, row in enumerate(found["rows"]):
-        command = f"`{one.command}`" if number == 0 else ""
+        command = f"`{one.command}`{where}" if number == 0 else ""
         met = {True: "yes", False: "**no**", None: ""}[row["met"]]
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.3g}"
         name = f"{one.measure}: {row['case']}"
@@ -200,26 +236,20 @@ def select(names: Sequence[str] | None) -> list[Benchmark]:
     return [known[name] for name in names]
 
 
-def read_kept(path: Path | None) -> dict[str, dict[str, Any]]:
-    if path is None or not path.exists():
-        return {}
-    kept: dict[str, dict[str, Any]] = json.loads(path.read_text())
-    return kept
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", nargs="+", choices=[one.name for one in BENCHMARKS])
     parser.add_argument("--output", type=Path, default=ROOT / "docs/benchmarks.md")
-    parser.add_argument("--json", type=Path, help="keep what was measured here, and go on from it")
+    parser.add_argument("--json", type=Path, help="write what was measured here, too")
     args = parser.parse_args()
-    results = read_kept(args.json)
+    results: dict[str, dict[str, Any]] = {}
+    before = args.output.read_text() if args.output.exists() else ""
     for one in select(args.only):
         results[one.name] = run(one)
         # After each, so that an interruption loses nothing.
-        args.output.write_text(write_page(results))
+        args.output.write_text(write_page(results, before))
         if args.json is not None:
             args.json.write_text(json.dumps(results))
     say(f"written to {args.output}")
