@@ -266,3 +266,17 @@ def test_wrong_profiles_are_cluster_errors() -> None:
         CostModel(graph, Cluster.of(["a"]), estimator="magic", profiles=straight_profile(graph))
     with pytest.raises(ClusterError, match="Profiles are of type list: allowed is"):
         CostModel(graph, Cluster.of(["a"]), profiles=[other])  # type: ignore[arg-type]
+
+
+def test_a_part_of_a_sum_pays_for_its_own_conversions() -> None:
+    """Half of the channels are read and a whole map is left; what is fused comes with the merge."""
+    graph = skip_graph()
+    runs = RunCost(enter_s_per_byte=1e-6, leave_s_per_byte=2e-6)
+    profile = straight_profile(graph, runs)
+    for name, layer in profile.layers.items():
+        profile.layers[name] = type(layer)(layer.kind, layer.rows, True, layer.samples)
+    cost = CostModel(graph, Cluster.of(["a"]), profiles=profile)
+    half = Region.full((1, 8, 16, 16)).with_axis(1, (0, 4))
+    work = work_builder(graph).partial(graph.layer("c2"), half, "p")
+    # So few channels are read without blocks.
+    assert cost.work_s("a", work) == pytest.approx(WHOLE_S / 2 + 8 * 16 * 16 * 4 * 2e-6)

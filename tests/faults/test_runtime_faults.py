@@ -30,7 +30,7 @@ from partita.errors import PartitaError, RunError
 from partita.fabric import MemoryFabric, PieceHeader, digest_stream, encode_header
 from partita.leader import DeployOptions, Lost, Session, deploy
 from partita.worker import Store, Worker, WorkerParts
-from partita.worker.messages import feed_streams
+from partita.worker.messages import PROTOCOL_VERSION, feed_streams
 
 
 @pytest.fixture
@@ -169,7 +169,8 @@ def test_a_worker_of_another_version_is_refused(stack: ExitStack, tmp_path: Path
     stack.callback(worker.endpoint.close)
     stack.callback(worker.close)
     worker.start()
-    with pytest.raises(RunError, match=r"0\.0\.9 \(protocol 0\), the leader .* \(protocol 3\)"):
+    words = rf"0\.0\.9 \(protocol 0\), the leader .* \(protocol {PROTOCOL_VERSION}\)"
+    with pytest.raises(RunError, match=words):
         deploy(tiny_chain(1, 1), leader)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from partita.cluster import Cluster, Device
+from partita.cluster import Cluster, Device, Link
 from partita.cost import CostModel
 from partita.graph import Graph
 from partita.planners.sizing import Sized, Wish, offered, size_clusters
@@ -102,3 +102,20 @@ def test_no_more_boards_are_tried_than_allowed(most: int) -> None:
         )
     )
     assert max(seen) == most
+
+
+def test_one_board_needs_no_links() -> None:
+    """A requester that computes alone is an offer of one board."""
+    cost = CostModel(make_network(), Cluster.of([Device("b0", kind=PI3)]))
+    assert size(cost, Wish(latency_s=10.0))[PI3].count == 1
+
+
+def test_no_link_is_made_up() -> None:
+    """Boards that cannot send back answer nothing, however many they are."""
+    devices = [Device("cam", kind=PI3, computes=False), Device("b0", kind=PI3)]
+    cluster = Cluster.of(devices, links=[Link("cam", "b0", 1e9)])
+    sized = size(CostModel(make_network(), cluster), Wish(latency_s=10.0), most=2)[PI3]
+    assert sized.result is None
+    assert {link.pair for link in sized.cost.cluster.links if "cam" in link.pair} <= {
+        ("cam", name) for name in sized.cost.cluster.names
+    }

@@ -28,7 +28,7 @@ from partita.fabric import (
 from partita.lab.ports import free_addresses
 from partita.leader import DeployOptions, deploy
 from partita.worker import Worker, WorkerOptions, run_worker, serve
-from partita.worker.messages import OfEpoch, encode_message
+from partita.worker.messages import PROTOCOL_VERSION, OfEpoch, encode_message
 from partita.worker.serve import main, make_parts, read_options
 
 WAIT_S = 15.0
@@ -134,7 +134,8 @@ def test_a_process_of_another_version_is_named(
     """Leader and worker of different versions do not work together, and both are named."""
     network = ZenohOptions("d0", "serve", listen=(address,))
     process = spawn(WorkerOptions(network, store=str(tmp_path), version="0.0.9"))
-    with pytest.raises(RunError, match=r"partita 0\.0\.9 \(protocol 3\), the leader "):
+    words = rf"partita 0\.0\.9 \(protocol {PROTOCOL_VERSION}\), the leader "
+    with pytest.raises(RunError, match=words):
         deploy(tiny_chain(1, 1), leader, DeployOptions(wait_s=WAIT_S))
     process.communicate(timeout=WAIT_S)
     assert process.returncode == 0

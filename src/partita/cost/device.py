@@ -100,6 +100,8 @@ class DeviceCost:
 
     def _borders_s(self, work: FragmentWork) -> float:
         runs = self.facts.runs
+        if work.kind == "partial":
+            return self._partial_borders_s(work)
         crossings = self._borders.crossings(work)
         boxes = dict(work.inputs)
         for item in work.layers:
@@ -113,6 +115,16 @@ class DeviceCost:
         ):
             seconds += rate * sum(self._bytes(tensor, boxes[tensor]) for tensor in tensors)
         return seconds
+
+    def _partial_borders_s(self, work: FragmentWork) -> float:
+        """A core alone: what is fused to the layer comes with the merge."""
+        runs, graph, precision = self.facts.runs, self._amounts.graph, self.facts.precision
+        if work.layers[0].layer not in self.facts.blocked:
+            return 0.0
+        read = [(tensor, box) for tensor, box in work.inputs if _has_blocks(box)]
+        return runs.enter_s_per_byte * pieces_bytes(
+            graph, read, precision
+        ) + runs.leave_s_per_byte * pieces_bytes(graph, work.outputs, precision)
 
     def _bytes(self, tensor: str, box: Region) -> int:
         return pieces_bytes(self._amounts.graph, [(tensor, box)], self.facts.precision)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from partita.compile import FragmentWork, Layout, loaded_works
 from partita.cost.amount import pieces_bytes
@@ -72,7 +73,7 @@ def one_by_one(uses: Iterable[MemoryUse]) -> MemoryUse:
 def _arena_bytes(graph: Graph, work: FragmentWork) -> int:
     """The most bytes of neighbouring layers' outputs inside a fragment."""
     sizes = [pieces_bytes(graph, item.boxes, "float32") for item in work.layers]
-    return max((a + b for a, b in zip(sizes, [*sizes[1:], 0], strict=True)), default=0)
+    return max((a + b for a, b in zip_longest(sizes, sizes[1:], fillvalue=0)), default=0)
 
 
 def _peak_bytes(part: DeviceProgram) -> int:

@@ -186,22 +186,18 @@ def _links(cluster: Cluster, home: str, board: str, names: list[str]) -> Iterato
     there = _find_link(cluster, home, board)
     back = _find_link(cluster, board, home)
     for name in names:
-        yield replace(there, source=home, target=name)
-        yield replace(back, source=name, target=home)
+        if there is not None:
+            yield replace(there, source=home, target=name)
+        if back is not None:
+            yield replace(back, source=name, target=home)
+        between = back or there
         for other in names:
-            if other != name:
-                yield replace(back, source=name, target=other)
+            if other != name and between is not None:
+                yield replace(between, source=name, target=other)
 
 
-def _find_link(cluster: Cluster, source: str, target: str) -> Link:
-    """A link that stands for one: itself, or where a device is both ends, any of its links."""
-    link = cluster.link(source, target)
-    if link is None:
-        near = [one for one in cluster.links if {source, target} & {one.source, one.target}]
-        if not near:
-            raise InfeasibleError(
-                f"No link of '{source}' or '{target}' says what more boards would have.",
-                subject=target,
-            )
-        link = near[0]
-    return link
+def _find_link(cluster: Cluster, source: str, target: str) -> Link | None:
+    """The link that stands for others; where one device is both ends, any that leaves it."""
+    if source != target:
+        return cluster.link(source, target)
+    return next((link for link in cluster.links if link.source == source), None)

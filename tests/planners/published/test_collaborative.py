@@ -142,3 +142,19 @@ def test_planning_beats_chance() -> None:
         for seed in range(5)
     ]
     assert plan(cost).estimate.period_s < min(result.estimate.period_s for result in chance)
+
+
+def test_a_board_too_slow_for_any_part_of_a_layer() -> None:
+    """Three columns over three boards, one of them far slower: it has no part."""
+    graph = make_graph(dense("a", "x", "y", (8, 3)), {"x": (1, 8)}, ["y"])
+    kinds = ("raspberry-pi-3", "raspberry-pi-zero-2", "jetson-nano")
+    cluster = Cluster.of([Device(kind, kind=kind) for kind in kinds], bandwidth_bytes_per_s=FAST)
+    for planner in ("collaborative", "random"):
+        assert plan(CostModel(graph, cluster), planner).latency_s > 0
+
+
+def test_equal_replicas_have_equal_shares() -> None:
+    """Each of three boards takes a third of the requests, said in the plan."""
+    found = plan(CostModel(make_wide(16, 32, 32), boards(3)))
+    (stage,) = found.plan.stages
+    assert (stage.axis, stage.shares) == ("replica", (1, 1, 1))

@@ -8,7 +8,7 @@ from typing import Any
 
 from partita.cli.output import Reply
 from partita.cli.sources import read_graph
-from partita.cost.advice import Advice, advise
+from partita.compile.advice import Advice, advise
 from partita.graph import Graph, Layer
 from partita.graph.splits import row_axes
 from partita.report import draw_table

@@ -26,7 +26,7 @@ def lacks_memory(evaluator: Evaluator, axes: Sequence[str] | None = None) -> str
     if needs > has:
         return (
             f"the weights take {format_bytes(needs)} with the engine's copies, {who}"
-            f" {format_bytes(has)}: {format_bytes(needs - has)} are missing."
+            f" {format_bytes(has)} of memory: {format_bytes(needs - has)} are missing."
         )
     for position, name in enumerate(evaluator.outline.order):
         part = least_part_bytes(evaluator, position, axes)

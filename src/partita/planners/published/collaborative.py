@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import gcd, inf
 from typing import Literal, NamedTuple
 
 from partita.planners.drafts.draft import Draft, DraftAxis, DraftStage, share_cuts, whole_stages
@@ -30,6 +30,8 @@ _MOST_SHARED = 8
 #: Parts of each device's memory that groups may take: groups are looked at one by one, and where
 #: what they hold together is more, they are made again with less.
 _ROOMS = (1.0, 0.95, 0.85)
+#: Requests of the slowest replica where speeds differ: shares are in thirds of it. Not tuned.
+_FINEST = 3
 #: Draws of a random assignment until one fits in memory.
 _DRAWS = 50
 
@@ -280,10 +282,13 @@ class _Grouping:
 
     def _share(self, group: DraftStage, loads: Sequence[float]) -> DraftStage:
         """Replicas with requests in proportion to their speed."""
-        if group.axis != "replica" or max(loads) <= min(loads) * 1.01:
+        if group.axis != "replica":
             return group
-        fewest = [max(loads) / max(seconds, 1e-12) for seconds in loads]
-        return replace(group, shares=tuple(max(1, round(3 * rate)) for rate in fewest))
+        rates = [max(loads) / max(seconds, 1e-12) for seconds in loads]
+        finest = 1 if max(rates) <= 1.01 else _FINEST
+        shares = [max(1, round(finest * rate)) for rate in rates]
+        divisor = gcd(*shares)
+        return replace(group, shares=tuple(share // divisor for share in shares))
 
     def _move_s(self, place: int, sources: Sequence[str], targets: Sequence[str]) -> float:
         """The longest way of what crosses a cut: each target gets it from one of the sources."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from partita.cost import advice
-from partita.cost.advice import Advice, advise
+from partita.compile import advice
+from partita.compile.advice import Advice, advise
 from partita.graph import Graph
 from partita.graph.splits import row_axes
 from tests.compile.test_split_costs import conv_graph, dense_graph
