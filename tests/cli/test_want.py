@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,8 @@ def test_what_no_number_reaches_is_said_with_what_comes_nearest(folder: Path, wa
         (("--want", "5/s", "--price", "raspberry-pi-3=free"), "must be a number of at least 0"),
         (("--want", "5/s", "--price", "raspberry-pi-3=-1"), "must be a number of at least 0"),
         (("--want", "5/s", "--real"), "--real has none"),
+        (("--want", "5/s", "--keep-on", "three=x"), "leave them out"),
+        (("--want", "5/s", "--energy-limit", "three=1"), "leave them out"),
         (("--want", "5/s", "--objective", "memory"), "leave out --objective memory"),
         (("--price", "raspberry-pi-3=3"), "--price is for --want alone"),
     ],
@@ -101,3 +104,11 @@ def test_wishes() -> None:
     assert parse_wish("200 ms") == Wish(latency_s=0.2)
     with pytest.raises(InputError, match="--want is '5'"):
         parse_wish("5")
+
+
+def test_one_request_in_flight_is_one(want: Ask) -> None:
+    """What is asked for is kept, though it is also the usual number elsewhere."""
+    for flags, expected in (((), 2), (("--in-flight", "1"), 1)):
+        answer = want("--want", "1/s", *flags, "-o", "wanted.json", "--json")
+        assert answer.code == 0, answer.err
+        assert json.loads(Path("wanted.json").read_text()).get("in_flight", 1) == expected

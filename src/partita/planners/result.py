@@ -30,7 +30,7 @@ class Estimate:
         messages: Pieces that are sent for one request.
         in_flight: Requests under way at the same time.
         steady_s: Seconds per request while inputs never run out, simulated; None for one request at
-            a time, and in a search, where what it is not below must do.
+            a time without replicas, and in a search, where what it is not below must do.
     """
 
     latency_s: float

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from partita.cluster import Cluster, Device
 from partita.cost import CostModel
@@ -74,6 +75,7 @@ def size_clusters(
     planner: str = "best",
     options: PlanOptions | None = None,
     *,
+    in_flight: int | None = None,
     most: int = MOST_BOARDS,
     progress: Callable[[str, int], None] = lambda kind, count: None,
 ) -> Iterator[Sized]:
@@ -83,7 +85,8 @@ def size_clusters(
         cost: Its cluster is the offer: one board of each kind stands for as many as are needed, its
             link to the requester for all their links. The requester counts as a board of its own
             kind where it computes, and computes nothing where others are asked for.
-        options: Its objective is the wish's; with none in flight two requests per board are.
+        options: Its objective is the wish's.
+        in_flight: Requests under way; None for one where the latency counts, else two per board.
         most: Most boards that are tried.
         progress: Called with the kind and the number before each search.
 
@@ -92,7 +95,7 @@ def size_clusters(
     """
     options = replace(options or PlanOptions(), objective=wish.objective)
     for kind, board in offered(cost.cluster).items():
-        trials = _Trials(cost, board, wish, planner, options)
+        trials = _Trials(cost, board, wish, _Search(planner, options, in_flight))
 
         def attempt(count: int, kind: str = kind, trials: _Trials = trials) -> bool:
             progress(kind, count)
@@ -102,25 +105,28 @@ def size_clusters(
         yield Sized(kind, *trials.get(count or trials.nearest(most)), is_met=count is not None)
 
 
+class _Search(NamedTuple):
+    """How plans are searched for."""
+
+    planner: str
+    options: PlanOptions
+    in_flight: int | None
+
+
 class _Trials:
     """Plans for numbers of one kind of boards."""
 
-    def __init__(
-        self, cost: CostModel, board: Device, wish: Wish, planner: str, options: PlanOptions
-    ) -> None:
-        self._cost, self._board, self._wish = cost, board, wish
-        self._planner, self._options = planner, options
+    def __init__(self, cost: CostModel, board: Device, wish: Wish, search: _Search) -> None:
+        self._cost, self._board, self._wish, self._search = cost, board, wish, search
         self._known: dict[int, tuple[CostModel, Result | None]] = {}
 
     def is_met(self, count: int) -> bool:
         """Whether so many boards fulfil the wish."""
         model, result = _model(self._cost, self._board, count), None
-        in_flight = self._options.in_flight
-        if self._wish.per_second is not None and in_flight == 1:
-            in_flight = _IN_FLIGHT * count
-        options = replace(self._options, in_flight=in_flight)
+        usual = 1 if self._wish.per_second is None else _IN_FLIGHT * count
+        options = replace(self._search.options, in_flight=self._search.in_flight or usual)
         with suppress(InfeasibleError):
-            result = find_plan(model, planner=self._planner, options=options)
+            result = find_plan(model, planner=self._search.planner, options=options)
         self._known[count] = model, result
         return result is not None and self._wish.is_met(result)
 

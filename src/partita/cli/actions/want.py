@@ -33,10 +33,12 @@ class WantFlags:
     Attributes:
         text: Answers per second, or the seconds of one.
         prices: Of one board: texts ``KIND=AMOUNT``.
+        in_flight: Requests under way; None for the usual number.
     """
 
     text: str
     prices: Sequence[str] | None
+    in_flight: int | None = None
 
 
 def size(
@@ -53,13 +55,15 @@ def size(
         InfeasibleError: No number of boards fulfils the wish.
     """
     wish = parse_wish(want.text)
+    _check_names(options)
     beside = None if output is None else output.with_suffix(".toml")
     for file in (output, beside):
         check_output(file, files.model, files.cluster, *profile_files(files.profiles))
     graph, cluster = read_graph(files.model, files.shapes), load_cluster(files.cluster)
     cost = read_cost(graph, cluster, files)
     prices = parse_prices(want.prices, tuple(offered(cluster)))
-    found = list(size_clusters(cost, wish, planner, options, progress=_tell))
+    sizes = size_clusters(cost, wish, planner, options, in_flight=want.in_flight, progress=_tell)
+    found = list(sizes)
     cheapest = min(
         (sized for sized in found if sized.is_met),
         key=lambda sized: (sized.count * prices.get(sized.kind, float("inf")), sized.count),
@@ -85,6 +89,15 @@ def size(
         reply.payload |= {"file": str(output), "cluster": str(beside)}
         reply.shown.append(f"Written to {output}, its cluster to {beside}")
     return reply
+
+
+def _check_names(options: PlanOptions) -> None:
+    if options.keep_on or options.energy_limits:
+        raise InputError(
+            "--keep-on and --energy-limit name boards, and --want has yet to name them: leave them"
+            " out.",
+            subject="--want",
+        )
 
 
 def _tell(kind: str, count: int) -> None:

@@ -71,8 +71,7 @@ def plan(
         from partita.cli.actions.want import WantFlags, check_alone, size
 
         check_alone(want, objective, real=real)
-        return print_reply(
-            size(files, WantFlags(want or "", price), planner, options, output), as_json=json
-        )
+        wanted = WantFlags(want or "", price, in_flight)
+        return print_reply(size(files, wanted, planner, options, output), as_json=json)
     access = flags.AccessFlags(None, insecure, authority, certificate, key) if real else None
     return print_reply(decide(files, planner, options, access, output), as_json=json)

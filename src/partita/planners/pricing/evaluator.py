@@ -134,7 +134,7 @@ class Evaluator:
         """
         tried = sorted(drafts, key=self.score)
         if not tried:
-            raise InfeasibleError("No plan is possible: No draft was made.")
+            raise InfeasibleError("No plan found: no draft was made.")
         known = self._find(tried[0])
         if isinstance(known, PlanError):
             raise self._nearest(known)
@@ -174,7 +174,7 @@ class Evaluator:
     def _nearest(self, known: PlanError) -> InfeasibleError:
         """What to say where this is the error of the least bad of some drafts."""
         if not isinstance(known, OverfullError):
-            return InfeasibleError(f"No plan is possible: {known.message}", subject=known.subject)
+            return InfeasibleError(f"No plan found: {known.message}", subject=known.subject)
         over, name = known.overflow_bytes, known.subject
         has = self.cluster.device(name).memory_bytes
         return OverfullError(
@@ -210,7 +210,8 @@ class Evaluator:
         is_rate = objective == "throughput"
         bottleneck_s = self.cost.bottleneck_s(layout) if full or is_rate else 0
         steady_s = None
-        if plan.in_flight > 1 and (full or (is_rate and program.routes)):
+        # One at a time, requests take what their own replica takes: the mean over routes counts.
+        if (plan.in_flight > 1 or program.routes) and (full or (is_rate and program.routes)):
             steady_s = answer_period_s(program, durations, close=close)
         return Estimate(
             latency_s=latency_s(program, durations),

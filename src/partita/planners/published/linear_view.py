@@ -225,7 +225,7 @@ def decide(evaluator: Evaluator, choose: Choose) -> Chosen:
                 break
             crew = tuple(device for device in crew if device != error.subject)
         except PlanError as error:
-            message = f"No plan is possible: {error.message}"
+            message = f"No plan found: {error.message}"
             raise InfeasibleError(message, subject=error.subject) from error
         else:
             return Chosen(draft)
