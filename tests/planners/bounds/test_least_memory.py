@@ -26,7 +26,7 @@ def test_weights_above_all_memory_are_a_proof() -> None:
     assert least_weight_bytes(evaluator) == graph.weight_bytes - rounding
     assert not lacks_memory(_evaluator(graph, graph.weight_bytes, 600))
     few = _evaluator(graph, 3000, 600)
-    assert "the 2 devices have 3.6 kB: " in lacks_memory(few)
+    assert "the 2 devices have 3.6 kB of memory: " in lacks_memory(few)
     for planner in ("best", "single", "exhaustive"):
         with pytest.raises(InfeasibleError, match=r"No plan is possible: .* would fit") as caught:
             find_plan(few.cost, planner=planner)

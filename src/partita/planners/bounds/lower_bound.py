@@ -70,7 +70,7 @@ class _Shares(ShareProgram):
     def __init__(self, floors: MinimumCosts, gaps: Sequence[Gap], chosen: Sequence[int]) -> None:
         super().__init__(floors, chosen)
         self.gaps = gaps
-        self.is_linked = 1 < len(chosen) <= _MOST_LINKED
+        self.is_linked = len(chosen) <= _MOST_LINKED
         self.spans = {name: self._span(name) for name in self.layers}
 
     def _span(self, layer: str) -> tuple[int, int]:
