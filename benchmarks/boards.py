@@ -94,7 +94,8 @@ def start_workers(net: Namespaces, folder: Path) -> Iterator[None]:
     try:
         for name in NAMES:
             listen = ("--name", name, "--cluster-name", "boards", "--listen", address_of(net, name))
-            store = ("--store", str(folder / f"store-{name}"))
+            # Two boards that compute at the same time have a core each.
+            store = ("--threads", "1", "--store", str(folder / f"store-{name}"))
             command = partita("worker", *listen, *store, *sign(folder, name, net.address(name)))
             within = ["ip", "netns", "exec", net.space(name), *command]
             running.append(subprocess.Popen(within, stdout=subprocess.DEVNULL))
