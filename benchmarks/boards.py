@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
+from tests.fabric.certificates import sign
 
 from benchmarks.harness import Row, find_model, make_parser, partita, report, say
 from partita.cluster import Cluster, Device, load_cluster
@@ -44,7 +45,6 @@ CASES = (
     ("best on the requester and one", "best", ("b0", "b1")),
 )
 _PORT = 7447
-_KEY = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
 
 
 def make_cluster() -> Cluster:
@@ -68,23 +68,15 @@ def address_of(net: Namespaces, name: str) -> str:
     return f"tls/{net.address(name)}:{_PORT}"
 
 
-def sign(folder: Path, name: str, address: str) -> list[str]:
+def credentials(folder: Path, name: str, address: str) -> list[str]:
     """The flags of a certificate for ``address``, of an authority made at the first call."""
-    authority, own = folder / "authority", folder / name
-    lines = [
-        f"req {_KEY} -keyout {own}.key -subj /CN={name} -out {own}.csr"
-        f" -addext subjectAltName=IP:{address}",
-        f"x509 -req -in {own}.csr -CA {authority}.pem -CAkey {authority}.key -CAcreateserial"
-        f" -days 2 -copy_extensions copy -out {own}.pem",
-    ]
-    if not authority.with_suffix(".pem").exists():
-        made = f"-keyout {authority}.key -out {authority}.pem"
-        lines.insert(0, f"req -x509 {_KEY} -days 2 -subj /CN=boards {made}")
-    for line in lines:
-        subprocess.run(["openssl", *line.split()], check=True, capture_output=True)
-    paths = (f"{authority}.pem", f"{own}.pem", f"{own}.key")
-    flags = ("--authority", "--certificate", "--key")
-    return [word for pair in zip(flags, paths, strict=True) for word in pair]
+    tls = sign(folder, "boards", name, f"IP:{address}")
+    named = (
+        ("--authority", tls.authority),
+        ("--certificate", tls.certificate),
+        ("--key", tls.key),
+    )
+    return [word for pair in named for word in pair]
 
 
 @contextmanager
@@ -96,7 +88,9 @@ def start_workers(net: Namespaces, folder: Path) -> Iterator[None]:
             listen = ("--name", name, "--cluster-name", "boards", "--listen", address_of(net, name))
             # Two boards that compute at the same time have a core each.
             store = ("--threads", "1", "--store", str(folder / f"store-{name}"))
-            command = partita("worker", *listen, *store, *sign(folder, name, net.address(name)))
+            command = partita(
+                "worker", *listen, *store, *credentials(folder, name, net.address(name))
+            )
             within = ["ip", "netns", "exec", net.space(name), *command]
             running.append(subprocess.Popen(within, stdout=subprocess.DEVNULL))
         yield
@@ -164,7 +158,7 @@ def main() -> int:
         folder = Path(place)
         with open_namespaces(make_cluster()) as net:
             write_cluster(folder / "boards.toml", net)
-            flags = sign(folder, "leader", net.own)
+            flags = credentials(folder, "leader", net.own)
             with start_workers(net, folder):
                 for name in args.models:
                     rows += measure(name, folder, flags, args.runs, args.requests)
