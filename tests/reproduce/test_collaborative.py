@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -171,4 +172,7 @@ def test_pipelines_are_held_against_chance() -> None:
     drawn = draw_pipelines({("vgg16", KINDS[0], 3): served})
     (claim,) = drawn.claims
     assert claim.holds == (served.ours / served.whole >= 6)
+    weak = replace(served, whole=served.ours / 500, divided=served.ours / 2)
+    (claim,) = draw_pipelines({("vgg16", KINDS[0], 3): weak}).claims
+    assert not claim.holds
     assert drawn.tables[0].rows[0][3:5] == (3, served.ours)
