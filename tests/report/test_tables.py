@@ -47,7 +47,7 @@ def test_a_replica_says_its_share_of_requests() -> None:
     """Where the plan gives shares, each device's is a percentage."""
     stage = Stage("s", ("l",), "replica", (Shard("a"), Shard("b")), shares=(3, 1))
     shares = [t.describe_share(stage, device) for device in ("a", "b", "c")]
-    assert shares == ["replica, 75 % of requests", "replica, 25 % of requests", "–"]
+    assert shares == ["replica 75 %", "replica 25 %", "–"]
 
 
 def test_run_table_puts_measured_beside_predicted() -> None:

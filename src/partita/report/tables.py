@@ -65,7 +65,7 @@ def describe_layers(layers: Sequence[str]) -> str:
 
 
 def describe_share(stage: Stage, device: str) -> str:
-    """The part of a stage on one device: a percentage of the boxes, or in words."""
+    """The part of a stage on one device: a percentage of the boxes or requests, or in words."""
     shards = [shard for shard in stage.shards if shard.device == device]
     words = []
     if shards and stage.axis in ("none", "everywhere"):
@@ -84,9 +84,7 @@ def describe_share(stage: Stage, device: str) -> str:
 def _say_share(stage: Stage, shard: Shard) -> str:
     if not stage.shares:
         return ""
-    return (
-        f", {100 * stage.shares[stage.shards.index(shard)] / sum(stage.shares):.0f} % of requests"
-    )
+    return f" {100 * stage.shares[stage.shards.index(shard)] / sum(stage.shares):.0f} %"
 
 
 def _count_cells(shard: Shard) -> int:
@@ -108,6 +106,8 @@ def tabulate_run(predicted: Report | None, measured: Report | None) -> TableData
         show = _format_rate if name.startswith("images") else format_seconds
         rows.append((name, *(_show(value, show) for value in values), describe_change(*values)))
     title = f"Run of {count_requests(predicted, measured)}"
+    if any(run and len(run.latencies_s) > 1 for run in (predicted, measured)):
+        title += ", first and last included"
     return drop_empty(TableData(title, ("", "predicted", "measured", "difference"), tuple(rows)))
 
 
