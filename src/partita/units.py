@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 Quantity = Literal["bandwidth", "bytes", "time", "rate", "power"]
@@ -63,6 +64,38 @@ def parse_quantity(text: object, quantity: Quantity) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{text!r} is too large a number")
     return value
+
+
+def write_quantity(value: float, quantity: Quantity, units: Sequence[str]) -> str:
+    """The text that :func:`parse_quantity` reads as exactly ``value``, in few digits.
+
+    Args:
+        value: At least 0, in SI units.
+        units: Those to write it in, the largest first; where none of them is exact, the SI unit is.
+
+    >>> write_quantity(25e6, "bandwidth", ("Gbit/s", "Mbit/s", "kbit/s"))
+    '200 Mbit/s'
+    """
+    factors = UNITS[quantity]
+    reached = [unit for unit in units if value >= factors[unit]] or units
+    exact = [
+        (number, unit)
+        for unit in reached
+        if (number := _divide_exactly(value, factors[unit])) is not None
+    ]
+    base = next(unit for unit, factor in factors.items() if factor == 1)
+    number, unit = min(
+        exact, key=lambda text: len(text[0].replace(".", "")), default=(repr(value), base)
+    )
+    return f"{number} {unit}"
+
+
+def _divide_exactly(value: float, factor: float) -> str | None:
+    """The number that times ``factor`` is ``value`` after rounding, where there is one."""
+    quotient = value / factor
+    near = (quotient, math.nextafter(quotient, math.inf), math.nextafter(quotient, 0.0))
+    exact = (repr(number).removesuffix(".0") for number in near if number * factor == value)
+    return next(exact, None)
 
 
 def format_seconds(value_s: float) -> str:

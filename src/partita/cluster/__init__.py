@@ -9,7 +9,7 @@ from partita.cluster.catalogue import (
     load_catalogue,
 )
 from partita.cluster.difference import list_differences
-from partita.cluster.dump import dump_cluster
+from partita.cluster.dump import dump_cluster, dump_links
 from partita.cluster.file import load_cluster
 from partita.cluster.model import Cluster, Device
 from partita.execution import Link
@@ -23,6 +23,7 @@ __all__ = [
     "Link",
     "catalogue_names",
     "dump_cluster",
+    "dump_links",
     "find_entry",
     "list_differences",
     "load_catalogue",

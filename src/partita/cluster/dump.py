@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from partita.cluster.catalogue import UNMEASURED
 from partita.cluster.model import Cluster, Device
 from partita.execution import Link
+from partita.units import write_quantity
+
+_SIZES = ("GB", "GiB", "MB", "MiB", "kB", "KiB", "B")
+_TIMES = ("s", "ms", "us")
+#: Networks are rated in bits, memory that is brought in in bytes.
+_BIT_RATES = ("Gbit/s", "Mbit/s", "kbit/s", "bit/s")
+_RATES = ("GB/s", "MB/s", "kB/s", "B/s")
 
 
 def dump_cluster(cluster: Cluster) -> str:
@@ -34,26 +42,42 @@ def _device_lines(device: Device) -> list[str]:
         lines.append(f"kind = {_quote(device.kind)}")
     if device.profile:
         lines.append(f"profile = {_quote(device.profile)}")
-    lines += [f'memory = "{device.memory_bytes} B"', f"threads = {device.threads}"]
+    memory = write_quantity(device.memory_bytes, "bytes", _SIZES)
+    lines += [f"memory = {_quote(memory)}", f"threads = {device.threads}"]
     if device.address:
         lines.append(f"address = {_quote(device.address)}")
     if not device.computes:
         lines.append("computes = false")
-    rates = (("port", device.port_bytes_per_s), ("swap", device.swap_bytes_per_s))
-    lines += [f'{key} = "{rate!r} B/s"' for key, rate in rates if rate is not None]
+    rates = (
+        ("port", device.port_bytes_per_s, _BIT_RATES),
+        ("swap", device.swap_bytes_per_s, _RATES),
+    )
+    lines += [
+        f"{key} = {_quote(write_quantity(rate, 'bandwidth', units))}"
+        for key, rate, units in rates
+        if rate is not None
+    ]
     precisions = ", ".join(_quote(item) for item in device.precisions)
     return [*lines, f"provider = {_quote(device.provider)}", f"precisions = [{precisions}]"]
 
 
+def dump_links(links: Iterable[Link]) -> str:
+    """Links as ``[[link]]`` tables of a cluster file."""
+    return "\n\n".join("\n".join(_link_lines(link)) for link in links) + "\n"
+
+
 def _link_lines(link: Link) -> list[str]:
+    bandwidth = write_quantity(link.bandwidth_bytes_per_s, "bandwidth", _BIT_RATES)
     lines = [
         "[[link]]",
         f"from = {_quote(link.source)}",
         f"to = {_quote(link.target)}",
-        f'bandwidth = "{link.bandwidth_bytes_per_s!r} B/s"',
-        f'latency = "{link.latency_s!r} s"',
-        f'per_message = "{link.per_message_s!r} s"',
+        f"bandwidth = {_quote(bandwidth)}",
+        f"latency = {_quote(write_quantity(link.latency_s, 'time', _TIMES))}",
     ]
+    if link.per_message_s:
+        per_message = write_quantity(link.per_message_s, "time", _TIMES)
+        lines.append(f"per_message = {_quote(per_message)}")
     return [*lines, f"medium = {_quote(link.medium)}"] if link.medium else lines
 
 

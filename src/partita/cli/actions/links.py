@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from partita.api import open_endpoint
 from partita.cli.access import read_access
 from partita.cli.flags import AccessFlags
 from partita.cli.output import Reply, check_output, progress_bar, say, write_output
-from partita.cluster import Cluster, load_cluster
+from partita.cluster import Cluster, Link, dump_links, load_cluster
 from partita.errors import InputError
 from partita.fabric import Endpoint
 from partita.leader import LinkSample, measure_link
@@ -47,7 +47,7 @@ def profile_links(path: Path | None, output: Path | None, access: AccessFlags) -
         links = measure_links(endpoint, cluster, cluster.names)
     reply = Reply({"links": links}, [draw_links(links)])
     if output is not None:
-        write_output(output, "".join(_link_toml(link) for link in links).encode())
+        write_output(output, dump_links(make_link(cluster, link) for link in links).encode())
         reply.shown.append(f"Written to {output}")
     return reply
 
@@ -90,12 +90,18 @@ def _describe_link(source: str, target: str, samples: Sequence[LinkSample]) -> d
     }
 
 
-def _link_toml(link: dict[str, Any]) -> str:
-    """A link as lines of a cluster file."""
-    return (
-        f'[[link]]\nfrom = "{link["from"]}"\nto = "{link["to"]}"\n'
-        f'bandwidth = "{link["bytes_per_s"] * 8 / 1e6:.3f} Mbit/s"\n'
-        f'latency = "{link["message_s"] * 1e3:.4f} ms"\n\n'
+def make_link(cluster: Cluster, figures: Mapping[str, Any]) -> Link:
+    """A measured link; what it shares the air with stays as the file has it.
+
+    Figures keep five digits: those beyond are noise.
+    """
+    before = cluster.link(figures["from"], figures["to"])
+    return Link(
+        figures["from"],
+        figures["to"],
+        float(f"{figures['bytes_per_s']:.5g}"),
+        latency_s=float(f"{figures['message_s']:.5g}"),
+        medium=before.medium if before is not None else None,
     )
 
 

@@ -15,10 +15,10 @@ from rich.table import Table
 
 from partita.api import open_endpoint
 from partita.cli.access import read_access
-from partita.cli.actions.links import draw_links, measure_links
+from partita.cli.actions.links import draw_links, make_link, measure_links
 from partita.cli.flags import AccessFlags
 from partita.cli.output import Advance, Reply, check_output, progress_bar, say, write_output
-from partita.cluster import Cluster, Device, Link, dump_cluster, load_cluster
+from partita.cluster import Cluster, Device, dump_cluster, load_cluster
 from partita.errors import RunError
 from partita.fabric import Endpoint
 from partita.graph import Graph
@@ -153,23 +153,11 @@ def _name_files(
             return device
         return replace(device, profile=os.path.relpath(device.profile, output.parent))
 
-    measured = [_link(cluster, figures) for figures in links]
+    measured = [make_link(cluster, figures) for figures in links]
     pairs = {link.pair for link in measured}
     others = [link for link in cluster.links if link.pair not in pairs]
     devices = tuple(place(device) for device in cluster.devices)
     return replace(cluster, devices=devices, links=(*measured, *others))
-
-
-def _link(cluster: Cluster, figures: Mapping[str, Any]) -> Link:
-    """A measured link; what it shares the air with stays as the file has it."""
-    before = cluster.link(figures["from"], figures["to"])
-    return Link(
-        figures["from"],
-        figures["to"],
-        figures["bytes_per_s"],
-        latency_s=figures["message_s"],
-        medium=before.medium if before is not None else "",
-    )
 
 
 def _draw_devices(profiles: Mapping[str, Profile]) -> Table:
