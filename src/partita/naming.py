@@ -6,10 +6,10 @@ import re
 from typing import NamedTuple
 
 NAME_RULE = "1 to 64 letters, digits, '.', '-' and '_', a letter or digit first"
-PROTOCOLS = ("tcp", "tls", "quic", "udp", "ws")
+PROTOCOLS = ("tcp", "tls", "quic", "ws")
 ADDRESS_RULE = (
     f"PROTOCOL/HOST:PORT with a protocol of {', '.join(PROTOCOLS)} and a port from 1 to 65534, "
-    "such as 'tcp/192.0.2.7:7447'"
+    "such as 'tcp/192.0.2.7:7447' (udp loses large messages)"
 )
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

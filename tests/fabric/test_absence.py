@@ -96,21 +96,15 @@ def test_a_port_where_nobody_listens(listen: Listen) -> None:
     assert f"port {int(port) + 2} of 127.0.0.1 (control)" in absence.why
 
 
-@pytest.mark.parametrize("protocol", ["quic", "udp"])
-def test_a_port_where_nobody_takes_datagrams(protocol: str) -> None:
+def test_a_port_where_nobody_takes_datagrams() -> None:
     """A host that is there refuses them, which is said as of a connection."""
-    address = free_addresses(1)[0].replace("tcp/", f"{protocol}/")
+    address = free_addresses(1)[0].replace("tcp/", "quic/")
     absence = explain_absence(address, "nano", "garage", None)
     assert absence.state == NOBODY_LISTENS
     assert "of 127.0.0.1 (data)" in absence.why
 
 
-@pytest.mark.parametrize(
-    ("protocol", "told"), [("quic", "certificate is not signed"), ("udp", "tcp/127.0.0.1:")]
-)
-def test_datagrams_that_nobody_answers(
-    monkeypatch: pytest.MonkeyPatch, protocol: str, told: str
-) -> None:
+def test_datagrams_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes them and says nothing may be anything: all is named, and how to know more."""
     monkeypatch.setattr(absence_module, "_STEP_S", 0.2)
     monkeypatch.setattr(absence_module, "_REFUSAL_S", 0.1)
@@ -119,17 +113,10 @@ def test_datagrams_that_nobody_answers(
         for above in (0, 1):
             link = stack.enter_context(socket.socket(type=socket.SOCK_DGRAM))
             link.bind(("127.0.0.1", port + above))
-        absence = explain_absence(f"{protocol}/127.0.0.1:{port}", "nano", "garage", None)
+        absence = explain_absence(f"quic/127.0.0.1:{port}", "nano", "garage", None)
     assert absence.state == NO_WORKER
-    assert f"nothing answers at {protocol}/127.0.0.1:{port}" in absence.why
-    assert told in absence.why
-
-
-def test_a_worker_that_listens_for_datagrams(listen: Listen) -> None:
-    """It is told apart from others as one over TCP is."""
-    there = listen("nano", "barn", protocol="udp")
-    assert explain_absence(there, "nano", "garage", None).state == OTHER_CLUSTER
-    assert explain_absence(there, "nano", "barn", None).state == SILENT
+    assert f"nothing answers at quic/127.0.0.1:{port}" in absence.why
+    assert "certificate is not signed" in absence.why
 
 
 def test_a_host_that_is_unknown() -> None:

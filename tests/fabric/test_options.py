@@ -54,7 +54,9 @@ def test_loopback_and_mutual_tls_are_allowed(options: ZenohOptions) -> None:
     check_exposure(options)
 
 
-@pytest.mark.parametrize("address", ["", "192.0.2.7:7447", "tcp/host", "tcp/host:0", "tcp/h:65535"])
+@pytest.mark.parametrize(
+    "address", ["", "192.0.2.7:7447", "tcp/host", "tcp/host:0", "tcp/h:65535", "udp/h:7447"]
+)
 def test_malformed_addresses_are_named(address: str) -> None:
     """An address that cannot be used is an error that shows the right form."""
     with pytest.raises(ClusterError, match="PROTOCOL/HOST:PORT") as caught:

@@ -81,7 +81,7 @@ name = _allowing(
 #: An address of the network.
 address = _allowing(
     lambda value: isinstance(value, str) and parse_address(value) is not None,
-    f"is malformed; allowed is {ADDRESS_RULE}",
+    f"cannot be an address; allowed is {ADDRESS_RULE}",
 )
 yes_or_no = _allowing(
     lambda value: isinstance(value, bool), "must be true or false, without quotes"

@@ -80,13 +80,13 @@ _LINK = {
     "medium": Field(text),
     "trace": Field(text),
 }
+_ENDS = {"between", "from", "to"}
 _SECTIONS = ("cluster", "device", "link", "lab")
 
 
-def _slow_down(value: object) -> dict[str, float]:
-    if isinstance(value, dict):
-        return {str(name): factor(item) for name, item in value.items()}
-    return {"*": factor(value)}
+def _slow_down(value: object) -> dict[str, object]:
+    """Factors by device, those of a table as they stand: each is checked by its own name."""
+    return value if isinstance(value, dict) else {"*": factor(value)}
 
 
 _LAB = {
@@ -124,7 +124,10 @@ def load_cluster(source: str | Path | bytes | Mapping[str, Any]) -> Cluster:
     ]
     head = read_table(data.get("cluster", {}), _CLUSTER, "cluster", faults)
     lab = read_table(data.get("lab", {}), _LAB, "lab", faults)
-    devices = _read_devices(data.get("device", []), lab.get("slow_down", {}), folder, faults)
+    given = lab.get("slow_down", {})
+    slow_down = read_table(given, dict.fromkeys(given, Field(factor)), "lab.slow_down", faults)
+    devices = _read_devices(data.get("device", []), slow_down, folder, faults)
+    faults += _stranger_faults(given, devices)
     links = _read_links(
         data.get("link", []), list(dict.fromkeys(d.name for d in devices)), folder, faults
     )
@@ -176,28 +179,33 @@ def _read_devices(
 ) -> tuple[Device, ...]:
     devices = []
     for where, table in _tables(tables, "device", faults):
-        before = len(faults)
         values = read_table(table, _DEVICE, where, faults)
-        if len(faults) == before:
-            _check_device(values, where, faults)
+        if isinstance(table, dict):
+            _check_device(table, where, faults)
+            if isinstance(table.get("name"), str):  # a wrong one, too: others may refer to it
+                values["name"] = table["name"]
         if "name" in values:
             values["slow_down"] = slow_down.get(values["name"], slow_down.get("*", 1.0))
             devices.append(_make_device(values, folder))
     faults += _address_faults(devices)
+    return tuple(devices)
+
+
+def _stranger_faults(slow_down: Iterable[str], devices: Iterable[Device]) -> list[str]:
     names = list(dict.fromkeys(device.name for device in devices))
-    faults += [
+    return [
         f"lab.slow_down.{name}: {name!r} is not a device; devices are {', '.join(names)}"
         for name in slow_down
         if name not in (*names, "*")
     ]
-    return tuple(devices)
 
 
-def _check_device(values: Mapping[str, Any], where: str, faults: list[str]) -> None:
-    if not values.keys() & {"kind", "profile", "address"}:
+def _check_device(table: Mapping[str, object], where: str, faults: list[str]) -> None:
+    """What is missing, whatever is wrong with what is there."""
+    if not table.keys() & {"kind", "profile", "address"}:
         kinds = ", ".join(_KINDS)
         faults.append(f"{where}: needs kind, profile or a worker's address; kinds are {kinds}")
-    elif values.get("kind", THIS_MACHINE) == THIS_MACHINE and "memory" not in values:
+    elif table.get("kind", THIS_MACHINE) == THIS_MACHINE and "memory" not in table:
         faults.append(f"{where}.memory: missing; only kinds of the catalogue have a default")
 
 
@@ -247,15 +255,21 @@ def _read_links(
     merged: dict[tuple[str, str], dict[str, Any]] = {}
     for where, table in _tables(tables, "link", faults):
         values = read_table(table, _LINK, where, faults)
-        pairs = _pairs(values, where, names, faults)
-        options = {key: values[key] for key in values if key not in ("between", "from", "to")}
+        if not isinstance(table, dict):
+            continue
+        pairs = _pairs(table, values, where, names, faults)
+        options = {key: values[key] for key in values if key not in _ENDS}
+        if "bandwidth" in table:  # a wrong one is not missing, too
+            options.setdefault("bandwidth", 1.0)
         if "trace" in options:
             options["trace"] = _trace(folder / options["trace"], where, faults)
         for pair in pairs:
             merged.setdefault(pair, {}).update(options)
-    bare = [pair for pair, options in merged.items() if "bandwidth" not in options]
-    if bare and not any(".bandwidth" in fault for fault in faults):
-        faults += [f"link {a!r} -> {b!r}: bandwidth is missing" for a, b in bare]
+    faults += [
+        f"link {a!r} -> {b!r}: bandwidth is missing"
+        for (a, b), options in merged.items()
+        if "bandwidth" not in options
+    ]
     return tuple(
         _make_link(pair, merged[pair]) for pair in permutations(names, 2) if pair in merged
     )
@@ -283,13 +297,18 @@ def _trace(path: Path, where: str, faults: list[str]) -> tuple[tuple[float, floa
 
 
 def _pairs(
-    values: Mapping[str, Any], where: str, names: list[str], faults: list[str]
+    table: Mapping[str, Any],
+    values: Mapping[str, Any],
+    where: str,
+    names: list[str],
+    faults: list[str],
 ) -> list[tuple[str, str]]:
-    """The ordered pairs of devices that a link table speaks of."""
-    one_way = "from" in values and "to" in values
-    if ("between" in values) == one_way or ("from" in values) != ("to" in values):
-        if not any(fault.startswith(f"{where}.") for fault in faults):
-            faults.append(f"{where}: needs either between = [a, b], or both from and to")
+    """The ordered pairs of devices that a link table speaks of; ``values`` are those that parse."""
+    one_way = "from" in table and "to" in table
+    if ("between" in table) == one_way or ("from" in table) != ("to" in table):
+        faults.append(f"{where}: needs either between = [a, b], or both from and to")
+        return []
+    if not _ENDS & table.keys() <= values.keys():
         return []
     ends = (values["from"], values["to"]) if one_way else values["between"]
     unknown = [end for end in ends if end != "*" and end not in names]

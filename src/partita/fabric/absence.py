@@ -32,7 +32,6 @@ OTHER_NAME = "other name"
 _STEP_S = 2.0
 #: A host refuses a datagram within a round trip, if it does.
 _REFUSAL_S = 0.5
-_OVER_UDP = frozenset({"quic", "udp"})
 #: X509_V_ERR_* of OpenSSL, by what is wrong with a worker's certificate.
 _DATES = {9: "is not valid yet (are both clocks right?)", 10: "has expired: sign a new one"}
 _STRANGERS = frozenset({2, 7, 18, 19, 20, 21})
@@ -78,7 +77,7 @@ def explain_absence(address: str, name: str, cluster: str, tls: TlsOptions | Non
 def _try_port(address: str, use: str) -> Absence | None:
     protocol, host, port = split_address(address)
     try:
-        if protocol in _OVER_UDP:
+        if protocol == "quic":
             _knock(host, port)
         else:
             socket.create_connection((host, port), _STEP_S).close()
@@ -186,12 +185,12 @@ def _list_tokens(address: str, tls: TlsOptions | None) -> set[tuple[str, str]]:
 
 def _describe_stranger(address: str) -> str:
     protocol, host, port = split_address(address)
-    if protocol in _OVER_UDP:
-        why = f"nothing answers at {address}, and UDP does not say why: off, behind a firewall"
-        if protocol == "quic":
-            why += ", another program, or one side's certificate is not signed by the other's"
-            return f"{why} authority; a worker at tls/{host}:{port} would be told apart"
-        return f"{why}, or another program; a worker at tcp/{host}:{port} would be told apart"
+    if protocol == "quic":
+        return (
+            f"nothing answers at {address}, and UDP does not say why: off, behind a firewall,"
+            " another program, or one side's certificate is not signed by the other's authority; a"
+            f" worker at tls/{host}:{port} would be told apart"
+        )
     if protocol == "tcp":
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False

@@ -136,7 +136,7 @@ def split_address(address: str) -> tuple[str, str, int]:
     found = parse_address(address)
     if found is None:
         raise ClusterError(
-            f"Address {address!r} is malformed: allowed is {ADDRESS_RULE}.", subject=address
+            f"Address {address!r} cannot be used: allowed is {ADDRESS_RULE}.", subject=address
         )
     return found.protocol, found.host.strip("[]"), found.port
 
