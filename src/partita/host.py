@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from functools import cache
 
 
@@ -27,3 +28,8 @@ def namespace(kind: str) -> str:
 def clock_origin() -> str:
     """Equal where ``time.monotonic`` of two processes is one clock; empty where nobody knows."""
     return f"{boot_id()}/{namespace('time')}" if boot_id() else ""
+
+
+def host_name() -> str:
+    """What the processes of one machine have in common: its start, else its name."""
+    return boot_id() or platform.node()

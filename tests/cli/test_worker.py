@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from partita.cli.actions import worker as action
@@ -45,6 +47,21 @@ def test_flags_are_options(
 ) -> None:
     """Each flag sets its own; where none is given, the command's defaults are the worker's."""
     served: list[WorkerOptions] = []
-    monkeypatch.setattr(action, "serve", served.append)
+    monkeypatch.setattr(action, "serve", lambda options, quiet: served.append(options))
     assert ask("worker", "--name", "w", *words.split()).code == 0
     assert served == [options]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [((), ["tells"]), (("-q",), []), (("--debug",), ["tells"])]
+)
+def test_what_a_worker_tells_is_on_stderr_unless_quiet(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: list[str]
+) -> None:
+    """Once, and nothing of it after the command."""
+    log = logging.getLogger("partita.worker.serve")
+    monkeypatch.setattr(action, "run_worker", lambda options: log.info("tells"))
+    answer = ask("worker", "--name", "w", *words)
+    assert (answer.code, answer.err.splitlines()) == (0, told)
+    log.info("is silent")
+    assert not log.isEnabledFor(logging.INFO)

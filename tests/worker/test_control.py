@@ -329,3 +329,23 @@ def test_stopping_is_left_to_the_process(bench: Bench) -> None:
     bench.start()
     assert bench.leader.call("stop", OfEpoch(0)) == b""
     assert bench.stopped.is_set()
+
+
+def test_leaders_that_come_and_go_are_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """A line for the first plan of each, and one for its last, whether it says so or is lost."""
+    bench.start()
+    other = Leader(bench.fabric, "other")
+    with caplog.at_level("INFO", "partita"):
+        bench.leader.load(tiny_chain(1, 1))
+        bench.leader.load(tiny_chain(1, 1), epoch=2)  # a change of plan is no new leader
+        bench.leader.call("retire", OfEpoch(1))
+        other.load(tiny_chain(1, 1), epoch=3)
+        bench.leader.call("retire", OfEpoch(2))
+        bench.leader.call("retire", OfEpoch(2))
+        other.endpoint.close()
+    assert caplog.messages == [
+        "leader 'leader' connected",
+        "leader 'other' connected",
+        "leader 'leader' left",
+        "leader 'other' left",
+    ]

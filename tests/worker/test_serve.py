@@ -214,6 +214,19 @@ def test_a_worker_ends_when_told(
     assert fabric.members == {}
 
 
+def test_a_worker_tells_its_beginning_and_its_end(
+    fabric: MemoryFabric, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A line each, for whoever wants to see them."""
+    options = WorkerOptions(ZenohOptions("d0", listen=("tcp/127.0.0.1:7447",)), store=str(tmp_path))
+    with caplog.at_level("INFO", "partita"):
+        run_worker(options, on_ready=lambda worker: os.kill(os.getpid(), signal.SIGTERM))
+    assert caplog.messages == [
+        "worker 'd0' listens on tcp/127.0.0.1:7447",
+        "SIGTERM: the worker ends",
+    ]
+
+
 def test_a_worker_ends_with_its_parent(fabric: MemoryFabric, tmp_path: Path) -> None:
     """What the parent still writes is read over; the pipe's end is what counts."""
     reader, writer = os.pipe()

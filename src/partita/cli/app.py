@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Annotated
 
 import typer
@@ -28,7 +29,7 @@ from partita.cli.commands.simulate import simulate
 from partita.cli.commands.worker import worker
 from partita.cli.commands.zoo import zoo
 from partita.cli.interrupt import INTERRUPTED, is_interrupted
-from partita.cli.output import report_error, say
+from partita.cli.output import report_error, say, show_log
 from partita.errors import InputError, PartitaError, RunError, how_to_install
 from partita.version import VERSION
 
@@ -98,12 +99,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done, 2 bad input, 3 no feasible plan, 4 a run failed, 130 interrupted. Errors are
     one line on stderr, or one JSON object on stdout with ``--json``; ``--debug`` adds the
-    traceback.
+    traceback, and those of failures that a run survives.
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     as_json, debug = "--json" in words, "--debug" in words
     try:
-        code = int(app(words, prog_name="partita", standalone_mode=False) or 0)
+        with show_log(logging.DEBUG) if debug else nullcontext():
+            code = int(app(words, prog_name="partita", standalone_mode=False) or 0)
         if code == INTERRUPTED:  # Typer turns Ctrl-C into this code without a word
             say("partita: interrupted")
         return code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -80,6 +81,22 @@ def report_error(error: PartitaError, *, as_json: bool) -> int:
 def say(text: str) -> None:
     """Print a line of talk on stderr."""
     print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def show_log(level: int) -> Iterator[None]:
+    """Show on stderr what the program logs of itself, from a level of :mod:`logging` upwards."""
+    log, handler = logging.getLogger("partita"), logging.StreamHandler()
+    if log.handlers:  # --debug shows everything already
+        yield
+        return
+    log.addHandler(handler)
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(logging.NOTSET)
 
 
 @contextlib.contextmanager

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
-import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ from partita.fabric import (
     encode_note,
 )
 from partita.fabric.frames import decode_header
-from partita.host import boot_id, clock_origin
+from partita.host import clock_origin, host_name
 from partita.program import Program, check_part
 from partita.version import VERSION
 from partita.worker.calibration import calibrate_runtime
@@ -56,6 +56,8 @@ from partita.worker.messages import (
 from partita.worker.probe import PROBE_EPOCH, Prober
 from partita.worker.runtime import Runtime, WorkerResources
 from partita.worker.store import Store
+
+_LOG = logging.getLogger(__name__)
 
 #: Interval of a worker's heartbeat: seven fit into the 1.75 s of silence after which it is lost.
 BEAT_S = 0.25
@@ -180,7 +182,7 @@ class Worker:
             fallback=parts.fallback,
             slow_down=parts.slow_down.factor,
             paced=isinstance(self.endpoint, ShapedEndpoint),
-            host=_host(),
+            host=host_name(),
         )
 
     def _hello(self, body: bytes) -> Info:
@@ -207,12 +209,15 @@ class Worker:
                 "version on leader and worker.",
                 device=self.name,
             )
-        self._check_memory(prepare.program)
+        running = (epoch.program for epoch in self._epochs.values())
+        self._resources.memory.check_weights(prepare.program, running)
         with self._changing:
             if prepare.epoch in self._epochs:
                 raise RunError(f"Epoch {prepare.epoch} is prepared already on {self.name!r}.")
             self._check_room(prepare.program)
             runtime = Runtime(prepare, self._resources)
+            if prepare.leader not in self._leaders():
+                _LOG.info("leader '%s' connected", prepare.leader)
             self._register(prepare, runtime)
         runtime.begin()
 
@@ -240,10 +245,6 @@ class Worker:
                 "(--lanes).",
                 device=self.name,
             )
-
-    def _check_memory(self, program: Program) -> None:
-        running = (epoch.program for epoch in self._epochs.values())
-        self._resources.memory.check_weights(program, running)
 
     def _progress(self, body: bytes) -> Progress:
         epoch = decode_message(body, OfEpoch).epoch
@@ -291,8 +292,18 @@ class Worker:
         gc.collect()
         gc.freeze()
 
+    def _leaders(self) -> set[str]:
+        return {runtime.leader for runtime in list(self._epochs.values())}
+
     def _retire(self, body: bytes) -> None:
-        self._end_epoch(decode_message(body, OfEpoch).epoch)
+        self._dismiss(decode_message(body, OfEpoch).epoch)
+
+    def _dismiss(self, epoch: int) -> None:
+        """End an epoch that its leader is done with, or that has none any more."""
+        runtime = self._epochs.get(epoch)
+        self._end_epoch(epoch)
+        if runtime is not None and runtime.leader not in self._leaders():
+            _LOG.info("leader '%s' left", runtime.leader)
 
     def _end_epoch(self, epoch: int) -> None:
         with self._changing:
@@ -375,7 +386,7 @@ class Worker:
             self._prober.on_lost(name)
             for epoch, runtime in list(self._epochs.items()):
                 if runtime.leader == name:
-                    self._end_epoch(epoch)
+                    self._dismiss(epoch)
 
     def _beat(self) -> None:
         while not self._closed.wait(BEAT_S):
@@ -386,8 +397,3 @@ class Worker:
                     )
                 except PartitaError:
                     continue
-
-
-def _host() -> str:
-    """What the workers of one machine have in common: its start, else its name."""
-    return boot_id() or platform.node()

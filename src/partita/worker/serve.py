@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import signal
 import sys
@@ -33,6 +34,8 @@ from partita.version import VERSION
 from partita.worker.control import MAX_LANES, MAX_PLANS, Worker, WorkerParts
 from partita.worker.messages import PROTOCOL_VERSION
 from partita.worker.store import DEFAULT_QUOTA_BYTES, Store, default_store_dir
+
+_LOG = logging.getLogger(__name__)
 
 #: A step of 1 ms then takes 10 s, about what a deadline of 30 s still allows.
 MAX_SLOW_DOWN = 10_000
@@ -127,6 +130,8 @@ def _serve(
         worker = Worker(endpoint, alone, on_stop=ended.set)
         try:
             worker.start()
+            places = ", ".join(options.network.listen)
+            _LOG.info("worker '%s' listens on %s", worker.name, places)
             on_ready(worker)
             ended.wait()
         finally:
@@ -146,13 +151,14 @@ def heed_signals(ended: threading.Event) -> Iterator[None]:
     os.set_blocking(write, False)
 
     def await_signal() -> None:
-        if os.read(read, 1):
+        if number := os.read(read, 1):
+            _LOG.info("%s: the worker ends", signal.Signals(number[0]).name)
             ended.set()
         os.close(read)
 
     old = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, lambda *_: None)  # the thread has it, from the pipe
     threading.Thread(target=await_signal, name="signals", daemon=True).start()
     try:
         yield

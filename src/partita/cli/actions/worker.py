@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import onnxruntime as ort
 
 from partita.cli.credentials import read_credentials
-from partita.cli.output import say
+from partita.cli.output import show_log
 from partita.errors import InputError
 from partita.fabric import ZenohOptions
 from partita.units import parse_quantity
@@ -23,12 +24,10 @@ __all__ = [
 ]
 
 
-def serve(options: WorkerOptions) -> None:
-    """Serve as one device until stopped."""
-    network = options.network
-    run_worker(
-        options, on_ready=lambda _: say(f"worker '{network.name}' listens on {network.listen[0]}")
-    )
+def serve(options: WorkerOptions, *, quiet: bool = False) -> None:
+    """Serve as one device until stopped; what happens meanwhile is told on stderr."""
+    with show_log(logging.WARNING if quiet else logging.INFO):
+        run_worker(options)
 
 
 def parse_size(flag: str, text: str) -> int:

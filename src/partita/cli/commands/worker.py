@@ -45,6 +45,7 @@ def worker(
     insecure: Annotated[
         bool, flag("--insecure", "Listen beyond this machine without credentials.")
     ] = False,
+    quiet: Annotated[bool, flag("--quiet", "Print nothing but errors.", "-q")] = False,
     debug: flags.DebugOpt = False,
 ) -> int:
     """Serve as one device until stopped; needs the core installation only."""
@@ -75,5 +76,5 @@ def worker(
         max_lanes=lanes,
         slow_down=slow_down,
     )
-    action.serve(options)
+    action.serve(options, quiet=quiet)
     return 0
