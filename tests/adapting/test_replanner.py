@@ -163,17 +163,21 @@ def test_replicas_go_on_without_a_lost_one() -> None:
     assert predict_period_s(rest, replanner.plan) < 2 * before_s
 
 
-def test_a_lost_link_is_planned_around() -> None:
-    """Neither direction is there any more; where the planner gives up, best is asked."""
+@pytest.mark.parametrize("fault", [PlanError("It needs all links."), ValueError("min() of ()")])
+def test_a_lost_link_is_planned_around(fault: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither direction is there; where the planner fails, which is told, best is asked."""
     cost = make_cost()
     asked: list[CostModel] = []
 
     def find(model: CostModel) -> Plan:
         asked.append(model)
-        raise PlanError("It needs all links.")
+        raise fault
 
     replanner = Replanner(cost, find_plan(cost, planner="cut").plan, find)
-    compiled = replanner.recover(Lost.link("pad", "cam"))
+    with caplog.at_level("DEBUG", "partita"):
+        compiled = replanner.recover(Lost.link("pad", "cam"))
+    assert str(fault) in caplog.text
+    assert "Traceback" in caplog.text
     pairs = {("cam", "pad"), ("pad", "cam")}
     assert set(asked[0].links) == set(cost.links) - pairs
     streams = compiled.program.streams

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -9,7 +10,6 @@ from dataclasses import replace
 
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel, rates_at, update_cost
-from partita.errors import PlanError
 from partita.execution import AdaptOptions, Conditions, Report
 from partita.execution.adapt import Proposed
 from partita.execution.durations import Pair
@@ -18,6 +18,8 @@ from partita.plan import Plan
 from partita.planners.find import find_plan
 from partita.planners.options import PlanOptions, options_of, restrict_devices
 from partita.simulation import Method, Searched, answer_period_s, plan_key, predict
+
+_LOG = logging.getLogger(__name__)
 
 Find = Callable[[CostModel], Plan]
 #: Compiled plans that are kept: the running one, its successor, and one to roll back to.
@@ -108,8 +110,8 @@ class Replanner:
     def recover(self, lost: Lost) -> Compiled:
         """Plan without what is lost; the result is the running plan from now on.
 
-        Where the planner finds nothing, for instance because it needs a link that is lost, ``best``
-        is asked.
+        Where the planner finds nothing, for instance because it needs a link that is lost, or fails
+        in whatever way, ``best`` is asked.
 
         Raises:
             PlanError: What is left cannot run the network.
@@ -132,7 +134,8 @@ class Replanner:
     def _find_any(self, cost: CostModel) -> Plan:
         try:
             return self._find(cost)
-        except PlanError:
+        except Exception:  # requests wait: a fault of one planner must not end the run
+            _LOG.debug("The planner failed; 'best' is asked.", exc_info=True)
             return make_finder(self.plan, budget_s=_LAST_BUDGET_S)(cost)
 
     def _keep(self, plan: Plan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -19,6 +20,8 @@ from partita.leader.requests import Request
 from partita.leader.run_report import EpochLog
 from partita.leader.worker_group import WorkerGroup
 from partita.worker.messages import Info
+
+_LOG = logging.getLogger(__name__)
 
 #: Returns what the rest can run, from all that is lost since the session began.
 ReplanWithout = Callable[[Lost], Deployable]
@@ -186,6 +189,7 @@ class FailureMonitor:
                 with self._changing:
                     self._check(now_s)
             except Exception as error:  # without this thread a run could hang
+                _LOG.debug("The leader failed.", exc_info=True)
                 self.tracker.fail(RunError(f"The leader failed: {type(error).__name__}: {error}."))
             last_s = time.monotonic()
 
@@ -283,6 +287,7 @@ class FailureMonitor:
         try:
             search_s = self._recover(self._replan)
         except PartitaError as fault:
+            _LOG.debug("The rest could not take over.", exc_info=True)
             message = f"{error.message} The rest could not take over: {fault.message}"
             self.tracker.fail(
                 RunError(message, device=error.device, step=error.step, request=error.request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -35,6 +36,8 @@ from partita.leader.rate_monitor import Expected, RateMonitor
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
 from partita.worker.messages import Stats
+
+_LOG = logging.getLogger(__name__)
 
 #: Interval of samples: eight in the default window of 2 s, whose median counts.
 SAMPLE_S = 0.25
@@ -278,4 +281,5 @@ def _catch(call: Callable[[T], Event], argument: T) -> Event:
     except PartitaError as error:
         return Failed(error.message)
     except Exception as error:  # the run goes on without the change
+        _LOG.debug("The change of plan failed.", exc_info=True)
         return Failed(f"{type(error).__name__}: {error}")
