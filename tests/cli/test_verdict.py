@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from partita.cli.actions.plan import describe_verdict
-from partita.planners import Result, find_plan
+from partita.planners import PlanOptions, Result, find_plan
 from tests.planners.fakes import make_chain, make_cost
 
 
@@ -37,3 +37,14 @@ def test_a_bound_under_a_third_is_called_loose(divided: Result, part: float, loo
     """A lower bound far below the plan is no measure of it, and the reply says so."""
     result = replace(divided, lower_bound_s=part * divided.latency_s)
     assert ("(a loose bound)" in describe_verdict(result)[1]) == loose
+
+
+def test_rates_and_latencies_say_which_they_are() -> None:
+    """With requests under way one alone is faster, and the long run has neither start nor end."""
+    cost = make_cost(make_chain(3, seed=2), 1e7, 1e7, bandwidth=1e9, overhead_s=0.0)
+    alone = describe_verdict(find_plan(cost))
+    assert "alone" not in alone[1]
+    busy = find_plan(cost, options=PlanOptions(objective="throughput", in_flight=4))
+    _, latency, rate, *_ = describe_verdict(busy)
+    assert "predicted of a request alone, no plan" in latency
+    assert "per second predicted in the long run with 4 in flight" in rate

@@ -13,7 +13,7 @@ import msgspec
 from partita.cli.flags import PlanFiles
 from partita.cluster import Cluster, list_differences, load_cluster
 from partita.compile import check_plan
-from partita.errors import InputError, PartitaError, PlanError
+from partita.errors import ClusterError, InputError, PartitaError, PlanError
 from partita.graph import Graph, load_graph
 from partita.plan import Identity, Plan, load_plan
 
@@ -89,7 +89,12 @@ def read_plan(files: PlanFiles) -> Loaded:
         raise _refuse_cluster(files.plan, plan.cluster, cluster, cluster_file)
     try:
         check_plan(graph, plan, cluster)
-    except PlanError as error:
+        if plan.options is not None:
+            from partita.planners.find import check_options  # SciPy: 'inspect' needs none
+            from partita.planners.options import options_of
+
+            check_options(options_of(plan), graph, cluster)
+    except (PlanError, ClusterError) as error:
         raise PlanError(f"Plan file '{files.plan}': {error}", subject=str(files.plan)) from error
     scaled = cluster.with_time_scale(files.time_scale)
     return Loaded(plan, graph, scaled, (files.plan, model, cluster_file))

@@ -11,8 +11,10 @@ from math import inf
 
 import msgspec
 
+from partita.cluster import Cluster
 from partita.compile import check_plan
 from partita.errors import InfeasibleError, OverfullError, PlanError
+from partita.graph import Graph
 from partita.plan import Plan
 from partita.planners.bounds.least_memory import lacks_memory
 from partita.planners.bounds.least_period import least_period_s
@@ -27,6 +29,7 @@ from partita.planners.result import Estimate, Result, Status, is_worth
 from partita.planners.search.simplify import simplify
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
+from partita.regions import WIRE_FORMATS
 from partita.units import format_bytes
 
 #: Devices that a message names with what they lack.
@@ -58,7 +61,8 @@ def find_plan(
     if objective is not None:
         options = replace(options, objective=objective)
     with _uncollected():
-        return _find(cost, planner, _checked(cost, options), began_s)
+        check_options(options, cost.graph, cost.cluster)
+        return _find(cost, planner, options, began_s)
 
 
 @contextmanager
@@ -77,7 +81,13 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
+def check_options(options: PlanOptions, graph: Graph, cluster: Cluster) -> None:
+    """Raise where options say what no planner can heed.
+
+    Raises:
+        PlanError: A number is out of range, or a name is unknown.
+        ClusterError: The cluster has no device of a name.
+    """
     if options.objective not in OBJECTIVES:
         allowed = ", ".join(OBJECTIVES)
         raise PlanError(
@@ -86,7 +96,9 @@ def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
         )
     if options.in_flight < 1:
         raise PlanError(f"Requests in flight: {options.in_flight}, must be at least 1.")
-    if options.swap and all(one.swap_bytes_per_s is None for one in cost.cluster.devices):
+    if options.max_evaluations is not None and options.max_evaluations < 1:
+        raise PlanError(f"Plans to price: {options.max_evaluations}, must be at least 1.")
+    if options.swap and all(one.swap_bytes_per_s is None for one in cluster.devices):
         raise PlanError(
             "Devices may swap, but none can: give one a rate in the cluster file, such as"
             ' swap = "10 MB/s", or plan without.'
@@ -99,6 +111,9 @@ def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
         if not isinstance(getattr(options, name), Mapping):
             kind = type(getattr(options, name)).__name__
             raise PlanError(f"Option '{name}' is a {kind}, allowed: a mapping.", subject=name)
+    for name in options.named_devices:
+        cluster.device(name)
+    _check_wires(options, graph)
     for name, joules in options.energy_limits.items():
         if not joules > 0:
             raise PlanError(
@@ -106,7 +121,22 @@ def _checked(cost: Costs, options: PlanOptions) -> PlanOptions:
             )
     for name in dict.fromkeys(key.partition(".")[0] for key in options.method):
         read_settings(get_planner(name).settings, name, options.method)
-    return options
+
+
+def _check_wires(options: PlanOptions, graph: Graph) -> None:
+    for tensor in options.wires:
+        if tensor not in graph.tensors:
+            raise PlanError(
+                f"Option 'wires' names tensor '{tensor}', which model '{graph.name}' does not have."
+                f" Its inputs are {', '.join(graph.inputs)}; 'partita inspect' lists the others.",
+                subject=tensor,
+            )
+    for wire in (*options.wires.values(), *filter(None, [options.compress])):
+        if wire not in WIRE_FORMATS:
+            raise PlanError(
+                f"Wire format '{wire}' is unknown; allowed: {', '.join(WIRE_FORMATS)}.",
+                subject=wire,
+            )
 
 
 def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Result:

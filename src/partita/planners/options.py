@@ -59,6 +59,11 @@ class PlanOptions:
     swap: bool = False
     measure: Callable[[Plan], float] | None = None
 
+    @property
+    def named_devices(self) -> tuple[str, ...]:
+        """The devices that the options speak of."""
+        return (*self.keep_on.values(), *(self.devices or ()), *self.energy_limits)
+
 
 def asked_of(options: PlanOptions) -> Asked:
     """What a plan keeps of the options that it was made with, beside its own fields."""

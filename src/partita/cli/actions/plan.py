@@ -165,16 +165,8 @@ def plan_model(cost: CostModel, planner: str, options: PlanOptions) -> Planned:
     """One planner's answer, simulated.
 
     Raises:
-        InputError: A tensor is to travel lossy that the model does not have.
         PlanError: As the planner.
     """
-    for tensor in options.wires:
-        if tensor not in cost.graph.tensors:
-            raise InputError(
-                f"--wire names tensor '{tensor}', which model '{cost.graph.name}' does not have."
-                f" Its inputs are {', '.join(cost.graph.inputs)}; 'inspect' lists the others.",
-                subject=tensor,
-            )
     return predict_plan(cost, find_plan(cost, planner=planner, options=options), options)
 
 
@@ -222,12 +214,17 @@ def describe_verdict(result: Result) -> list[str]:
     return [
         f"Planner:     {result.plan.planner} ({result.status}{result.note and ': ' + result.note}),"
         f" {result.evaluations} plans priced in {format_seconds(result.search_s)}",
-        f"Latency:     {format_seconds(result.latency_s)} predicted,"
+        f"Latency:     {format_seconds(result.latency_s)} predicted{_describe_setting(result)},"
         f" no plan can do better than {describe_bound(result.lower_bound_s, result.latency_s)}",
         *_describe_rate(result),
         f"Energy:      {result.estimate.energy_joules:.3g} J of computing per request",
         f"Splitting:   {_describe_gain(result)}",
     ]
+
+
+def _describe_setting(result: Result) -> str:
+    """Whose latency it is, where requests under way make each other wait."""
+    return " of a request alone" if result.estimate.in_flight > 1 else ""
 
 
 def _describe_rate(result: Result) -> list[str]:
@@ -236,8 +233,8 @@ def _describe_rate(result: Result) -> list[str]:
     if least_s is None:
         return []
     return [
-        f"Throughput:  {estimate.images_per_second:.4g} per second with {estimate.in_flight} in"
-        f" flight, no plan can do better than {1 / least_s:.4g}"
+        f"Throughput:  {estimate.images_per_second:.4g} per second predicted in the long run with"
+        f" {estimate.in_flight} in flight, no plan can do better than {1 / least_s:.4g}"
         f" ({100 * least_s / estimate.period_s:.0f} % of it)"
     ]
 

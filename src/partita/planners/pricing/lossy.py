@@ -11,7 +11,6 @@ from partita.graph import Graph
 from partita.plan import Plan
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.evaluator import Evaluator
-from partita.regions import WIRE_FORMATS
 
 _FLOATS = ("float32", "float64")
 
@@ -20,18 +19,9 @@ def allow_lossy(graph: Graph, options: PlanOptions) -> PlanOptions:
     """Options with the format of ``compress`` for every tensor that it can carry.
 
     Formats that are given for single tensors stay.
-
-    Raises:
-        PlanError: There is no such format.
     """
     if options.compress is None:
         return options
-    if options.compress not in WIRE_FORMATS:
-        allowed = ", ".join(WIRE_FORMATS)
-        raise PlanError(
-            f"Wire format '{options.compress}' is unknown; allowed: {allowed}.",
-            subject=options.compress,
-        )
     formats = {
         name: options.compress for name, spec in graph.tensors.items() if spec.dtype in _FLOATS
     }

@@ -31,8 +31,7 @@ class Problem:
         self.graph = cost.graph
         self.cluster = cost.cluster
         self.requester = cost.cluster.requester
-        named = (*options.keep_on.values(), *(options.devices or ()), *options.energy_limits)
-        for name in named:
+        for name in options.named_devices:
             self.cluster.device(name)
         self.devices = tuple(options.devices or self.cluster.providers)
         self.outline = LayerOrder(self.graph, options.keep_on, self.requester)
