@@ -66,6 +66,26 @@ def test_the_cheapest_kind_is_planned_and_its_cluster_written(
     assert all(name == "cam" or name.startswith("three-") for name in names)
 
 
+def test_only_its_own_cluster_file_is_written_over(folder: Path, want: Ask) -> None:
+    """The second file of -o is not named: one that is there and another's is left as it is."""
+    (folder / "mine.toml").write_text(OFFER)
+    flags = ("--want", "1/s", "-o")
+    for name, words in (
+        ("mine.json", "File 'mine.toml' is there already: -o mine.json"),
+        ("offer.json", "File 'offer.toml' is there already: -o offer.json"),
+        ("plan.toml", "another ending, such as .json"),
+    ):
+        answer = want(*flags, name)
+        assert answer.code == 2
+        assert words in answer.message
+        assert not (folder / name).exists()
+    assert (folder / "mine.toml").read_text() == OFFER
+    for _ in range(2):
+        answer = want(*flags, "new.json")
+        assert answer.code == 0, answer.err
+        assert "Written to new.json, its cluster to new.toml" in answer.out
+
+
 def test_what_no_number_reaches_is_said_with_what_comes_nearest(folder: Path, want: Ask) -> None:
     """One line, exit code 3, and nothing written."""
     answer = want("--want", "1 us", "-o", "wanted.json")

@@ -23,6 +23,8 @@ from partita.report.tables import TableData
 from partita.report.text import draw_table
 from partita.units import format_seconds, parse_quantity
 
+#: How a cluster file begins that this command may write again.
+_MARK = b"# Written by 'partita plan --want'.\n"
 _PER_SECOND = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*/\s*s\s*")
 
 
@@ -57,6 +59,7 @@ def size(
     wish = parse_wish(want.text)
     _check_names(options)
     beside = None if output is None else output.with_suffix(".toml")
+    _check_beside(output, beside)
     for file in (output, beside):
         check_output(file, files.model, files.cluster, *profile_files(files.profiles))
     graph, cluster = read_graph(files.model, files.shapes), load_cluster(files.cluster)
@@ -84,11 +87,29 @@ def size(
         ],
     )
     if output is not None and beside is not None:
-        write_output(beside, dump_cluster(cheapest.cost.cluster).encode())
+        write_output(beside, _MARK + dump_cluster(cheapest.cost.cluster).encode())
         write_output(output, dump_plan(name_sources(plan, files.model, beside, files.shapes)))
         reply.payload |= {"file": str(output), "cluster": str(beside)}
         reply.shown.append(f"Written to {output}, its cluster to {beside}")
     return reply
+
+
+def _check_beside(output: Path | None, beside: Path | None) -> None:
+    """Refuse to write the plan's cluster over the plan, or over a file that is another's."""
+    if output is None or beside is None:
+        return
+    if output == beside:
+        raise InputError(
+            f"-o {output}: the plan's cluster is written beside it with the ending .toml: give the"
+            " plan another ending, such as .json.",
+            subject=str(output),
+        )
+    if beside.is_file() and not beside.read_bytes().startswith(_MARK):
+        raise InputError(
+            f"File '{beside}' is there already: -o {output} with --want would write the plan's"
+            " cluster to it. Give -o another name, or move that file away.",
+            subject=str(beside),
+        )
 
 
 def _check_names(options: PlanOptions) -> None:
