@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -304,9 +305,15 @@ class CostModel:
 
         Its inverse bounds the outputs per second.
         """
+        return max(self.lanes_s(layout).values(), default=0.0)
+
+    def lanes_s(self, layout: Layout) -> dict[str, float]:
+        """The seconds per request for which each device computes, and each way carries.
+
+        Devices have their names, links and ports ``a -> b``, ``a out`` and ``b in``.
+        """
         program = layout.program
-        busy: dict[object, float] = {}
-        busy.update(self.busy_s(layout))
+        busy: defaultdict[str, float] = defaultdict(float, self.busy_s(layout))
         for part in program.devices:
             cost = self.devices[part.device]
             for step in part.steps:
@@ -315,16 +322,13 @@ class CostModel:
                     link = self.links[stream.source, stream.target]
                     wire_s = link.occupied_s(stream.wire_bytes)
                     share = request_share(program, step.when)
-                    lane: object = (stream.source, stream.target)
                     lane_s = wire_s + self._encode_s(cost, program, step)
-                    busy[lane] = busy.get(lane, 0.0) + lane_s * share
+                    busy[f"{stream.source} -> {stream.target}"] += lane_s * share
                     if link.medium is not None:
-                        air: object = ("medium", link.medium)
-                        busy[air] = busy.get(air, 0.0) + wire_s * share
+                        busy[f"medium {link.medium}"] += wire_s * share
                     for port in link.ports:
-                        port_s = stream.wire_bytes / port.bytes_per_s
-                        busy[port] = busy.get(port, 0.0) + port_s * share
-        return max(busy.values(), default=0.0)
+                        busy[port.name] += stream.wire_bytes / port.bytes_per_s * share
+        return dict(busy)
 
     def energy_joules(self, layout: Layout) -> float:
         """The energy of one request: each device's power when busy times its busy time.

@@ -13,6 +13,13 @@ from partita.graph import Graph, Layer
 from partita.regions import Region
 from partita.reproduce.bench import Bench
 from partita.reproduce.collaborative.layers import SPEED_NOTE, Sped, speed_up
+from partita.reproduce.collaborative.replicas import (
+    REPLICA_NOTE,
+    claim_linear,
+    replica_chart,
+    replica_table,
+    scale_all,
+)
 from partita.reproduce.collaborative.setting import (
     KINDS,
     PAPER,
@@ -160,17 +167,24 @@ def make_memory(bench: Bench) -> Drawn:
     return Drawn(tuple(tables), tuple(claims), tuple(charts), (_NOTE,))
 
 
-@figure(PAPER, 16, "Latency of the layers of Xception")
+@figure(PAPER, 16, "Latency of the layers of Xception, and whole models on several boards")
 def make_xception(bench: Bench) -> Drawn:
-    """Xception on one device, and ResNet-50, of which the text says the same."""
-    tables, claims, charts = [], [], []
+    """Xception on one device and in turns on many; ResNet-50, of which the text says the same."""
+    tables, claims, charts, scaled = [], [], [], {}
     for model in ("xception", "resnet50"):
         bench.advance(model)
-        costs = price_layers(bench.graph(model))
-        tables.append(_table(f"Figure 16, {model}", costs))
-        claims += [claim_short(kind, model, costs) for kind in KINDS]
+        graph = bench.graph(model)
+        costs, scaled[model] = price_layers(graph), scale_all(graph)
+        tables += [_table(f"Figure 16, {model}", costs), replica_table(model, scaled[model])]
+        for kind in KINDS:
+            claims += [
+                claim_short(kind, model, costs),
+                claim_linear(kind, model, scaled[model][kind]),
+            ]
         charts.append(_latency_chart(f"Figure 16, {model}", costs))
-    return Drawn(tuple(tables), tuple(claims), tuple(charts[:1]), (_NOTE,))
+    return Drawn(
+        tuple(tables), tuple(claims), (charts[0], replica_chart(scaled)), (_NOTE, REPLICA_NOTE)
+    )
 
 
 @figure(PAPER, 18, "Latency of the layers of VGG-16")
