@@ -65,6 +65,8 @@ BENCHMARKS = (
     Benchmark("prediction", "Predicted latency", "measured latency"),
     Benchmark("boards", "Boards with TLS, shaped links", "measured latency", is_long=True),
     Benchmark("emulated", "DistrEdge's clusters, emulated", "measured latency", is_long=True),
+    Benchmark("rates", "Requests per second, emulated", "predicted, or what the row names"),
+    Benchmark("tuning", "Profiles wrong by 2x", "the plan of right profiles"),
     Benchmark("routes", "Replicas of unequal speed", "the rule or measurement that the row names"),
     Benchmark("transport", "Tensors through the fabric", "plain blocking socket, or ideal link"),
     Benchmark("planning", "Planning", "`inspect`: onnx alone, reading and shape inference"),

@@ -15,21 +15,21 @@ import math
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from scipy.stats import kendalltau
 
 from benchmarks.harness import Row, draw_inputs, find_model, make_parser, report, say
-from benchmarks.prediction import MEMORY_BYTES, MOST_MEDIAN, Trial, run_plan, trial_row
-from partita.cluster import Cluster
-from partita.cost import CostModel, CostOptions
+from benchmarks.prediction import MOST_MEDIAN, Trial, run_plan, trial_row
+from partita.cost import CostModel
 from partita.errors import PlanError
 from partita.graph import Graph, load_graph
 from partita.lab import start_lab
 from partita.leader import refine_cost
 from partita.planners import PlanOptions, find_plan, get_planner, planner_names
-from partita.profile import MeasureOptions, Profile, measure_profile
+from partita.profile import MeasureOptions, measure_profile
 from partita.reproduce.bench import find_cluster
+from partita.reproduce.emulation import emulate
 from partita.simulation import predict
 
 MODEL = "vgg16"
@@ -37,47 +37,6 @@ CLUSTERS = ("DB-50", "NA-nano")
 #: Devices are slowed until all of them at work together need so many of this machine's cores.
 MOST_CORES = 1.2
 LEAST_TAU = 0.8
-
-
-def emulate(scenario: str, graph: Graph, profile: Profile) -> tuple[Cluster, float]:
-    """Return a cluster for the lab, and how many times slower than the scenario it is."""
-    cluster = find_cluster(scenario)
-    known = CostModel(graph, cluster, options=CostOptions(precision="float16"))
-    here = CostModel(graph, Cluster.of(["here"]), profiles=profile)
-    here_s = whole_s(here, "here")
-    ratios = {
-        device.name: whole_s(known, device.name) / here_s
-        for device in cluster.devices
-        if device.computes
-    }
-    scale = max(sum(1 / ratio for ratio in ratios.values()) / MOST_CORES, 1 / min(ratios.values()))
-    devices = tuple(
-        replace(
-            device,
-            kind="this-machine",
-            precisions=("float32",),
-            provider="CPUExecutionProvider",
-            memory_bytes=MEMORY_BYTES,
-            slow_down=max(1.0, ratios.get(device.name, 0.0) * scale),
-        )
-        for device in cluster.devices
-    )
-    links = tuple(
-        replace(
-            link,
-            bandwidth_bytes_per_s=link.bandwidth_bytes_per_s / scale,
-            latency_s=link.latency_s * scale,
-            per_message_s=link.per_message_s * scale,
-        )
-        for link in cluster.links
-    )
-    return replace(cluster, name=f"{scenario}-emulated", devices=devices, links=links), scale
-
-
-def whole_s(cost: CostModel, device: str) -> float:
-    """Return the seconds of all layers of a network on one device."""
-    plan = find_plan(cost, planner="single", options=PlanOptions(devices=(device,))).plan
-    return cost.busy_s(cost.layout(plan))[device]
 
 
 def methods() -> list[str]:
@@ -88,7 +47,8 @@ def methods() -> list[str]:
 def measure(scenario: str, graph: Graph, args: argparse.Namespace) -> list[Trial]:
     """Return every method's trial on one cluster."""
     profile = measure_profile(graph, MeasureOptions(repeats=9, budget_s=0.3))
-    cluster, scale = emulate(scenario, graph, profile)
+    known = find_cluster(scenario)
+    cluster, scale = emulate(known, graph, profile, cores=MOST_CORES, precision="float16")
     slow_downs = ", ".join(f"{device.slow_down:.1f}" for device in cluster.devices)
     say(f"{scenario}: {scale:.1f} times slower than the boards; slow-downs {slow_downs}")
     inputs = draw_inputs(graph)

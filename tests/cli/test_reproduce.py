@@ -96,6 +96,11 @@ def test_people_read_a_sentence(ask: Ask) -> None:
             ["loading", "--table", "4"],
             "Table 4 of 'loading' is not reproduced; allowed: tables 1, 2",
         ),
+        (
+            ["collaborative", "--figure", "11", "--real"],
+            "Figure 11 of 'collaborative' is not run on emulated devices; allowed: figures 17.",
+        ),
+        (["distredge", "--real"], "--real changes nothing of 'distredge'; allowed: --figure"),
         (["loading", "--figure", "4"], "Table 4 of 'loading' is not reproduced; allowed: tables 1"),
         (["loading", "--models", "vgg16"], "Model 'vgg16' is not one of the paper's"),
         (["loading", "--trials", "0"], "got 0, allowed: 1 to 1000"),

@@ -9,11 +9,13 @@ from partita.graph import Graph, load_graph
 from tests.models import make_model
 
 
-def small_graph(name: str = "") -> Graph:
-    """Return four convolutions with two pools between, and a dense layer, on 32 x 32."""
+def small_graph(
+    name: str = "", size: int = 32, widths: tuple[int, ...] = (16, 16, 32, 32)
+) -> Graph:
+    """Return four convolutions with two pools between, and a dense layer, on a square image."""
     rng = np.random.default_rng(0)
     nodes, consts, last, channels = [], {}, "x", 3
-    for place, width in enumerate((16, 16, 32, 32)):
+    for place, width in enumerate(widths):
         consts[f"w{place}"] = rng.standard_normal((width, channels, 3, 3), np.float32)
         pads = [1, 1, 1, 1]
         names = (f"conv{place}", f"relu{place}", f"pool{place}")
@@ -26,7 +28,7 @@ def small_graph(name: str = "") -> Graph:
             stride = {"kernel_shape": [2, 2], "strides": [2, 2]}
             nodes.append(helper.make_node("MaxPool", [last], [f"p{place}"], names[2], **stride))
             last = f"p{place}"
-    consts["w"] = rng.standard_normal((32 * 8 * 8, 10), np.float32)
+    consts["w"] = rng.standard_normal((widths[-1] * (size // 4) ** 2, 10), np.float32)
     nodes.append(helper.make_node("Flatten", [last], ["flat"], "flatten"))
     nodes.append(helper.make_node("Gemm", ["flat", "w"], ["y"], "dense"))
-    return load_graph(make_model(nodes, {"x": [1, 3, 32, 32]}, ["y"], consts))
+    return load_graph(make_model(nodes, {"x": [1, 3, size, size]}, ["y"], consts))

@@ -121,21 +121,28 @@ class Paper:
         return dict(sorted(_FIGURES[self].items()))
 
     @property
+    def runs(self) -> Mapping[Label, Figure]:
+        """The same of what can be run on emulated devices."""
+        return dict(sorted(_RUNS.get(self, {}).items()))
+
+    @property
     def kinds(self) -> tuple[Kind, ...]:
         """Whether figures can be made, or tables, or both."""
         return tuple(dict.fromkeys(kind for kind, _ in self.figures))
 
 
 _FIGURES: dict[Paper, dict[Label, Figure]] = {}
+_RUNS: dict[Paper, dict[Label, Figure]] = {}
 
 
 def figure(
-    paper: Paper, number: int, title: str, *, kind: Kind = "figure"
+    paper: Paper, number: int, title: str, *, kind: Kind = "figure", real: bool = False
 ) -> Callable[[Make], Make]:
-    """Add a function that makes a paper's figure, or its table."""
+    """Add a function that makes a paper's figure, or its table; ``real`` ones run it."""
+    made = _RUNS if real else _FIGURES
 
     def add(make: Make) -> Make:
-        _FIGURES.setdefault(paper, {})[kind, number] = Figure(kind, number, title, make)
+        made.setdefault(paper, {})[kind, number] = Figure(kind, number, title, make)
         return make
 
     return add
@@ -159,7 +166,7 @@ def find_paper(name: str) -> Paper:
     raise InputError(f"Paper '{name}' is unknown; allowed: {allowed}.", subject=name)
 
 
-def find_figures(name: str, labels: Sequence[Label] = ()) -> list[Figure]:
+def find_figures(name: str, labels: Sequence[Label] = (), *, real: bool = False) -> list[Figure]:
     """A paper's figures and tables in order; all without labels.
 
     Of a paper whose tables alone can be made, the number of a figure is that of a table.
@@ -168,17 +175,18 @@ def find_figures(name: str, labels: Sequence[Label] = ()) -> list[Figure]:
         InputError: The paper is unknown, or nothing of that kind and number can be made.
     """
     paper = find_paper(name)
-    known = paper.figures
+    known = paper.runs if real else paper.figures
     if paper.kinds == ("table",):
         labels = [("table", number) for _, number in labels]
     for kind, number in labels:
         if (kind, number) not in known:
             allowed = "; ".join(
                 f"{each}s {', '.join(str(n) for k, n in known if k == each)}"
-                for each in paper.kinds
+                for each in dict.fromkeys(each for each, _ in known)
             )
+            done = "run on emulated devices" if real else "reproduced"
             raise InputError(
-                f"{kind.capitalize()} {number} of '{name}' is not reproduced; allowed: {allowed}.",
+                f"{kind.capitalize()} {number} of '{name}' is not {done}; allowed: {allowed}.",
                 subject=str(number),
             )
     return [known[label] for label in sorted(set(labels) or known)]

@@ -26,6 +26,7 @@ class Study:
         wire: Wire format of all tensors of single precision; same for all methods.
         repeats: Runs per value where the paper repeats a draw (50 there).
         trials: Processes that load each model in each way, where loading is measured.
+        real: Whether figures are run on emulated devices, not simulated.
         cold: Whether models are dropped from the page cache before each of them.
     """
 
@@ -38,6 +39,7 @@ class Study:
     wire: str = "float16"
     repeats: int = 50
     trials: int = 10
+    real: bool = False
     cold: bool = False
 
 

@@ -87,7 +87,7 @@ def make_figures(
     Raises:
         InputError: There is no such paper or figure.
     """
-    figures = find_figures(name, labels)
+    figures = find_figures(name, labels, real=study.real)
     results = ResultCache(cache or cache_folder("reproduce"))
     reply = Reply({"paper": name, "tables": [], "claims": [], "notes": [], "files": []})
     with progress_bar("reproducing") as advance:
@@ -100,7 +100,8 @@ def make_figures(
             drawn = figure.make(Bench(study, cache=results, advance=tell))
             _add_figure(reply, figure, drawn, study)
             if folder is not None and drawn.charts:
-                path = folder / f"{name}-{figure.kind}-{figure.number}.png"
+                run = "-run" if study.real else ""
+                path = folder / f"{name}-{figure.kind}-{figure.number}{run}.png"
                 _write_charts(reply, path, drawn)
     return reply
 

@@ -40,6 +40,9 @@ def reproduce(
     trials: Annotated[
         int, number("--trials", 1, 1000, "Processes per model and way to load.")
     ] = 10,
+    real: Annotated[
+        bool, flag("--real", "Run on emulated devices; what was predicted beside it.")
+    ] = False,
     cold: Annotated[bool, flag("--cold", "Load from disk, not from the page cache.")] = False,
     cache: Annotated[Path | None, flag("--cache", "Folder where results are kept.")] = None,
     output: Annotated[Path | None, flag("--output", "Folder for charts (PNG).", "-o")] = None,
@@ -62,6 +65,7 @@ def reproduce(
         images=images,
         repeats=repeats,
         trials=trials,
+        real=real,
         cold=cold,
     )
     labels: list[action.Label] = [("figure", number) for number in figure or ()]

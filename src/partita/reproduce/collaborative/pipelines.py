@@ -23,9 +23,9 @@ BOARDS = {"alexnet": (4, 6), "vgg16": (8, 11)}
 #: Random assignments whose mean counts.
 SEEDS = 20
 #: Most requests in flight.
-_IN_FLIGHT = 8
+IN_FLIGHT = 8
 #: Speedups of Figure 17 as the text has them: about 2 with AlexNet, up to 6 with VGG-16.
-_SAID = {"alexnet": ("around 2x speedups", 2.0), "vgg16": ("up to 6x speedup", 6.0)}
+SAID = {"alexnet": ("around 2x speedups", 2.0), "vgg16": ("up to 6x speedup", 6.0)}
 #: Bars end here; the table has all numbers.
 _HIGHEST_BAR = 20.0
 
@@ -54,8 +54,8 @@ def serve(graph: Graph, kind: str, boards: int, seeds: int = SEEDS) -> Served:
     cost = CostModel(graph, make_fleet(kind, boards))
     options = PlanOptions(
         objective="throughput",
-        in_flight=min(boards, _IN_FLIGHT),
-        devices=_workers(cost.cluster),
+        in_flight=min(boards, IN_FLIGHT),
+        devices=workers_of(cost.cluster),
         swap=True,
     )
     ours = find_plan(cost, planner="collaborative", options=options)
@@ -77,7 +77,8 @@ def _draw(cost: CostModel, options: PlanOptions) -> float:
     return evaluator.estimate(draft).images_per_second
 
 
-def _workers(cluster: Cluster) -> tuple[str, ...]:
+def workers_of(cluster: Cluster) -> tuple[str, ...]:
+    """The boards that compute."""
     return tuple(name for name in cluster.names if name != ENDS)
 
 
@@ -110,7 +111,7 @@ def draw_pipelines(found: Mapping[tuple[str, str, int], Served]) -> Drawn:
         speedups = served.ours / served.whole, served.ours / served.divided
         part = served.ours / served.most
         rows.append((model, kind, served.groups, boards, served.ours, part, *speedups))
-        words, least = _SAID[model]
+        words, least = SAID[model]
         claims.append(
             Claim(
                 f"{model}, {boards} x {kind}",
@@ -144,7 +145,7 @@ def draw_pipelines(found: Mapping[tuple[str, str, int], Served]) -> Drawn:
     notes = (
         f"random assignment: the mean over {SEEDS} seeds; a board that cannot hold its layers pays"
         " for its swap",
-        f"one request in flight per board, at most {_IN_FLIGHT}: more need more memory than the"
+        f"one request in flight per board, at most {IN_FLIGHT}: more need more memory than the"
         " paper's boards have; their ports are counted",
         "a claim holds where it does over both kinds of assignment: one that swaps for minutes is a"
         " weak rival; the bars are not in the paper's text: its sentences are compared",

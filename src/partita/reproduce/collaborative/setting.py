@@ -20,7 +20,7 @@ from partita.reproduce.figure import Paper
 from partita.simulation import latency_s
 from partita.zoo.builder import Builder
 
-PAPER = Paper("collaborative", ())
+PAPER = Paper("collaborative", ("real",))
 #: The Pi 3 as measured with a present engine, and as the paper's sentences have it.
 KINDS = ("raspberry-pi-3", "raspberry-pi-3-keras")
 PORT_BYTES_PER_S = 94.1e6 / 8
