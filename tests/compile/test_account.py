@@ -5,15 +5,21 @@ from __future__ import annotations
 from random import Random
 
 import msgspec
+import numpy as np
+import pytest
 from benchmarks.uniform import UniformOptions, plan_uniform
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import helper
 
 from partita.compile import account_layout, build_layout
-from partita.graph import Graph
+from partita.graph import Graph, load_graph
+from partita.plan import Shard, Stage
+from partita.regions import Region
 from partita.simulation import simulate
 from tests.compile.samples import halves, make_plan, pair, skip_graph, small_graph, whole
 from tests.laws.random_plans import draw_cluster, draw_plan
+from tests.models import make_model
 from tests.planners.fakes import FakeCost, make_chain, make_gated, make_residual
 
 #: Multiply-accumulates of one convolution of the small networks: 2 x 8 x 4 outputs, 18 each.
@@ -74,6 +80,25 @@ def test_partial_sums_are_one_layer_together() -> None:
     plan = plan_uniform(graph, cluster, UniformOptions("input_channels", shares))
     assert any(stage.merge for stage in plan.stages)
     assert account_layout(graph, build_layout(graph, plan, cluster)).macs == graph.macs
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_groups_that_a_cut_divides_are_computed_whole(transposed: bool) -> None:
+    """Of two groups of four filters the first six take both; the last two take a half of one."""
+    weights = np.ones((8, 4, 3, 3), np.float32)
+    node = helper.make_node("ConvTranspose" if transposed else "Conv", ["x", "w"], ["y"], name="c",
+                            pads=[1] * 4, group=2)  # fmt: skip
+    graph = load_graph(make_model([node], {"x": [1, 8, 6, 6]}, ["y"], {"w": weights}))
+    whole_box, cluster = Region.full((1, 8, 6, 6)), pair()
+    shards = [
+        Shard(device, {"y": whole_box.with_axis(1, span)})
+        for device, span in (("left", (0, 6)), ("right", (6, 8)))
+    ]
+    plan = make_plan(graph, cluster, Stage("s", ("c",), "output_channels", tuple(shards)))
+    layout = build_layout(graph, plan, cluster)
+    left, right = account_layout(graph, layout).devices.values()
+    assert (left.macs, right.macs) == (graph.macs, graph.macs / 4)
+    assert (left.weight_bytes, right.weight_bytes) == (weights.nbytes, weights.nbytes / 4)
 
 
 _GRAPHS = [make_chain(4, seed=2), make_residual(3), make_gated()]

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from partita.compile.layout import Layout
-from partita.compile.work import FragmentWork
+from partita.compile.work import FragmentWork, Piece
 from partita.graph import Graph
+from partita.graph.rules.window import touched_groups
 from partita.program import Compute, DeviceProgram, Load, request_share
 from partita.regions import Region
 
@@ -89,9 +90,21 @@ def work_macs(graph: Graph, work: FragmentWork) -> int:
         return 0
     total = 0
     for layer in work.layers:
-        share = max(box.size / max(1, _whole(graph, tensor).size) for tensor, box in layer.boxes)
+        share = max(_computed_share(graph, layer.layer, piece) for piece in layer.boxes)
         total += round(graph.layer(layer.layer).macs * share * work.share)
     return total
+
+
+def _computed_share(graph: Graph, layer: str, piece: Piece) -> float:
+    """The part of a layer that is computed for a box of an output."""
+    tensor, box = piece
+    whole, window = _whole(graph, tensor), graph.layer(layer).window
+    share = box.size / max(1, whole.size)
+    if window is None or window.groups == 1 or box.is_empty:
+        return share
+    start, stop = box.bounds[1]
+    (first, last), _ = touched_groups((start, stop), whole.bounds[1][1], window.groups)
+    return share * (last - first) / (stop - start)
 
 
 def loaded_works(layout: Layout, part: DeviceProgram) -> list[FragmentWork]:

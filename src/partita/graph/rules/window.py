@@ -118,6 +118,18 @@ class Pool(Rule):
         return spans
 
 
+def touched_groups(channels: Interval, filters: int, groups: int) -> tuple[Interval, Interval]:
+    """The output channels that a convolution computes for a range of them, and their groups.
+
+    Within one group they are those of the range; of several groups each is computed whole.
+    """
+    each = filters // groups
+    first, last = channels[0] // each, -(-channels[1] // each)
+    if last - first <= 1:
+        return channels, (first, first + 1)
+    return (first * each, last * each), (first, last)
+
+
 class Conv(Rule):
     """Convolution: spatial boxes with halo, and ranges of output channels that respect groups."""
 
@@ -129,16 +141,9 @@ class Conv(Rule):
     @staticmethod
     def _channels(view: NodeView, box: Region) -> tuple[Interval, Interval, int]:
         """Output channels to compute, input channels needed, and the groups left."""
-        groups = int(view.attr("group", 1))
         filters, per_group = view.shape(1)[:2]
-        if groups == 1:
-            return box.bounds[1], (0, per_group), 1
-        each = filters // groups
-        first, last = box.bounds[1][0] // each, -(-box.bounds[1][1] // each)
-        needed = (first * per_group, last * per_group)
-        if last - first == 1:
-            return box.bounds[1], needed, 1
-        return (first * each, last * each), needed, last - first
+        channels, (first, last) = touched_groups(box.bounds[1], filters, view.attr("group", 1))
+        return channels, (first * per_group, last * per_group), last - first
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
         """The receptive field, the filters and the biases of the box."""
@@ -190,14 +195,10 @@ class ConvTranspose(Rule):
     def _channels(view: NodeView, box: Region) -> tuple[Interval, Interval, Interval, int]:
         groups = int(view.attr("group", 1))
         channels, each = view.shape(1)[:2]
-        start, stop = box.bounds[1]
-        first, last = start // each, -(-stop // each)
-        per_group = channels // groups
-        if last - first == 1:
-            inner = (start - first * each, stop - first * each)
-            return (start, stop), (first * per_group, last * per_group), inner, 1
-        needed = (first * per_group, last * per_group)
-        return (first * each, last * each), needed, (0, each), last - first
+        (start, stop), (first, last) = touched_groups(box.bounds[1], each * groups, groups)
+        needed = (first * channels // groups, last * channels // groups)
+        inner = (start - first * each, stop - first * each) if last - first == 1 else (0, each)
+        return (start, stop), needed, inner, last - first
 
     def needs(self, view: NodeView, outs: Boxes) -> list[Region | None]:
         """The inputs that reach into the box."""
