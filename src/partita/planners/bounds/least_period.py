@@ -83,19 +83,8 @@ class _Rates(ShareProgram):
 
     def _add_inputs(self, device: int) -> None:
         """A device other than the requester gets what it needs of the inputs from there."""
-        name, home = self.name(device), self.evaluator.requester
-        if name == home:
-            return
-        link = self.evaluator.cluster.link(home, name)
-        for tensor in self.graph.inputs:
-            for reader in self.graph.readers(tensor):
-                share: Column = ("share", device, reader.name)
-                if link is None or tensor in self.evaluator.options.keep_on:
-                    self.add({share: 1.0}, 0.0)
-                    continue
-                part = self.floors.needed_share(reader, tensor)
-                seconds = part * self.size_bytes(tensor) / peak_bytes_per_s(link)
-                self.add({share: seconds, _PERIOD: -1.0}, 0.0)
+        for reader, seconds in self.input_seconds(device):
+            self.add({("share", device, reader): seconds, _PERIOD: -1.0}, 0.0)
 
     def _add_received(self, device: int, turns: dict[_Lane, Row]) -> None:
         """What a device receives takes time on its links, all of them together.

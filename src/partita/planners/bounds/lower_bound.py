@@ -174,17 +174,6 @@ class _Shares(ShareProgram):
 
     def _add_inputs(self, device: int, fixed: float) -> None:
         """A share of a layer that reads the model's input waits for that share of the input."""
-        name, home = self.name(device), self.evaluator.requester
-        if name == home:
-            return
-        link = self.evaluator.cluster.link(home, name)
-        for tensor in self.graph.inputs:
-            for reader in self.graph.readers(tensor):
-                share = ("share", device, reader.name)
-                if link is None or tensor in self.evaluator.options.keep_on:
-                    self.add({share: 1.0}, 0.0)
-                    continue
-                part = self.floors.needed_share(reader, tensor)
-                wire_s = part * self.size_bytes(tensor) / peak_bytes_per_s(link)
-                own = self.floors.layer_s[reader.name][device]
-                self.add({share: own + wire_s, ("time",): -1.0}, -fixed)
+        for reader, wire_s in self.input_seconds(device):
+            own = self.floors.layer_s[reader][device]
+            self.add({("share", device, reader): own + wire_s, ("time",): -1.0}, -fixed)

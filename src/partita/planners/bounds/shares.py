@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
-from partita.planners.bounds.minimum_costs import MinimumCosts
+from partita.planners.bounds.minimum_costs import MinimumCosts, peak_bytes_per_s
 from partita.planners.pricing.evaluator import Evaluator
 
 #: A column of a program: what it says of what.
@@ -76,6 +76,23 @@ class ShareProgram:
                     self.add({("share", device, reader.name): part, **own}, 0.0)
             if is_home and tensor in self.graph.outputs:
                 self.add(own, -1.0)
+
+    def input_seconds(self, device: int) -> Iterator[tuple[str, float]]:
+        """Per layer that reads an input: the seconds on the one link that the whole layer's takes.
+
+        Nothing where the device has the inputs; what no link brings it does not compute.
+        """
+        name, home = self.name(device), self.evaluator.requester
+        if name == home:
+            return
+        link = self.evaluator.cluster.link(home, name)
+        for tensor in self.graph.inputs:
+            for reader in self.graph.readers(tensor):
+                if link is None or tensor in self.evaluator.options.keep_on:
+                    self.add({("share", device, reader.name): 1.0}, 0.0)
+                    continue
+                part = self.floors.needed_share(reader, tensor)
+                yield reader.name, part * self.size_bytes(tensor) / peak_bytes_per_s(link)
 
     def name(self, device: int) -> str:
         """A device's name."""
