@@ -21,7 +21,7 @@ def make_cost() -> CostModel:
     """Four boards of one kind, linked each to each."""
     devices = [Device(name, kind="raspberry-pi-3") for name in NAMES]
     graph = make_chain(6, height=128, channels=256)
-    return CostModel(graph, Cluster.of(devices, bandwidth_bytes_per_s=25e6, latency_s=1e-4))
+    return CostModel(graph, Cluster.of(devices, bandwidth_bytes_per_s=125e6, latency_s=1e-4))
 
 
 def find(cost: CostModel) -> Plan:

@@ -243,7 +243,7 @@ def make_chain(layers: int, *, height: int = 8, channels: int = 4, seed: int = 0
     """Return a chain of convolutions whose channels, kernels and strides come from a seed."""
     rng = random.Random(seed)
     parts: list[object] = []
-    before, source = channels, "x"
+    before, source, top = channels, "x", height
     for number in range(layers):
         after = channels * rng.choice((1, 1, 2))
         kernel = rng.choice((1, 3, 3))
@@ -252,7 +252,7 @@ def make_chain(layers: int, *, height: int = 8, channels: int = 4, seed: int = 0
         shape = (after, before, kernel, kernel)
         parts += conv(f"c{number}", source, target, shape, strides=[stride, stride])
         before, source, height = after, target, -(-height // stride)
-    return make_graph(parts, {"x": (1, channels, 8, 8)}, [source])
+    return make_graph(parts, {"x": (1, channels, top, top)}, [source])
 
 
 def make_residual(seed: int = 0) -> Graph:
