@@ -202,7 +202,7 @@ def judge(
 
 def is_equal(left: Array, right: Array) -> bool:
     if left.dtype == object:
-        return left.tolist() == right.tolist()
+        return bool(left.tolist() == right.tolist())
     return left.shape == right.shape and left.tobytes() == right.tobytes()
 
 
@@ -218,8 +218,9 @@ def make_rows(outcomes: list[Outcome]) -> list[Row]:
             met = counts[verdict] == 0
             rows.append(Row(f"{name}, {verdict}", "tests", counts[verdict], total, None, "0", met))
         share = counts["exact"] / total
-        target, met = (f">= {LEAST_EXACT:.0%}", share >= LEAST_EXACT) if is_float else ("", None)
-        rows.append(Row(f"{name}, exact", "tests", counts["exact"], total, share, target, met))
+        target = f">= {LEAST_EXACT:.0%}" if is_float else ""
+        is_met = share >= LEAST_EXACT if is_float else None
+        rows.append(Row(f"{name}, exact", "tests", counts["exact"], total, share, target, is_met))
         rows.append(Row(f"{name}, refused", "tests", counts["refused"], total, None, "", None))
     return rows
 

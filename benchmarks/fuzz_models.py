@@ -60,7 +60,8 @@ def base_models() -> list[bytes]:
         tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items()]
         graph = helper.make_graph(nodes, "fuzz", inputs, outputs, tensors)
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+        made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        return bytes(made.SerializeToString())
 
     node = helper.make_node
     kernel = rng.standard_normal((4, 3, 3, 3), np.float32)
@@ -142,7 +143,7 @@ def _change_field(rng: random.Random, data: bytes, models: list[bytes]) -> bytes
     if places:
         message, field = rng.choice(places)
         _set(rng, message, field, places)
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 _MUTATIONS: tuple[Callable[[random.Random, bytes, list[bytes]], bytes], ...] = (

@@ -25,6 +25,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from partita.graph.stored import refer_to
+from partita.plan import SplitAxis
 
 WIDTH, TOKENS = 4096, 4
 
@@ -54,7 +55,7 @@ def write_model(folder: Path, layers: int) -> Path:
     return path
 
 
-def check(path: Path, axis: str) -> dict[str, float]:
+def check(path: Path, axis: SplitAxis) -> dict[str, float]:
     """Read, divide and compare; what was seen."""
     from benchmarks.uniform import UniformOptions, plan_uniform
     from partita.cluster import Cluster

@@ -75,7 +75,7 @@ def mobilenet() -> nn.Sequential:
 
 def to_onnx(network: nn.Sequential, shape: tuple[int, ...]) -> onnx.ModelProto:
     """Return the network as ONNX for one sample; layers are called by their number."""
-    nodes, weights, at = [], [], "x"
+    nodes, weights, at, labels = [], [], "x", 0
     for name, layer in network.named_children():
         inputs, made = [at], f"t{name}"
         for key, value in layer.named_parameters():
@@ -83,10 +83,10 @@ def to_onnx(network: nn.Sequential, shape: tuple[int, ...]) -> onnx.ModelProto:
             weights.append(numpy_helper.from_array(value.detach().numpy(), inputs[-1]))
         op, attrs = describe(layer)
         nodes.append(helper.make_node(op, inputs, [made], name=name, **attrs))
-        at = made
+        at, labels = made, layer.out_features if isinstance(layer, nn.Linear) else labels
     values = [
         helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, extents)
-        for name, extents in (("x", shape), (at, (1, list(network)[-1].out_features)))
+        for name, extents in (("x", list(shape)), (at, [1, labels]))
     ]
     graph = helper.make_graph(nodes, "network", values[:1], values[1:], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -131,9 +131,10 @@ def fit(network: nn.Module, samples: Tensor, labels: Tensor, options: PersonalOp
     optimiser = torch.optim.Adam(parameters, options.rate)
     draw = torch.Generator().manual_seed(options.seed)
     for _ in range(options.epochs):
-        for chosen in torch.randperm(len(labels), generator=draw).split(options.batch):
+        for chosen in torch.split(torch.randperm(len(labels), generator=draw), options.batch):
             optimiser.zero_grad()
-            nn.functional.cross_entropy(network(samples[chosen]), labels[chosen]).backward()
+            loss = nn.functional.cross_entropy(network(samples[chosen]), labels[chosen])
+            torch.autograd.backward(loss)
             optimiser.step()
 
 

@@ -24,7 +24,7 @@ from partita.cluster import Device, dump_cluster, load_cluster
 from partita.compile import check_plan, compile_plan
 from partita.engine import OrtEngine
 from partita.errors import RunError
-from partita.fabric import Beat, Credit, Failure, PieceHeader, digest_stream, encode_header
+from partita.fabric import Beat, Credit, Failure, Note, PieceHeader, digest_stream, encode_header
 from partita.fabric.arena import Arena
 from partita.fabric.frames import decode_note, encode_note
 from partita.fabric.local_socket import LocalListener
@@ -126,7 +126,7 @@ def try_frames(rng: Random, count: int, outcome: Outcome) -> None:
     tiny = tiny_chain(2, 2)
     (feed,) = feed_streams(tiny.program, "leader")
     header = PieceHeader(1, 0, (), feed.id, digest_stream(feed), feed.wire_bytes)
-    notes = [Credit(1, 0), Beat(1, 5), Failure(1, "d0", "step", 0, "words")]
+    notes: list[Note] = [Credit(1, 0), Beat(1, 5), Failure(1, "d0", "step", 0, "words")]
     for start in range(0, count, 500):
         with memory_lab([Device("d0"), Device("d1")], engine=OrtEngine(1)) as lab:
             worker = lab.workers["d0"]
@@ -138,7 +138,7 @@ def try_frames(rng: Random, count: int, outcome: Outcome) -> None:
             lab.endpoint.call("d0", "prepare", prepare, 5.0)
             _join_loads()
             told: list[RunError] = []
-            worker._on_fault = told.append  # type: ignore[method-assign]
+            worker._on_fault = told.append  # type: ignore[method-assign, assignment]
             for number in range(min(500, count - start)):
                 is_note = number % 3 == 0
                 good = encode_note(rng.choice(notes)) if is_note else encode_header(header)

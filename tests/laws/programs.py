@@ -50,6 +50,7 @@ class Pipeline:
         tensor = f"t{number}"
         recent = tensors[-4:]
         reads = self.dice.sample(recent, self.dice.randint(1, min(3, len(recent))))
+        parts: list[tuple[tuple[int, int], When]]
         if group is not None:
             parts = [((0, ROWS), ((group, alternative),)) for alternative in (0, 1)]
         elif self.dice.random() < 0.4:
