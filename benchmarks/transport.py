@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
@@ -216,11 +217,6 @@ def time_one(transport: str, shaped: bool, local: bool, options: list[str]) -> f
     return float(json.loads(output.stdout.splitlines()[-1]))
 
 
-def timer(is_shaped: bool, is_local: bool, options: list[str]) -> Callable[[str], float]:
-    """Return what times one kind with these options."""
-    return lambda kind: time_one(kind, is_shaped, is_local, options)
-
-
 def alternate(run: Callable[[str], float], rounds: int) -> tuple[float, float]:
     """Return the medians of ours and the peer's, measured in turns."""
     pairs = [(run("fabric"), run("socket")) for _ in range(rounds)]
@@ -239,7 +235,7 @@ def unshaped_rows(rounds: int) -> list[Row]:
     rows = []
     for size, count in ((MIB, 100), (4 * MIB, 30)):
         options = ["--what", "stream", "--size", str(size), "--count", str(count), "--repeats", "5"]
-        times = alternate(timer(False, True, options), rounds)
+        times = alternate(partial(time_one, shaped=False, local=True, options=options), rounds)
         rows.append(rate_row(f"{size // MIB} MiB, one host", size * count, times, 1.0))
     options = ["--what", "ping", "--size", "4096", "--repeats", "500"]
     ours, peer = alternate(lambda kind: time_one(kind, False, True, options), rounds)
@@ -281,7 +277,8 @@ def shaped_rows(rounds: int) -> list[Row]:
                 count = max(2, int(mbit * 1e6 / 8 / size))
                 options = ["--what", "stream", "--size", str(size), "--count", str(count)]
                 options += ["--repeats", "1"]
-                times = alternate(timer(True, False, options), rounds)
+                one = partial(time_one, shaped=True, local=False, options=options)
+                times = alternate(one, rounds)
                 case = f"{size // KIB} KiB, tc {mbit} Mbit/s"
                 rows.append(rate_row(case, size * count, times, 0.95))
     return rows
