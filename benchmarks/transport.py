@@ -275,8 +275,7 @@ def shaped_rows(rounds: int) -> list[Row]:
         with shaped_namespaces(f"{mbit}mbit"):
             for size in (64 * KIB, 256 * KIB, MIB, 4 * MIB):
                 count = max(2, int(mbit * 1e6 / 8 / size))
-                options = ["--what", "stream", "--size", str(size), "--count", str(count)]
-                options += ["--repeats", "1"]
+                options = f"--what stream --size {size} --count {count} --repeats 1".split()
                 one = partial(time_one, shaped=True, local=False, options=options)
                 times = alternate(one, rounds)
                 case = f"{size // KIB} KiB, tc {mbit} Mbit/s"
