@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 import pytest
 
@@ -14,19 +13,11 @@ from partita.graph import Graph
 from partita.planners import DraftStage, Evaluator, PlanOptions, find_plan
 from partita.planners.drafts.draft import Draft, DraftAxis
 from partita.planners.result import Result
-from tests.planners.fakes import conv, dense, make_graph
+from tests.planners.fakes import dense, make_graph, make_wide
 
 FAST = 1e9
 #: Channels of the layers of drawn networks.
 WIDTHS = ((32, 8, 64, 64), (64, 64, 8, 16, 96), (128, 16, 16, 16), (8, 8, 8, 128, 128))
-
-
-def make_wide(*channels: int, size: int = 32) -> Graph:
-    """Convolutions one after the other, of so many channels each."""
-    parts: list[object] = []
-    for number, (before, after) in enumerate(pairwise((3, *channels))):
-        parts += conv(f"c{number}", f"t{number}", f"t{number + 1}", (after, before, 3, 3))
-    return make_graph(parts, {"t0": (1, 3, size, size)}, [f"t{len(channels)}"])
 
 
 def make_heavy() -> Graph:
