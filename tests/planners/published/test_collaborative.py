@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from partita.cluster import Cluster, Device
+from partita.cluster import Cluster, Device, Link
 from partita.cost import CostModel
 from partita.errors import PlanError
 from partita.graph import Graph
@@ -149,3 +149,15 @@ def test_equal_replicas_have_equal_shares() -> None:
     found = plan(CostModel(make_wide(16, 32, 32), boards(3)))
     (stage,) = found.plan.stages
     assert (stage.axis, stage.shares) == ("replica", (1, 1, 1))
+
+
+def test_a_random_assignment_goes_where_links_and_room_are() -> None:
+    """A board that others cannot reach has no layer, and little memory is drawn for again."""
+    names = [f"d{k}" for k in range(4)]
+    devices = [Device(name, kind="raspberry-pi-3", memory_bytes=2_400_000) for name in names]
+    links = [Link(a, b, FAST) for a in names[:3] for b in names[:3] if a != b]
+    cost = CostModel(make_wide(*[96] * 9, size=8), Cluster.of(devices, links=links))
+    for seed in range(3):
+        found = find_plan(cost, planner="random", options=PlanOptions(seed=seed))
+        used = {shard.device for stage in found.plan.stages for shard in stage.shards}
+        assert "d3" not in used
