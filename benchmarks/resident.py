@@ -1,16 +1,18 @@
 """Memory that workers hold for a plan, beside what is predicted.
 
-Real networks cut into ranges among worker processes of a lab, with no more memory than they need,
-and in many stages. Measured is what a worker holds privately beyond what it held when it was idle,
-after some runs.
+Real networks, divided in every way among worker processes of a lab, one request and several in
+flight. Measured is what a worker holds privately beyond what it held when it was idle, after some
+runs.
 
-    python -m benchmarks.resident [--json]
+    python -m benchmarks.resident [--models mobilenet_v2 ...] [--json]
 """
 
 from __future__ import annotations
 
 import statistics
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -18,21 +20,29 @@ import numpy as np
 from benchmarks.harness import Row, make_parser, report, say
 from benchmarks.memory_fit import fleet
 from partita.compile import compile_plan
-from partita.cost import CostModel
+from partita.cost import CostModel, MemoryUse
 from partita.graph import Graph, load_graph
 from partita.lab import LabOptions, start_lab
 from partita.leader import deploy
-from partita.planners import DraftStage, Evaluator, PlanOptions
+from partita.plan import Plan
+from partita.planners import DraftStage, Evaluator, PlanOptions, find_plan
 from partita.planners.drafts.draft import Draft
 from partita.zoo import build_model
 
-MODELS = ("mobilenet_v2", "resnet50")
-DEVICES = (2, 3, 4)
-#: Stages of each plan, by turns on the devices.
-STAGES = {"ranges": 1, "many stages": 4}
+MODELS = ("mobilenet_v2", "squeezenet", "resnet50", "vgg16")
 RUNS = 5
 #: A prediction may be off by this part, or by so many bytes.
 MOST_OFF, MOST_OFF_BYTES = 0.10, 5e6
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plan of a network for some devices."""
+
+    name: str
+    devices: int
+    make: Callable[[Evaluator], Plan]
+    in_flight: int = 1
 
 
 def cut_evenly(evaluator: Evaluator, stages: int) -> Draft:
@@ -48,45 +58,97 @@ def cut_evenly(evaluator: Evaluator, stages: int) -> Draft:
     )
 
 
-def compare(graph: Graph, devices: int, stages: int) -> list[tuple[float, float]]:
-    """Return the predicted and the held bytes of each device."""
-    cluster = fleet([4 * 10**9] * devices)
-    evaluator = Evaluator(CostModel(graph, cluster), PlanOptions())
-    plan = evaluator.problem.plan(cut_evenly(evaluator, stages))
-    predicted = evaluator.evaluate(plan).memory_bytes
+def ranges(stages: int) -> Callable[[Evaluator], Plan]:
+    """Return what cuts a network into so many ranges."""
+    return lambda evaluator: evaluator.problem.plan(cut_evenly(evaluator, stages))
+
+
+def channels(evaluator: Evaluator) -> Plan:
+    """Return each layer divided evenly by output channels, where it can be."""
+    outline, devices = evaluator.outline, tuple(evaluator.devices)
+    stages: list[DraftStage] = []
+    for at in range(len(outline)):
+        count = outline.channels(at, at + 1)
+        if count < len(devices):
+            stages.append(DraftStage(at, at + 1, "none", devices[:1]))
+            continue
+        cuts = tuple(count * part // len(devices) for part in range(len(devices) + 1))
+        stages.append(DraftStage(at, at + 1, "output_channels", devices, cuts))
+    return evaluator.problem.plan(tuple(stages))
+
+
+def search(planner: str) -> Callable[[Evaluator], Plan]:
+    """Return what a planner finds."""
+
+    def make(evaluator: Evaluator) -> Plan:
+        cost, given = evaluator.problem.cost, evaluator.options
+        assert isinstance(cost, CostModel)
+        options = PlanOptions(in_flight=given.in_flight, budget_s=3)
+        return find_plan(cost, planner=planner, options=options).plan
+
+    return make
+
+
+CASES = (
+    Case("whole", 1, ranges(1)),
+    Case("whole, 4 in flight", 1, ranges(1), 4),
+    Case("ranges on 2", 2, ranges(2)),
+    Case("ranges on 3, 4 in flight", 3, ranges(3), 4),
+    Case("8 ranges on 2", 2, ranges(8)),
+    Case("16 ranges on 4", 4, ranges(16)),
+    Case("rows on 3", 3, search("equal_rows")),
+    Case("rows on 3, 4 in flight", 3, search("equal_rows"), 4),
+    Case("tiles on 4", 4, search("deepthings")),
+    Case("channels on 3", 3, channels),
+    Case("best on 3", 3, search("best")),
+)
+
+
+def compare(graph: Graph, case: Case) -> list[tuple[MemoryUse, int]]:
+    """Return the predicted memory and the held bytes of each device."""
+    cluster = fleet([4 * 10**9] * case.devices)
+    cost = CostModel(graph, cluster)
+    plan = case.make(Evaluator(cost, PlanOptions(in_flight=case.in_flight)))
+    predicted = cost.memory(cost.layout(plan))
     given = {name: np.zeros(graph.tensors[name].shape, np.float32) for name in graph.inputs}
     with (
         start_lab(cluster, LabOptions(shaped=False)) as lab,
         deploy(compile_plan(graph, plan, cluster), lab.endpoint) as session,
     ):
-        session.run([given] * RUNS)
+        session.run([given] * RUNS * case.in_flight)
         held = {name: stats.resident_bytes for name, stats in session.stats().items()}
     return [(predicted[name], held[name]) for name in predicted]
 
 
 def main() -> int:
-    args = make_parser(__doc__).parse_args()
+    parser = make_parser(__doc__)
+    parser.add_argument("--models", nargs="+", default=MODELS)
+    args = parser.parse_args()
     rows = []
-    for model in MODELS:
+    for model in args.models:
         graph = load_graph(build_model(model), name=model)
-        for name, each in STAGES.items():
-            pairs = [pair for count in DEVICES for pair in compare(graph, count, each * count)]
-            off = [abs(a - b) / max(MOST_OFF * b, MOST_OFF_BYTES) for a, b in pairs]
-            for predicted, held in pairs:
-                say(f"{model}, {name}: {predicted / 1e6:.1f} MB predicted, {held / 1e6:.1f} held")
-            ratio = statistics.median(a / b for a, b in pairs)
-            worst, means = max(off), [sum(side) / len(pairs) for side in zip(*pairs, strict=True)]
-            rows.append(
-                Row(
-                    f"{model}, {name}",
-                    "MB",
-                    means[0] / 1e6,
-                    means[1] / 1e6,
-                    ratio,
-                    "each within 10 % or 5 MB",
-                    worst <= 1,
+        pairs = []
+        for case in CASES:
+            for use, held in compare(graph, case):
+                pairs.append((use.total, held))
+                share = use.total / held
+                say(
+                    f"{model}, {case.name}: {use.total / 1e6:.1f} MB predicted, "
+                    f"{held / 1e6:.1f} held, {share:.2f}"
                 )
+        off = [abs(a - b) / max(MOST_OFF * b, MOST_OFF_BYTES) for a, b in pairs]
+        means = [sum(side) / len(pairs) for side in zip(*pairs, strict=True)]
+        rows.append(
+            Row(
+                model,
+                "MB",
+                means[0] / 1e6,
+                means[1] / 1e6,
+                statistics.median(a / b for a, b in pairs),
+                "each within 10 % or 5 MB",
+                max(off) <= 1,
             )
+        )
     return report(rows, as_json=args.json)
 
 

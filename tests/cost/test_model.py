@@ -9,6 +9,7 @@ import pytest
 from partita.cluster import UNMEASURED, Cluster, Device, Link
 from partita.compile import build_layout, work_builder
 from partita.cost import CostModel, CostOptions
+from partita.cost.memory import PROCESS_BYTES, SESSION_BYTES
 from partita.errors import ClusterError
 from partita.graph import Graph
 from partita.plan import Identity, Plan, Shard, Stage
@@ -152,8 +153,11 @@ def test_links_of_one_medium_share_the_bottleneck() -> None:
     assert found[1] == pytest.approx(2 * found[0])
 
 
-def test_memory_counts_weights_copies_pieces_and_arena() -> None:
-    """One device with the whole model holds its weights, input and output, and two inner maps."""
+def test_memory_counts_weights_pieces_and_arena() -> None:
+    """One device with the whole model holds its weights, input and output, and two inner maps.
+
+    And a session beside what the process itself takes.
+    """
     graph = conv_graph()
     cluster = Cluster.of(["a"])
     cost = CostModel(graph, cluster, profiles=straight_profile(graph))
@@ -161,10 +165,10 @@ def test_memory_counts_weights_copies_pieces_and_arena() -> None:
     use = cost.memory(layout)["a"]
     piece = 4 * 16 * 16 * 4
     assert use.weights == 3 * 4 * 4 * 9 * 4
-    assert use.packed == int(use.weights * 0.75)
     assert use.pieces == 2 * piece
-    assert use.arena == 2 * piece
-    assert use.total == use.weights + use.packed + 4 * piece
+    assert use.arena == int(1.3 * 2 * piece)
+    assert use.overhead == PROCESS_BYTES + SESSION_BYTES
+    assert use.total == use.overhead + use.weights + use.pieces + use.arena
 
 
 def test_energy_is_power_times_busy_time() -> None:

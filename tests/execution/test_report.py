@@ -34,8 +34,8 @@ def test_builder_adds_busy_times_and_bytes() -> None:
     report = builder.build([2.5, 2.0], 4.5, {"d0": 32})
     assert (report.planner, report.seed, report.images_per_second) == ("equal", 3, 2 / 4.5)
     first, second = report.devices
-    assert (first.busy_s, first.peak_memory_bytes) == (3.0, 132)
-    assert (second.busy_s, second.peak_memory_bytes) == (0.0, 100)
+    assert (first.busy_s, first.peak_memory_bytes) == (3.0, 32)
+    assert (second.busy_s, second.peak_memory_bytes) == (0.0, 0)
     there, back = report.links
     assert (there.source, there.bytes, there.busy_s) == ("d0", 32, 1.0)
     assert (back.source, back.bytes, back.busy_s) == ("d1", 0, 0.0)

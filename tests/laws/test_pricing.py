@@ -16,17 +16,19 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from partita.cluster import load_cluster
+from partita.compile import loaded_works
 from partita.cost import CostModel, CostOptions
+from partita.cost.memory import MOST_COPIES, PROCESS_BYTES, SESSION_BYTES
 from partita.errors import PlanError
 from partita.graph import load_graph
 from partita.planners import Evaluator, PlanOptions
 from partita.planners.pricing import time_left
+from partita.planners.pricing.constraints import most_arena_bytes
 from partita.planners.pricing.incremental import IncrementalPricer
 from partita.planners.pricing.pricing_state import (
     ImpossibleError,
     TooSlowError,
 )
-from partita.program import Load
 from partita.simulation import latency_s, simulate
 from partita.zoo import build_model
 from tests.laws.pricing_cases import Case, draw_case
@@ -101,14 +103,13 @@ def check_memory(evaluator: Evaluator, layout: Any, load_bytes: Any) -> None:
     """Raise where a device may need more than its price says."""
     program = layout.program
     for part in program.devices:
-        pieces = sum(buffer.size_bytes for buffer in part.buffers) * program.in_flight
-        weights = sum(
-            layout.works[step.fragment].weight_bytes
-            for step in part.steps
-            if isinstance(step, Load)
-        )
+        pieces = sum(buffer.size_bytes for buffer in part.buffers)
+        works = loaded_works(layout, part)
+        held = sum(work.weight_bytes + SESSION_BYTES for work in works)
         place = evaluator.cluster.names.index(part.device)
-        assert pieces + 2 * weights <= load_bytes[place]
+        assert pieces * (program.in_flight + MOST_COPIES) + held <= load_bytes[place]
+        rest = PROCESS_BYTES + most_arena_bytes(evaluator.graph)
+        assert evaluator.cost.memory(layout)[part.device].total <= load_bytes[place] + rest
 
 
 @settings(max_examples=60, deadline=None)

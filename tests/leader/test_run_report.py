@@ -74,7 +74,7 @@ def test_epochs_of_one_run_are_one_report() -> None:
 
 
 def test_without_spans_totals_are_reported() -> None:
-    """Links to the leader are no links of the plan, and are left out."""
+    """Links to the leader are no links of the plan; memory is the process's where it is known."""
     stats = {
         "d0": stats_of(
             busy_s=2.0,
@@ -90,6 +90,9 @@ def test_without_spans_totals_are_reported() -> None:
     assert (use.busy_s, use.peak_memory_bytes) == (2.0, 150)
     ((link,),) = (report.links,)
     assert (link.source, link.target, link.bytes, link.busy_s) == ("d0", "d1", 40, 0.5)
+    stats["d0"] = stats_of(resident_bytes=700, weight_bytes=100)
+    report = build_report([EpochLog(1, PROGRAM, None, stats)], [request(0, 1.0, 2.0)], BY)
+    assert next(use for use in report.devices if use.name == "d0").peak_memory_bytes == 700
 
 
 @pytest.mark.parametrize("trace", [True, False])

@@ -6,7 +6,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -111,12 +110,12 @@ class FakeCost:
         """Return the bytes of weights and of all pieces."""
         return {
             part.device: MemoryUse(
+                fragments=0,
                 weights=sum(
                     layout.works[step.fragment].weight_bytes
                     for step in part.steps
                     if isinstance(step, Load)
                 ),
-                packed=0,
                 pieces=sum(buffer.size_bytes for buffer in part.buffers),
                 arena=0,
             )
@@ -126,7 +125,7 @@ class FakeCost:
     def work_memory(self, work: FragmentWork) -> MemoryUse:
         """Return the bytes of one fragment's weights, and of what it reads and makes."""
         pieces = pieces_bytes(self.graph, (*work.inputs, *work.outputs), "float32")
-        return MemoryUse(weights=work.weight_bytes, packed=0, pieces=pieces, arena=0)
+        return MemoryUse(fragments=0, weights=work.weight_bytes, pieces=pieces, arena=0)
 
     def busy_s(self, layout: Layout) -> dict[str, float]:
         """Return the seconds that each device computes."""
@@ -176,10 +175,6 @@ class FakeCost:
     def watts_busy(self, device: str) -> float:
         """Return 1 W for the first device, 2 W for the second..."""
         return 1.0 + self.cluster.names.index(device)
-
-    def swap_s(self, device: str, use: MemoryUse) -> float:
-        """Return nothing: these devices do not swap."""
-        return 0.0
 
     def energy_joules(self, layout: Layout) -> float:
         """Return joules at 1 W for the first device, 2 W for the second..."""
@@ -258,14 +253,6 @@ def make_chain(layers: int, *, height: int = 8, channels: int = 4, seed: int = 0
         parts += conv(f"c{number}", source, target, shape, strides=[stride, stride])
         before, source, height = after, target, -(-height // stride)
     return make_graph(parts, {"x": (1, channels, top, top)}, [source])
-
-
-def make_wide(*channels: int, size: int = 32) -> Graph:
-    """Convolutions one after the other, of so many channels each."""
-    parts: list[object] = []
-    for number, (before, after) in enumerate(pairwise((3, *channels))):
-        parts += conv(f"c{number}", f"t{number}", f"t{number + 1}", (after, before, 3, 3))
-    return make_graph(parts, {"t0": (1, 3, size, size)}, [f"t{len(channels)}"])
 
 
 def make_residual(seed: int = 0) -> Graph:

@@ -9,6 +9,7 @@ import pytest
 
 from partita.cluster import find_entry
 from partita.cost import CostModel
+from partita.cost.memory import PROCESS_BYTES
 from partita.reproduce.bench import Bench
 from partita.reproduce.collaborative.costs import draw_conv_costs, draw_dense_costs
 from partita.reproduce.collaborative.layers import (
@@ -89,13 +90,13 @@ def test_one_request_takes_its_messages_and_its_work() -> None:
 @pytest.mark.slow
 def test_swapping_workers_make_speedups_super_linear() -> None:
     """A layer that one worker cannot hold gains more than two on two; without swap it does not."""
-    graph = conv_graph((8, 8), 1024, 2400, 3)  # 88 MB: too much for one, and its half is not
-    splits = {"channel": Split("output_channels", 1, 2400)}
+    graph = conv_graph((8, 8), 1024, 3600, 3)  # 133 MB: too much for one, and its half is not
+    splits = {"channel": Split("output_channels", 1, 3600)}
     gains = [
         speed_up(graph, make_fleet(KINDS[1], 2, swaps=swaps), splits).speedups["channel"]
         for swaps in (True, False)
     ]
-    assert find_entry(KINDS[1]).memory_bytes < 1.75 * 4 * 9 * 1024 * 2400
+    assert find_entry(KINDS[1]).memory_bytes < PROCESS_BYTES + 4 * 9 * 1024 * 3600
     assert gains[0] > 10
     assert 1 < gains[1] < 2
 

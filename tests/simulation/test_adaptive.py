@@ -22,14 +22,14 @@ OPTIONS = AdaptOptions(hold_s=1.0, window_s=1.0, pause_s=1.0, trial=4, probe_s=2
 WISHES = PlanOptions(budget_s=20.0, max_evaluations=60)
 
 
-def make_cost(*changes: tuple[float, float], memory: int = 10**9) -> CostModel:
+def make_cost(*changes: tuple[float, float], memory: int = 10**9, channels: int = 64) -> CostModel:
     """Return a slow requester and a fast device, whose links have the given changes of rate."""
     devices = [
         Device("cam", kind="raspberry-pi-3", memory_bytes=memory),
         Device("box", kind="jetson-xavier", memory_bytes=memory),
     ]
     links = [Link(a, b, FAST, 1e-4, trace=changes) for a, b in (("cam", "box"), ("box", "cam"))]
-    graph = make_chain(3, height=8, channels=64)
+    graph = make_chain(3, height=8, channels=channels)
     return CostModel(graph, Cluster.of(devices, links=links))
 
 
@@ -139,8 +139,8 @@ def test_without_memory_for_two_plans_requests_wait_for_the_load(
     """A switch that cannot be prepared beside the running plan costs the next request its time."""
     monkeypatch.setattr(Environment, "load_s", lambda self, priced: 3.0)
     slowest = []
-    for memory in (10**9, 1_400_000):
-        cost = make_cost((5.0, SLOW), memory=memory)
+    for memory in (10**9, 18_000_000):  # the weights are 12 MB
+        cost = make_cost((5.0, 10 * SLOW), memory=memory, channels=256)
         both = find_plan(cost, planner="equal_rows").plan
         found = Method("fixed", lambda _, plan=both: Searched(plan), 0.0, OPTIONS)
         found = replace(found, options=replace(OPTIONS, least_gain=-1e9, trial=0))

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from partita.compile import FragmentWork, Layout, loaded_works
 from partita.cost.amount import pieces_bytes
 from partita.graph import Graph
-from partita.program import DeviceProgram, Load, buffers_read, buffers_written
+from partita.program import (
+    Buffer,
+    Compute,
+    DeviceProgram,
+    Load,
+    buffers_read,
+    buffers_written,
+    type_bytes,
+)
 
-#: ONNX Runtime packs weights for its kernels and keeps both: a VGG-16 of 550 MB takes 964 MB.
-PACKED_SHARE = 0.75
+#: What a worker holds privately beyond an idle one: the process once it serves a plan, and each
+#: fragment's session beside its weights, of which the engine holds one copy, rearranged for its
+#: kernels. Tuned on 200 workers of 77 plans (MobileNet-v1 and v2, SqueezeNet, ResNet-50,
+#: Inception-v3, AlexNet, VGG-16: whole, ranges, rows, tiles, channels, 1 and 4 in flight) with
+#: ``python -m benchmarks.resident``, ONNX Runtime 1.32 on x86-64.
+PROCESS_BYTES, SESSION_BYTES = 5_000_000, 250_000
+#: What the engine's arena holds over the outputs that lie in it at one time: from the same.
+_ARENA_SHARE = 1.3
+#: At most so many copies of what a fragment reads count beside its pieces.
+MOST_COPIES = 3
 
 
 @dataclass(frozen=True)
@@ -20,21 +36,26 @@ class MemoryUse:
     """Bytes on one device.
 
     Attributes:
-        weights: Of all fragments that the device loads.
-        packed: The engine's own copies of them.
+        fragments: How many the device loads.
+        weights: Of all of them.
         pieces: Live pieces of tensors, for all requests in flight.
-        arena: What the engine holds inside the largest fragment.
+        arena: What the engine works with inside the largest fragment: one arena serves all.
     """
 
+    fragments: int
     weights: int
-    packed: int
     pieces: int
     arena: int
 
     @property
+    def overhead(self) -> int:
+        """What process and sessions take whatever the fragments are."""
+        return PROCESS_BYTES + self.fragments * SESSION_BYTES if self.fragments else 0
+
+    @property
     def total(self) -> int:
         """All together."""
-        return self.weights + self.packed + self.pieces + self.arena
+        return self.overhead + self.weights + self.pieces + self.arena
 
 
 def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUse:
@@ -44,36 +65,57 @@ def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUs
     own; a run that reorders steps can hold a little more.
     """
     alone = one_by_one(work_memory(graph, work) for work in loaded_works(layout, part))
-    return replace(alone, pieces=_peak_bytes(part) * layout.program.in_flight)
+    buffers = {buffer.id: buffer for buffer in part.buffers}
+    steps = [step for step in part.steps if isinstance(step, Compute)]
+    arenas = (
+        _arena_bytes(graph, layout.works[step.fragment], _gathered_bytes(step, buffers))
+        for step in steps
+    )
+    return replace(
+        alone, pieces=_peak_bytes(part) * layout.program.in_flight, arena=max(arenas, default=0)
+    )
 
 
 def work_memory(graph: Graph, work: FragmentWork) -> MemoryUse:
     """The memory of one fragment alone on a device, what it reads and makes for one request too."""
     pieces = pieces_bytes(graph, (*work.inputs, *work.outputs), "float32")
-    packed = int(work.weight_bytes * PACKED_SHARE)
-    return MemoryUse(work.weight_bytes, packed, pieces, _arena_bytes(graph, work))
+    return MemoryUse(1, work.weight_bytes, pieces, _arena_bytes(graph, work))
 
 
 def one_by_one(uses: Iterable[MemoryUse]) -> MemoryUse:
     """The memory of fragments that all stay loaded and run one after the other.
 
-    >>> one_by_one([MemoryUse(4, 3, 20, 5), MemoryUse(8, 6, 10, 9)])
-    MemoryUse(weights=12, packed=9, pieces=20, arena=9)
+    >>> one_by_one([MemoryUse(1, 4, 20, 5), MemoryUse(1, 8, 10, 9)])
+    MemoryUse(fragments=2, weights=12, pieces=20, arena=9)
     """
     known = list(uses)
-    weights = sum(use.weights for use in known)
     return MemoryUse(
-        weights=weights,
-        packed=int(weights * PACKED_SHARE),
+        fragments=sum(use.fragments for use in known),
+        weights=sum(use.weights for use in known),
         pieces=max((use.pieces for use in known), default=0),
         arena=max((use.arena for use in known), default=0),
     )
 
 
-def _arena_bytes(graph: Graph, work: FragmentWork) -> int:
-    """The most bytes of neighbouring layers' outputs inside a fragment."""
+def _arena_bytes(graph: Graph, work: FragmentWork, gathered_bytes: int = 0) -> int:
+    """What one run works with beside its pieces: most of all neighbouring layers' outputs.
+
+    Args:
+        gathered_bytes: Of what it reads, so much is put together from pieces, and then rearranged.
+    """
     sizes = [pieces_bytes(graph, item.boxes, "float32") for item in work.layers]
-    return max((a + b for a, b in zip_longest(sizes, sizes[1:], fillvalue=0)), default=0)
+    most = max((a + b for a, b in zip_longest(sizes, sizes[1:], fillvalue=0)), default=0)
+    return int(_ARENA_SHARE * (most + 2 * gathered_bytes))
+
+
+def _gathered_bytes(step: Compute, buffers: Mapping[int, Buffer]) -> int:
+    """The bytes of a step's inputs that are no piece as it lies in memory."""
+    total = 0
+    for read in step.reads:
+        sources = [buffers[number] for number in read.buffers]
+        if [source.box for source in sources] != [read.box]:
+            total += read.box.size * max((type_bytes(s.dtype) for s in sources), default=0)
+    return total
 
 
 def _peak_bytes(part: DeviceProgram) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +20,10 @@ from partita.engine.base import CPU, Blob, size_of
 SPIN_US = 100
 #: Nothing is printed: what goes wrong is raised.
 _SILENT = 4
+#: Of the engine's two ways in which an arena grows, the one that asks for no more than is needed;
+#: and what leaves the rest of its settings to the engine.
+_AS_REQUESTED, _DEFAULT = 1, -1
+_arena_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,8 @@ class SessionConfig:
         integer_kernels: Whether pairs of quantising nodes become integer kernels. Not so for graphs
             that Partita has read: their weights are folded to floats, and would be quantised anew.
         spin_us: Microseconds that an idle thread spins; 0 for none, None for the engine's own.
-        arena: Whether working memory is kept between runs.
+        shared_arena: Whether working memory is taken from one arena of the process, not from one of
+            the session's own.
         memory_plan: Whether the first run's working memory is planned as one block for later ones.
         profile_prefix: What the files of the engine's profiler begin with; None for no profile.
         optimised_path: Where the optimised graph is written; None for nowhere.
@@ -45,7 +52,7 @@ class SessionConfig:
     prepack: bool = True
     integer_kernels: bool = False
     spin_us: int | None = None
-    arena: bool = True
+    shared_arena: bool = False
     memory_plan: bool = True
     profile_prefix: Path | None = None
     optimised_path: Path | None = None
@@ -73,7 +80,6 @@ def open_session(
         "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
         "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
     }[config.optimise]
-    options.enable_cpu_mem_arena = config.arena
     options.enable_mem_pattern = config.memory_plan
     if config.profile_prefix is not None:
         options.enable_profiling = True
@@ -85,6 +91,10 @@ def open_session(
         "disable_quant_qdq": str(int(not config.integer_kernels)),
         **config.entries,
     }
+    if config.shared_arena:
+        with _arena_lock:
+            _make_arena()
+        entries["use_env_allocators"] = "1"
     if config.spin_us is not None:
         entries["intra_op.allow_spinning"] = str(int(config.spin_us > 0))
         entries["intra_op.spin_duration_us"] = str(config.spin_us)
@@ -98,3 +108,14 @@ def open_session(
         )
     source = model if isinstance(model, bytes) else str(model)
     return ort.InferenceSession(source, options, providers=list(config.providers))
+
+
+@cache
+def _make_arena() -> None:
+    """Make the arena that sessions of this process share, once."""
+    cpu = ort.OrtMemoryInfo(
+        "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
+    )
+    growth = {"max_mem": 0, "arena_extend_strategy": _AS_REQUESTED}
+    sizes = {"initial_chunk_size_bytes": _DEFAULT, "max_dead_bytes_per_chunk": _DEFAULT}
+    ort.create_and_register_allocator(cpu, ort.OrtArenaCfg(growth | sizes))

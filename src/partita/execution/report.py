@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from partita.execution.histograms import TimeHistogram
-from partita.execution.memory import weight_bytes
 from partita.program import Compute, Load, Program, Receive, Send
 
 #: Of the seconds that steps take.
@@ -35,7 +34,11 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class DeviceUse(msgspec.Struct, frozen=True):
-    """How busy a device's compute lane was, and the most memory it held for weights and pieces."""
+    """How busy a device's compute lane was, and the most memory that it held.
+
+    Predicted and measured for worker processes it is what they hold beyond an idle one; simulated
+    without a cost model, or within one process, the bytes of weights and pieces.
+    """
 
     name: str
     busy_s: float
@@ -187,20 +190,17 @@ class ReportBuilder:
         self,
         latencies_s: Sequence[float],
         makespan_s: float,
-        peak_buffer_bytes: Mapping[str, int],
+        memory_bytes: Mapping[str, int],
         queues: Iterable[QueueUse] = (),
     ) -> Report:
         """The report of all that was recorded.
 
         Args:
-            peak_buffer_bytes: Per device, the most bytes of pieces held at one time; the weights
-                are added here.
+            memory_bytes: Per device, the most bytes held at one time.
             queues: Of lanes that had steps.
         """
         devices = tuple(
-            DeviceUse(
-                name, busy_s, weight_bytes(self._program, name) + peak_buffer_bytes.get(name, 0)
-            )
+            DeviceUse(name, busy_s, memory_bytes.get(name, 0))
             for name, busy_s in self._busy_s.items()
         )
         links = tuple(

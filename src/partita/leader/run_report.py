@@ -95,8 +95,13 @@ def _report_epoch(
         index = index_of.get(span.request)
         if index is not None:
             builder.record(span.step, index, span.start_s - first_s, span.end_s - first_s)
-    peaks = {name: stats.peak_piece_bytes for name, stats in log.stats.items()}
-    return builder.build((), 0.0, peaks, _list_queues(log))
+    memory = {name: _memory_bytes(stats) for name, stats in log.stats.items()}
+    return builder.build((), 0.0, memory, _list_queues(log))
+
+
+def _memory_bytes(stats: Stats) -> int:
+    """What a worker's process holds beyond an idle one; where unknown, weights and pieces."""
+    return stats.resident_bytes or stats.weight_bytes + stats.peak_piece_bytes
 
 
 def _list_queues(log: EpochLog) -> Iterator[QueueUse]:
@@ -109,8 +114,7 @@ def _list_queues(log: EpochLog) -> Iterator[QueueUse]:
 def _report_totals(log: EpochLog, made_by: tuple[str, int]) -> Report:
     """Totals since the deployment, for workers that keep no spans."""
     devices = tuple(
-        DeviceUse(name, stats.busy_s, stats.weight_bytes + stats.peak_piece_bytes)
-        for name, stats in log.stats.items()
+        DeviceUse(name, stats.busy_s, _memory_bytes(stats)) for name, stats in log.stats.items()
     )
     links = tuple(
         LinkUse(name, sent.target, sent.bytes, sent.busy_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from partita.cost import CostModel
 from partita.execution import Report
 from partita.plan import Plan
@@ -26,7 +28,7 @@ def predict(
         PlanError: The plan breaks a rule.
     """
     layout = cost.layout(plan)
-    return simulate(
+    report = simulate(
         layout.program,
         cost.price(layout),
         requests=requests,
@@ -35,3 +37,6 @@ def predict(
         seed=plan.seed,
         keep_spans=keep_spans,
     )
+    memory = cost.memory(layout)
+    devices = (replace(use, peak_memory_bytes=memory[use.name].total) for use in report.devices)
+    return replace(report, devices=tuple(devices))

@@ -26,6 +26,7 @@ from partita.execution import (
     Route,
     Start,
     StartLoad,
+    weight_bytes,
 )
 from partita.program import Program
 from partita.simulation.device import SimulatedDevice
@@ -77,7 +78,9 @@ def simulate(
     run.load_all(cold=cold)
     run.feed_all(requests, arrivals)
     latencies_s, makespan_s = run.finish()
-    return builder.build(latencies_s, makespan_s, run.peak_buffer_bytes(), run.queues())
+    peaks = run.peak_buffer_bytes()
+    memory = {name: weight_bytes(program, name) + peak for name, peak in peaks.items()}
+    return builder.build(latencies_s, makespan_s, memory, run.queues())
 
 
 class Run:

@@ -22,7 +22,7 @@ def test_weights_above_all_memory_are_a_proof() -> None:
     """All weights count once, whatever the devices; the message says how much is missing."""
     graph = make_dense(3)
     evaluator = _evaluator(graph, 5000, 600)
-    rounding = 2 * 5 * 2
+    rounding = 5 * 2
     assert least_weight_bytes(evaluator) == graph.weight_bytes - rounding
     assert not lacks_memory(_evaluator(graph, graph.weight_bytes, 600))
     few = _evaluator(graph, 3000, 600)

@@ -30,8 +30,10 @@ def test_ranges_fill_devices_as_far_as_they_have_room() -> None:
     graph = make_chain(12, seed=5)
     ranges = Evaluator(CostModel(graph, fleet([10**9] * 2)), PlanOptions()).ranges
     parts = [(ranges.memory(0, p, "d0"), ranges.memory(p, 12, "d1")) for p in range(1, 12)]
-    need = min(max(first.total, rest.total) for first, rest in parts)
-    evaluator = Evaluator(CostModel(graph, fleet([int(1.05 * need)] * 2)), PlanOptions())
+    alone = parts[0][0].overhead
+    need = min(max(first.total, rest.total) for first, rest in parts) - alone
+    sizes = [alone + int(1.05 * need)] * 2
+    evaluator = Evaluator(CostModel(graph, fleet(sizes)), PlanOptions())
     assert all(evaluator.score(draft)[0] == inf for draft in single_drafts(evaluator))
     starts = memory_starts(evaluator)
     assert starts

@@ -13,8 +13,8 @@ from partita.units import format_bytes
 def lacks_memory(evaluator: Evaluator, axes: Sequence[str] | None = None) -> str:
     """Why no plan fits the evaluator's devices, in a sentence; empty where nothing proves it.
 
-    Every plan holds each layer's weights once at least, with the engine's copies of them; and some
-    device holds at least the least part that a layer can be divided into.
+    Every plan holds each layer's weights once at least, and some device holds at least the least
+    part that a layer can be divided into.
 
     Args:
         axes: Along which stages may be divided; all when None.
@@ -25,7 +25,7 @@ def lacks_memory(evaluator: Evaluator, axes: Sequence[str] | None = None) -> str
     needs = least_weight_bytes(evaluator)
     if needs > has:
         return (
-            f"the weights take {format_bytes(needs)} with the engine's copies, {who}"
+            f"the weights and a worker take {format_bytes(needs)}, {who}"
             f" {format_bytes(has)} of memory: {format_bytes(needs - has)} are missing."
         )
     for position, name in enumerate(evaluator.outline.order):
@@ -40,11 +40,11 @@ def lacks_memory(evaluator: Evaluator, axes: Sequence[str] | None = None) -> str
 
 
 def least_weight_bytes(evaluator: Evaluator) -> int:
-    """The weights of all layers with the engine's copies, less what rounding may hide."""
+    """The weights of all layers and one worker, less what rounding may hide."""
     count = len(evaluator.outline)
     uses = [_whole(evaluator, position) for position in range(count)]
-    weights = sum(use.weights + use.packed for use in uses)
-    return max(0, weights - 2 * count * len(evaluator.devices))
+    weights = sum(use.weights for use in uses) - count * len(evaluator.devices)
+    return max(0, weights) + max((use.overhead for use in uses), default=0)
 
 
 def least_part_bytes(evaluator: Evaluator, position: int, axes: Sequence[str] | None) -> int:
@@ -54,11 +54,11 @@ def least_part_bytes(evaluator: Evaluator, position: int, axes: Sequence[str] | 
     whole = _whole(evaluator, position)
     least = whole.total
     if "rows" in splits:
-        least = min(least, whole.weights + whole.packed)
+        least = min(least, whole.weights + whole.overhead)
     if "reduce" in splits or "input_channels" in splits:
         layer = evaluator.graph.layer(outline.order[position])
         core = outline.works.core_output(layer)  # of which every sum over a part is as large
-        least = min(least, evaluator.graph.size_bytes(core))
+        least = min(least, evaluator.graph.size_bytes(core) + whole.overhead)
     channels = outline.channels(position, position + 1)
     if channels > 1 and (axes is None or "output_channels" in axes):
         (tensor,) = outline.outputs(position, position + 1)

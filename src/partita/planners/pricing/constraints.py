@@ -5,6 +5,8 @@ from __future__ import annotations
 from operator import le
 
 from partita.compile import Layout, loaded_works
+from partita.cost import MemoryUse
+from partita.cost.memory import MOST_COPIES, PROCESS_BYTES
 from partita.errors import InfeasibleError, OverfullError
 from partita.graph import Graph
 from partita.planners.pricing.costs import StepCosts
@@ -14,7 +16,7 @@ from partita.units import format_bytes
 
 
 def most_arena_bytes(graph: Graph) -> int:
-    """More than the engine's arena ever holds: what a layer reads and what it makes."""
+    """More than the engine ever makes between the layers of a fragment."""
     outputs = sorted(layer.output_bytes for layer in graph.layers)
     return 2 * sum(outputs[-2:])
 
@@ -26,7 +28,8 @@ class Constraints:
         self._problem = problem
         self._arena_bytes = most_arena_bytes(problem.graph)
         devices, names = problem.cluster.devices, problem.cluster.names
-        self._room_bytes = [device.memory_bytes - self._arena_bytes for device in devices]
+        rest_bytes = self._arena_bytes + PROCESS_BYTES
+        self._room_bytes = [device.memory_bytes - rest_bytes for device in devices]
         limits = problem.options.energy_limits
         self._limits = [(names.index(name), joules) for name, joules in limits.items()]
 
@@ -55,23 +58,6 @@ class Constraints:
                     subject=name,
                 )
 
-    def most_in_flight(self, layout: Layout) -> int:
-        """The most requests under way that memory has room for, of as many as the layout has.
-
-        One where it has none: what then does not fit are not the requests. A device that swaps even
-        with one sets no limit.
-        """
-        most = asked = layout.program.in_flight
-        if asked == 1 or self._surely_fits(layout):
-            return asked
-        for name, use in self._problem.cost.memory(layout).items():
-            size = self._problem.cluster.device(name).memory_bytes
-            if use.total > size:
-                room = (size - use.total + use.pieces) * asked // max(1, use.pieces)
-                if room >= 1 or not self._problem.may_swap(name):
-                    most = min(most, max(1, room))
-        return most
-
     def check_memory(self, layout: Layout, *, needed: bool) -> dict[str, int]:
         """The memory that devices use; nothing where it surely suffices and none asks.
 
@@ -85,7 +71,7 @@ class Constraints:
         over = {
             name: used[name] - allowed[name]
             for name in used
-            if used[name] > self._problem.limit_bytes(name)
+            if used[name] > allowed[name] and not self._swaps(name)
         }
         if over:
             name = max(over, key=over.__getitem__)
@@ -97,12 +83,18 @@ class Constraints:
             )
         return used
 
+    def _swaps(self, name: str) -> bool:
+        device = self._problem.cluster.device(name)
+        return self._problem.options.swap and device.swap_bytes_per_s is not None
+
     def _surely_fits(self, layout: Layout) -> bool:
         program = layout.program
         for part in program.devices:
-            pieces = sum(buffer.size_bytes for buffer in part.buffers) * program.in_flight
-            weights = sum(work.weight_bytes for work in loaded_works(layout, part))
-            most = pieces + 2 * weights + self._arena_bytes
+            works = loaded_works(layout, part)
+            weights = sum(work.weight_bytes for work in works)
+            pieces = sum(buffer.size_bytes for buffer in part.buffers)
+            pieces *= program.in_flight + MOST_COPIES
+            most = MemoryUse(len(works), weights, pieces, self._arena_bytes).total
             if most > self._problem.cluster.device(part.device).memory_bytes:
                 return False
         return True

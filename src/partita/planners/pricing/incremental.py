@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from operator import add, attrgetter
 
+from partita.cost.memory import MOST_COPIES
 from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.costs import StepCosts
@@ -56,7 +57,8 @@ class DraftPrice:
 
     Attributes:
         latency_s: Of one request.
-        load_bytes: Per device of the cluster, at most so much memory but for the engine's arena.
+        load_bytes: Per device of the cluster, at most so much memory but for the process itself and
+            what the engine makes between layers.
         busy_s: Per device, seconds of computing.
         wires_s: The busiest link's or port's seconds.
         lateness: How late everything is: grows with the times of all steps, the last ones most.
@@ -99,7 +101,7 @@ class IncrementalPricer:
         for tensor, placement in self._blocks.feeds():
             state.held[tensor] = self._hold(tensor, placement, [self._begin_s])
             size_bytes = self._cost.graph.size_bytes(tensor)
-            state.load_bytes[self._requester] += size_bytes * self._in_flight
+            state.load_bytes[self._requester] += size_bytes * (self._in_flight + MOST_COPIES)
         return state
 
     @staticmethod
@@ -266,7 +268,7 @@ class IncrementalPricer:
                     made_s = held.marks[move.source][move.piece]
                     sends.append((move, made_s, len(sends), times, len(times)))
                     times.append(made_s)
-                    state.load_bytes[device] += move.size_bytes * self._in_flight
+                    state.load_bytes[device] += move.size_bytes * (self._in_flight + MOST_COPIES)
                 state.messages += len(fetch.moves)
                 fetched.append((tensor, fetch, times))
                 continue

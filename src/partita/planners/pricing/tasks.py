@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 from partita.compile import FragmentWork
+from partita.cost.memory import MOST_COPIES, SESSION_BYTES
 from partita.planners.drafts.draft import Draft, DraftLowering, DraftStage
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.costs import StepCosts
@@ -41,7 +42,8 @@ class Task:
 
     Attributes:
         seconds: Of one run.
-        load_bytes: Twice the weights, and the bytes of the outputs times the requests in flight.
+        load_bytes: At most what the task adds to its device's memory: its weights and session, and
+            what it makes, for all requests in flight and as copies inside the engine.
     """
 
     __slots__ = ("device", "load_bytes", "part", "reads", "seconds")
@@ -169,7 +171,7 @@ class TaskBuilder:
     def _task(self, device: str, part: ShardWork) -> Task:
         work = part.work
         size_bytes = sum(box.size * type_bytes(self.dtype(tensor)) for tensor, box in work.outputs)
-        load = size_bytes * self._in_flight + 2 * work.weight_bytes
+        load = size_bytes * (self._in_flight + MOST_COPIES) + work.weight_bytes + SESSION_BYTES
         return Task(self.numbers[device], self._cost.work_s(device, work), part, load)
 
     def _finish(

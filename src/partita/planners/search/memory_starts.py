@@ -28,7 +28,7 @@ from partita.planners.simple.rows import device_speeds
 _Way = Literal["ranges", "fluid", "spread"]
 #: Every device of ``spread`` sends to every other, layer after layer: tried last, and on so many.
 _MOST_SPREAD = 16
-_NOTHING = MemoryUse(0, 0, 0, 0)
+_NOTHING = one_by_one(())
 #: How often a draft is made again with less room. Not tuned.
 _ROUNDS = 12
 #: This part more of its room is held back, lest ever fewer bytes are missing. ResNet-50 on 64

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from partita.compile.work import LayerBox
 from partita.cost import MemoryUse
+from partita.cost.memory import MOST_COPIES
 from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.pricing.constraints import most_arena_bytes
 from partita.planners.pricing.evaluator import Evaluator
@@ -47,7 +48,6 @@ class CutTables:
         layer_s: Seconds that a layer surely takes in any range, by kind and layer.
         weight_bytes: Of ranges, by start and stop.
         memory_bytes: Of a device of each kind.
-        limit_bytes: The most that it may hold, infinite where it may swap.
         is_scarce: Whether memory may forbid anything.
         move_s: Seconds to move what crosses, by source kind, target kind and place; between two
             devices of one kind where both are the same number.
@@ -71,7 +71,6 @@ class CutTables:
         alone = [kind for kind, names in enumerate(self.kinds) if len(names) == 1]
         self.next_s[alone, alone, 1:-1] = inf
         self.memory_bytes = [evaluator.cluster.device(d).memory_bytes for d in firsts]
-        self.limit_bytes = [evaluator.problem.limit_bytes(d) for d in firsts]
         self.weight_bytes = self._weights()
         most_bytes = self._most_bytes()
         self.is_scarce = bool(most_bytes.max() > min(self.memory_bytes))
@@ -90,10 +89,6 @@ class CutTables:
         """The memory of a range, alone on its device."""
         kind, start, stop = step
         return self.evaluator.ranges.memory(start, stop, self.kinds[kind][0])
-
-    def swap_s(self, kind: int, use: MemoryUse) -> float:
-        """The seconds per request that a device of a kind takes for what does not fit."""
-        return self.evaluator.problem.swap_s(self.kinds[kind][0], use)
 
     def share(self, step: Step) -> float:
         """The part of a device's memory that a range takes."""
@@ -184,30 +179,27 @@ class CutTables:
         return table, least
 
     def _forbid(self, kind: int, most_bytes: Table) -> None:
-        """Make ranges infinite that a kind has no memory for, or that are pinned elsewhere.
-
-        Where it may swap, what surely does not fit takes its time.
-        """
+        """Make ranges infinite that a kind has no memory for, or that are pinned elsewhere."""
         table, outline = self.floor_s[kind], self.evaluator.outline
         for place, device in outline.pins.items():
             if device not in self.kinds[kind]:
                 table[: place + 1, place + 1 :] = inf
-        most, may_swap = self.memory_bytes[kind], self.limit_bytes[kind] == inf
+        most = self.memory_bytes[kind]
         unsure = (most_bytes > most) & np.isfinite(table)
         for start, stop in np.argwhere(unsure).tolist():
-            step = (kind, start, stop)
-            if may_swap:
-                table[start, stop] += self.swap_s(kind, self.memory(step))
-            elif self.weight_bytes[start, stop] > most or self.memory(step).total > most:
+            weights = self.weight_bytes[start, stop]
+            if weights > most or self.memory((kind, start, stop)).total > most:
                 table[start, stop] = inf
 
     def _most_bytes(self) -> Table:
-        """More memory than any range needs: weights and their copies, pieces, the arena."""
+        """More memory than any range needs."""
         outline, graph = self.evaluator.outline, self.evaluator.graph
         ends = sum(map(graph.size_bytes, (*graph.inputs, *graph.outputs)))
         live = np.array(outline.live_bytes, dtype=float)
-        pieces = (live[:, None] + live[None, :] + ends) * self.evaluator.options.in_flight
-        most: Table = 2 * self.weight_bytes + pieces + most_arena_bytes(graph)
+        pieces = live[:, None] + live[None, :] + ends
+        rest = MemoryUse(1, 0, 0, most_arena_bytes(graph)).total
+        copies = self.evaluator.options.in_flight + MOST_COPIES
+        most: Table = self.weight_bytes + pieces * copies + rest
         return most
 
 
@@ -238,7 +230,7 @@ def _costs(evaluator: Evaluator, device: str) -> object:
     watts = evaluator.problem.watts if evaluator.options.objective == "energy" else ()
     power = watts[evaluator.cluster.names.index(device)] if watts else 0.0
     own = evaluator.cluster.device(device)
-    return seconds, own.memory_bytes, own.swap_bytes_per_s, own.port_bytes_per_s, power
+    return seconds, own.memory_bytes, own.port_bytes_per_s, power
 
 
 def _linked_alike(evaluator: Evaluator, one: str, two: str) -> bool:
