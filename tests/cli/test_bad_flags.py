@@ -19,7 +19,7 @@ KEYS = "worker --name w --authority {0} --certificate {0} --key {0}"
     [
         (f"{PLAN} out.json --budget nan", "'--budget': got nan, allowed: 0 to 1000000000"),
         (f"{PLAN} out.json --budget inf", "'--budget': got inf"),
-        (f"{PLAN} out.json --in-flight 0", "'--in-flight': got 0, allowed: 1 to 4096"),
+        (f"{PLAN} out.json --in-flight 0", "'--in-flight': got 0, allowed: 1 to 1000"),
         (f"{PLAN} out.json --estimator magic", "'magic' is unknown: known are table, linear"),
         (f"{PLAN} out.json --estimator=", "'' is unknown: known are table, linear"),
         (f"{PLAN} out.json --profile moon=p.json", "--profile moon=… is of no device"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests import mutated_inputs
+from tests import mutated_commands, mutated_inputs
 from tests.mutations import Outcome
 
 KINDS = {
@@ -33,3 +33,11 @@ def test_a_damaged_bundle_is_taken_or_refused_in_one_line(tmp_path: Path) -> Non
     mutated_inputs.try_bundles(Random(seed), 40, outcome, tmp_path)
     assert not outcome.bare, f"seed {seed}: {outcome.bare}"
     assert outcome.refused > 20
+
+
+def test_a_damaged_command_does_its_work_or_refuses_in_one_line(tmp_path: Path) -> None:
+    """Fields of cluster files, flags of plans, and plan files of replicas; nothing half-written."""
+    seed, outcome = Random().randrange(2**32), Outcome()
+    mutated_commands.try_commands(Random(seed), 40, outcome, tmp_path)
+    assert not outcome.bare, f"seed {seed}: {outcome.bare}"
+    assert outcome.refused > 5

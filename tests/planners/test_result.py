@@ -78,7 +78,7 @@ def test_two_devices_at_no_distance_halve_the_bound() -> None:
     ("options", "message"),
     [
         ({"objective": "speed"}, "'speed' is unknown; allowed: latency, throughput"),
-        ({"in_flight": 0}, "flight: 0, must be at least 1"),
+        ({"in_flight": 0}, "flight: 0, must be from 1 to 1000"),
         ({"axes": ("none",)}, "'none' is unknown; allowed: rows, tiles, output_channels"),
         ({"wires": ["t0"]}, "'wires' is a list, allowed: a mapping"),
         ({"keep_on": None}, "'keep_on' is a NoneType, allowed: a mapping"),

@@ -170,7 +170,7 @@ BudgetOpt = Annotated[
 ]
 SeedOpt = Annotated[int, number("--seed", 0, 2**63 - 1, "Seed of everything that is drawn.")]
 InFlightOpt = Annotated[
-    int | None, number("--in-flight", 1, 4096, "Most requests under way at the same time.")
+    int | None, number("--in-flight", 1, 1000, "Most requests under way at the same time.")
 ]
 KeepOpt = Annotated[
     list[str] | None,

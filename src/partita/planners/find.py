@@ -15,7 +15,7 @@ from partita.cluster import Cluster
 from partita.compile import check_plan
 from partita.errors import InfeasibleError, OverfullError, PlanError
 from partita.graph import Graph
-from partita.plan import Plan
+from partita.plan import MAX_IN_FLIGHT, Plan
 from partita.planners.bounds.least_memory import lacks_memory
 from partita.planners.bounds.least_period import least_period_s
 from partita.planners.bounds.lower_bound import lower_bound_s
@@ -94,8 +94,10 @@ def check_options(options: PlanOptions, graph: Graph, cluster: Cluster) -> None:
             f"Objective '{options.objective}' is unknown; allowed: {allowed}.",
             subject=options.objective,
         )
-    if options.in_flight < 1:
-        raise PlanError(f"Requests in flight: {options.in_flight}, must be at least 1.")
+    if not 1 <= options.in_flight <= MAX_IN_FLIGHT:
+        raise PlanError(
+            f"Requests in flight: {options.in_flight}, must be from 1 to {MAX_IN_FLIGHT}."
+        )
     if options.max_evaluations is not None and options.max_evaluations < 1:
         raise PlanError(f"Plans to price: {options.max_evaluations}, must be at least 1.")
     if options.swap and all(one.swap_bytes_per_s is None for one in cluster.devices):

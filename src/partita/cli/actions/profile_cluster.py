@@ -52,8 +52,9 @@ def profile_cluster(
     options, access = how
     reach = read_access(access)
     cluster = load_cluster(path)
+    check_output(output, path)
     files = {name: output.with_name(f"{output.stem}-{name}.json") for name in cluster.names}
-    for place in (output, *files.values()):
+    for place in files.values():
         check_output(place, path)
     say("connecting to the workers")
     with open_endpoint(cluster, reach) as endpoint:

@@ -58,10 +58,11 @@ def size(
     """
     wish = parse_wish(want.text)
     _check_names(options)
+    inputs = [files.model, files.cluster, *map(Path, profile_files(files.profiles))]
+    check_output(output, *inputs)
     beside = None if output is None else output.with_suffix(".toml")
     _check_beside(output, beside)
-    for file in (output, beside):
-        check_output(file, files.model, files.cluster, *profile_files(files.profiles))
+    check_output(beside, *inputs)
     graph, cluster = read_graph(files.model, files.shapes), load_cluster(files.cluster)
     cost = read_cost(graph, cluster, files)
     prices = parse_prices(want.prices, tuple(offered(cluster)))
