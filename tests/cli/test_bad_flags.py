@@ -56,8 +56,8 @@ KEYS = "worker --name w --authority {0} --certificate {0} --key {0}"
         ("worker --name w --calls 0", "'--calls': got 0, allowed: 1 to 4096"),
         ("worker --name w --senders 0", "'--senders': got 0, allowed: 1 to 4096"),
         ("worker --name w --inbound 5", "--inbound: '5'"),
-        (KEYS.format("pipe"), "'pipe' (it is no regular file"),
-        (KEYS.format("keys"), "'keys' (Is a directory)"),
+        (KEYS.format("pipe"), "--authority 'pipe' cannot be used: it is no regular file"),
+        (KEYS.format("keys"), "'keys' cannot be used: Is a directory"),
     ],
 )
 def test_flags_that_cannot_be(ask: Ask, folder: Path, words: str, told: str) -> None:

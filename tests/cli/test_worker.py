@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -65,3 +66,15 @@ def test_what_a_worker_tells_is_on_stderr_unless_quiet(
     assert (answer.code, answer.err.splitlines()) == (0, told)
     log.info("is silent")
     assert not log.isEnabledFor(logging.INFO)
+
+
+def test_credentials_are_given_together(ask: Ask, folder: Path) -> None:
+    """Those that are missing are named, and so is one that is no file."""
+    (folder / "a.pem").touch()
+    done = ask("worker", "--name", "w", "--authority", "a.pem", "--key", "a.pem")
+    assert (done.code, "--certificate is not given" in done.err) == (2, True)
+    done = ask("worker", "--name", "w", "--authority", "a.pem")
+    assert "--certificate and --key are not given" in done.err
+    words = ("--authority", "a.pem", "--key", "a.pem", "--certificate", "none.pem")
+    done = ask("worker", "--name", "w", *words)
+    assert "--certificate 'none.pem' cannot be used: No such file" in done.err

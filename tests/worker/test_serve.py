@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from tests.fabric.certificates import needs_openssl, sign
 from tests.worker.tiny import random_inputs, tiny_chain
 
 from partita.engine import OrtEngine, SlowedEngine
@@ -225,6 +226,20 @@ def test_a_worker_tells_its_beginning_and_its_end(
         "worker 'd0' listens on tcp/127.0.0.1:7447",
         "SIGTERM: the worker ends",
     ]
+
+
+@needs_openssl
+def test_a_worker_says_that_its_certificate_is_for_another_host(
+    fabric: MemoryFabric, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It serves all the same: others may reach it at another address."""
+    tls = sign(tmp_path, "ours", "d0", "IP:192.0.2.7")
+    network = ZenohOptions("d0", listen=("tls/127.0.0.1:7447",), tls=tls)
+    options = WorkerOptions(network, store=str(tmp_path / "store"))
+    with caplog.at_level("WARNING", "partita"):
+        run_worker(options, on_ready=lambda worker: os.kill(os.getpid(), signal.SIGTERM))
+    (told,) = caplog.messages
+    assert "no name for the host of tls/127.0.0.1:7447" in told
 
 
 def test_a_worker_ends_with_its_parent(fabric: MemoryFabric, tmp_path: Path) -> None:

@@ -19,13 +19,20 @@ def read_credentials(
     """
     if authority is None and certificate is None and key is None:
         return None
-    for path in (authority, certificate, key):
+    given = {"--authority": authority, "--certificate": certificate, "--key": key}
+    if missing := [flag for flag, path in given.items() if path is None]:
+        raise InputError(
+            "Credentials need --authority, --certificate and --key, three files; "
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not given.",
+            subject=missing[0],
+        )
+    for flag, path in given.items():
         try:
             require_regular(path or Path())
         except OSError as error:
-            why = "nothing" if path is None else f"'{path}' ({error.strerror})"
             raise InputError(
-                f"Credentials need --authority, --certificate and --key, three files; got {why}.",
-                subject="--certificate",
+                f"{flag} '{path}' cannot be used: {error.strerror}. Credentials need --authority, "
+                "--certificate and --key, three files.",
+                subject=flag,
             ) from None
     return TlsOptions(str(authority), str(certificate), str(key))

@@ -23,6 +23,7 @@ from partita.fabric.zenoh_options import (
     check_exposure,
     check_network,
     control_address,
+    find_misnamed,
 )
 
 __all__ = [
@@ -47,4 +48,5 @@ __all__ = [
     "digest_stream",
     "encode_header",
     "encode_note",
+    "find_misnamed",
 ]

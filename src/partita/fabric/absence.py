@@ -11,6 +11,7 @@ from typing import NamedTuple
 import zenoh
 
 from partita.errors import first_line
+from partita.fabric.certificates import MISNAMED, STRANGERS, load_contexts
 from partita.fabric.zenoh_options import (
     TlsOptions,
     ZenohOptions,
@@ -34,8 +35,6 @@ _STEP_S = 2.0
 _REFUSAL_S = 0.5
 #: X509_V_ERR_* of OpenSSL, by what is wrong with a worker's certificate.
 _DATES = {9: "is not valid yet (are both clocks right?)", 10: "has expired: sign a new one"}
-_STRANGERS = frozenset({2, 7, 18, 19, 20, 21})
-_MISNAMED = frozenset({62, 64})
 
 
 class Absence(NamedTuple):
@@ -110,13 +109,9 @@ def _knock(host: str, port: int) -> None:
 
 def _try_credentials(address: str, tls: TlsOptions) -> Absence | None:
     """What a handshake says; one that ends in silence is none of the credentials' matter."""
-    try:
-        context = ssl.create_default_context(cafile=tls.authority)
-        context.check_hostname = tls.verify_name
-        context.load_cert_chain(tls.certificate, tls.key)
-    except (ssl.SSLError, OSError) as error:
-        why = f"the credentials cannot be used: {first_line(error)}"
-        return Absence(UNTRUSTED, why)
+    _, context = load_contexts(tls.authority, tls.certificate, tls.key)
+    context.check_hostname = tls.verify_name
+    context.hostname_checks_common_name = False  # nor does Zenoh
     try:
         _shake_hands(address, context)
     except ssl.SSLCertVerificationError as error:
@@ -151,9 +146,9 @@ def _describe_certificate(
 ) -> str:
     if error.verify_code in _DATES:
         return _DATES[error.verify_code]
-    if error.verify_code in _STRANGERS:
+    if error.verify_code in STRANGERS:
         return f"is not signed by the authority '{tls.authority}' ({error.verify_message})"
-    if error.verify_code in _MISNAMED:
+    if error.verify_code in MISNAMED:
         return f"is not for host {split_address(address)[1]!r} ({error.verify_message})"
     return f"is not accepted: {error.verify_message}"
 

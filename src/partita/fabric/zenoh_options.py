@@ -13,7 +13,7 @@ import zenoh
 
 from partita.errors import ClusterError
 from partita.fabric.base import check_name
-from partita.fabric.certificates import check_dates
+from partita.fabric.certificates import check_credentials, is_for_host
 from partita.fabric.socket_options import give_up_connecting
 from partita.naming import ADDRESS_RULE, parse_address
 
@@ -87,13 +87,31 @@ def check_network(options: ZenohOptions) -> None:
     """Refuse options with which no endpoint can join.
 
     Raises:
-        ClusterError: A name or address is malformed, or credentials are missing.
+        ClusterError: A name or address is malformed, or credentials are missing or no good.
     """
     check_name(options.name)
     check_name(options.cluster, "Cluster")
     check_exposure(options)
     if options.tls is not None:
-        check_dates(options.tls.authority, options.tls.certificate, options.tls.key)
+        check_credentials(options.tls.authority, options.tls.certificate, options.tls.key)
+
+
+def find_misnamed(options: ZenohOptions) -> list[str]:
+    """The addresses listened at of which the certificate does not have the host.
+
+    Others may reach the endpoint by another name, so that this is no fault by itself.
+    """
+    tls = options.tls
+    if tls is None or not tls.verify_name:
+        return []
+    hosts = {address: split_address(address) for address in options.listen}
+    return [
+        address
+        for address, (protocol, host, _) in hosts.items()
+        if protocol in _SECURE
+        and not _is_everywhere(host)
+        and not is_for_host(tls.authority, tls.certificate, tls.key, host)
+    ]
 
 
 def check_exposure(options: ZenohOptions) -> None:
@@ -147,6 +165,13 @@ def is_loopback(host: str) -> bool:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_everywhere(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False
 

@@ -28,6 +28,7 @@ from partita.fabric import (
     ZenohEndpoint,
     ZenohOptions,
     check_network,
+    find_misnamed,
 )
 from partita.memory import private_bytes, release
 from partita.version import VERSION
@@ -109,6 +110,7 @@ def run_worker(
     try:
         with heed_signals(ended):
             check_network(options.network)
+            _warn_of_names(options.network)
             parts = make_parts(options)  # before the network, so that errors in them come at once
             _serve(options, parts, ended, on_ready)
     finally:
@@ -139,6 +141,16 @@ def _serve(
             worker.close()
     finally:
         endpoint.close()
+
+
+def _warn_of_names(network: ZenohOptions) -> None:
+    for address in find_misnamed(network):
+        _LOG.warning(
+            "certificate '%s' has no name for the host of %s: others refuse this worker unless they"
+            " reach it at an address whose host is in the certificate (subjectAltName)",
+            network.tls.certificate if network.tls else "",
+            address,
+        )
 
 
 @contextlib.contextmanager
