@@ -1,10 +1,10 @@
 """Predicted against measured latency as a new user meets it: boards, TLS, shaped links.
 
 Four network namespaces stand for boards, with a worker each that asks for certificates; what leaves
-a board is shaped to 100 Mbit/s. Profiles and links are measured from the workers (``partita
-profile MODEL --cluster FILE``), plans made with what that wrote, and each plan run by ``partita
-run``, one request in flight, several times. At most two workers compute at the same time, as the
-machine has so many cores. Needs root, iproute2 and OpenSSL.
+a board, and what comes to it, is shaped to 100 Mbit/s, as by its one cable. Profiles, links and
+ports are measured from the workers (``partita profile MODEL --cluster FILE``), plans made with what
+that wrote, and each plan run by ``partita run``, one request in flight, several times. Where more
+than two workers compute at the same time they need as many cores. Needs root, iproute2 and OpenSSL.
 
     python -m benchmarks.boards [--models NAME...] [--runs 5] [--requests 10] [--json]
 """
@@ -43,14 +43,17 @@ CASES = (
     ("equal_rows on two", "equal_rows", ("b1", "b2")),
     ("best on two", "best", ("b1", "b2")),
     ("best on the requester and one", "best", ("b0", "b1")),
+    ("equal_rows on four", "equal_rows", NAMES),
+    ("best on four", "best", NAMES),
 )
 _PORT = 7447
 
 
 def make_cluster() -> Cluster:
-    """Four boards with links of equal rate between all."""
-    devices = [Device(name, memory_bytes=2**32) for name in NAMES]
-    return Cluster.of(devices, bandwidth_bytes_per_s=BIT_PER_S / 8, latency_s=0.0)
+    """Four boards on one switch, with a cable of equal rate each."""
+    rate = BIT_PER_S / 8
+    devices = [Device(name, memory_bytes=2**32, port_bytes_per_s=rate) for name in NAMES]
+    return Cluster.of(devices, bandwidth_bytes_per_s=rate, latency_s=0.0)
 
 
 def write_cluster(path: Path, net: Namespaces) -> None:

@@ -26,9 +26,9 @@ def link(times: dict[int, tuple[float, ...]]) -> FakeLab:
     lab = FakeLab("a", "b")
 
     def answer(body: bytes) -> MessageTimes:
-        order = decode_message(body, TimeMessages)
-        assert order.target == "b"
-        return MessageTimes(times[order.size_bytes][: order.repeats])
+        (flow,) = decode_message(body, TimeMessages).flows
+        assert flow.target == "b"
+        return MessageTimes((times[flow.size_bytes][: flow.repeats],))
 
     lab.workers["a"].answers["probe"] = answer
     return lab

@@ -13,7 +13,7 @@ from tests.worker.tiny import tiny_chain
 
 from partita.errors import RunError
 from partita.program import Program, Send
-from partita.worker.messages import OfEpoch, Prepare, TimeMessages
+from partita.worker.messages import MAX_FLOWS, MessageFlow, OfEpoch, Prepare, TimeMessages
 
 __all__ = ["open_bench"]
 
@@ -99,4 +99,12 @@ def test_probes_without_bounds_are_refused(bench: Bench, size: int, repeats: int
     """How large and how many probes are is checked before anything is allocated."""
     bench.start()
     with pytest.raises(RunError, match=r"Message TimeMessages of .* is malformed"):
-        bench.leader.call("probe", TimeMessages("d1", size, repeats))
+        bench.leader.call("probe", TimeMessages((MessageFlow("d1", size, repeats),)))
+
+
+@pytest.mark.parametrize("count", [0, MAX_FLOWS + 1])
+def test_more_flows_of_probes_than_threads_are_refused(bench: Bench, count: int) -> None:
+    """Each takes a thread; a leader that asks for none is told, too."""
+    bench.start()
+    with pytest.raises(RunError, match=r"Message TimeMessages of .* is malformed"):
+        bench.leader.call("probe", TimeMessages((MessageFlow("d1", 1, 1),) * count))

@@ -12,6 +12,7 @@ from partita.worker.messages import (
     FIRST_ANSWER,
     FIRST_FEED,
     Have,
+    MessageFlow,
     Prepare,
     Progress,
     Put,
@@ -36,7 +37,7 @@ PROGRAM = tiny_chain(2, 2).program
         Prepare(3, PROGRAM, "leader", trace=False),
         Progress(True, 1, 2),
         SpansFrom(1, 2, 3),
-        TimeMessages("d1", 100, 3),
+        TimeMessages((MessageFlow("d1", 100, 3), MessageFlow("d2", 5, 1))),
     ],
     ids=lambda message: type(message).__name__,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from partita.cluster.catalogue import UNMEASURED
 from partita.cluster.model import Cluster, Device
@@ -61,9 +61,21 @@ def _device_lines(device: Device) -> list[str]:
     return [*lines, f"provider = {_quote(device.provider)}", f"precisions = [{precisions}]"]
 
 
-def dump_links(links: Iterable[Link]) -> str:
-    """Links as ``[[link]]`` tables of a cluster file."""
-    return "\n\n".join("\n".join(_link_lines(link)) for link in links) + "\n"
+def dump_links(links: Iterable[Link], ports: Mapping[str, float]) -> str:
+    """Links as ``[[link]]`` tables of a cluster file.
+
+    Args:
+        ports: Per device, the rate of its port in bytes per second. They belong to the devices'
+            own tables: here they are comments.
+    """
+    tables = ["\n".join(_link_lines(link)) for link in links]
+    if ports:
+        lines = (
+            f"# {name}: port = {_quote(write_quantity(rate, 'bandwidth', _BIT_RATES))}"
+            for name, rate in ports.items()
+        )
+        tables.append("\n".join(["# For the tables of these devices:", *lines]))
+    return "\n\n".join(tables) + "\n"
 
 
 def _link_lines(link: Link) -> list[str]:

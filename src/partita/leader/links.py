@@ -12,6 +12,7 @@ from partita.fabric.base import unreachable
 from partita.worker.messages import (
     MAX_PROBE_BYTES,
     MAX_REPEATS,
+    MessageFlow,
     MessageTimes,
     TimeMessages,
     decode_message,
@@ -57,11 +58,12 @@ def measure_link(
     _check("repeats", repeats, 2, MAX_REPEATS)
     for size in sizes:
         _check("bytes per message", size, 0, MAX_PROBE_BYTES)
-    empty = TimeMessages(target, 0, min(2 * repeats, MAX_REPEATS))
-    back_s = min(_probe(endpoint, source, empty)) / 2
+    empty = MessageFlow(target, 0, min(2 * repeats, MAX_REPEATS))
+    back_s = min(time_flows(endpoint, source, empty)[0]) / 2
     samples = []
     for size in sizes:
-        times = [t - back_s for t in _probe(endpoint, source, TimeMessages(target, size, repeats))]
+        (taken,) = time_flows(endpoint, source, MessageFlow(target, size, repeats))
+        times = [seconds - back_s for seconds in taken]
         low, middle, high = statistics.quantiles(times, n=4)
         samples.append(LinkSample(size, middle, high - low, len(times)))
     return tuple(samples)
@@ -73,9 +75,9 @@ def measure_rate(endpoint: Endpoint, source: str, target: str, size_bytes: int) 
     Raises:
         RunError: A worker is not there, or a message did not arrive.
     """
-    empty_s = min(_probe(endpoint, source, TimeMessages(target, 0, 2)))
-    (full_s,) = _probe(endpoint, source, TimeMessages(target, size_bytes, 1))
-    return size_bytes / max(full_s - empty_s, 1e-6)
+    ((*empty_s,),) = time_flows(endpoint, source, MessageFlow(target, 0, 2))
+    ((full_s,),) = time_flows(endpoint, source, MessageFlow(target, size_bytes, 1))
+    return size_bytes / max(full_s - min(empty_s), 1e-6)
 
 
 def _check(what: str, given: int, least: int, most: int) -> None:
@@ -86,10 +88,17 @@ def _check(what: str, given: int, least: int, most: int) -> None:
         )
 
 
-def _probe(endpoint: Endpoint, source: str, order: TimeMessages) -> tuple[float, ...]:
+def time_flows(
+    endpoint: Endpoint, source: str, *flows: MessageFlow
+) -> tuple[tuple[float, ...], ...]:
+    """Per flow, the seconds of each message's way and that of its acknowledgement.
+
+    Raises:
+        RunError: A worker is not there, or a message did not arrive.
+    """
     alive = endpoint.peers()
-    for name in (source, order.target):
+    for name in (source, *(flow.target for flow in flows)):
         if name not in alive:  # a call would wait for it to come
             raise unreachable(name, alive)
-    answer = endpoint.call(source, "probe", encode_message(order), _TIMEOUT_S)
+    answer = endpoint.call(source, "probe", encode_message(TimeMessages(flows)), _TIMEOUT_S)
     return decode_message(answer, MessageTimes).seconds

@@ -324,8 +324,7 @@ class Worker:
         return self._runtime(decode_message(body, OfEpoch).epoch).stats()
 
     def _probe(self, body: bytes) -> MessageTimes:
-        order = decode_message(body, TimeMessages)
-        return MessageTimes(self._prober.measure(order.target, order.size_bytes, order.repeats))
+        return MessageTimes(self._prober.measure(decode_message(body, TimeMessages).flows))
 
     def _measure(self, body: bytes) -> None:
         order = decode_message(body, Measure)

@@ -12,7 +12,7 @@ from partita.program import Program, Stream, TensorSpec
 from partita.regions import Region, wire_bytes
 
 #: Raised whenever a message below, a step or the wire changes its meaning.
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 #: Content travels in chunks of this size: 80 ms of a 100 Mbit/s link, so that other calls get
 #: through between two.
@@ -20,6 +20,8 @@ CHUNK_BYTES = 2**20
 
 #: Eight times the largest message of a profile, and a hundred times as many of them.
 MAX_PROBE_BYTES, MAX_REPEATS = 2**26, 1000
+#: Workers that one sends to at the same time while it is timed, each from a thread of its own.
+MAX_FLOWS = 8
 
 #: Stream ids of inputs and outputs between leader and requester: beyond those of any program.
 FIRST_FEED, FIRST_ANSWER = 2**40, 2**41
@@ -224,18 +226,24 @@ class Stats(msgspec.Struct, frozen=True):
     resident_bytes: int = 0
 
 
-class TimeMessages(msgspec.Struct, frozen=True):
-    """Send ``repeats`` messages of a size to another worker and time them."""
+class MessageFlow(msgspec.Struct, frozen=True):
+    """``repeats`` messages of a size to another worker, one after the other."""
 
     target: str
     size_bytes: Annotated[int, msgspec.Meta(ge=0, le=MAX_PROBE_BYTES)]
     repeats: Annotated[int, msgspec.Meta(ge=1, le=MAX_REPEATS)]
 
 
-class MessageTimes(msgspec.Struct, frozen=True):
-    """Answer to :class:`TimeMessages`: seconds until the news of each arrival."""
+class TimeMessages(msgspec.Struct, frozen=True):
+    """Send flows of messages, all at the same time, and time each message."""
 
-    seconds: tuple[float, ...]
+    flows: Annotated[tuple[MessageFlow, ...], msgspec.Meta(min_length=1, max_length=MAX_FLOWS)]
+
+
+class MessageTimes(msgspec.Struct, frozen=True):
+    """Answer to :class:`TimeMessages`: per flow, seconds until the news of each arrival."""
+
+    seconds: tuple[tuple[float, ...], ...]
 
 
 class Measure(msgspec.Struct, frozen=True):

@@ -1,13 +1,17 @@
-"""Round trips between two workers: one sends a probe, the other acknowledges its arrival."""
+"""Round trips between workers: one sends a probe, another acknowledges its arrival."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from partita.errors import RunError
 from partita.fabric import Credit, Endpoint, PieceHeader, encode_header, encode_note
 from partita.fabric.base import unreachable
+from partita.worker.messages import MessageFlow
 
 #: Frames of this epoch belong to no program: they are acknowledged and dropped.
 PROBE_EPOCH = 0
@@ -22,6 +26,24 @@ _NO_DIGEST = b""
 _MAX_PROBES = 2
 
 
+class _Trip:
+    """A probe on its way.
+
+    Attributes:
+        is_over: Set when its arrival is acknowledged, or its target lost.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.is_over = threading.Event()
+        self.is_lost = False
+
+    def lose(self) -> None:
+        """End the wait: the target is gone."""
+        self.is_lost = True
+        self.is_over.set()
+
+
 class Prober:
     """Sends probes to other workers and answers theirs."""
 
@@ -29,17 +51,17 @@ class Prober:
         self._endpoint = endpoint
         self._measuring = threading.Lock()
         self._waiting = threading.BoundedSemaphore(_MAX_PROBES)
-        self._acknowledged = threading.Event()
-        self._number = 0
-        self._target = ""
-        self._is_lost = False
+        self._numbers = itertools.count(1)
+        self._trips: dict[int, _Trip] = {}
         self._gone: set[str] = set()
 
-    def measure(self, target: str, size_bytes: int, repeats: int) -> tuple[float, ...]:
-        """Per repeat, the seconds from a message's sending to its acknowledgement.
+    def measure(self, flows: Sequence[MessageFlow]) -> tuple[tuple[float, ...], ...]:
+        """Per flow and message, the seconds from its sending to its acknowledgement.
+
+        Flows are sent at the same time, the messages of one after each other.
 
         Raises:
-            RunError: ``target`` is not there, or does not answer; others are timed already.
+            RunError: A target is not there, or does not answer; others are timed already.
         """
         if not self._waiting.acquire(blocking=False):
             raise RunError(
@@ -47,8 +69,10 @@ class Prober:
                 device=self._endpoint.name,
             )
         try:
-            self._meet(target)
-            return self._measure(target, size_bytes, repeats)
+            for flow in flows:
+                self._meet(flow.target)
+            with self._measuring, ThreadPoolExecutor(len(flows), "probe") as pool:
+                return tuple(pool.map(self._measure, flows))
         finally:
             self._waiting.release()
 
@@ -60,54 +84,55 @@ class Prober:
                 raise unreachable(target, peers)
             time.sleep(_MEET_POLL_S)
 
-    def _measure(self, target: str, size_bytes: int, repeats: int) -> tuple[float, ...]:
-        with self._measuring:
-            payload = bytes(size_bytes)
-            # Sending to a worker that is gone would wait for it to come back.
-            self._target, self._is_lost = target, target in self._gone
-            try:
-                return tuple(self._round_trip_s(target, payload) for _ in range(repeats))
-            finally:
-                self._target = ""
+    def _measure(self, flow: MessageFlow) -> tuple[float, ...]:
+        payload = bytes(flow.size_bytes)
+        return tuple(self._round_trip_s(flow.target, payload) for _ in range(flow.repeats))
 
     def acknowledge(self, source: str, header: PieceHeader) -> None:
         """Tell the sender of a probe that it has arrived."""
         self._endpoint.notify(source, encode_note(Credit(PROBE_EPOCH, header.stream)))
 
     def on_acknowledged(self, number: int) -> None:
-        """End the wait for probe ``number``; late acknowledgements of earlier ones are ignored."""
-        if number == self._number:
-            self._acknowledged.set()
+        """End the wait for probe ``number``; nobody waits for those that took too long."""
+        trip = self._trips.get(number)
+        if trip is not None:
+            trip.is_over.set()
 
     def on_lost(self, device: str) -> None:
-        """End the wait for a worker that has left."""
+        """End the waits for a worker that has left."""
         self._gone.add(device)
-        if device == self._target:
-            self._is_lost = True
-            self._acknowledged.set()
+        for trip in list(self._trips.values()):
+            if trip.target == device:
+                trip.lose()
 
     def on_found(self, device: str) -> None:
         """Allow probes to a worker that has come (back)."""
         self._gone.discard(device)
 
     def _round_trip_s(self, target: str, payload: bytes) -> float:
-        if self._is_lost:
-            raise self._lost(target)
-        self._number += 1
-        self._acknowledged.clear()
-        if self._is_lost:  # between the check above and the clearing
-            self._acknowledged.set()
-        header = PieceHeader(PROBE_EPOCH, 0, (), self._number, _NO_DIGEST, len(payload))
+        number, trip = next(self._numbers), _Trip(target)
+        self._trips[number] = trip
+        try:
+            # Sending to a worker that is gone would wait for it to come back.
+            if target in self._gone:
+                raise self._lost(target)
+            return self._send(number, trip, payload)
+        finally:
+            del self._trips[number]
+
+    def _send(self, number: int, trip: _Trip, payload: bytes) -> float:
+        target = trip.target
+        header = PieceHeader(PROBE_EPOCH, 0, (), number, _NO_DIGEST, len(payload))
         start_s = time.monotonic()
         try:
             self._endpoint.send(target, encode_header(header), payload)
         except RunError as error:
             # A broken connection may be seen before the news that its other end is gone.
             raise (self._lost(target) if error.device == target else error) from error
-        has_arrived = self._acknowledged.wait(_ACK_TIMEOUT_S)
-        if self._is_lost:
+        is_over = trip.is_over.wait(_ACK_TIMEOUT_S)
+        if trip.is_lost:
             raise self._lost(target)
-        if not has_arrived:
+        if not is_over:
             raise RunError(
                 f"Device {target!r} did not receive a message of {len(payload)} bytes within "
                 f"{_ACK_TIMEOUT_S:g} s.",

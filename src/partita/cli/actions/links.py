@@ -11,6 +11,12 @@ from rich.table import Table
 
 from partita.api import open_endpoint
 from partita.cli.access import read_access
+from partita.cli.actions.ports import (
+    describe_ports,
+    draw_ports,
+    find_ports,
+    measure_ports,
+)
 from partita.cli.flags import AccessFlags
 from partita.cli.output import Reply, check_output, progress_bar, say, write_output
 from partita.cluster import Cluster, Link, dump_links, load_cluster
@@ -30,7 +36,7 @@ _WAIT_S = 10.0
 
 
 def profile_links(path: Path | None, output: Path | None, access: AccessFlags) -> Reply:
-    """Measure every link of a cluster's workers, emulated ones if need be.
+    """Measure every link and port of a cluster's workers, emulated ones if need be.
 
     Raises:
         InputError: No cluster file is given, or the file cannot be written.
@@ -44,10 +50,15 @@ def profile_links(path: Path | None, output: Path | None, access: AccessFlags) -
     say("connecting to the workers")
     with open_endpoint(cluster, reach) as endpoint:
         WorkerGroup(endpoint, cluster.names).wait(_WAIT_S)
-        links = measure_links(endpoint, cluster, cluster.names)
-    reply = Reply({"links": links}, [draw_links(links)])
+        figures = measure_links(endpoint, cluster, cluster.names)
+        links = [make_link(cluster, link) for link in figures]
+        ports = measure_ports(endpoint, cluster.names, links)
+    payload = {"links": figures, "ports": describe_ports(cluster, ports)}
+    reply = Reply(payload, [draw_links(figures)])
+    if ports:
+        reply.shown.append(draw_ports(cluster, ports))
     if output is not None:
-        write_output(output, dump_links(make_link(cluster, link) for link in links).encode())
+        write_output(output, dump_links(links, find_ports(cluster, ports)).encode())
         reply.shown.append(f"Written to {output}")
     return reply
 

@@ -16,9 +16,16 @@ from rich.table import Table
 from partita.api import open_endpoint
 from partita.cli.access import read_access
 from partita.cli.actions.links import draw_links, make_link, measure_links
+from partita.cli.actions.ports import (
+    describe_ports,
+    draw_ports,
+    find_ports,
+    measure_ports,
+    place_port,
+)
 from partita.cli.flags import AccessFlags
 from partita.cli.output import Advance, Reply, check_output, progress_bar, say, write_output
-from partita.cluster import Cluster, Device, dump_cluster, load_cluster
+from partita.cluster import Cluster, Device, Link, dump_cluster, load_cluster
 from partita.errors import RunError
 from partita.fabric import Endpoint
 from partita.graph import Graph
@@ -37,7 +44,7 @@ _WAIT_S = 10.0
 def profile_cluster(
     graph: Graph, path: Path, output: Path, how: tuple[MeasureOptions, AccessFlags]
 ) -> Reply:
-    """Measure a model on every running worker, then the links; write profiles and a cluster file.
+    """Measure a model on every running worker, then links and ports; write what was measured.
 
     Args:
         graph: The model.
@@ -63,17 +70,23 @@ def profile_cluster(
         infos = group.greet()
         with progress_bar("profiling") as advance:
             profiles = _measure_all(graph, group, infos, (options, files, advance))
-        links = measure_links(endpoint, cluster, there)
+        figures = measure_links(endpoint, cluster, there)
+        links = [make_link(cluster, link) for link in figures]
+        ports = measure_ports(endpoint, there, links)
     for name, profile in profiles.items():
         save_profile(profile, files[name])
-    measured = _name_files(cluster, {name: files[name] for name in there}, links, output)
+    named = _name_files(cluster, {name: files[name] for name in there}, output)
+    measured = _place_links(named, links, find_ports(cluster, ports))
     write_output(output, dump_cluster(measured).encode())
     devices = [
         {"name": name, "sum_of_layers_s": profile.sum_of_layers_s, "file": str(files[name])}
         for name, profile in profiles.items()
     ]
-    payload = {"model": graph.name, "devices": devices, "missing": missing, "links": links}
-    shown: list[Any] = [_draw_devices(profiles), draw_links(links)]
+    payload = {"model": graph.name, "devices": devices, "missing": missing, "links": figures}
+    payload["ports"] = describe_ports(cluster, ports)
+    shown: list[Any] = [_draw_devices(profiles), draw_links(figures)]
+    if ports:
+        shown.append(draw_ports(cluster, ports))
     if missing:
         shown.append(f"Not there, left as they were: {', '.join(missing)}")
     return Reply({**payload, "file": str(output)}, [*shown, f"Written to {output}"])
@@ -139,13 +152,8 @@ class _Counter:
         return advance
 
 
-def _name_files(
-    cluster: Cluster,
-    files: Mapping[str, Path],
-    links: Sequence[Mapping[str, Any]],
-    output: Path,
-) -> Cluster:
-    """The cluster with measured profiles and links."""
+def _name_files(cluster: Cluster, files: Mapping[str, Path], output: Path) -> Cluster:
+    """The cluster with measured profiles."""
 
     def place(device: Device) -> Device:
         if device.name in files:
@@ -154,11 +162,15 @@ def _name_files(
             return device
         return replace(device, profile=os.path.relpath(device.profile, output.parent))
 
-    measured = [make_link(cluster, figures) for figures in links]
-    pairs = {link.pair for link in measured}
+    return replace(cluster, devices=tuple(place(device) for device in cluster.devices))
+
+
+def _place_links(cluster: Cluster, links: Sequence[Link], ports: Mapping[str, float]) -> Cluster:
+    """The cluster with measured links and ports."""
+    pairs = {link.pair for link in links}
     others = [link for link in cluster.links if link.pair not in pairs]
-    devices = tuple(place(device) for device in cluster.devices)
-    return replace(cluster, devices=devices, links=(*measured, *others))
+    devices = tuple(place_port(device, ports) for device in cluster.devices)
+    return replace(cluster, devices=devices, links=(*links, *others))
 
 
 def _draw_devices(profiles: Mapping[str, Profile]) -> Table:
