@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 
-from partita.engine import Blob, Slowdown, SlowedEngine, calibrate
+from partita.engine import Blob, OrtEngine, Slowdown, SlowedEngine, calibrate
 from partita.program import TensorSpec
 from partita.regions import Array
 
@@ -171,3 +172,19 @@ def test_a_device_cannot_be_faster_than_the_machine() -> None:
     """A factor below one is refused."""
     with pytest.raises(ValueError, match="at least 1"):
         Slowdown(0.5)
+
+
+def test_calibration_counts_what_the_engine_used() -> None:
+    """Other processes took the processor for four fifths of each run: those do not count."""
+    clock = VirtualClock()
+    inner = ScriptedEngine(clock, [0.05] * 7)
+    engine = SlowedEngine(inner, Slowdown(4, clock), lambda: clock.time_s / 5)
+    runner = engine.load(b"", {})
+    calibrate([runner], 5)
+    assert runner.alone_s == pytest.approx(0.01)
+
+
+def test_one_thread_is_timed_by_its_processor_time() -> None:
+    """Of several threads only the time of day tells."""
+    assert OrtEngine(1).timer is time.thread_time
+    assert OrtEngine(2).timer is time.perf_counter

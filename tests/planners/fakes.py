@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,10 @@ class FakeCost:
         """Return 1 W for the first device, 2 W for the second..."""
         return 1.0 + self.cluster.names.index(device)
 
+    def swap_s(self, device: str, use: MemoryUse) -> float:
+        """Return nothing: these devices do not swap."""
+        return 0.0
+
     def energy_joules(self, layout: Layout) -> float:
         """Return joules at 1 W for the first device, 2 W for the second..."""
         names = self.cluster.names
@@ -253,6 +258,14 @@ def make_chain(layers: int, *, height: int = 8, channels: int = 4, seed: int = 0
         parts += conv(f"c{number}", source, target, shape, strides=[stride, stride])
         before, source, height = after, target, -(-height // stride)
     return make_graph(parts, {"x": (1, channels, top, top)}, [source])
+
+
+def make_wide(*channels: int, size: int = 32) -> Graph:
+    """Convolutions one after the other, of so many channels each."""
+    parts: list[object] = []
+    for number, (before, after) in enumerate(pairwise((3, *channels))):
+        parts += conv(f"c{number}", f"t{number}", f"t{number + 1}", (after, before, 3, 3))
+    return make_graph(parts, {"t0": (1, 3, size, size)}, [f"t{len(channels)}"])
 
 
 def make_residual(seed: int = 0) -> Graph:

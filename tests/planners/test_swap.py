@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from statistics import mean
 
 import msgspec
 import pytest
@@ -12,10 +14,11 @@ from partita.compile import build_layout
 from partita.cost import CostModel
 from partita.errors import InfeasibleError, PlanError
 from partita.graph import Graph, load_graph
-from partita.planners import PlanOptions, find_plan
+from partita.planners import DraftStage, Evaluator, Objective, PlanOptions, find_plan
 from partita.planners.options import options_of
 from partita.simulation import simulate
 from partita.zoo import build_model
+from tests.planners.fakes import make_wide
 
 _RATE = 1e6
 
@@ -96,3 +99,39 @@ def test_best_divides_rather_than_swaps(graph: Graph) -> None:
     for name, use in cost.memory(cost.layout(result.plan)).items():
         assert use.total <= cost.cluster.device(name).memory_bytes
     assert options_of(result.plan).swap
+
+
+@pytest.mark.parametrize("planner", ["cut", "collaborative", "best"])
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_more_boards_rather_than_swap(graph: Graph, planner: str, objective: Objective) -> None:
+    """Four boards that together have the memory: none of them swaps, and chance does no better."""
+    cost = CostModel(graph, _cluster(graph, 0.5, _RATE, count=4))
+    options = PlanOptions(objective, in_flight=4, swap=True, max_evaluations=200)
+    result = find_plan(cost, planner=planner, options=options)
+    chance = [
+        find_plan(cost, planner="random", options=replace(options, seed=seed)) for seed in range(3)
+    ]
+    for name, used in result.estimate.memory_bytes.items():
+        assert used <= cost.cluster.device(name).memory_bytes
+    evaluator = Evaluator(cost, options)
+    rates = [evaluator.rate(one.estimate)[0] for one in chance]
+    assert evaluator.rate(result.estimate)[0] <= mean(rates)
+
+
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_cuts_that_swap_are_the_best_cuts(objective: Objective) -> None:
+    """Where all cuts swap, devices used again among them, none is better than what is found."""
+    graph = make_wide(64, 64, 96, 128, size=8)
+    cost = CostModel(graph, _cluster(graph, 0.3, 1e7, count=2))
+    options = PlanOptions(objective, in_flight=2, swap=True)
+    found = find_plan(cost, planner="cut", options=options)
+    evaluator = Evaluator(cost, options)
+    count = len(evaluator.outline)
+    scores = [
+        evaluator.judge(
+            tuple(DraftStage(p, p + 1, "none", (device,)) for p, device in enumerate(devices))
+        )[0]
+        for devices in product(evaluator.devices, repeat=count)
+    ]
+    assert sum(found.estimate.memory_bytes.values()) > 2 * cost.cluster.device("d0").memory_bytes
+    assert evaluator.rate(found.estimate)[0] <= min(scores) * (1 + 1e-9)

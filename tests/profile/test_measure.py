@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from partita.profile import (
     measure_profile,
     save_profile,
 )
+from partita.profile.measure import Quiet
 from partita.profile.options import MeasureState
+from partita.profile.trace import FragmentRun
 from tests.cost.fakes import conv_graph, straight_profile
 from tests.models import make_model
 
@@ -168,3 +171,19 @@ def test_bad_profile_files_are_named(content: bytes, expected: str, tmp_path: Pa
         load_profile(content)
     with pytest.raises(ClusterError, match="cannot be read"):
         load_profile(tmp_path / "none.json")
+
+
+def test_a_disturbance_counts_for_the_layer_that_it_met() -> None:
+    """Of runs that were all disturbed, each in another layer, every layer has its own time."""
+
+    def run(*layers: float) -> FragmentRun:
+        return FragmentRun(defaultdict(float, enumerate(layers)), enter=[(8, 0.5)])
+
+    runs = [run(3.0, 2.0), run(1.0, 6.0)]
+    quiet = Quiet.of(runs, [3.5 / 5.5, 3.5 / 7.5])
+    assert [quiet.typical_s([one.layers[k] for one in runs]) for k in (0, 1)] == [1.0, 2.0]
+    # Disturbed in every run: what all took together bounds the sum.
+    quiet = Quiet.of([run(3.0, 6.0)] * 2, [3.5 / 9.5] * 2)
+    assert quiet.typical_s([3.0]) + quiet.typical_s([6.0]) + quiet.typical_s([0.5]) == (
+        pytest.approx(3.5)
+    )

@@ -90,7 +90,7 @@ def test_runs_are_held_against_the_mean_of_random_ones() -> None:
 
     def fleet(ours: float) -> list[Served]:
         rates = [("collaborative", ours), ("random", 1.0), ("random", 3.0)]
-        return [Served(name, 2, 1.1 * rate, Rate(rate, 1e-7, 0)) for name, rate in rates]
+        return [Served(name, 2, 1.1 * rate, Rate(rate, 1e-7)) for name, rate in rates]
 
     drawn = draw_runs({("vgg16", 8): fleet(12.0), ("vgg16", 11): fleet(11.0)})
     assert [claim.holds for claim in drawn.claims] == [True, False]

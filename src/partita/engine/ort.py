@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,17 @@ class OrtEngine:
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
             raise RunError(f"Fragment cannot be loaded: {first_line(error)}.") from None
         return OrtRunner(session, facts)
+
+    @property
+    def timer(self) -> Callable[[], float]:
+        """The clock that runs are timed by, in seconds.
+
+        Processor time of the calling thread where it does all the work, so that other processes do
+        not count: on a machine with five of them per core a run of 38 ms takes 110 ms by the time
+        of day. Else the time of day.
+        """
+        is_alone = self.threads == 1 and self.providers[0] == CPU
+        return time.thread_time if is_alone else time.perf_counter
 
     @property
     def config(self) -> SessionConfig:

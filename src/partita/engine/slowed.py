@@ -74,15 +74,19 @@ class SlowedEngine:
 
     Args:
         slow_down: The device's :class:`Slowdown`, shared with whatever else the device does.
+        timer: What runs are calibrated by, in seconds; the slow-down's own clock by default.
     """
 
-    def __init__(self, inner: Engine, slow_down: Slowdown) -> None:
+    def __init__(
+        self, inner: Engine, slow_down: Slowdown, timer: Callable[[], float] | None = None
+    ) -> None:
         self.slow_down = slow_down
         self.inner = inner
+        self._timer = timer or slow_down.clock.now_s
 
     def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> SlowedRunner:
         """A runner that is to be calibrated; see :meth:`partita.engine.Engine.load`."""
-        return SlowedRunner(self.inner.load(graph, blobs), self.slow_down)
+        return SlowedRunner(self.inner.load(graph, blobs), self.slow_down, self._timer)
 
 
 class SlowedRunner:
@@ -92,7 +96,7 @@ class SlowedRunner:
         alone_s: Calibrated latency; None until :func:`calibrate`.
     """
 
-    def __init__(self, inner: Runner, slow_down: Slowdown) -> None:
+    def __init__(self, inner: Runner, slow_down: Slowdown, timer: Callable[[], float]) -> None:
         self.inputs: tuple[TensorSpec, ...] = inner.inputs
         self.outputs: tuple[TensorSpec, ...] = inner.outputs
         self.providers: tuple[str, ...] = inner.providers
@@ -100,12 +104,13 @@ class SlowedRunner:
         self._found: list[float] = []
         self._inner = inner
         self._slow_down = slow_down
+        self._timer = timer
 
     def time_s(self, arrays: Sequence[Array]) -> float:
         """The seconds of one run, as they come."""
-        start_s = self._slow_down.clock.now_s()
+        start_s = self._timer()
         self._inner.run(arrays)
-        return self._slow_down.clock.now_s() - start_s
+        return self._timer() - start_s
 
     def note(self, least_s: float, paced: bool) -> None:
         """Keep what one calibration found: of several the median where paced, else the least."""

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from partita.engine.base import CPU, Blob, make_inputs
+from partita.engine.base import Blob, make_inputs
 from partita.engine.ort import OrtEngine, check_graph
 from partita.engine.reference import Reference
 from partita.engine.session import open_session
@@ -62,10 +62,6 @@ class FragmentTimer:
     def __init__(self, engine: OrtEngine) -> None:
         self._engine = engine
         self._reference = Reference()
-        is_alone = engine.threads == 1 and engine.providers[0] == CPU
-        #: Processor time of this thread where it does all the work, so that other processes do not
-        #: count; else the time of day.
-        self._clock = time.thread_time if is_alone else time.perf_counter
 
     def time(
         self, order: TimingOrder, graphs: Mapping[str, bytes], blobs: Mapping[str, Blob]
@@ -125,7 +121,7 @@ class FragmentTimer:
         names = [spec.name for spec in fragment.inputs]
         feeds = dict(zip(names, make_inputs(fragment.inputs), strict=True))
         traced, plain = (first, plain) if prefix is not None else (None, first)
-        return _Probe(load_s, traced, plain, feeds, self._clock)
+        return _Probe(load_s, traced, plain, feeds, self._engine.timer)
 
     def _time_in_turn(self, order: TimingOrder, probes: Sequence[_Probe]) -> Timings:
         for _ in range(WARM_UPS):

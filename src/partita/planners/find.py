@@ -155,6 +155,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
     if options.compress is not None:
         plan = drop_needless(evaluator, plan, options)
     estimate = evaluator.evaluate(plan)
+    plan = msgspec.structs.replace(plan, in_flight=estimate.in_flight)
     bound_s = lower_bound_s(evaluator)
     singles = list(single_drafts(evaluator))
     single = _estimate_single(evaluator, min(singles, key=evaluator.judge))
@@ -172,7 +173,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         worth_splitting=is_worth(alone, ours),
         best_single_s=min(evaluator.latency_of(draft) for draft in singles),
         single=single,
-        note=chosen.note,
+        note="; ".join(filter(None, (chosen.note, _fewer(plan, options)))),
         evaluations=evaluator.budget.evaluations,
         least_period_s=least_s,
     )
@@ -194,6 +195,13 @@ def _explain(evaluator: Evaluator, nearest: OverfullError) -> InfeasibleError:
         f" {', '.join(wanted[:_MOST_NAMED])}{more}.",
         subject=nearest.subject,
     )
+
+
+def _fewer(plan: Plan, options: PlanOptions) -> str:
+    """What to say where a plan has fewer requests in flight than it may; else nothing."""
+    if plan.in_flight == options.in_flight:
+        return ""
+    return f"memory has room for {plan.in_flight} of {options.in_flight} requests in flight"
 
 
 def _is_optimal(

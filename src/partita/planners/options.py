@@ -24,7 +24,8 @@ class PlanOptions:
             the largest part of any device's memory, or the energy of one request.
         budget_s: Most seconds a search may take.
         seed: Of random moves. Equal seeds give equal plans unless the budget cuts the search short.
-        in_flight: Most requests under way at the same time.
+        in_flight: Most requests under way at the same time; a plan has fewer where memory has no
+            room for so many.
         keep_on: Tensors that must not leave a device: tensor name to device name.
         wires: Wire format per tensor, where it is not to travel raw.
         devices: Names of the devices that may compute; the cluster's providers when None.

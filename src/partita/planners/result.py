@@ -89,7 +89,8 @@ class Result:
         evaluations: Plans that were priced.
         single: What the best single device costs by the objective; None where none can hold the
             network.
-        note: Among which plans the planner's is the best, where it says so.
+        note: Among which plans the planner's is the best, where it says so, and how many requests
+            in flight memory has room for, where they are fewer than asked for.
         least_period_s: No plan takes less per request under steady load with as many requests in
             flight; None where throughput is not the objective.
     """

@@ -227,25 +227,32 @@ class Quiet:
 
     Attributes:
         runs: The runs to take times from.
-        shares: Processor time over time of day of each; 1 for all where they are undisturbed.
+        scale: What the least times are multiplied by; 1 where the runs are undisturbed.
     """
 
     runs: list[FragmentRun]
-    shares: list[float]
+    scale: float
 
     @classmethod
     def of(cls, runs: list[FragmentRun], shares: Sequence[float]) -> Quiet:
-        """The undisturbed runs when there are enough of them."""
-        paired = list(zip(runs, shares, strict=True))
-        clean = [run for run, share in paired if share >= _CLEAN_SHARE]
+        """The undisturbed runs when there are enough of them.
+
+        A disturbance lies in one node or the other of a run: each node's least time of all runs is
+        nearest to its own, and all together take the least processor time of a run.
+
+        Args:
+            shares: Processor time over time of day of each run.
+        """
+        clean = [run for run, share in zip(runs, shares, strict=True) if share >= _CLEAN_SHARE]
         if len(clean) >= min(_MIN_CLEAN, len(runs)):
-            return cls(clean, [1.0] * len(clean))
-        return cls(runs, list(shares))
+            return cls(clean, 1.0)
+        used_s = min(run.total_s * share for run, share in zip(runs, shares, strict=True))
+        least_s = sum(map(min, zip(*(run.seconds for run in runs), strict=False)))
+        return cls(runs, min(1.0, used_s / least_s) if least_s else 1.0)
 
     def typical_s(self, times: Sequence[float]) -> float:
-        """The least of undisturbed times; the median of corrected ones."""
-        corrected = [time * share for time, share in zip(times, self.shares, strict=True)]
-        return min(corrected) if min(self.shares) == 1.0 else statistics.median(corrected)
+        """The least of times, corrected where the runs were disturbed."""
+        return min(times) * self.scale
 
 
 def _fold_borders(runs: Sequence[Sequence[tuple[int, float]]], quiet: Quiet) -> list[Border]:

@@ -81,10 +81,15 @@ class FragmentRun:
     nodes: int = 0
 
     @property
+    def seconds(self) -> tuple[float, ...]:
+        """Of each layer and each conversion."""
+        layers = (self.layers[place] for place in sorted(self.layers))
+        return (*layers, *(seconds for _, seconds in (*self.enter, *self.leave)))
+
+    @property
     def total_s(self) -> float:
         """All nodes together."""
-        converted = sum(seconds for _, seconds in (*self.enter, *self.leave))
-        return sum(self.layers.values()) + converted
+        return sum(self.seconds)
 
 
 @dataclass(frozen=True)

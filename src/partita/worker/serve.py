@@ -211,7 +211,7 @@ def make_parts(options: WorkerOptions) -> WorkerParts:
     engine = OrtEngine(threads, options.providers)
     limit = options.memory_limit_bytes or int(_MEMORY_SHARE * psutil.virtual_memory().total)
     return WorkerParts(
-        engine=SlowedEngine(engine, slow_down) if options.slow_down > 1 else engine,
+        engine=SlowedEngine(engine, slow_down, engine.timer) if options.slow_down > 1 else engine,
         store=_open_store(options),
         slow_down=slow_down,
         memory_limit_bytes=limit,

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 import pytest
 
-from partita.cluster import Cluster, Device
+from partita.cluster import Cluster, Device, Link
 from partita.cost import CostModel
 from partita.errors import PlanError
 from partita.graph import Graph
 from partita.planners import DraftStage, Evaluator, PlanOptions, find_plan
 from partita.planners.drafts.draft import Draft, DraftAxis
 from partita.planners.result import Result
-from tests.planners.fakes import conv, dense, make_graph
+from tests.planners.fakes import dense, make_graph, make_wide
 
 FAST = 1e9
 #: Channels of the layers of drawn networks.
 WIDTHS = ((32, 8, 64, 64), (64, 64, 8, 16, 96), (128, 16, 16, 16), (8, 8, 8, 128, 128))
-
-
-def make_wide(*channels: int, size: int = 32) -> Graph:
-    """Convolutions one after the other, of so many channels each."""
-    parts: list[object] = []
-    for number, (before, after) in enumerate(pairwise((3, *channels))):
-        parts += conv(f"c{number}", f"t{number}", f"t{number + 1}", (after, before, 3, 3))
-    return make_graph(parts, {"t0": (1, 3, size, size)}, [f"t{len(channels)}"])
 
 
 def make_heavy() -> Graph:
@@ -158,3 +149,15 @@ def test_equal_replicas_have_equal_shares() -> None:
     found = plan(CostModel(make_wide(16, 32, 32), boards(3)))
     (stage,) = found.plan.stages
     assert (stage.axis, stage.shares) == ("replica", (1, 1, 1))
+
+
+def test_a_random_assignment_goes_where_links_and_room_are() -> None:
+    """A board that others cannot reach has no layer, and little memory is drawn for again."""
+    names = [f"d{k}" for k in range(4)]
+    devices = [Device(name, kind="raspberry-pi-3", memory_bytes=2_400_000) for name in names]
+    links = [Link(a, b, FAST) for a in names[:3] for b in names[:3] if a != b]
+    cost = CostModel(make_wide(*[96] * 9, size=8), Cluster.of(devices, links=links))
+    for seed in range(3):
+        found = find_plan(cost, planner="random", options=PlanOptions(seed=seed))
+        used = {shard.device for stage in found.plan.stages for shard in stage.shards}
+        assert "d3" not in used

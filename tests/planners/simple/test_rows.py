@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from partita.planners import Evaluator, PlanOptions
+from partita.cluster import Cluster, Device
+from partita.cost import CostModel
+from partita.errors import OverfullError
+from partita.planners import Evaluator, PlanOptions, find_plan
 from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.simple.rows import (
     MANY_STAGES,
@@ -15,7 +20,15 @@ from partita.planners.simple.rows import (
     plan_proportional_rows,
     row_ends,
 )
-from tests.planners.fakes import FakeCost, make_chain, make_cost, make_gated, make_graph
+from tests.planners.fakes import (
+    FakeCost,
+    make_chain,
+    make_cost,
+    make_gated,
+    make_graph,
+    make_wide,
+    unlinked,
+)
 
 
 def _evaluator(cost: FakeCost) -> Evaluator:
@@ -94,3 +107,21 @@ def test_ends_are_few() -> None:
     assert len(ends) <= MOST_ENDS
     assert ends[-1] == 40
     assert len(divide_rows(evaluator, [1, 1])) <= MANY_STAGES + MOST_ENDS
+
+
+@pytest.mark.parametrize("planner", ["equal_rows", "proportional_rows"])
+def test_a_device_without_links_has_no_rows(planner: str) -> None:
+    """Rows are divided among devices that can all talk with each other, however fast others are."""
+    result = find_plan(unlinked(make_chain(3, seed=1)), planner=planner)
+    devices = {shard.device for stage in result.plan.stages for shard in stage.shards}
+    assert devices == {"d0", "d1"}
+
+
+@pytest.mark.parametrize("planner", ["single", "equal_rows", "proportional_rows", "branches"])
+def test_advice_that_helps(planner: str) -> None:
+    """More devices are no help to planners that divide no weights: what is said helps."""
+    board = Device("d0", kind="raspberry-pi-3", memory_bytes=3_000_000)
+    cluster = Cluster.of([board, replace(board, name="d1"), replace(board, name="d2")])
+    with pytest.raises(OverfullError, match="let another planner divide weights, such as"):
+        find_plan(CostModel(make_wide(256, 128), cluster), planner=planner)
+    assert find_plan(CostModel(make_wide(256, 128), cluster)).plan.stages

@@ -58,6 +58,23 @@ class Constraints:
                     subject=name,
                 )
 
+    def most_in_flight(self, layout: Layout) -> int:
+        """The most requests under way that memory has room for, of as many as the layout has.
+
+        One where it has none: what then does not fit are not the requests. A device that swaps even
+        with one sets no limit.
+        """
+        most = asked = layout.program.in_flight
+        if asked == 1 or self._surely_fits(layout):
+            return asked
+        for name, use in self._problem.cost.memory(layout).items():
+            size = self._problem.cluster.device(name).memory_bytes
+            if use.total > size:
+                room = (size - use.total + use.pieces) * asked // max(1, use.pieces)
+                if room >= 1 or not self._problem.may_swap(name):
+                    most = min(most, max(1, room))
+        return most
+
     def check_memory(self, layout: Layout, *, needed: bool) -> dict[str, int]:
         """The memory that devices use; nothing where it surely suffices and none asks.
 
@@ -71,7 +88,7 @@ class Constraints:
         over = {
             name: used[name] - allowed[name]
             for name in used
-            if used[name] > allowed[name] and not self._swaps(name)
+            if used[name] > self._problem.limit_bytes(name)
         }
         if over:
             name = max(over, key=over.__getitem__)
@@ -82,10 +99,6 @@ class Constraints:
                 overflow_bytes=over,
             )
         return used
-
-    def _swaps(self, name: str) -> bool:
-        device = self._problem.cluster.device(name)
-        return self._problem.options.swap and device.swap_bytes_per_s is not None
 
     def _surely_fits(self, layout: Layout) -> bool:
         program = layout.program

@@ -42,6 +42,9 @@ class Costs(Protocol):
     def work_memory(self, work: FragmentWork) -> MemoryUse:
         """The memory of one fragment alone on a device, for one request."""
 
+    def swap_s(self, device: str, use: MemoryUse) -> float:
+        """The seconds per request to bring in what does not fit; 0 where the device cannot swap."""
+
     def bottleneck_s(self, layout: Layout) -> float:
         """The largest busy time per request over devices and links."""
 

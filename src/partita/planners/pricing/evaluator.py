@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from math import inf
 from operator import mul
 from typing import NamedTuple
 
+import msgspec
+
+from partita.compile import Layout
 from partita.errors import InfeasibleError, OverfullError, PlanError
 from partita.plan import Plan
 from partita.planners.drafts.draft import Draft
@@ -50,12 +54,17 @@ class Evaluator:
     """
 
     def __init__(self, cost: Costs, options: PlanOptions) -> None:
-        self.problem = problem = Problem(cost, options)
-        self.cost, self.options = cost, options
+        problem = Problem(cost, options)
+        self.cost = cost
         self.graph, self.cluster = problem.graph, problem.cluster
         self.requester, self.devices = problem.requester, problem.devices
         self.outline = problem.outline
         self.budget = Budget(options)
+        self._use(problem)
+
+    def _use(self, problem: Problem) -> None:
+        """Price for a problem, of which nothing is known yet."""
+        self.problem, self.options = problem, problem.options
         self.loads = StageLoads(problem)
         self.ranges = RangeCosts(problem)
         self.pricer = _make_pricer(problem)
@@ -120,13 +129,20 @@ class Evaluator:
         known = self._find(draft)
         return inf if isinstance(known, PlanError) else known.estimate.latency_s
 
-    def best(self, drafts: Iterable[Draft], *, most_judged: int = _MOST_SIMULATED) -> Draft:
+    def best(
+        self,
+        drafts: Iterable[Draft],
+        *,
+        most_judged: int = _MOST_SIMULATED,
+        advice: str = "Add devices, or raise memory in the cluster file.",
+    ) -> Draft:
         """The best of some drafts, the first among equals.
 
         Args:
             drafts: To choose from.
             most_judged: Most of them, the best by score first, that are judged where that takes
                 more than their score.
+            advice: What to do where none fits.
 
         Raises:
             OverfullError: None of them fits the devices' memory; tells what the nearest lacks.
@@ -137,7 +153,7 @@ class Evaluator:
             raise InfeasibleError("No plan found: no draft was made.")
         known = self._find(tried[0])
         if isinstance(known, PlanError):
-            raise self._nearest(known)
+            raise self._nearest(known, advice)
         return self._best_judged(tried[:most_judged])
 
     def _best_judged(self, tried: Sequence[Draft]) -> Draft:
@@ -171,7 +187,7 @@ class Evaluator:
             self._judged[draft] = judged
         return judged
 
-    def _nearest(self, known: PlanError) -> InfeasibleError:
+    def _nearest(self, known: PlanError, advice: str) -> InfeasibleError:
         """What to say where this is the error of the least bad of some drafts."""
         if not isinstance(known, OverfullError):
             return InfeasibleError(f"No plan found: {known.message}", subject=known.subject)
@@ -180,8 +196,7 @@ class Evaluator:
         return OverfullError(
             "No plan found that fits in memory: the nearest lacks"
             f" {format_bytes(sum(over.values()))}, most on device '{name}', which has"
-            f" {format_bytes(has)} and needs {format_bytes(has + over[name])}. Add devices, or"
-            " raise memory in the cluster file.",
+            f" {format_bytes(has)} and needs {format_bytes(has + over[name])}. {advice}",
             overflow_bytes=over,
         )
 
@@ -190,7 +205,7 @@ class Evaluator:
         return rate(estimate, self.options.objective, self.cluster)
 
     def evaluate(self, plan: Plan, *, full: bool = True, close: float = CLOSE) -> Estimate:
-        """A plan's predicted cost.
+        """A plan's predicted cost, with as many requests in flight as memory has room for.
 
         Args:
             full: Whether all of the estimate is wanted, or only what the objective asks for.
@@ -201,7 +216,7 @@ class Evaluator:
             OverfullError: A device has too little memory.
         """
         self.budget.evaluations += 1
-        layout = self.problem.layout(plan)
+        plan, layout = self._in_room(plan)
         objective = self.options.objective
         needed = full or objective == "memory"
         self._constraints.check_energy(layout)
@@ -222,6 +237,29 @@ class Evaluator:
             in_flight=plan.in_flight,
             steady_s=steady_s,
         )
+
+    def _in_room(self, plan: Plan) -> tuple[Plan, Layout]:
+        """A plan and its layout, with fewer requests in flight where memory asks for that."""
+        layout = self.problem.layout(plan)
+        most = self._constraints.most_in_flight(layout)
+        if most < plan.in_flight:
+            plan = msgspec.structs.replace(plan, in_flight=most)
+            layout = self.problem.layout(plan)
+        return plan, layout
+
+    def fewer_in_flight(self) -> Iterator[Evaluator]:
+        """Yield this evaluator, then ones for half as many requests in flight, and so on to one.
+
+        A plan may hold fewer requests than asked for, see :meth:`evaluate`; methods that look at
+        memory before there is a plan find such plans by the others. The budget is shared.
+        """
+        yield self
+        most = self.options.in_flight
+        while most > 1:
+            most //= 2
+            fewer = copy(self)
+            fewer._use(self.problem.with_in_flight(most))
+            yield fewer
 
     def _find(self, draft: Draft) -> _Priced | PlanError:
         known = self._known.get(draft)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from math import inf
 
 from partita.compile import Layout, build_layout
+from partita.cost import MemoryUse
 from partita.plan import Identity, Plan
 from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.drafts.layer_order import LayerOrder
@@ -41,6 +45,24 @@ class Problem:
             self.watts = [cost.watts_busy(name) for name in self.cluster.names]
         self._model = Identity(self.graph.name, self.graph.hash)
         self._where = Identity(self.cluster.name, self.cluster.hash)
+
+    def with_in_flight(self, in_flight: int) -> Problem:
+        """The same problem with another number of requests in flight."""
+        other = copy(self)
+        other.options = replace(self.options, in_flight=in_flight)
+        return other
+
+    def may_swap(self, device: str) -> bool:
+        """Whether a device may hold more than its memory, at what that costs."""
+        return self.options.swap and self.cluster.device(device).swap_bytes_per_s is not None
+
+    def limit_bytes(self, device: str) -> float:
+        """The most that a device may hold; infinite where it may swap."""
+        return inf if self.may_swap(device) else self.cluster.device(device).memory_bytes
+
+    def swap_s(self, device: str, use: MemoryUse) -> float:
+        """The seconds per request that a device which may swap takes for what does not fit."""
+        return self.cost.swap_s(device, use) if self.options.swap else 0.0
 
     def plan(self, draft: Draft, *, planner: str = "") -> Plan:
         """A draft as a plan."""

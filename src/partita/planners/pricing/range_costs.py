@@ -35,12 +35,17 @@ class RangeCosts:
         self._moves: dict[tuple[int, str, str], tuple[float, float]] = {}
 
     def work_s(self, start: int, stop: int, device: str) -> float:
-        """The seconds of layers ``start`` to ``stop`` as one fragment on a device."""
+        """The seconds of layers ``start`` to ``stop`` as one fragment, the only one on a device.
+
+        Where the device may swap, what does not fit counts.
+        """
         key = (start, stop, device)
         seconds = self._seconds.get(key)
         if seconds is None:
-            work = self.works.work(start, stop)
-            seconds = self._seconds[key] = self._problem.cost.work_s(device, work)
+            seconds = self._problem.cost.work_s(device, self.works.work(start, stop))
+            if self._problem.may_swap(device):
+                seconds += self._problem.swap_s(device, self.memory(start, stop, device))
+            self._seconds[key] = seconds
         return seconds
 
     def memory(self, start: int, stop: int, device: str) -> MemoryUse:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from partita.compile import FragmentWork
 from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.pricing.problem import Problem
 
@@ -35,7 +38,7 @@ class StageLoads:
         if stage.axis == "input_channels":
             layer = outline.graph.layer(outline.order[stage.start])
             return tuple(
-                (device, self._problem.cost.work_s(device, outline.works.partial(layer, box, "")))
+                (device, self._work_s(device, outline.works.partial(layer, box, "")))
                 for device, box in self._problem.lowering.summands(stage, stage)
                 if not box.is_empty
             )
@@ -44,6 +47,15 @@ class StageLoads:
         for number, device in enumerate(stage.devices):
             for boxes in self._problem.lowering.parts(stage, number):
                 if not all(box.is_empty for box in boxes.values()):
-                    work = outline.works.stage(layers, boxes)
-                    loads.append((device, self._problem.cost.work_s(device, work)))
+                    loads.append((device, self._work_s(device, outline.works.stage(layers, boxes))))
         return tuple(loads)
+
+    def _work_s(self, device: str, work: FragmentWork) -> float:
+        """The seconds of a work, with what the device must bring in for it alone."""
+        problem = self._problem
+        seconds = problem.cost.work_s(device, work)
+        if problem.may_swap(device):
+            use = problem.cost.work_memory(work)
+            pieces = use.pieces * problem.options.in_flight
+            seconds += problem.swap_s(device, replace(use, pieces=pieces))
+        return seconds

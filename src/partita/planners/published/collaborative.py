@@ -15,14 +15,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from math import gcd, inf
 from typing import Literal, NamedTuple
 
+from partita.cost import MemoryUse
+from partita.cost.memory import one_by_one
 from partita.planners.drafts.draft import Draft, DraftAxis, DraftStage, share_cuts, whole_stages
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
 from partita.planners.settings import read_settings
+from partita.planners.simple.rows import device_speeds, linked_devices
 from partita.planners.simple.single import single_drafts
 
 #: Divided and replicated groups have at most so many devices: the paper uses two and three.
@@ -32,8 +36,9 @@ _MOST_SHARED = 8
 _ROOMS = (1.0, 0.95, 0.85)
 #: Requests of the slowest replica where speeds differ: shares are in thirds of it. Not tuned.
 _FINEST = 3
-#: Draws of a random assignment until one fits in memory.
-_DRAWS = 50
+#: Draws of a random assignment until one fits in memory; the last so many leave out devices that
+#: have no room for a layer. Not tuned.
+_DRAWS, _HEEDED = 50, 25
 
 
 @dataclass(frozen=True)
@@ -89,9 +94,12 @@ def plan_random(evaluator: Evaluator) -> Chosen:
     """
     settings = read_settings(RANDOM, "random", evaluator.options.method)
     rng = random.Random(evaluator.options.seed)
+    speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
+    among = copy(evaluator)
+    among.devices = linked_devices(evaluator, speeds) or evaluator.devices
     drafts = []
-    for _ in range(_DRAWS):
-        drafts.append(_draw(evaluator, settings, rng))
+    for number in range(_DRAWS):
+        drafts.append(_draw(among, settings, rng, heeds_room=number >= _DRAWS - _HEEDED))
         is_possible = evaluator.score(drafts[-1])[0] < inf
         if _fits(evaluator, drafts[-1]) if settings.split else is_possible:
             return Chosen(drafts[-1])
@@ -106,11 +114,19 @@ def _fits(evaluator: Evaluator, draft: Draft) -> bool:
     return all(used[name] <= evaluator.cluster.device(name).memory_bytes for name in used)
 
 
-def _draw(evaluator: Evaluator, settings: RandomSettings, rng: random.Random) -> Draft:
+def _draw(
+    evaluator: Evaluator, settings: RandomSettings, rng: random.Random, *, heeds_room: bool
+) -> Draft:
     outline, devices = evaluator.outline, evaluator.devices
     stages: list[DraftStage] = []
+    held: dict[str, list[MemoryUse]] = {device: [] for device in devices}
     for position in range(len(outline)):
-        more = whole_stages(outline, position, position + 1, rng.choice(devices))
+        roomy = devices
+        if heeds_room:
+            roomy = tuple(d for d in devices if _has_more_room(evaluator, position, d, held[d]))
+        drawn = rng.choice(roomy or devices)
+        held[drawn].append(evaluator.ranges.memory(position, position + 1, drawn))
+        more = whole_stages(outline, position, position + 1, drawn)
         is_free = settings.split and position not in outline.pins
         if is_free and not _holds(evaluator, position, position + 1, devices):
             order = rng.sample(devices, len(devices))
@@ -121,6 +137,14 @@ def _draw(evaluator: Evaluator, settings: RandomSettings, rng: random.Random) ->
         else:
             stages.extend(more)
     return tuple(stages)
+
+
+def _has_more_room(
+    evaluator: Evaluator, position: int, device: str, held: Sequence[MemoryUse]
+) -> bool:
+    """Whether a device has room for a layer beside what it holds."""
+    use = one_by_one([*held, evaluator.ranges.memory(position, position + 1, device)])
+    return use.total <= evaluator.cluster.device(device).memory_bytes
 
 
 def _fewest_parts(evaluator: Evaluator, position: int, order: Sequence[str]) -> Iterator[Draft]:
@@ -136,10 +160,16 @@ def _holds(
 ) -> bool:
     """Whether one of the devices can hold a range whole in a part of its memory."""
     return any(
-        evaluator.ranges.memory(start, stop, device).total
-        <= room * evaluator.cluster.device(device).memory_bytes
+        evaluator.ranges.memory(start, stop, device).total <= _room_bytes(evaluator, device, room)
         for device in devices
     )
+
+
+def _room_bytes(evaluator: Evaluator, device: str, room: float) -> float:
+    """A part of a device's memory; where that is infinite, what it may hold with its swap."""
+    if room == inf:
+        return evaluator.problem.limit_bytes(device)
+    return room * evaluator.cluster.device(device).memory_bytes
 
 
 def _parts_fit(evaluator: Evaluator, stage: DraftStage, room: float) -> bool:
@@ -150,9 +180,13 @@ def _parts_fit(evaluator: Evaluator, stage: DraftStage, room: float) -> bool:
         for boxes in problem.lowering.parts(stage, number):
             use = problem.cost.work_memory(outline.works.stage(layers, boxes))
             held = use.total + use.pieces * (evaluator.options.in_flight - 1)
-            if held > room * evaluator.cluster.device(device).memory_bytes:
+            if held > _room_bytes(evaluator, device, room):
                 return False
     return True
+
+
+#: What groups rank whose messages have no link to go by.
+_NO_WAY = (inf,)
 
 
 class _Reached(NamedTuple):
@@ -171,23 +205,42 @@ class _Reached(NamedTuple):
 
 
 def _grouped_drafts(evaluator: Evaluator, settings: CollaborativeSettings) -> Iterator[Draft]:
-    """Yield the best groups for each order of the devices and each number that is used."""
+    """Yield the best groups for each order of the devices and each number that is used.
+
+    Where memory matters also those that hold fewer requests in flight.
+    """
+    for fewer in evaluator.fewer_in_flight():
+        groupings = list(_groupings(fewer, settings))
+        for grouping in groupings:
+            yield from grouping.found
+        if not any(grouping.was_tight for grouping in groupings):
+            break
+
+
+def _groupings(evaluator: Evaluator, settings: CollaborativeSettings) -> Iterator[_Grouping]:
+    """Yield what was tried for each order of the devices: with ever less room until it fits."""
     ranges, count = evaluator.ranges, len(evaluator.outline)
     whole_s = {device: ranges.work_s(0, count, device) for device in evaluator.devices}
     fastest_first = tuple(sorted(evaluator.devices, key=lambda device: whole_s[device]))
     is_even = settings.aim == "even"
     if settings.aim == "objective":
         is_even = evaluator.options.objective == "throughput"
+    rooms = [inf, *_ROOMS] if evaluator.options.swap else _ROOMS
     for order in dict.fromkeys((evaluator.devices, fastest_first, fastest_first[::-1])):
-        for room in _ROOMS:
-            drafts = list(_Grouping(evaluator, settings, order, is_even, room).drafts())
-            yield from drafts
-            if all(_fits(evaluator, draft) for draft in drafts):
+        for room in rooms:
+            grouping = _Grouping(evaluator, settings, order, is_even, room)
+            yield grouping
+            if all(_fits(evaluator, draft) for draft in grouping.found):
                 break
 
 
 class _Grouping:
-    """The dynamic program: for each place and number of devices used, the best groups."""
+    """The dynamic program: for each place and number of devices used, the best groups.
+
+    Attributes:
+        found: The best groups of the whole network, one draft for each number of devices.
+        was_tight: Whether memory forbade a group.
+    """
 
     def __init__(
         self,
@@ -203,9 +256,10 @@ class _Grouping:
         self._is_even = is_even
         self._room = room
         self._holds: dict[tuple[int, int, str], bool] = {}
+        self.was_tight = False
+        self.found = list(self._run())
 
-    def drafts(self) -> Iterator[Draft]:
-        """Yield the best groups of the whole network, one for each number of devices."""
+    def _run(self) -> Iterator[Draft]:
         evaluator, order = self._evaluator, self._order
         count = len(evaluator.outline)
         kept: dict[tuple[int, int], _Reached] = {(0, 0): _Reached((0.0,), 0.0, 0.0, ())}
@@ -217,7 +271,7 @@ class _Grouping:
                 for taken, group in self._groups(start, order[used:]):
                     key = (group.stop, used + taken)
                     after = self._add(before, group)
-                    if key not in kept or after.rank < kept[key].rank:
+                    if after.rank < (kept[key].rank if key in kept else _NO_WAY):
                         kept[key] = after
         for used in range(len(order) + 1):
             if (count, used) in kept:
@@ -247,12 +301,15 @@ class _Grouping:
                 for stage in _divided(self._evaluator, start, free[:count]):
                     if _parts_fit(self._evaluator, stage, self._room):
                         yield count, stage
+                    else:
+                        self.was_tight = True
 
     def _has_room(self, start: int, stop: int, device: str) -> bool:
         key = (start, stop, device)
         known = self._holds.get(key)
         if known is None:
             known = self._holds[key] = _holds(self._evaluator, start, stop, (device,), self._room)
+            self.was_tight |= not known
         return known
 
     def _add(self, before: _Reached, group: DraftStage) -> _Reached:

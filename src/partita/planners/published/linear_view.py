@@ -18,6 +18,7 @@ from partita.planners.drafts.layer_order import LayerOrder
 from partita.planners.drafts.row_division import PrefixDivision, divide
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen
+from partita.planners.simple.rows import linked_devices
 from partita.regions import Region
 
 #: Parts of each layer's rows at which a profile is read for the regression: quarters, not tuned.
@@ -213,7 +214,7 @@ def decide(evaluator: Evaluator, choose: Choose) -> Chosen:
     Raises:
         InfeasibleError: No devices are left, or links are missing.
     """
-    crew = _find_crew(evaluator)
+    crew = linked_devices(evaluator, fit_view(evaluator, evaluator.devices).capability)
     first: InfeasibleError | None = None
     while crew:
         draft = choose(fit_view(evaluator, crew))
@@ -234,22 +235,3 @@ def decide(evaluator: Evaluator, choose: Choose) -> Chosen:
         " Add links to the cluster file, or let other devices compute.",
         subject=evaluator.requester,
     )
-
-
-def _find_crew(evaluator: Evaluator) -> tuple[str, ...]:
-    """Devices that can all talk with each other, in the cluster's order.
-
-    The requester and devices that must hold a tensor come first, then those with most capability.
-    """
-    capability = fit_view(evaluator, evaluator.devices).capability
-    needed = (evaluator.requester, *evaluator.outline.pins.values())
-    group: list[str] = [evaluator.requester]
-    for device in sorted(capability, key=lambda name: (name not in needed, -capability[name])):
-        if all(_can_talk(evaluator, device, other) for other in group):
-            group.append(device)
-    return tuple(device for device in evaluator.devices if device in group)
-
-
-def _can_talk(evaluator: Evaluator, first: str, second: str) -> bool:
-    links = [evaluator.cluster.link(*pair) for pair in ((first, second), (second, first))]
-    return first == second or all(link and link.bandwidth_at(0.0) > 0 for link in links)

@@ -19,7 +19,7 @@ from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
 from partita.planners.simple.rows import device_speeds
-from partita.planners.simple.single import single_drafts
+from partita.planners.simple.single import NOT_DIVIDED, single_drafts
 
 #: Numbers of devices that are tried, the fastest first, and then all of them. Not tuned.
 _CREWS = (2, 3, 4, 6, 8)
@@ -30,7 +30,8 @@ _MOST_DRAFTS = 3
 @register("branches", cost="cheap")
 def plan_branches(evaluator: Evaluator) -> Chosen:
     """Chains of layers on devices such that parallel branches run at the same time."""
-    return Chosen(evaluator.best([*single_drafts(evaluator), *branch_drafts(evaluator)]))
+    drafts = [*single_drafts(evaluator), *branch_drafts(evaluator)]
+    return Chosen(evaluator.best(drafts, advice=NOT_DIVIDED))
 
 
 def branch_drafts(evaluator: Evaluator) -> list[Draft]:

@@ -29,8 +29,12 @@ def plan_cut(evaluator: Evaluator) -> Chosen:
     cross, all of them are thought to move with the range that runs, which may be more than is
     needed; the result is then priced exactly.
     """
-    cuts = Cuts(evaluator)
-    drafts = [*single_drafts(evaluator), *cuts.drafts()]
+    drafts = single_drafts(evaluator)
+    for fewer in evaluator.fewer_in_flight():
+        cuts = Cuts(fewer)
+        drafts += cuts.drafts()
+        if not cuts.is_tight:
+            break
     status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"
     return Chosen(evaluator.best(drafts), status, note=cuts.note)
 
@@ -40,11 +44,13 @@ class Cuts:
 
     Attributes:
         note: Among which cuts they are the best.
+        is_tight: Whether memory may forbid any.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self._tables = CutTables(evaluator)
+        self.is_tight = self._tables.is_scarce
         self._floors = Chain(self._tables.floor_s, self._tables.next_s, self._tables.source)
         self._can_count = can_count(self._tables)
         self.note = ""
@@ -52,10 +58,11 @@ class Cuts:
     def drafts(self) -> Iterator[Draft]:
         """Yield the best draft of each program that has a say."""
         options, tables = self._evaluator.options, self._tables
+        may_swap = options.swap and tables.is_scarce  # which depends on all ranges of a device
         soonest = tables.draft(least_chain(tables, self._watts()), once=False)
         if soonest:
             yield soonest
-        is_sum = options.objective in ("latency", "energy")
+        is_sum = options.objective in ("latency", "energy") and not may_swap
         if is_sum and soonest and self._evaluator.score(soonest)[0] < inf:
             self.note = "every cut"
             return

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from math import inf
 
-from partita.errors import InfeasibleError
 from partita.planners.drafts.draft import Draft
 from partita.planners.drafts.row_division import PrefixDivision, divide, shrink_positions, thin
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.pricing.objective import IMPOSSIBLE
 from partita.planners.registry import Chosen, register
-from partita.planners.simple.single import single_drafts
+from partita.planners.simple.single import NOT_DIVIDED, single_drafts
 
 #: Ends of the division that are tried, each with all its cuts: more take longer, fewer miss ends.
 #: Not tuned.
@@ -25,13 +25,39 @@ MANY_STAGES = 12
 @register("equal_rows", cost="cheap")
 def plan_equal_rows(evaluator: Evaluator) -> Chosen:
     """Equal shares of rows for all devices, up to the best place; the rest on one device."""
-    return Chosen(divide_rows(evaluator, [1.0] * len(evaluator.devices)))
+    return _divided_by(evaluator, lambda among: [1.0] * len(among.devices))
 
 
 @register("proportional_rows", cost="cheap")
 def plan_proportional_rows(evaluator: Evaluator) -> Chosen:
     """Shares of rows in proportion to the devices' speeds, up to the best place."""
-    return Chosen(divide_rows(evaluator, device_speeds(evaluator)))
+    return _divided_by(evaluator, device_speeds)
+
+
+def _divided_by(evaluator: Evaluator, share: Callable[[Evaluator], Sequence[float]]) -> Chosen:
+    """Rows in some shares among the devices that can all talk with each other."""
+    among = copy(evaluator)
+    speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
+    among.devices = linked_devices(evaluator, speeds) or evaluator.devices
+    return Chosen(divide_rows(among, share(among)))
+
+
+def linked_devices(evaluator: Evaluator, capability: Mapping[str, float]) -> tuple[str, ...]:
+    """Devices that can all talk with each other, in the cluster's order.
+
+    The requester and devices that must hold a tensor come first, then those with most capability.
+    """
+    needed = (evaluator.requester, *evaluator.outline.pins.values())
+    group: list[str] = [evaluator.requester]
+    for device in sorted(capability, key=lambda name: (name not in needed, -capability[name])):
+        if all(_can_talk(evaluator, device, other) for other in group):
+            group.append(device)
+    return tuple(device for device in evaluator.devices if device in group)
+
+
+def _can_talk(evaluator: Evaluator, first: str, second: str) -> bool:
+    links = [evaluator.cluster.link(*pair) for pair in ((first, second), (second, first))]
+    return first == second or all(link and link.bandwidth_at(0.0) > 0 for link in links)
 
 
 def device_speeds(evaluator: Evaluator) -> list[float]:
@@ -50,7 +76,7 @@ def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
     """
     drafts = list(dict.fromkeys(_row_drafts(evaluator, shares)))
     if not drafts:
-        return evaluator.best(single_drafts(evaluator))
+        return evaluator.best(single_drafts(evaluator), advice=NOT_DIVIDED)
     best, score = drafts[0], IMPOSSIBLE
     latency_counts = evaluator.options.objective == "latency"
     for draft in sorted(drafts, key=evaluator.loads.busiest_s):
@@ -60,8 +86,7 @@ def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
         if new_score < score:
             best, score = draft, new_score
     if score[0] == inf:
-        evaluator.estimate(best)
-        raise InfeasibleError("No division into rows is possible.")
+        return evaluator.best(drafts, advice=NOT_DIVIDED)
     return best
 
 

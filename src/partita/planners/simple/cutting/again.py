@@ -212,11 +212,12 @@ class Again:
     ) -> _Begun | None:
         """A beginning with one range more; None where there is no link or no memory."""
         kind = self._kinds[device]
+        step = (kind, stage.start, stage.stop)
         move_s, lanes_s = self._move(begun, device, stage.start)
-        memory = self._remember(begun.memory, device, stage)
-        if move_s == inf or memory is None:
+        memory, swap_s = self._remember(begun.memory, device, step)
+        if move_s == inf or memory[device].total > self._tables.limit_bytes[kind]:
             return None
-        seconds = find((kind, stage.start, stage.stop))
+        seconds = find(step) + swap_s
         return _Begun(
             begun.spent_s + move_s + seconds,
             begun.units + seconds * self._speeds[device],
@@ -256,15 +257,18 @@ class Again:
         return ranges.move_s(place, *pair), lanes_s
 
     def _remember(
-        self, memory: tuple[MemoryUse, ...], device: int, stage: DraftStage
-    ) -> tuple[MemoryUse, ...] | None:
-        """The memory of all devices with one range more; None where it is too much."""
+        self, memory: tuple[MemoryUse, ...], device: int, step: Step
+    ) -> tuple[tuple[MemoryUse, ...], float]:
+        """The memory of all devices with one range more, and the seconds of swapping it adds.
+
+        Beyond those that the range takes alone.
+        """
         if not self._tables.is_scarce:
-            return memory
-        kind = self._kinds[device]
-        alone = self._tables.memory((kind, stage.start, stage.stop))
-        use = one_by_one([memory[device], alone])
-        return None if use.total > self._tables.memory_bytes[kind] else _with(memory, device, use)
+            return memory, 0.0
+        kind, before, alone = step[0], memory[device], self._tables.memory(step)
+        use = one_by_one([before, alone])
+        over_s, *known_s = (self._tables.swap_s(kind, one) for one in (use, before, alone))
+        return _with(memory, device, use), over_s - sum(known_s)
 
 
 def _with(values: tuple[_T, ...], place: int, value: _T) -> tuple[_T, ...]:

@@ -48,6 +48,7 @@ class CutTables:
         layer_s: Seconds that a layer surely takes in any range, by kind and layer.
         weight_bytes: Of ranges, by start and stop.
         memory_bytes: Of a device of each kind.
+        limit_bytes: The most that it may hold, infinite where it may swap.
         is_scarce: Whether memory may forbid anything.
         move_s: Seconds to move what crosses, by source kind, target kind and place; between two
             devices of one kind where both are the same number.
@@ -71,6 +72,7 @@ class CutTables:
         alone = [kind for kind, names in enumerate(self.kinds) if len(names) == 1]
         self.next_s[alone, alone, 1:-1] = inf
         self.memory_bytes = [evaluator.cluster.device(d).memory_bytes for d in firsts]
+        self.limit_bytes = [evaluator.problem.limit_bytes(d) for d in firsts]
         self.weight_bytes = self._weights()
         most_bytes = self._most_bytes()
         self.is_scarce = bool(most_bytes.max() > min(self.memory_bytes))
@@ -89,6 +91,10 @@ class CutTables:
         """The memory of a range, alone on its device."""
         kind, start, stop = step
         return self.evaluator.ranges.memory(start, stop, self.kinds[kind][0])
+
+    def swap_s(self, kind: int, use: MemoryUse) -> float:
+        """The seconds per request that a device of a kind takes for what does not fit."""
+        return self.evaluator.problem.swap_s(self.kinds[kind][0], use)
 
     def share(self, step: Step) -> float:
         """The part of a device's memory that a range takes."""
@@ -179,16 +185,21 @@ class CutTables:
         return table, least
 
     def _forbid(self, kind: int, most_bytes: Table) -> None:
-        """Make ranges infinite that a kind has no memory for, or that are pinned elsewhere."""
+        """Make ranges infinite that a kind has no memory for, or that are pinned elsewhere.
+
+        Where it may swap, what surely does not fit takes its time.
+        """
         table, outline = self.floor_s[kind], self.evaluator.outline
         for place, device in outline.pins.items():
             if device not in self.kinds[kind]:
                 table[: place + 1, place + 1 :] = inf
-        most = self.memory_bytes[kind]
+        most, may_swap = self.memory_bytes[kind], self.limit_bytes[kind] == inf
         unsure = (most_bytes > most) & np.isfinite(table)
         for start, stop in np.argwhere(unsure).tolist():
-            weights = self.weight_bytes[start, stop]
-            if weights > most or self.memory((kind, start, stop)).total > most:
+            step = (kind, start, stop)
+            if may_swap:
+                table[start, stop] += self.swap_s(kind, self.memory(step))
+            elif self.weight_bytes[start, stop] > most or self.memory(step).total > most:
                 table[start, stop] = inf
 
     def _most_bytes(self) -> Table:
@@ -230,7 +241,7 @@ def _costs(evaluator: Evaluator, device: str) -> object:
     watts = evaluator.problem.watts if evaluator.options.objective == "energy" else ()
     power = watts[evaluator.cluster.names.index(device)] if watts else 0.0
     own = evaluator.cluster.device(device)
-    return seconds, own.memory_bytes, own.port_bytes_per_s, power
+    return seconds, own.memory_bytes, own.swap_bytes_per_s, own.port_bytes_per_s, power
 
 
 def _linked_alike(evaluator: Evaluator, one: str, two: str) -> bool:
