@@ -120,6 +120,7 @@ class Worker:
         )
         self._epochs: dict[int, Runtime] = {}
         self._jobs: dict[int, Progress] = {}
+        self._leaders: set[str] = set()
         self._changing = threading.Lock()
         self._prober = Prober(endpoint)
         self._measurer = Measurer(self.name, parts.engine, parts.store)
@@ -216,7 +217,8 @@ class Worker:
                 raise RunError(f"Epoch {prepare.epoch} is prepared already on {self.name!r}.")
             self._check_room(prepare.program)
             runtime = Runtime(prepare, self._resources)
-            if prepare.leader not in self._leaders():
+            if prepare.leader not in self._leaders:
+                self._leaders.add(prepare.leader)
                 _LOG.info("leader '%s' connected", prepare.leader)
             self._register(prepare, runtime)
         runtime.begin()
@@ -292,18 +294,8 @@ class Worker:
         gc.collect()
         gc.freeze()
 
-    def _leaders(self) -> set[str]:
-        return {runtime.leader for runtime in list(self._epochs.values())}
-
     def _retire(self, body: bytes) -> None:
-        self._dismiss(decode_message(body, OfEpoch).epoch)
-
-    def _dismiss(self, epoch: int) -> None:
-        """End an epoch that its leader is done with, or that has none any more."""
-        runtime = self._epochs.get(epoch)
-        self._end_epoch(epoch)
-        if runtime is not None and runtime.leader not in self._leaders():
-            _LOG.info("leader '%s' left", runtime.leader)
+        self._end_epoch(decode_message(body, OfEpoch).epoch)
 
     def _end_epoch(self, epoch: int) -> None:
         with self._changing:
@@ -385,7 +377,10 @@ class Worker:
             self._prober.on_lost(name)
             for epoch, runtime in list(self._epochs.items()):
                 if runtime.leader == name:
-                    self._dismiss(epoch)
+                    self._end_epoch(epoch)
+            if name in self._leaders:
+                self._leaders.discard(name)
+                _LOG.info("leader '%s' left", name)
 
     def _beat(self) -> None:
         while not self._closed.wait(BEAT_S):
