@@ -7,7 +7,7 @@ from tests.planners.fakes import make_chain
 
 import partita as pt
 from partita.cluster import Cluster, Device
-from partita.cost import CostModel
+from partita.cost import CostModel, CostOptions
 from partita.execution import Report, Span
 from partita.execution.critical import critical_path, share_out
 from partita.simulation import predict
@@ -61,3 +61,39 @@ def test_the_parts_add_up_to_the_latency(planner: str) -> None:
     cost = CostModel(graph, cluster)
     report = predict(cost, pt.find_plan(cost, planner=planner).plan, requests=2)
     assert sum(share_out(report).values()) == pytest.approx(report.quantile_s(0.5), rel=1e-6)
+
+
+def test_what_lies_between_leader_and_requester_is_a_part() -> None:
+    """An input that takes long to come decides, too: the parts add up to the whole latency."""
+    report = Report("", 0, (10.0,), 10.0, (), (), HAND_MADE)
+    shares = share_out(report)
+    assert next(iter(shares)) == ("feed", ("a",))
+    assert shares["feed", ("a",)] == pytest.approx(4.0)
+    assert sum(shares.values()) == pytest.approx(10.0)
+
+
+def test_waiting_for_the_first_step_is_no_transfer() -> None:
+    """Of several in flight, what the luckiest one took outside of its steps is the way itself."""
+    spans = [
+        Span("a", "compute", 0, "all", number, start_s, start_s + 2.0)
+        for number, start_s in enumerate((1.0, 3.0, 5.0))
+    ]
+    shares = share_out(Report("", 0, (3.5, 5.5, 7.5), 7.5, (), (), tuple(spans)))
+    assert shares == {
+        ("compute", ("a",)): 2.0,
+        ("wait", ("a",)): 2.0,
+        ("feed", ("a",)): 1.5,
+    }
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_the_way_from_the_leader_is_predicted(in_flight: int) -> None:
+    """What a request costs the leader is in the prediction under the same name."""
+    cluster = Cluster.of([Device(name, kind="raspberry-pi-4") for name in ("a", "b")])
+    graph = pt.load_graph(make_chain(3, height=24, channels=16).to_model())
+    cost = CostModel(graph, cluster, options=CostOptions(admit_s=0.05))
+    plan = pt.find_plan(cost, planner="equal_rows").plan
+    report = predict(cost, plan, requests=4, in_flight=in_flight)
+    shares = share_out(report)
+    assert shares["feed", ("a",)] == pytest.approx(0.05)
+    assert sum(shares.values()) == pytest.approx(report.quantile_s(0.5), rel=1e-6)

@@ -138,6 +138,14 @@ def test_what_decides_is_said() -> None:
     assert t.describe_path(replace(report, spans=())) == ""
 
 
+def test_the_leaders_way_may_decide() -> None:
+    """Where inputs come from afar, no device's computing does."""
+    report = make_report()
+    far = replace(report, latencies_s=tuple(9 * taken_s for taken_s in report.latencies_s))
+    assert t.describe_path(far).startswith("leader ↔ camera transfers takes ")
+    assert t.tabulate_path(report, far).rows[0][0] == "leader ↔ camera transfers"
+
+
 def test_what_nobody_measured_is_not_compared() -> None:
     """A send to a real network only fills a buffer: bytes are known, busy seconds are not."""
     report = make_report()

@@ -8,9 +8,11 @@ from typing import Literal
 
 from partita.execution.report import Report, Span
 
-PartKind = Literal["compute", "transfer", "handle", "wait"]
+PartKind = Literal["compute", "transfer", "handle", "wait", "feed"]
 #: Clocks of two devices agree to about this; far below any step that decides. Not tuned.
 _CLOCKS_S = 2e-4
+#: Differences of times below it are none. Far below any step; not tuned.
+_ROUNDING_S = 1e-9
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,8 @@ class PathPart:
     """One piece of a critical path.
 
     Attributes:
-        kind: Computing, a message on its way, work on messages, or nothing that is known.
+        kind: Computing, a message on its way, work on messages, nothing that is known, or inputs
+            and outputs between the leader and the requester.
         where: Device, or two of them for a transfer.
     """
 
@@ -81,14 +84,42 @@ def _work(span: Span, seconds: float) -> PathPart:
 def share_out(report: Report) -> dict[tuple[PartKind, tuple[str, ...]], float]:
     """Seconds per kind and place on the critical path of a typical request, the largest first.
 
-    The request is the one whose latency is the median's; empty where no steps were recorded.
+    The request is the one whose latency is the median's; empty where no steps were recorded. What
+    it took beyond its steps went by between leader and requester, as far as no request took less
+    there; the rest of it was waiting for the first step.
     """
     if not report.spans or not report.latencies_s:
         return {}
     typical_s = report.quantile_s(0.5)
     request = report.latencies_s.index(typical_s)
     sums: dict[tuple[PartKind, tuple[str, ...]], float] = {}
-    for part in critical_path(report.spans, request):
+    for part in [*critical_path(report.spans, request), *_beyond_steps(report, request)]:
         key = (part.kind, part.where)
         sums[key] = sums.get(key, 0.0) + part.seconds
     return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def _beyond_steps(report: Report, request: int) -> list[PathPart]:
+    """What the request took before its first step and after its last one."""
+    own = [span for span in report.spans if span.request == request]
+    if not own:
+        return []
+    first = min(own, key=lambda span: span.start_s)
+    outside_s = _outside_s(report)
+    feed_s = min(outside_s.values())
+    parts = (
+        PathPart("feed", (first.device,), feed_s),
+        PathPart("wait", (first.device,), outside_s[request] - feed_s),
+    )
+    return [part for part in parts if part.seconds > _ROUNDING_S]
+
+
+def _outside_s(report: Report) -> dict[int, float]:
+    """Per request with steps, the seconds of its latency that lie outside of these."""
+    begins_s: dict[int, float] = {}
+    ends_s: dict[int, float] = {}
+    for span in report.spans:
+        begins_s[span.request] = min(begins_s.get(span.request, span.start_s), span.start_s)
+        ends_s[span.request] = max(ends_s.get(span.request, span.end_s), span.end_s)
+    latencies = enumerate(report.latencies_s)
+    return {k: max(0.0, s - (ends_s[k] - begins_s[k])) for k, s in latencies if k in ends_s}

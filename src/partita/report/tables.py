@@ -174,8 +174,9 @@ def describe_path(report: Report) -> str:
     if whole_s <= 0:
         return ""
     kinds = {"compute": 0.0, "transfer": 0.0, "wait": 0.0}
+    counted = {"handle": "wait", "feed": "transfer"}
     for (kind, _), seconds in shares.items():
-        kinds["wait" if kind == "handle" else kind] += seconds / whole_s
+        kinds[counted.get(kind, kind)] += seconds / whole_s
     largest, seconds = next(iter(shares.items()))
     return (
         f"{name_part(*largest)} takes {seconds / whole_s:.0%} of the latency; in all computing"
@@ -187,6 +188,8 @@ def name_part(kind: str, where: Sequence[str]) -> str:
     """A part of a critical path for people."""
     if kind == "transfer":
         return f"{name_link(where[0], where[-1])} transfers"
+    if kind == "feed":
+        return f"leader ↔ {where[0]} transfers"
     verbs = {"compute": "computing", "handle": "messages", "wait": "waiting"}
     return f"{where[0]} {verbs[kind]}"
 
