@@ -12,7 +12,7 @@ from partita.profile import MeasureOptions, Profile, measure_profile
 from partita.reproduce.collaborative.real_runs import Served, draw_runs
 from partita.reproduce.collaborative.replicas import claim_linear, replica_table, replicate, scale
 from partita.reproduce.collaborative.setting import KINDS, PORT_BYTES_PER_S, make_fleet
-from partita.reproduce.emulation import Rate, emulate, measure_rate, whole_s
+from partita.reproduce.emulation import Rate, as_measured, emulate, measure_rate, whole_s
 from partita.simulation import predict_period_s
 from tests.reproduce.samples import small_graph
 
@@ -60,8 +60,11 @@ def test_a_pipeline_answers_as_often_as_its_busiest_device_allows(profile: Profi
     with start_lab(fleet) as lab:
         rate = measure_rate(lab.endpoint, cost, plan, least_s=0.1)
     assert rate.difference <= 1e-5
+    layout = cost.layout(plan)
+    durations = as_measured(cost, layout, rate)
+    assert durations.compute_s == {step.step: step.p50_s for step in rate.steps}
     # Loose: the machine may be busy. Whether rates are right, `benchmarks.rates` measures.
-    assert 0.5 < rate.per_second * cost.bottleneck_s(cost.layout(plan)) < 1.5
+    assert 0.5 < rate.per_second * cost.bottleneck_s(layout) < 1.5
 
 
 def test_replicas_are_linear_until_the_senders_port_is_full() -> None:
@@ -90,7 +93,7 @@ def test_runs_are_held_against_the_mean_of_random_ones() -> None:
 
     def fleet(ours: float) -> list[Served]:
         rates = [("collaborative", ours), ("random", 1.0), ("random", 3.0)]
-        return [Served(name, 2, 1.1 * rate, Rate(rate, 1e-7)) for name, rate in rates]
+        return [Served(name, 2, 1.1 * rate, rate, Rate(rate, 1e-7)) for name, rate in rates]
 
     drawn = draw_runs({("vgg16", 8): fleet(12.0), ("vgg16", 11): fleet(11.0)})
     assert [claim.holds for claim in drawn.claims] == [True, False]

@@ -25,8 +25,9 @@ from partita.profile import MeasureOptions, Profile, measure_profile
 from partita.reproduce.bench import Advance, Bench
 from partita.reproduce.collaborative.pipelines import BOARDS, IN_FLIGHT, SAID, workers_of
 from partita.reproduce.collaborative.setting import KINDS, PAPER, make_fleet
-from partita.reproduce.emulation import Rate, emulate, measure_rate
+from partita.reproduce.emulation import Rate, as_measured, emulate, measure_rate
 from partita.reproduce.figure import Cell, Chart, Claim, Drawn, Table, figure
+from partita.simulation import answer_period_s
 from partita.zoo import build_model
 
 #: A planner and its seed.
@@ -38,8 +39,9 @@ SEEDS = 3
 SIZES = {"alexnet": 224, "vgg16": 112}
 #: Memory of a board over that of the whole network: the largest layer fits, two thirds do not.
 ROOM = 0.7
-#: Boards are slowed until all of them at work need so many of this machine's cores.
-CORES = 0.75
+#: Boards are slowed until all of them at work need so many of this machine's cores: few, so that
+#: what else the machine does finds room.
+CORES = 0.4
 #: Least seconds for which answers are counted, and most that ``best`` may search. Not tuned.
 COUNTED_S, _SEARCH_S = 4.0, 5.0
 _NOTE = (
@@ -57,12 +59,14 @@ class Served:
 
     Attributes:
         predicted: Answers per second.
-        measured: The same, and how true the answers were.
+        simulated: The same with computing steps as they were measured.
+        measured: The same as they came, and how true the answers were.
     """
 
     planner: str
     stages: int
     predicted: float
+    simulated: float
     measured: Rate
 
 
@@ -135,11 +139,14 @@ def serve(
             except PlanError as error:
                 tell(f"{graph.name} on {boards}: {planner}: {error}")
                 continue
-            stages = found.plan.stages
-            key = repr(stages)  # methods may agree
+            plan = found.plan
+            key = repr(plan.stages)  # methods may agree
             if key not in rates:
-                rates[key] = measure_rate(endpoint, cost, found.plan, least_s=COUNTED_S)
-            yield Served(planner, len(stages), found.estimate.images_per_second, rates[key])
+                rates[key] = measure_rate(endpoint, cost, plan, least_s=COUNTED_S)
+            layout = cost.layout(plan)
+            period_s = answer_period_s(layout.program, as_measured(cost, layout, rates[key]))
+            predicted = found.estimate.images_per_second
+            yield Served(planner, len(plan.stages), predicted, 1 / period_s, rates[key])
 
 
 def _with_memory(cluster: Cluster, memory_bytes: int) -> Cluster:
