@@ -19,6 +19,7 @@ from partita.errors import RunError
 from partita.graph import load_graph
 from partita.lab import Lab, LabOptions, start_lab
 from partita.leader import deploy, measure_link
+from partita.leader.ports import measure_port
 from partita.zoo import build_model
 
 pytestmark = pytest.mark.slow
@@ -120,3 +121,14 @@ def test_namespaces_limit_ports_in_both_directions(limited: str, tmp_path: Path)
     assert 0.9 * 10**6 / 5e6 < sample.seconds < 5 * 10**6 / 5e6
     left = [name for name in psutil.net_if_addrs() if name.startswith(f"pt{os.getpid()}")]
     assert left == []
+
+
+@pytest.mark.skipif(not _NAMESPACES, reason="network namespaces need root and iproute2")
+def test_ports_of_namespaces_are_found(tmp_path: Path) -> None:
+    """Where the kernel shares one rate among a device's links the device has a port of it."""
+    devices = [Device(n, port_bytes_per_s=5e6 if n == "a" else None) for n in ("a", "b", "c")]
+    cluster = Cluster.of(devices, bandwidth_bytes_per_s=5e6, latency_s=0.0)
+    with start_lab(cluster, LabOptions(store=tmp_path, network="netns")) as running:
+        shared, free = (measure_port(running.endpoint, name, cluster.links) for name in "ab")
+    assert shared.bytes_per_s == pytest.approx(5e6, rel=0.1)
+    assert free.bytes_per_s is None

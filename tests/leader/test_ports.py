@@ -56,9 +56,9 @@ def test_a_shared_port_is_found_on_emulated_links(port: float, seen: bool, tmp_p
     assert sample.sends is not None
     assert sample.receives is not None
     if seen:
-        assert sample.bytes_per_s == pytest.approx(port, rel=0.1)
+        assert sample.bytes_per_s == pytest.approx(port, rel=0.2)
         for way in (sample.sends, sample.receives):
-            assert way.slowing == pytest.approx(3 * RATE / port, rel=0.15)
+            assert way.slowing == pytest.approx(3 * RATE / port, rel=0.25)
     else:
         assert sample.bytes_per_s is None
 
