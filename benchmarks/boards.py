@@ -128,7 +128,7 @@ def measure(name: str, folder: Path, flags: list[str], runs: int, requests: int)
     plans: dict[str, Path] = {}
     for case, planner, devices in CASES:
         plans[case] = folder / f"{name}-{len(plans)}.json"
-        options = PlanOptions(devices=devices, budget_s=5.0)
+        options = PlanOptions(devices=devices, most_s=5.0)
         found = find_plan(cost, planner=planner, options=options)
         plans[case].write_bytes(dump_plan(found.plan))
     times: dict[str, list[tuple[float, float]]] = {case: [] for case in plans}

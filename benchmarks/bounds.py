@@ -72,7 +72,7 @@ def model_rows(model: str, args: argparse.Namespace) -> list[Row]:
     rows = []
     for count in args.devices:
         cost = CostModel(graph, unequal_cluster(count), profiles=profile)
-        plan = find_plan(cost, options=PlanOptions(budget_s=args.budget))
+        plan = find_plan(cost, options=PlanOptions(most_s=args.budget))
         began_s = time.thread_time()
         bound_s = lower_bound_s(Evaluator(cost, PlanOptions()))
         took_s = time.thread_time() - began_s

@@ -38,7 +38,7 @@ MOST_LAYERS = 6
 LEAST_ROOM, MOST_ROOM = 1.1, 2.0
 #: Stages that the oracle looks at in one case, and plans that it prices; beyond, it is undecided.
 MOST_STAGES, MOST_PRICED = 200_000, 3_000
-OPTIONS = PlanOptions(budget_s=1e6, max_evaluations=400)
+OPTIONS = PlanOptions(most_s=1e6, max_evaluations=400)
 #: Networks that no single device holds: devices, and megabytes of each; of MobileNet-v2 1.1 times
 #: what its least pair of ranges takes, 16.75 MB.
 NAMED = {"mobilenet_v2": (2, 18.4), "vgg16": (4, 300.0), "resnet50": (6, 61.0)}
@@ -225,7 +225,7 @@ def named_row(name: str) -> Row:
     cost = CostModel(graph, fleet([int(megabytes * 1e6)] * devices))
     case = f"{name} on {devices} of {megabytes:g} MB"
     try:
-        result = find_plan(cost, options=PlanOptions(budget_s=60.0))
+        result = find_plan(cost, options=PlanOptions(most_s=60.0))
     except InfeasibleError as error:
         say(f"{name}: {error}")
         return Row(case, "s", inf, None, None, "a plan", False)

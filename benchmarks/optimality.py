@@ -28,9 +28,9 @@ LEAST_PLANS = best.SMALL_SPACE + 1
 MOST_MISS, LEAST_EQUAL = 0.01, 0.90
 #: Latencies closer than this are equal.
 EQUAL = 1e-9
-OPTIONS = PlanOptions(budget_s=1e6)
+OPTIONS = PlanOptions(most_s=1e6)
 #: The axes of the oracle: what it does not try must not make up for what ``best`` misses.
-SAME_AXES = PlanOptions(budget_s=1e6, axes=("rows", "output_channels"))
+SAME_AXES = PlanOptions(most_s=1e6, axes=("rows", "output_channels"))
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def gap_rows(count: int) -> list[Row]:
     """Return the lower bound's and the best plan's distances from the optimum, medians."""
     below, above, over = [], [], 0
     for cost in small_cases(count):
-        optimum = find_plan(cost, planner="exhaustive", options=PlanOptions(budget_s=60))
+        optimum = find_plan(cost, planner="exhaustive", options=PlanOptions(most_s=60))
         best = find_plan(cost)
         over += optimum.lower_bound_s > optimum.latency_s * (1 + 1e-9)
         below.append(1 - optimum.lower_bound_s / optimum.latency_s)

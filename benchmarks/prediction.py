@@ -71,7 +71,7 @@ def list_plans(cost: CostModel, planners: Sequence[str], budget_s: float) -> dic
     plans = {}
     for name in planners:
         try:
-            plans[name] = find_plan(cost, planner=name, options=PlanOptions(budget_s=budget_s)).plan
+            plans[name] = find_plan(cost, planner=name, options=PlanOptions(most_s=budget_s)).plan
         except PlanError as error:
             say(f"{name}: {error}")
     return plans

@@ -70,7 +70,7 @@ def mixed_cluster(count: int, bandwidth: float = 25e6, **link: Any) -> Cluster:
 
 def quick(**options: Any) -> PlanOptions:
     """Return options of a search that ends soon, whatever the machine."""
-    return PlanOptions(**{"budget_s": BUDGET_S, "max_evaluations": 250, **options})
+    return PlanOptions(**{"most_s": BUDGET_S, "max_evaluations": 250, **options})
 
 
 def quick_planners() -> tuple[str, ...]:
@@ -154,7 +154,7 @@ def training_cases() -> Iterator[Case]:
     graph = load_graph(find_model("vgg16"), name="vgg16")
     cost = CostModel(graph, load_cluster(find_scenario("DB-50")))
     for seed in (0, 1):
-        options = PlanOptions(budget_s=BUDGET_S, seed=seed, method=TRAINING)
+        options = PlanOptions(most_s=BUDGET_S, seed=seed, method=TRAINING)
         yield Case(f"training-{seed}", cost, options, ("distredge",))
 
 

@@ -55,7 +55,7 @@ def measure(name: str, rounds: int, budget_s: float) -> tuple[Row, dict[str, str
     with start_lab(bare_cluster, LabOptions(threads=1, shaped=False)) as lab:
         cluster = link_cluster(bare_cluster, lab.endpoint)
         cost = CostModel(graph, cluster, profiles=profile)
-        found = find_plan(cost, options=PlanOptions(budget_s=budget_s))
+        found = find_plan(cost, options=PlanOptions(most_s=budget_s))
         say(f"running {len(found.plan.stages)} stages")
         with deploy(compile_plan(graph, found.plan, cluster), lab.endpoint) as session:
             calls = {

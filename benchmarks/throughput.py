@@ -178,11 +178,11 @@ def main() -> int:
             for mbit in args.mbit:
                 cost = CostModel(graph, unequal_cluster(count, mbit), profiles=profile)
                 for in_flight in (IN_FLIGHT, PER_DEVICE * count):
-                    options = PlanOptions("throughput", args.budget, in_flight=in_flight)
+                    options = PlanOptions("throughput", most_s=args.budget, in_flight=in_flight)
                     case = f"{model}, {count} devices, {mbit:g} Mbit/s, {in_flight} in flight"
                     rows += case_rows(cost, options, case)
         cost = CostModel(graph, unequal_cluster(4, 200.0), profiles=profile)
-        options = PlanOptions("throughput", args.budget, in_flight=IN_FLIGHT)
+        options = PlanOptions("throughput", most_s=args.budget, in_flight=IN_FLIGHT)
         rows += planner_rows(cost, options, f"{model}, predicted against simulated")
     rows.append(brute_force_row(args.drawn))
     return report(rows, as_json=args.json)

@@ -42,7 +42,7 @@ def test_processes_change_their_plan_when_a_link_collapses() -> None:
     cluster = Cluster.of(devices, links=links)
     profile = pt.measure_profile(graph, MeasureOptions(repeats=3, budget_s=0.05))
     cost = pt.CostModel(graph, cluster, profiles=profile)
-    plan = pt.find_plan(cost, options=pt.PlanOptions(budget_s=0.5)).plan
+    plan = pt.find_plan(cost, options=pt.PlanOptions(most_s=0.5)).plan
     assert any(shard.device == "box" for stage in plan.stages for shard in stage.shards)
     options = pt.AdaptOptions(threshold=1.0, hold_s=1.0, window_s=0.5, pause_s=0.5, trial=3)
     adapt = pt.Adapt(cost, budget_s=0.5, options=options)

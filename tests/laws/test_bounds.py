@@ -85,7 +85,7 @@ def test_no_plan_beats_its_bound(seed: int) -> None:
 def test_no_search_beats_the_bound(seed: int) -> None:
     """Good plans come near it, and do not fall below."""
     cost = _draw(Random(seed), seed)
-    result = find_plan(cost, options=PlanOptions(budget_s=1e6, max_evaluations=150))
+    result = find_plan(cost, options=PlanOptions(most_s=1e6, max_evaluations=150))
     assert result.lower_bound_s <= result.latency_s
 
 

@@ -27,7 +27,7 @@ def _cost(seed: int, rates: list[float], bandwidth: float) -> FakeCost:
 
 
 def _latency_s(cost: FakeCost, **options: object) -> float:
-    return find_plan(cost, options=PlanOptions(budget_s=1e6, **options)).latency_s  # type: ignore[arg-type]
+    return find_plan(cost, options=PlanOptions(most_s=1e6, **options)).latency_s  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -27,7 +27,7 @@ from tests.planners.fakes import (
 )
 
 #: Enough evaluations for small networks; time never ends these searches.
-OPTIONS = PlanOptions(budget_s=1000.0, max_evaluations=150)
+OPTIONS = PlanOptions(most_s=1000.0, max_evaluations=150)
 #: Those that train take longer, and keep the rules in tests of their own.
 QUICK = [name for name in planner_names() if get_planner(name).cost != "training"]
 
@@ -94,7 +94,7 @@ def test_bound_and_search_against_the_oracle(monkeypatch: pytest.MonkeyPatch) ->
     """On small networks no optimum is below its bound, gaps are small, and search finds optima."""
     monkeypatch.setattr(best, "SMALL_SPACE", 0)
     gaps, misses = [], []
-    options = PlanOptions(budget_s=1000.0, max_evaluations=400)
+    options = PlanOptions(most_s=1000.0, max_evaluations=400)
     for seed in range(36):
         cost, oracle = _oracle(seed)
         assert oracle.lower_bound_s <= oracle.latency_s

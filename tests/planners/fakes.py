@@ -74,6 +74,10 @@ class FakeCost:
             self._seen[key] = self.overhead_s + work.share * total
         return self._seen[key]
 
+    def forget(self) -> None:
+        """Forget all prices."""
+        self._seen.clear()
+
     def transfer_s(self, source: str, target: str, size_bytes: float) -> float:
         """Return the message's time on the link, and the link's delay."""
         link = self.cluster.link(source, target)

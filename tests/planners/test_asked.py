@@ -69,7 +69,7 @@ def test_planning_anew_asks_the_same() -> None:
         seed=3,
     )
     plan = load_plan(dump_plan(find_plan(cost, options=asked).plan))
-    again = make_finder(plan, budget_s=30.0)(cost)
+    again = make_finder(plan, most_s=30.0)(cost)
     assert options_of(plan) == options_of(again) == asked
     assert again.stages == plan.stages
     assert again.wires == plan.wires

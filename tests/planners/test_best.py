@@ -44,7 +44,7 @@ def test_equal_seeds_give_equal_plans() -> None:
 
 def test_cut_short_only_when_the_budget_ends_the_search() -> None:
     """Without time the search says so; with time, however few the evaluations, it does not."""
-    assert find_plan(_large(), options=replace(QUICK, budget_s=0.0)).status == "cut short"
+    assert find_plan(_large(), options=replace(QUICK, most_s=0.0)).status == "cut short"
     assert find_plan(_large(), options=replace(QUICK, max_evaluations=60)).status == "heuristic"
 
 

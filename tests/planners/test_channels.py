@@ -105,7 +105,7 @@ def test_best_divides_features_exactly() -> None:
     graph = _dense_layers()
     cost = make_cost(graph, 1e6, 1e6, bandwidth=1e9)
     result = find_plan(
-        cost, options=PlanOptions(axes=("output_channels",), budget_s=5.0, max_evaluations=200)
+        cost, options=PlanOptions(axes=("output_channels",), most_s=5.0, max_evaluations=200)
     )
     assert any(stage.axis == "output_channels" for stage in result.plan.stages)
     _check_run(graph, result.plan, cost.cluster)

@@ -166,5 +166,5 @@ def test_only_named_devices_compute() -> None:
 def test_search_ends_within_its_evaluations() -> None:
     """A search prices hardly more plans than it may."""
     cost = make_cost(make_chain(6, seed=1), 1e7, 2e7, 1e7, bandwidth=1e9)
-    result = find_plan(cost, options=replace(PlanOptions(budget_s=60), max_evaluations=80))
+    result = find_plan(cost, options=replace(PlanOptions(most_s=60), max_evaluations=80))
     assert result.evaluations < 400

@@ -19,7 +19,7 @@ from partita.simulation.environment import Environment, StepFunction
 
 FAST, SLOW = 50e6, 1e5
 OPTIONS = AdaptOptions(hold_s=1.0, window_s=1.0, pause_s=1.0, trial=4, probe_s=2.0)
-WISHES = PlanOptions(budget_s=20.0, max_evaluations=60)
+WISHES = PlanOptions(most_s=20.0, max_evaluations=60)
 
 
 def make_cost(*changes: tuple[float, float], memory: int = 10**9, channels: int = 64) -> CostModel:

@@ -71,7 +71,7 @@ def test_fleets_can_be_planned(name: str) -> None:
     """`best` finds a plan of each network for unequal boards."""
     graph = load_graph(build_model(name, size=SIZES[name]), name=name)
     cluster = load_cluster("scenario:DA-50")
-    result = find_plan(CostModel(graph, cluster), options=PlanOptions(budget_s=1.0))
+    result = find_plan(CostModel(graph, cluster), options=PlanOptions(most_s=1.0))
     assert result.lower_bound_s <= result.latency_s < float("inf")
 
 

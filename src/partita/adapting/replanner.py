@@ -136,7 +136,7 @@ class Replanner:
             return self._find(cost)
         except Exception:  # requests wait: a fault of one planner must not end the run
             _LOG.debug("The planner failed; 'best' is asked.", exc_info=True)
-            return make_finder(self.plan, budget_s=_LAST_BUDGET_S)(cost)
+            return make_finder(self.plan, most_s=_LAST_BUDGET_S)(cost)
 
     def _keep(self, plan: Plan) -> str:
         key = plan_key(plan)
@@ -176,14 +176,15 @@ def predict_s(cost: CostModel, plan: Plan) -> float:
     return answer_period_s(layout.program, cost.price(layout))
 
 
-def make_finder(plan: Plan, planner: str = "best", budget_s: float = 3.0) -> Find:
+def make_finder(plan: Plan, planner: str = "best", most_s: float = 3.0) -> Find:
     """A search with the options that ``plan`` was made with, less lost devices.
 
     Args:
         plan: Its objective, seed, and all that :class:`partita.plan.Asked` keeps.
         planner: One of :func:`partita.planners.planner_names`.
+        most_s: Seconds that a search may take.
     """
-    asked = options_of(plan, budget_s=budget_s)
+    asked = options_of(plan, most_s=most_s)
 
     def find(cost: CostModel) -> Plan:
         options = restrict_devices(asked, cost.cluster.names)

@@ -166,7 +166,13 @@ EstimatorOpt = Annotated[
 PlannerOpt = Annotated[str, flag("--planner", "Method that decides.")]
 ObjectiveOpt = Annotated[str, flag("--objective", "latency, throughput, memory or energy.")]
 BudgetOpt = Annotated[
-    float, number("--budget", 0, MOST_SECONDS, "Seconds of computing that a search may take.")
+    float | None,
+    number(
+        "--budget",
+        0,
+        MOST_SECONDS,
+        "Seconds that a search takes; by default it ends by itself, or after 60.",
+    ),
 ]
 SeedOpt = Annotated[int, number("--seed", 0, 2**63 - 1, "Seed of everything that is drawn.")]
 InFlightOpt = Annotated[

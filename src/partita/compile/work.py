@@ -104,6 +104,12 @@ class WorkBuilder:
             ordered = self._ordered[key] = [self.graph.layers[index] for index in indices]
         return ordered
 
+    def forget(self) -> None:
+        """Forget the works, which fill the memory in long searches."""
+        for works in (self._stages, self._partials, self._merges):
+            works.clear()
+        self.regions.forget()
+
     def stage(self, layers: tuple[str, ...], boxes: dict[str, Region]) -> FragmentWork:
         """The work that makes ``boxes`` of the stage's outputs, halo recomputed."""
         key = (layers, tuple(boxes.items()))

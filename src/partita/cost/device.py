@@ -73,6 +73,10 @@ class DeviceCost:
             seconds = self._works[key] = kinds[work.kind](work) + self.facts.step_s
         return seconds
 
+    def forget(self) -> None:
+        """Forget the seconds of works."""
+        self._works.clear()
+
     def copy_run_s(self, size_bytes: int) -> float:
         """The seconds of a run that reads and writes ``size_bytes`` and computes hardly more."""
         runs = self.facts.runs

@@ -176,6 +176,11 @@ class CostModel:
         """The seconds of one run of ``work`` on ``device``."""
         return self.devices[device].work_s(work)
 
+    def forget(self) -> None:
+        """Forget the seconds of works, which fill the memory in long searches."""
+        for device in self.devices.values():
+            device.forget()
+
     def transfer_s(self, source: str, target: str, size_bytes: float) -> float:
         """The seconds of one message on a free link.
 

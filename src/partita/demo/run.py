@@ -54,7 +54,7 @@ def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -
     graph = load_graph(model)
     say("measuring this machine")
     cost = CostModel(graph, cluster, profiles=measure_profile(graph, QUICKLY))
-    search = PlanOptions(budget_s=options.budget_s)
+    search = PlanOptions(most_s=options.budget_s)
     alone = find_plan(cost, planner="single", options=search)
     with start_lab(cluster) as lab:
         say("measuring what messages cost")

@@ -72,6 +72,10 @@ class RegionMap:
             dtype = graph.tensors[node.inputs[0]].dtype if first is None else str(first.dtype)
         return NodeView(node, shapes, outputs, constants, dtype, graph.opset)
 
+    def forget(self) -> None:
+        """Forget the walks, which fill the memory in long searches."""
+        self._walks.clear()
+
     def walk(self, layer: Layer, boxes: TensorBoxes) -> LayerWalk:
         """What each node of ``layer`` computes so that ``boxes`` of its outputs come out."""
         key = (layer.name, tuple(sorted(boxes.items(), key=lambda item: item[0])))

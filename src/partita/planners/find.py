@@ -148,6 +148,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         chosen = method.choose(evaluator)
     except OverfullError as error:
         raise _explain(evaluator, error) from None
+    gain = evaluator.budget.last_half_gain()
     if options.simple and chosen.draft:
         draft = simplify(evaluator, chosen.draft)
         chosen = replace(chosen, draft=draft, status="heuristic", note="")
@@ -174,6 +175,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         best_single_s=min(evaluator.latency_of(draft) for draft in singles),
         single=single,
         note="; ".join(filter(None, (chosen.note, _fewer(plan, options)))),
+        last_half_gain=gain if get_planner(name).cost == "search" else None,
         evaluations=evaluator.budget.evaluations,
         least_period_s=least_s,
     )

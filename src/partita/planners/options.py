@@ -22,8 +22,11 @@ class PlanOptions:
     Attributes:
         objective: What is made small: the latency of one request, the time per request under load,
             the largest part of any device's memory, or the energy of one request.
-        budget_s: Most seconds a search may take.
-        seed: Of random moves. Equal seeds give equal plans unless the budget cuts the search short.
+        budget_s: Seconds by the clock on the wall that a search takes: ``best`` goes on until they
+            are over, or its plan is near the bound. None for the usual search, which ends by the
+            number of plans priced.
+        most_s: Seconds after which the usual search is cut short; a budget takes its place.
+        seed: Of random moves. Equal seeds give equal plans unless time ends the search.
         in_flight: Most requests under way at the same time; a plan has fewer where memory has no
             room for so many.
         keep_on: Tensors that must not leave a device: tensor name to device name.
@@ -45,7 +48,8 @@ class PlanOptions:
     """
 
     objective: Objective = "latency"
-    budget_s: float = 60.0
+    budget_s: float | None = None
+    most_s: float = 60.0
     seed: int = 0
     in_flight: int = 1
     keep_on: Mapping[str, str] = field(default_factory=dict)
@@ -81,17 +85,24 @@ def asked_of(options: PlanOptions) -> Asked:
     )
 
 
-def options_of(plan: Plan, *, budget_s: float = PlanOptions.budget_s) -> PlanOptions:
+def options_of(plan: Plan, *, most_s: float = PlanOptions.most_s) -> PlanOptions:
     """The options that a plan was made with, but the time, and what measured its runs."""
     asked = plan.options or Asked(wires=plan.wires)
     return PlanOptions(
         objective=plan.objective,  # type: ignore[arg-type]
-        budget_s=budget_s,
+        most_s=most_s,
         seed=plan.seed,
         in_flight=plan.in_flight,
         keep_on=plan.keep_on,
         **{name: getattr(asked, name) for name in Asked.__struct_fields__},
     )
+
+
+def limit_only(options: PlanOptions) -> PlanOptions:
+    """The options with their budget as a limit, for who searches again and again."""
+    if options.budget_s is None:
+        return options
+    return replace(options, budget_s=None, most_s=options.budget_s)
 
 
 def restrict_devices(options: PlanOptions, present: Collection[str]) -> PlanOptions:

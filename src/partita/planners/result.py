@@ -91,6 +91,8 @@ class Result:
             network.
         note: Among which plans the planner's is the best, where it says so, and how many requests
             in flight memory has room for, where they are fewer than asked for.
+        last_half_gain: The part by which the last half of the search made what is wanted smaller;
+            None where nothing was known at half time.
         least_period_s: No plan takes less per request under steady load with as many requests in
             flight; None where throughput is not the objective.
     """
@@ -105,6 +107,7 @@ class Result:
     evaluations: int
     single: Estimate | None = None
     note: str = ""
+    last_half_gain: float | None = None
     least_period_s: float | None = None
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from partita.cost import CostModel
 from partita.errors import InfeasibleError
 from partita.execution import Link
 from partita.planners.find import find_plan
-from partita.planners.options import Objective, PlanOptions
+from partita.planners.options import Objective, PlanOptions, limit_only
 from partita.planners.result import Result
 
 #: Most boards that are tried.
@@ -85,7 +85,7 @@ def size_clusters(
         cost: Its cluster is the offer: one board of each kind stands for as many as are needed, its
             link to the requester for all their links. The requester counts as a board of its own
             kind where it computes, and computes nothing where others are asked for.
-        options: Its objective is the wish's.
+        options: Their objective is the wish's, their budget the most of each search.
         in_flight: Requests under way; None for one where the latency counts, else two per board.
         most: Most boards that are tried.
         progress: Called with the kind and the number before each search.
@@ -93,7 +93,7 @@ def size_clusters(
     Raises:
         PlanError: The planner is unknown or an option is wrong.
     """
-    options = replace(options or PlanOptions(), objective=wish.objective)
+    options = limit_only(replace(options or PlanOptions(), objective=wish.objective))
     for kind, board in offered(cost.cluster).items():
         trials = _Trials(cost, board, wish, _Search(planner, options, in_flight))
 

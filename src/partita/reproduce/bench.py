@@ -112,7 +112,7 @@ class Bench:
             tensors = self.graph(case.model).tensors.values()
             wires = {spec.name: self.study.wire for spec in tensors if spec.dtype == _WIDE}
         return PlanOptions(
-            budget_s=self.study.budget_s if budget_s is None else budget_s,
+            most_s=self.study.budget_s if budget_s is None else budget_s,
             seed=case.seed,
             wires=wires,
             axes=case.axes,

@@ -75,7 +75,7 @@ def test_unknown_devices_are_named(options: PlanOptions) -> None:
 
 def test_time_is_looked_at_now_and_then() -> None:
     """Without time the first look ends it, and what was cut stays cut."""
-    budget = Budget(PlanOptions(budget_s=0.0, max_evaluations=7))
+    budget = Budget(PlanOptions(most_s=0.0, max_evaluations=7))
     assert budget.most_evaluations == 7
     assert not budget.was_cut
     sum(range(1000))
@@ -85,7 +85,7 @@ def test_time_is_looked_at_now_and_then() -> None:
 
 def test_plenty_of_time_is_not_over() -> None:
     """However many evaluations: those are the search's own to count."""
-    budget = Budget(PlanOptions(budget_s=1e6))
+    budget = Budget(PlanOptions(most_s=1e6))
     budget.evaluations = 10**9
     assert not budget.is_over
     assert not budget.is_late(0.5)

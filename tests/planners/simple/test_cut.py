@@ -204,5 +204,5 @@ def test_large_problems_are_beamed() -> None:
 def test_time_spent_is_said() -> None:
     """A budget that is over leaves a plan, and its status says so."""
     cost = make_cost(make_chain(8), 1e6, 2e6, 3e6)
-    options = PlanOptions(objective="throughput", in_flight=4, budget_s=1e-9)
+    options = PlanOptions(objective="throughput", in_flight=4, most_s=1e-9)
     assert find_plan(cost, planner="cut", options=options).status == "cut short"

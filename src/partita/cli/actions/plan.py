@@ -99,7 +99,7 @@ def decide(
 
 def make_options(
     objective: str,
-    budget_s: float,
+    budget_s: float | None,
     seed: int,
     in_flight: int | None,
     settings: Sequence[str] | None,
@@ -194,6 +194,7 @@ def describe_planned(planned: Planned) -> dict[str, Any]:
         "energy_joules": result.estimate.energy_joules,
         "search_s": result.search_s,
         "evaluations": result.evaluations,
+        "last_half_gain": result.last_half_gain,
         "stages": [_describe_stage(stage) for stage in result.plan.stages],
     }
 
@@ -214,6 +215,7 @@ def describe_verdict(result: Result) -> list[str]:
     return [
         f"Planner:     {result.plan.planner} ({result.status}{result.note and ': ' + result.note}),"
         f" {result.evaluations} plans priced in {format_seconds(result.search_s)}",
+        *_describe_search(result),
         f"Latency:     {format_seconds(result.latency_s)} predicted{_describe_setting(result)},"
         f" no plan can do better than {describe_bound(result.lower_bound_s, result.latency_s)}",
         *_describe_rate(result),
@@ -225,6 +227,16 @@ def describe_verdict(result: Result) -> list[str]:
 def _describe_setting(result: Result) -> str:
     """Whose latency it is, where requests under way make each other wait."""
     return " of a request alone" if result.estimate.in_flight > 1 else ""
+
+
+def _describe_search(result: Result) -> list[str]:
+    """Whether more time would help, in a line; none where nothing tells."""
+    gain = result.last_half_gain
+    if gain is None:
+        return []
+    return [
+        f"Search:      {format_seconds(result.search_s)}, the last half gained {100 * gain:.1f} %"
+    ]
 
 
 def _describe_rate(result: Result) -> list[str]:

@@ -69,7 +69,7 @@ def simulate_long_run(files: PlanFiles, flags: AdaptFlags, times: LongRun) -> Re
     cost = read_cost(loaded.graph, loaded.cluster, files)
     plan = loaded.plan
     _check_long_run(plan, times)
-    options = options_of(plan, budget_s=flags.search_s)
+    options = options_of(plan, most_s=flags.search_s)
     method = make_method(flags.planner, options=options, adapt=adapt, search_s=times.search_s)
     with progress_bar("simulating") as advance:
         run = simulate_adaptive(

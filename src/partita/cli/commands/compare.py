@@ -15,7 +15,7 @@ def compare(
     cluster: flags.ClusterOpt,
     planners: Annotated[str, flag("--planners", "Names with commas between, or all.")] = "all",
     objective: flags.ObjectiveOpt = "latency",
-    budget: flags.BudgetOpt = 60.0,
+    budget: flags.BudgetOpt = None,
     seed: flags.SeedOpt = 0,
     in_flight: flags.InFlightOpt = None,
     swap: flags.SwapOpt = False,

@@ -15,7 +15,7 @@ def plan(
     cluster: flags.ClusterOpt,
     planner: flags.PlannerOpt = "best",
     objective: flags.ObjectiveOpt = "latency",
-    budget: flags.BudgetOpt = 60.0,
+    budget: flags.BudgetOpt = None,
     seed: flags.SeedOpt = 0,
     in_flight: flags.InFlightOpt = None,
     keep_on: flags.KeepOpt = None,

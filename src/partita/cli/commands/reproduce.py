@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from partita.cli import flags
-from partita.cli.flags import flag, list_given, number
+from partita.cli.flags import MOST_SECONDS, flag, list_given, number
 from partita.cli.output import check_folder, print_reply
 
 
@@ -30,7 +30,9 @@ def reproduce(
     episodes: Annotated[
         int | None, flag("--episodes", "Of learning methods; each method's own by default.")
     ] = None,
-    budget: flags.BudgetOpt = 60.0,
+    budget: Annotated[
+        float, number("--budget", 0, MOST_SECONDS, "Most seconds that best may search.")
+    ] = 60.0,
     images: Annotated[
         int, number("--images", 1, 1_000_000, "Images in a stream; 5000 there.")
     ] = 100,

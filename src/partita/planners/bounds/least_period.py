@@ -48,7 +48,14 @@ def least_period_s(evaluator: Evaluator, least_latency_s: float) -> float:
 
 def fluid_period_s(evaluator: Evaluator) -> float:
     """The seconds per request that no plan goes below, however many requests are in flight."""
-    return _Rates(MinimumCosts(evaluator)).solve() * SAFE
+    return evaluator.remember(_fluid_period_s)
+
+
+def _fluid_period_s(evaluator: Evaluator) -> float:
+    floors = evaluator.remember(MinimumCosts)
+    if evaluator.budget.left_s <= 0:
+        return floors.shared_s() * SAFE
+    return _Rates(floors).solve() * SAFE
 
 
 class _Rates(ShareProgram):

@@ -43,7 +43,13 @@ _MOST_LINKED = 8
 
 def lower_bound_s(evaluator: Evaluator) -> float:
     """The seconds that the latency of no plan falls below: over the sets of devices near enough."""
-    floors = MinimumCosts(evaluator)
+    return evaluator.remember(_lower_bound_s)
+
+
+def _lower_bound_s(evaluator: Evaluator) -> float:
+    floors = evaluator.remember(MinimumCosts)
+    if evaluator.budget.left_s <= 0:
+        return floors.shared_s() * SAFE
     gaps = find_gaps(floors)
     fixed = [there + back for there, back in zip(floors.reach_s, floors.return_s, strict=True)]
     order = sorted(range(len(fixed)), key=lambda d: fixed[d])

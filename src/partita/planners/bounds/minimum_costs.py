@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import prod
 
 from partita.cluster import Link
-from partita.graph import Layer
+from partita.graph import Graph, Layer
 from partita.planners.pricing.evaluator import Evaluator
 from partita.regions import Region
 
@@ -15,6 +15,14 @@ from partita.regions import Region
 _FINENESS = 50
 #: Axes are looked at in at most so many blocks.
 _MOST_BLOCKS = 48
+
+
+class _Known:
+    """What is known of a graph, whatever the devices: see :class:`MinimumCosts`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.shares: dict[str, dict[str, float]] = {}
+        self.covered: dict[tuple[str, str], float] = {}
 
 
 class MinimumCosts:
@@ -25,16 +33,38 @@ class MinimumCosts:
         self.outline = evaluator.outline
         # A tensor may be kept on a device that computes nothing else.
         self.devices = tuple(dict.fromkeys((*evaluator.devices, *self.outline.pins.values())))
-        self.layer_s = {layer.name: self._layer_floors(layer) for layer in evaluator.graph.layers}
+        self.layer_s = self._floors()
         self.run_s = [self._run_floor(device) for device in self.devices]
         self.reach_s = self._delays(outward=True)
         self.return_s = self._delays(outward=False)
         hops = [link.latency_s + link.per_message_s for link in evaluator.cluster.links]
         #: The least delay of a message between two devices.
         self.hop_s = min(hops, default=0.0)
-        self._shares: dict[str, dict[str, float]] = {}
-        self._covered: dict[tuple[str, str], float] = {}
+        known = evaluator.graph.remember(_Known)
+        self._shares, self._covered = known.shares, known.covered
         self.required = self.required_for(evaluator.graph.outputs)
+
+    def _floors(self) -> dict[str, list[float]]:
+        """Per layer its least seconds on each device: no less than nothing where time is over.
+
+        The longest layers come first.
+        """
+        cost, layers = self.evaluator.cost, self.evaluator.graph.layers
+        whole = {
+            layer.name: {
+                name: Region.full(self.evaluator.graph.tensors[name].shape)
+                for name in layer.outputs
+            }
+            for layer in layers
+        }
+        seconds = {
+            name: cost.layer_s(self.devices[0], name, boxes) for name, boxes in whole.items()
+        }
+        floors = {}
+        for layer in sorted(layers, key=lambda layer: -seconds[layer.name]):
+            is_late = self.evaluator.budget.is_long_over
+            floors[layer.name] = [0.0] * len(self.devices) if is_late else self._layer_floors(layer)
+        return {layer.name: floors[layer.name] for layer in layers}
 
     def _layer_floors(self, layer: Layer) -> list[float]:
         """Per device the least seconds for the layer's whole extent, in any parts."""
@@ -89,7 +119,9 @@ class MinimumCosts:
         cluster = self.evaluator.cluster
         delays = dict.fromkeys(cluster.names, float("inf"))
         delays[self.evaluator.requester] = 0.0
-        for _ in cluster.names:
+        before: dict[str, float] = {}
+        while delays != before:
+            before = dict(delays)
             for link in cluster.links:
                 ends = (link.source, link.target) if outward else (link.target, link.source)
                 hop = link.latency_s + link.per_message_s
@@ -103,6 +135,25 @@ class MinimumCosts:
             rates = [1.0 / one if one > 0 else float("inf") for one in self.layer_s[name]]
             total += self.required[name] / sum(rates)
         return total
+
+    def shared_s(self) -> float:
+        """What no plan takes less than: the busiest device's seconds, sharing all layers freely.
+
+        By duality: with any weights of devices that sum to one, no assignment has a busiest device
+        below the sum over layers of the least weighted seconds. With weights by speed that is near.
+        """
+        alone = [
+            sum(self.layer_s[name][d] * part for name, part in self.required.items())
+            for d in range(len(self.devices))
+        ]
+        if min(alone) <= 0:
+            return 0.0
+        total = sum(1 / seconds for seconds in alone)
+        weights = [1 / seconds / total for seconds in alone]
+        return sum(
+            part * min(w * s for w, s in zip(weights, self.layer_s[name], strict=True))
+            for name, part in self.required.items()
+        )
 
     def required_for(self, tensors: Sequence[str], last: Layer | None = None) -> dict[str, float]:
         """Return per layer the least part of its output that must be computed at all.
@@ -135,6 +186,8 @@ class MinimumCosts:
         if len(reader.outputs) != 1:
             return share
         covered = self._covered.get((reader.name, tensor))
+        if covered is None and self.evaluator.budget.is_long_over:
+            return 0.0
         if covered is None:
             covered = self._covered[reader.name, tensor] = self._cover(reader, tensor)
         return covered
@@ -155,6 +208,8 @@ class MinimumCosts:
     def needed_share(self, reader: Layer, tensor: str) -> float:
         """The least part of an input that a reader needs per part of its output."""
         found = self._shares.get(reader.name)
+        if found is None and self.evaluator.budget.is_long_over:
+            return 0.0
         if found is None:
             found = self._shares[reader.name] = self._needed_shares(reader)
         return found.get(tensor, 0.0)

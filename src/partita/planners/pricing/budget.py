@@ -3,38 +3,55 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from math import inf
 
 from partita.planners.options import PlanOptions
 
-#: Evaluations between looks at the clock: more overrun the budget further, fewer ask more often.
-#: Not tuned.
-_LOOK_EVERY = 20
+
+#: Seconds beyond the time in which what must be said of every plan is found out: with a budget, which
+#: is a promise, and else.
+_GRACE_S, _USUAL_GRACE_S = 0.1, 5.0
 
 
 class Budget:
-    """Evaluations and seconds of this thread's computing, from now on.
+    """Evaluations and seconds by the clock on the wall, from now on.
+
+    Args:
+        options: Theirs are the limits.
+        clock: Seconds since any moment.
 
     Attributes:
         most_evaluations: How many drafts a search may price; no limit where the options name none.
         was_cut: Whether time has ended or shortened a search.
+        goes_on: Whether a search that is done goes on while something is left.
     """
 
-    def __init__(self, options: PlanOptions) -> None:
+    def __init__(self, options: PlanOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self.most_evaluations = options.max_evaluations or inf
         self.evaluations = 0
         self.was_cut = False
-        self._budget_s = max(options.budget_s, 1e-9)
-        self._began_s = time.thread_time()
-        self._next_look = 0
+        self.goes_on = options.budget_s is not None
+        self._most_s = options.most_s if options.budget_s is None else options.budget_s
+        self._clock = clock
+        self._began_s = clock()
+        #: When a value was reached that is better than all before, and the value.
+        self._gains: list[tuple[float, float]] = []
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds since the search began."""
+        return self._clock() - self._began_s
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the time is spent; less than nothing afterwards."""
+        return self._most_s - self.spent_s
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is spent; the clock is asked once in a few evaluations."""
-        if not self.was_cut and self.evaluations >= self._next_look:
-            self._next_look = self.evaluations + _LOOK_EVERY
-            self.is_late(1.0)
-        return self.was_cut
+        """Whether the time is spent."""
+        return self.was_cut or self.is_late(1.0)
 
     @property
     def is_spent(self) -> bool:
@@ -43,6 +60,32 @@ class Budget:
 
     def is_late(self, share: float) -> bool:
         """Whether more than a part of the time is spent; a search that leaves out is cut."""
-        late = time.thread_time() - self._began_s > share * self._budget_s
+        late = self.spent_s >= share * self._most_s
         self.was_cut |= late
         return late
+
+    def lacks(self, seconds: float) -> bool:
+        """Whether less than some seconds are left; a search that leaves out is cut."""
+        late = self.left_s < seconds
+        self.was_cut |= late
+        return late
+
+    @property
+    def is_long_over(self) -> bool:
+        """Whether the time is spent, and what is allowed beyond it for bounds."""
+        grace_s = _GRACE_S if self.goes_on else _USUAL_GRACE_S
+        return self.left_s <= -grace_s
+
+    def note(self, value: float) -> None:
+        """Note what the objective of a plan is, if it is the best so far."""
+        if value < (self._gains[-1][1] if self._gains else inf):
+            self._gains.append((self.spent_s, value))
+
+    def last_half_gain(self) -> float | None:
+        """The part by which the last half of the time until now made the best value smaller.
+
+        None where nothing was known at half time.
+        """
+        half_s = self.spent_s / 2
+        before = [value for at_s, value in self._gains if at_s <= half_s]
+        return 1 - self._gains[-1][1] / before[-1] if before and before[-1] > 0 else None

@@ -48,6 +48,9 @@ class Costs(Protocol):
     def bottleneck_s(self, layout: Layout) -> float:
         """The largest busy time per request over devices and links."""
 
+    def forget(self) -> None:
+        """Forget prices of fragments, which are remembered."""
+
     def energy_joules(self, layout: Layout) -> float:
         """The energy of one request."""
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from math import inf
 from operator import mul
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from partita.compile import Layout
 from partita.errors import InfeasibleError, OverfullError, PlanError
 from partita.plan import Plan
-from partita.planners.drafts.draft import Draft
+from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.budget import Budget
 from partita.planners.pricing.constraints import Constraints
@@ -31,6 +31,9 @@ from partita.units import format_bytes
 #: Most drafts that are simulated under load to find the best of some, and how exactly: twice as
 #: exact takes four times as long where replicas and rows take turns. Not tuned.
 _MOST_SIMULATED, _JUDGED_CLOSE = 60, 0.005
+
+
+T = TypeVar("T")
 
 
 class _Priced(NamedTuple):
@@ -73,6 +76,22 @@ class Evaluator:
         #: Limits that drafts are known to be slower than.
         self._slower: dict[Draft, float] = {}
         self._judged: dict[Draft, Score] = {}
+        self._remembered: dict[Callable[[Evaluator], Any], Any] = {}
+
+    def among(self, devices: Iterable[str]) -> Evaluator:
+        """The evaluator for some of its devices; prices and budget are shared."""
+        among = copy(self)
+        chosen = set(devices)
+        among.devices = tuple(device for device in self.devices if device in chosen)
+        among._remembered = {}
+        return among
+
+    def remember(self, make: Callable[[Evaluator], T]) -> T:
+        """What ``make`` makes of the evaluator: made once."""
+        if make not in self._remembered:
+            self._remembered[make] = make(self)
+        kept: T = self._remembered[make]
+        return kept
 
     def estimate(self, draft: Draft) -> Estimate:
         """A draft's predicted cost.
@@ -100,7 +119,7 @@ class Evaluator:
             if self._slower.get(draft, -1.0) >= limit_s:
                 return None
             try:
-                known = self._known[draft] = self._price(draft, limit_s)
+                known = self._known[draft] = self._noted(self._price(draft, limit_s))
             except TooSlowError:
                 self.budget.evaluations += 1
                 self._slower[draft] = limit_s
@@ -117,6 +136,30 @@ class Evaluator:
         """The objective first, then what breaks ties; see :data:`Score` for what does not fit."""
         rank = _rank(self._find(draft))
         return IMPOSSIBLE if rank is None else rank.score
+
+    def forget(self) -> None:
+        """Forget what was priced, but not what was judged: long searches would fill the memory."""
+        self._known.clear()
+        self._slower.clear()
+        self.outline.works.forget()
+        self.cost.forget()
+        self.problem.lowering = DraftLowering(self.outline)
+        self.loads = StageLoads(self.problem)
+        self.pricer = _make_pricer(self.problem)
+
+    def rank(self, drafts: Iterable[Draft]) -> list[Draft]:
+        """Different drafts, the best first.
+
+        Once the time is over only those that are priced, and as many more as give one that is
+        possible.
+        """
+        ranked: list[Draft] = []
+        is_found = False
+        for draft in dict.fromkeys(drafts):
+            if draft in self._known or not (is_found and self.budget.is_over):
+                is_found |= self.score(draft) < IMPOSSIBLE
+                ranked.append(draft)
+        return sorted(ranked, key=self.score)
 
     def priced(self, limit: float) -> Iterator[Draft]:
         """The drafts priced so far whose objective is at most ``limit``, in their order."""
@@ -185,6 +228,7 @@ class Evaluator:
             except PlanError:
                 judged = self.score(draft)
             self._judged[draft] = judged
+            self.budget.note(judged[0])
         return judged
 
     def _nearest(self, known: PlanError, advice: str) -> InfeasibleError:
@@ -264,7 +308,13 @@ class Evaluator:
     def _find(self, draft: Draft) -> _Priced | PlanError:
         known = self._known.get(draft)
         if known is None:
-            known = self._known[draft] = self._price(draft, inf)
+            known = self._known[draft] = self._noted(self._price(draft, inf))
+        return known
+
+    def _noted(self, known: _Priced | PlanError) -> _Priced | PlanError:
+        """What was found of a draft, noted where nothing else is to be judged."""
+        if isinstance(known, _Priced) and self.options.objective != "throughput":
+            self.budget.note(known.rank.score[0])
         return known
 
     def _price(self, draft: Draft, limit_s: float) -> _Priced | PlanError:

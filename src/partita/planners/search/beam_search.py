@@ -90,6 +90,8 @@ class BeamSearch:
                 if self._evaluator.budget.is_spent:
                     break
                 for stop in places[number + 1 :]:
+                    if self._evaluator.budget.is_over:
+                        break
                     if self._steps - spent > quota and begun is not kept[0]:
                         break
                     for longer in self._extend(begun, stop, ends):

@@ -173,7 +173,7 @@ class _Walk:
     def __init__(self, evaluator: Evaluator, space: Space) -> None:
         self._evaluator = evaluator
         self._space = space
-        self._floors = MinimumCosts(evaluator)
+        self._floors = evaluator.remember(MinimumCosts)
         self._draft: Draft = ()
         self._score: Score = IMPOSSIBLE
         names = evaluator.outline.order

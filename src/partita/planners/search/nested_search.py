@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, field
 from functools import reduce
 from math import inf
@@ -82,7 +81,7 @@ class _Level:
     def rank(self, drafts: Iterable[Draft]) -> list[Draft]:
         """Different allowed drafts, the best first."""
         allowed = (draft for draft in drafts if draft and is_allowed(draft, self.axes))
-        return sorted(dict.fromkeys(allowed), key=self.evaluator.score)
+        return self.evaluator.rank(allowed)
 
     def fits(self, drafts: Iterable[Draft]) -> bool:
         """Whether one of the drafts is possible, memory counted."""
@@ -105,7 +104,7 @@ class NestedSearch:
         fewer: list[_Level] = []
         reached = 0
         for size in _sizes(len(order)):
-            among = self._among(order[:size])
+            among = evaluator.among(order[:size])
             new, reached = tuple(order[reached:size]), size
             levels: list[_Level] = []
             for axes in _widened(evaluator.options.axes):
@@ -124,7 +123,7 @@ class NestedSearch:
         overlapped = (draft for level in self._levels for draft in level.rank(_overlapped(level)))
         found = [*drafts, *overlapped]
         found += (draft for level in self._levels for draft in level.rank(self._summed(level)))
-        return sorted(dict.fromkeys(found), key=self._evaluator.score)
+        return self._evaluator.rank(found)
 
     @property
     def _is_over(self) -> bool:
@@ -138,12 +137,6 @@ class NestedSearch:
         )
         speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
         return sorted(evaluator.devices, key=lambda device: (alone[device], -speeds[device]))
-
-    def _among(self, devices: Sequence[str]) -> Evaluator:
-        """The evaluator for some devices; prices and budget are shared."""
-        among = copy(self._evaluator)
-        among.devices = tuple(d for d in self._evaluator.devices if d in devices)
-        return among
 
     def _look(self, level: _Level) -> None:
         """Move the rows of the simplest starts."""
@@ -192,7 +185,7 @@ class NestedSearch:
 
         From each level's own, so that more devices still never give a worse plan.
         """
-        is_few = len(level.evaluator.devices) <= _EACH
+        is_few = len(level.evaluator.devices) <= _EACH and not self._is_over
         if is_few and (level.axes is None or "input_channels" in level.axes):
             splits = InputSplits(level.evaluator, self._local_search(level), _moves(level))
             for draft in level.drafts[:1]:
@@ -234,7 +227,7 @@ def _overlapped(level: _Level) -> Iterator[Draft]:
     All are made at the end of the search, from each level alone, so that more devices still never
     give a worse plan. Of more than 16 devices none gained on ResNet-50, and took ten seconds.
     """
-    if len(level.evaluator.devices) > _EACH:
+    if len(level.evaluator.devices) > _EACH or level.evaluator.budget.is_over:
         return
     axis: DraftAxis = "rows" if level.axes == _ROWS else "tiles"
     for draft in (*level.drafts[:1], overlapped_draft(level.evaluator, axis)):

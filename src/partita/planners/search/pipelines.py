@@ -177,7 +177,12 @@ def _balanced_places(
     def period(place: int) -> float:
         return max(1 / speed(first, 0, place), 1 / speed(second, place, total))
 
-    return sorted(range(1, total), key=period)[:_PLACES]
+    periods: dict[int, float] = {}
+    for place in range(1, total):
+        if evaluator.budget.is_over:
+            return []
+        periods[place] = period(place)
+    return sorted(periods, key=periods.__getitem__)[:_PLACES]
 
 
 def _divided_heads(evaluator: Evaluator, place: int, devices: Sequence[str]) -> Iterator[Draft]:
@@ -199,6 +204,8 @@ def balance_rows(evaluator: Evaluator, draft: Draft) -> Draft:
     """The draft with single rows moved from the busiest device that has any, while that helps."""
     sharing = {device for stage in draft if stage.axis == "rows" for device in stage.devices}
     for _ in range(_MOST_ROWS if sharing else 0):
+        if evaluator.budget.is_over:
+            break
         busy = _busy(evaluator, draft)
         giver = max(sorted(sharing), key=busy.__getitem__)
         best = (busy[giver], draft)

@@ -57,7 +57,6 @@ class _RateSearch:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
-        self._enough_s = fluid_period_s(evaluator) * _NEAR
         self._judged: dict[Draft, float] = {}
 
     def run(self) -> list[Draft]:
@@ -76,8 +75,9 @@ class _RateSearch:
 
     @property
     def _is_over(self) -> bool:
-        is_spent = self._evaluator.budget.is_spent
-        return is_spent or min(self._judged.values(), default=float("inf")) <= self._enough_s
+        if not self._judged or self._evaluator.budget.is_spent:
+            return self._evaluator.budget.is_spent
+        return min(self._judged.values()) <= fluid_period_s(self._evaluator) * _NEAR
 
     def _best(self) -> list[Draft]:
         return sorted(self._judged, key=self._evaluator.judge)

@@ -1,0 +1,147 @@
+"""What ``best`` does with a budget: it uses it, keeps to it, and says what the last half gained."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from math import inf
+
+import pytest
+
+from partita.errors import PlanError
+from partita.plan import dump_plan
+from partita.planners import Objective, PlanOptions, Result, find_plan
+from partita.planners.bounds.least_period import fluid_period_s
+from partita.planners.bounds.lower_bound import lower_bound_s
+from partita.planners.pricing import evaluator as evaluator_module
+from partita.planners.pricing.budget import Budget
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.search.rate_search import search_rates
+from partita.planners.simple.single import single_drafts
+from tests.planners.fakes import FakeCost, make_chain, make_cost
+
+#: A look at the clock takes a millisecond: time goes on with the work, the same on every machine.
+TICK_S = 1e-3
+VALUES: dict[Objective, Callable[[Result], float]] = {
+    "latency": lambda result: result.latency_s,
+    "throughput": lambda result: result.estimate.period_s,
+    "memory": lambda result: max(result.estimate.memory_bytes.values()),
+}
+
+
+@pytest.fixture(autouse=True)
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let budgets be spent by looking at the clock."""
+
+    def make(options: PlanOptions) -> Budget:
+        return Budget(options, partial(next, itertools.count(0.0, TICK_S)))
+
+    monkeypatch.setattr(evaluator_module, "Budget", make)
+
+
+def _cost(seed: int = 1) -> FakeCost:
+    rates = (1e7, 2e7, 1.5e7, 0.8e7)
+    return make_cost(make_chain(7, seed=seed), *rates, bandwidth=3e7, overhead_s=1e-5)
+
+
+def _find(objective: Objective, budget_s: float | None, seed: int = 0) -> Result:
+    in_flight = 3 if objective == "throughput" else 1
+    options = PlanOptions(
+        objective=objective, budget_s=budget_s, most_s=inf, in_flight=in_flight, seed=seed
+    )
+    return find_plan(_cost(), options=options)
+
+
+@pytest.mark.parametrize("objective", VALUES)
+def test_more_time_is_used_and_never_gives_a_worse_plan(objective: Objective) -> None:
+    """What a larger budget finds is no worse; it prices more plans, beyond the usual search."""
+    usual = _find(objective, None)
+    found = [_find(objective, budget_s) for budget_s in (0.05, 1.0, 12.0)]
+    values = [VALUES[objective](result) for result in found]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] <= VALUES[objective](usual)
+    assert found[-1].evaluations > usual.evaluations
+    assert found[0].status == "cut short"
+
+
+def test_time_that_is_left_improves_a_plan() -> None:
+    """Where the usual search ends in a local optimum, kicks lead out of it."""
+    assert _find("latency", 40.0).latency_s < _find("latency", None).latency_s
+
+
+@pytest.mark.parametrize("objective", ("latency", "throughput"))
+def test_equal_seeds_give_equal_plans(objective: Objective) -> None:
+    """Kicks are drawn from the seed alone."""
+    plans = [dump_plan(_find(objective, 8.0, seed=3).plan) for _ in range(2)]
+    assert plans[0] == plans[1]
+
+
+def test_a_plan_at_its_bound_ends_the_search() -> None:
+    """Nothing is tried once nothing can be gained, however much time is left."""
+    cost = make_cost(make_chain(3), 1e7)
+    assert find_plan(cost, options=PlanOptions(budget_s=1e6)).evaluations < 20
+
+
+@pytest.mark.parametrize("objective", VALUES)
+@pytest.mark.parametrize("budget_s", (0.0, 0.01, 0.1, 1.0))
+def test_hardly_anything_is_priced_after_the_end(
+    monkeypatch: pytest.MonkeyPatch, objective: Objective, budget_s: float
+) -> None:
+    """The clock is looked at everywhere: what is late is only what an answer needs."""
+    late: list[object] = []
+
+    def price(self: Evaluator, draft: object, limit_s: float) -> object:
+        late.extend([draft] if self.budget.left_s < 0 else [])
+        return real(self, draft, limit_s)  # type: ignore[arg-type]
+
+    real = Evaluator._price
+    monkeypatch.setattr(Evaluator, "_price", price)
+    _find(objective, budget_s)
+    assert len(late) <= len(_cost().cluster.names) + 2
+
+
+def test_bounds_without_time_are_lower_and_sound() -> None:
+    """A bound that is late leaves layers out, from the shortest on, and solves no program."""
+    full = Evaluator(_cost(), PlanOptions(most_s=inf))
+    bounds = []
+    for budget_s in (-0.1, -0.09, -0.08, 0.0):
+        hurried = Evaluator(_cost(), PlanOptions(budget_s=budget_s))
+        bounds.append(lower_bound_s(hurried))
+        assert fluid_period_s(hurried) <= fluid_period_s(full)
+    assert bounds[0] == 0.0
+    assert all(bound <= lower_bound_s(full) for bound in bounds)
+    assert bounds[-1] > 0.3 * lower_bound_s(full)
+
+
+def test_what_is_forgotten_is_priced_again_alike() -> None:
+    """Forgetting frees memory and changes no price."""
+    evaluator = Evaluator(_cost(), PlanOptions(most_s=inf))
+    drafts = single_drafts(evaluator)
+    before = [evaluator.score(draft) for draft in drafts]
+    evaluator.forget()
+    assert not list(evaluator.priced(inf))
+    assert [evaluator.score(draft) for draft in drafts] == before
+
+
+def test_the_last_half_is_said_to_gain_what_it_gained() -> None:
+    """Of the value known at half time, whoever found it."""
+    times = iter([0.0, 1.0, 4.0, 6.0, 10.0])
+    budget = Budget(PlanOptions(), lambda: next(times))
+    for value in (8.0, 5.0, 6.0, 4.0):
+        if value != 6.0:
+            budget.note(value)
+    assert budget.last_half_gain() == pytest.approx(1 - 4.0 / 5.0)
+    assert Budget(PlanOptions()).last_half_gain() is None
+
+
+def test_replicas_are_judged_before_the_bound_is_known() -> None:
+    """For throughput even a short search tries replicas."""
+    evaluator = Evaluator(
+        _cost(), PlanOptions("throughput", budget_s=1e-6, in_flight=4, most_s=inf)
+    )
+    try:
+        drafts = search_rates(evaluator)
+    except PlanError:
+        drafts = []
+    assert len(drafts) <= 1
