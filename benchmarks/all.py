@@ -74,6 +74,7 @@ BENCHMARKS = (
     Benchmark("memory_fit", "Devices with little memory", "trying every plan", is_long=True),
     Benchmark("resident", "Predicted memory", "memory that workers hold"),
     Benchmark("bounds", "Lower bound", "the plan of `best`", is_long=True),
+    Benchmark("budget", "A long search", "a short one", is_long=True),
     Benchmark("throughput", "Requests per second", "what the row names", is_long=True),
     Benchmark(
         "distredge",

@@ -83,7 +83,7 @@ def search(planner: str) -> Callable[[Evaluator], Plan]:
     def make(evaluator: Evaluator) -> Plan:
         cost, given = evaluator.problem.cost, evaluator.options
         assert isinstance(cost, CostModel)
-        options = PlanOptions(in_flight=given.in_flight, budget_s=3)
+        options = PlanOptions(in_flight=given.in_flight, most_s=3)
         return find_plan(cost, planner=planner, options=options).plan
 
     return make

@@ -96,7 +96,7 @@ def simulate(graph: Graph, boards: int, seed: int) -> Iterator[Row]:
         return predict(true, plan, requests=requests, keep_spans=False)
 
     for wanted in (
-        Wanted("best", PlanOptions(budget_s=SEARCH_S)),
+        Wanted("best", PlanOptions(most_s=SEARCH_S)),
         Wanted("collaborative", PlanOptions("throughput", in_flight=2 * boards)),
     ):
         tuned = tune(believed, wanted.find, run)
@@ -116,7 +116,7 @@ def run_lab(seed: int) -> Row:
     cluster = Cluster.of(devices, bandwidth_bytes_per_s=BYTES_PER_S, latency_s=LATENCY_S)
     say("measuring this machine")
     profile = measure_profile(graph, MeasureOptions(repeats=9, budget_s=0.3))
-    wanted = Wanted("best", PlanOptions(budget_s=SEARCH_S))
+    wanted = Wanted("best", PlanOptions(most_s=SEARCH_S))
     with start_lab(cluster) as lab:
         cost = CostModel(graph, cluster, profiles=profile)
         alone = find_plan(cost, planner="single").plan

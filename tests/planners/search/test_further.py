@@ -8,8 +8,8 @@ from functools import partial
 from math import inf
 
 import pytest
+from benchmarks.budget import search
 
-from partita.errors import PlanError
 from partita.plan import dump_plan
 from partita.planners import Objective, PlanOptions, Result, find_plan
 from partita.planners.bounds.least_period import fluid_period_s
@@ -17,12 +17,17 @@ from partita.planners.bounds.lower_bound import lower_bound_s
 from partita.planners.pricing import evaluator as evaluator_module
 from partita.planners.pricing.budget import Budget
 from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.search.further_search import FurtherSearch
+from partita.planners.search.local_search import LocalSearch
+from partita.planners.search.moves import Moves
 from partita.planners.search.rate_search import search_rates
+from partita.planners.simple.rows import device_speeds
 from partita.planners.simple.single import single_drafts
+from partita.zoo import build_model
 from tests.planners.fakes import FakeCost, make_chain, make_cost
 
-#: A look at the clock takes a millisecond: time goes on with the work, the same on every machine.
-TICK_S = 1e-3
+#: A look at the clock takes so long: time goes on with the work, the same on every machine.
+TICK_S = 1e-2
 VALUES: dict[Objective, Callable[[Result], float]] = {
     "latency": lambda result: result.latency_s,
     "throughput": lambda result: result.estimate.period_s,
@@ -41,8 +46,8 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _cost(seed: int = 1) -> FakeCost:
-    rates = (1e7, 2e7, 1.5e7, 0.8e7)
-    return make_cost(make_chain(7, seed=seed), *rates, bandwidth=3e7, overhead_s=1e-5)
+    rates = (1e7, 2e7, 1.5e7)
+    return make_cost(make_chain(6, seed=seed), *rates, bandwidth=3e7, overhead_s=1e-5)
 
 
 def _find(objective: Objective, budget_s: float | None, seed: int = 0) -> Result:
@@ -57,23 +62,33 @@ def _find(objective: Objective, budget_s: float | None, seed: int = 0) -> Result
 def test_more_time_is_used_and_never_gives_a_worse_plan(objective: Objective) -> None:
     """What a larger budget finds is no worse; it prices more plans, beyond the usual search."""
     usual = _find(objective, None)
-    found = [_find(objective, budget_s) for budget_s in (0.05, 1.0, 12.0)]
+    most_s = {"latency": 200.0, "throughput": 3.0, "memory": 120.0}[objective]
+    found = [_find(objective, budget_s) for budget_s in (0.5, most_s / 8, most_s)]
     values = [VALUES[objective](result) for result in found]
     assert values == sorted(values, reverse=True)
     assert values[-1] <= VALUES[objective](usual)
     assert found[-1].evaluations > usual.evaluations
-    assert found[0].status == "cut short"
+    assert objective != "latency" or found[0].status == "cut short"
 
 
-def test_time_that_is_left_improves_a_plan() -> None:
-    """Where the usual search ends in a local optimum, kicks lead out of it."""
-    assert _find("latency", 40.0).latency_s < _find("latency", None).latency_s
+def test_kicks_lead_out_of_local_optima() -> None:
+    """From the best single device, where climbing alone ends at a worse plan."""
+    evaluator = Evaluator(_cost(), PlanOptions(budget_s=150.0))
+    start = min(single_drafts(evaluator), key=evaluator.score)
+    speeds = device_speeds(evaluator)
+    search = LocalSearch(evaluator, Moves(evaluator.outline, evaluator.devices, speeds))
+    climbed = search.climb(start, 1000)
+    found = FurtherSearch(evaluator, [start], 0.0).run()[0]
+    assert evaluator.score(found) < evaluator.score(climbed) < evaluator.score(start)
 
 
-@pytest.mark.parametrize("objective", ("latency", "throughput"))
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
 def test_equal_seeds_give_equal_plans(objective: Objective) -> None:
     """Kicks are drawn from the seed alone."""
-    plans = [dump_plan(_find(objective, 8.0, seed=3).plan) for _ in range(2)]
+    plans = [
+        dump_plan(_find(objective, 40.0 if objective == "latency" else 2.0, seed=3).plan)
+        for _ in range(2)
+    ]
     assert plans[0] == plans[1]
 
 
@@ -84,7 +99,7 @@ def test_a_plan_at_its_bound_ends_the_search() -> None:
 
 
 @pytest.mark.parametrize("objective", VALUES)
-@pytest.mark.parametrize("budget_s", (0.0, 0.01, 0.1, 1.0))
+@pytest.mark.parametrize("budget_s", [0.0, 0.1, 1.0, 4.0])
 def test_hardly_anything_is_priced_after_the_end(
     monkeypatch: pytest.MonkeyPatch, objective: Objective, budget_s: float
 ) -> None:
@@ -105,7 +120,7 @@ def test_bounds_without_time_are_lower_and_sound() -> None:
     """A bound that is late leaves layers out, from the shortest on, and solves no program."""
     full = Evaluator(_cost(), PlanOptions(most_s=inf))
     bounds = []
-    for budget_s in (-0.1, -0.09, -0.08, 0.0):
+    for budget_s in (-0.1, -0.07, -0.04, 0.0):
         hurried = Evaluator(_cost(), PlanOptions(budget_s=budget_s))
         bounds.append(lower_bound_s(hurried))
         assert fluid_period_s(hurried) <= fluid_period_s(full)
@@ -129,19 +144,20 @@ def test_the_last_half_is_said_to_gain_what_it_gained() -> None:
     times = iter([0.0, 1.0, 4.0, 6.0, 10.0])
     budget = Budget(PlanOptions(), lambda: next(times))
     for value in (8.0, 5.0, 6.0, 4.0):
-        if value != 6.0:
-            budget.note(value)
+        budget.note(value)
     assert budget.last_half_gain() == pytest.approx(1 - 4.0 / 5.0)
     assert Budget(PlanOptions()).last_half_gain() is None
 
 
 def test_replicas_are_judged_before_the_bound_is_known() -> None:
-    """For throughput even a short search tries replicas."""
-    evaluator = Evaluator(
-        _cost(), PlanOptions("throughput", budget_s=1e-6, in_flight=4, most_s=inf)
-    )
-    try:
-        drafts = search_rates(evaluator)
-    except PlanError:
-        drafts = []
-    assert len(drafts) <= 1
+    """For throughput even a search without time tries one plan under load."""
+    options = PlanOptions("throughput", budget_s=0.0, in_flight=4)
+    assert len(search_rates(Evaluator(_cost(), options))) == 1
+
+
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_the_benchmark_finds_no_worse_plan_in_more_time(objective: Objective) -> None:
+    """Its short form, on a small network: values are above their bounds, and do not rise."""
+    model = build_model("squeezenet", size=64)
+    short, long = (search(model, 3, objective, budget_s, processor=True) for budget_s in (0.1, 0.3))
+    assert long.bound_s * (1 - 1e-6) <= long.value_s <= short.value_s

@@ -8,9 +8,8 @@ from math import inf
 
 from partita.planners.options import PlanOptions
 
-
-#: Seconds beyond the time in which what must be said of every plan is found out: with a budget, which
-#: is a promise, and else.
+#: Seconds beyond the time in which bounds may still be looked for: with a budget, which is a
+#: promise, and else.
 _GRACE_S, _USUAL_GRACE_S = 0.1, 5.0
 
 
@@ -42,6 +41,11 @@ class Budget:
     def spent_s(self) -> float:
         """Seconds since the search began."""
         return self._clock() - self._began_s
+
+    @property
+    def spent_share(self) -> float:
+        """The part of the time that is spent."""
+        return self.spent_s / max(self._most_s, 1e-9)
 
     @property
     def left_s(self) -> float:

@@ -204,13 +204,16 @@ class Evaluator:
 
         Args:
             tried: By their score, which is not above that: those that cannot win are passed over.
+                Once the time is over, those not judged yet, too, but for one.
         """
-        best = tried[0]
-        if self.options.objective == "throughput":
-            for draft in tried:
-                if self.score(draft)[0] >= self.judge(best)[0]:
-                    break
-                best = min(best, draft, key=self.judge)
+        if self.options.objective != "throughput":
+            return tried[0]
+        judged = [draft for draft in tried if draft in self._judged] or tried[:1]
+        best = judged[0] if self.budget.is_over else tried[0]
+        for draft in judged if self.budget.is_over else tried:
+            if self.score(draft)[0] >= self.judge(best)[0]:
+                break
+            best = min(best, draft, key=self.judge)
         return best
 
     def judge(self, draft: Draft) -> Score:

@@ -34,8 +34,17 @@ _PROMISING = 1.03
 _HOPELESS = 1.5
 #: Most stages that a kick changes, and parts that a window is made of.
 _MOST_CHANGED, _MOST_WINDOW, _MOST_PARTS = 4, 6, 3
+#: The part of the time after which a plan that is to be made simpler or lossy is not searched for.
+_UNTIL_LATER = 0.75
 #: Drafts after which what is known of them is forgotten: they take some 10 kB each.
 _MOST_TRIED = 20_000
+
+
+def is_done(evaluator: Evaluator) -> bool:
+    """Whether the evaluations are spent, or the time, but for what is done with the plan later."""
+    budget, options = evaluator.budget, evaluator.options
+    needs_later = options.simple or options.compress is not None
+    return budget.is_spent or (needs_later and budget.spent_share >= _UNTIL_LATER)
 
 
 class FurtherSearch:
@@ -84,7 +93,7 @@ class FurtherSearch:
     @property
     def _is_over(self) -> bool:
         is_near = self._kept and self._score(self._kept[0]) <= self._bound * NEAR
-        return bool(is_near) or self._evaluator.budget.is_spent
+        return bool(is_near) or is_done(self._evaluator)
 
     def _score(self, draft: Draft) -> float:
         return self._evaluator.score(draft)[0]

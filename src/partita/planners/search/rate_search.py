@@ -14,6 +14,7 @@ from partita.planners.search.exhaustive import chain_drafts
 from partita.planners.search.pipelines import (
     balance_rows,
     expected_s,
+    fastest_first,
     pipeline_drafts,
     replica_drafts,
     whole_shares,
@@ -23,6 +24,9 @@ from partita.planners.search.pipelines import (
 _MOST_CHAINS = 3000
 #: Drafts that are simulated; of replicas on 16 devices all. Not tuned.
 _MOST_REPLICAS, _MOST_PIPELINES = 16, 24
+#: Slowest devices without which pipelines are tried, too, lest one more gives a worse plan; of each
+#: number of devices so many. Not tuned.
+_LEFT_OUT, _FEWER_PIPELINES = 3, 6
 #: Of them, those whose shares are changed, and most changes of each.
 _MOST_CHANGED, _MOST_CHANGES = 2, 40
 #: Drafts that should take this much more than the best so far are not simulated.
@@ -64,19 +68,26 @@ class _RateSearch:
         evaluator = self._evaluator
         chains = chain_drafts(evaluator, _MOST_CHAINS)
         with suppress(InfeasibleError):
-            self._judge([evaluator.best(chains, most_judged=len(chains))])
+            self._judge([evaluator.best(evaluator.rank(chains), most_judged=len(chains))])
         replicas = sorted(replica_drafts(evaluator), key=lambda d: expected_s(evaluator, d))
         self._judge(replicas[:_MOST_REPLICAS])
-        pipelines = () if self._is_over else pipeline_drafts(evaluator)[:_MOST_PIPELINES]
-        self._judge(filter(self._is_promising, (balance_rows(evaluator, d) for d in pipelines)))
+        order = fastest_first(evaluator)
+        for count in range(len(order), max(1, len(order) - 1 - _LEFT_OUT), -1):
+            if self._is_over:
+                break
+            most = _MOST_PIPELINES if count == len(order) else _FEWER_PIPELINES
+            pipelines = pipeline_drafts(evaluator.among(order[:count]))[:most]
+            self._judge(filter(self._is_promising, (balance_rows(evaluator, d) for d in pipelines)))
         for draft in self._best()[:_MOST_CHANGED]:
             self._improve(draft)
         return self._best()
 
     @property
     def _is_over(self) -> bool:
-        if not self._judged or self._evaluator.budget.is_spent:
-            return self._evaluator.budget.is_spent
+        if not self._judged:
+            return False  # one is judged, however late it is
+        if self._evaluator.budget.is_spent:
+            return True
         return min(self._judged.values()) <= fluid_period_s(self._evaluator) * _NEAR
 
     def _best(self) -> list[Draft]:
