@@ -20,7 +20,7 @@ from partita.planners.search.further_search import FurtherSearch
 from partita.planners.search.memory_starts import memory_starts
 from partita.planners.search.moves import prune
 from partita.planners.search.nested_search import NestedSearch
-from partita.planners.search.rate_search import is_near_bound, search_rates
+from partita.planners.search.rate_search import is_at_bound, is_near_bound, search_rates
 from partita.planners.simple.single import single_drafts
 
 #: Planners of these costs run for every network; others only where their space is this small.
@@ -31,6 +31,8 @@ STARTS_SHARE = 0.8
 #: How much longer it takes to price the first division among all devices than each of them alone:
 #: measured for Inception-v3 and DenseNet-201 on 8 and 16 devices.
 _FIRST_DIVIDED = 6
+#: Devices up to which methods of the literature are asked, too. Not tuned.
+_MOST_PUBLISHED = 12
 
 
 @register("best", cost="search")
@@ -47,17 +49,20 @@ def plan_best(evaluator: Evaluator) -> Chosen:
     if is_small and axes is None:
         with suppress(OverfullError):  # in quarters of channels, say: there are finer parts
             optimum = get_planner("exhaustive").choose(evaluator).draft
-            return Chosen(evaluator.best([optimum, *_others(evaluator), *rates]), "optimal")
+            known = [optimum, *_others(evaluator), *rates, *_published(evaluator, rates)]
+            return Chosen(evaluator.best(known), "optimal")
     others = [draft for draft in _others(evaluator) if is_allowed(draft, axes)]
     if evaluator.budget.goes_on:
         lower_bound_s(evaluator)  # now, so that it takes none of the time after the search
     if rates and is_near_bound(evaluator, rates[0]):
-        return Chosen(_go_on(evaluator, [evaluator.best([*others, *rates]), *rates]))
+        known = [*others, *rates, *_published(evaluator, rates)]
+        return Chosen(_go_on(evaluator, [evaluator.best(known), *rates]))
     if all(evaluator.score(draft)[0] == inf for draft in (*others, *rates)):
         others += [draft for draft in memory_starts(evaluator) if is_allowed(draft, axes)]
         if lacks_memory(evaluator, axes):
             return Chosen(evaluator.best(others))
     found = [*others, *rates, *NestedSearch(evaluator, others).run()]
+    found += _published(evaluator, rates)
     best = evaluator.best(found)
     best = evaluator.best([prune(best), best])
     status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"
@@ -95,3 +100,25 @@ def _others(evaluator: Evaluator) -> Iterator[Draft]:
         if method.cost in ALWAYS and not evaluator.budget.is_late(STARTS_SHARE):
             with suppress(PlanError):
                 yield method.choose(evaluator).draft
+
+
+def _published(evaluator: Evaluator, rates: Sequence[Draft]) -> Iterator[Draft]:
+    """Yield what the methods of the literature choose, on so many devices as takes them seconds.
+
+    They are not starts: of them the search learns nothing, but no plan is worse than theirs. Groups
+    of even time are asked for where throughput counts: they take longest.
+
+    Args:
+        rates: What was found under load, the best first.
+    """
+    names = [name for name in planner_names() if get_planner(name).cost == "published"]
+    if evaluator.options.objective != "throughput":
+        names.remove("collaborative")
+    if len(evaluator.devices) > _MOST_PUBLISHED or (rates and is_at_bound(evaluator, rates[0])):
+        return
+    for name in names:
+        if not evaluator.budget.is_late(1.0):
+            with suppress(PlanError):
+                draft = get_planner(name).choose(evaluator).draft
+                if draft and is_allowed(draft, evaluator.options.axes):
+                    yield draft

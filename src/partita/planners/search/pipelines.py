@@ -10,6 +10,7 @@ the whole network, ranges of it are replicated.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from operator import itemgetter
 
 from partita.planners.drafts.draft import Draft, DraftStage
@@ -52,9 +53,18 @@ def pipeline_drafts(evaluator: Evaluator) -> list[Draft]:
 
 
 def fastest_first(evaluator: Evaluator) -> tuple[str, ...]:
-    """The devices by how many networks they compute per second."""
+    """The devices by how many networks they compute per second.
+
+    Those that the requester has no links to and from are left out.
+    """
+    ranges, total, home = evaluator.ranges, len(evaluator.outline), evaluator.requester
     speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
-    return tuple(sorted(evaluator.devices, key=lambda device: -speeds[device]))
+    linked = [
+        device
+        for device in evaluator.devices
+        if ranges.move_s(0, home, device) + ranges.move_s(total, device, home) < inf
+    ]
+    return tuple(sorted(linked, key=lambda device: -speeds[device]))
 
 
 def replicate(evaluator: Evaluator, start: int, stop: int, devices: Sequence[str]) -> DraftStage:

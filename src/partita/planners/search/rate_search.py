@@ -56,6 +56,11 @@ def is_near_bound(evaluator: Evaluator, draft: Draft) -> bool:
     return evaluator.judge(draft)[0] <= fluid_period_s(evaluator) * _NEAR_ENOUGH
 
 
+def is_at_bound(evaluator: Evaluator, draft: Draft) -> bool:
+    """Whether no plan at all answers noticeably more often than a draft under load."""
+    return evaluator.judge(draft)[0] <= fluid_period_s(evaluator) * _NEAR
+
+
 class _RateSearch:
     """Judges drafts until one is near the bound, or the evaluations or the time are spent."""
 
