@@ -13,7 +13,8 @@ from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.result import Status
 
 #: How planning time grows: ``cheap`` with the layers, ``search`` up to the budget, ``exponential``.
-#: ``published`` methods are quick too, but there to be compared with: no other planner asks them.
+#: ``published`` methods are quick too, but there to be compared with: no search starts from them;
+#: ``best`` asks them on few devices lest they have the better plan.
 #: ``training`` takes the steps that its method gives, minutes perhaps, whatever the budget.
 PlannerCost = Literal["cheap", "search", "exponential", "published", "training"]
 
