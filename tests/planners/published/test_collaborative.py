@@ -154,7 +154,7 @@ def test_equal_replicas_have_equal_shares() -> None:
 def test_a_random_assignment_goes_where_links_and_room_are() -> None:
     """A board that others cannot reach has no layer, and little memory is drawn for again."""
     names = [f"d{k}" for k in range(4)]
-    devices = [Device(name, kind="raspberry-pi-3", memory_bytes=2_400_000) for name in names]
+    devices = [Device(name, kind="raspberry-pi-3", memory_bytes=8_000_000) for name in names]
     links = [Link(a, b, FAST) for a in names[:3] for b in names[:3] if a != b]
     cost = CostModel(make_wide(*[96] * 9, size=8), Cluster.of(devices, links=links))
     for seed in range(3):

@@ -21,6 +21,8 @@ from partita.planners.simple.cutting.tables import Table, find_kinds
 _MOST_SHARED = 8
 #: Requests of the slowest replica where speeds differ: shares are in thirds of it. Not tuned.
 _FINEST = 3
+#: What shares add up to, about, at most.
+_MOST_SHARES = 100
 #: What takes no time at all would be done infinitely often per second.
 _LEAST_S = 1e-12
 
@@ -273,7 +275,8 @@ class Grouping:
         place = group.start, group.stop
         loads = [float(self._costs.seconds(device)[place]) for device in group.devices]
         rates = [max(loads) / max(seconds, _LEAST_S) for seconds in loads]
-        finest = 1 if max(rates) <= 1.01 else _FINEST
+        finest = 1.0 if max(rates) <= 1.01 else float(_FINEST)
+        finest = min(finest, _MOST_SHARES / sum(rates))  # one that swaps may be far slower
         shares = [max(1, round(finest * rate)) for rate in rates]
         divisor = gcd(*shares)
         return replace(group, shares=tuple(share // divisor for share in shares))
