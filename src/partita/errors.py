@@ -12,6 +12,7 @@
     │       └── OverfullError   a plan needs more memory than there is  exit 3
     └── RunError        something failed while a plan ran             exit 4
         └── LinkError       a device cannot be reached any more       exit 4
+            └── NamesakeError     two workers have the device's name    exit 4
 """
 
 from __future__ import annotations
@@ -131,6 +132,10 @@ class RunError(PartitaError):
 
 class LinkError(RunError):
     """A device cannot be reached: it, or the way to it, is lost; ``device`` is that other end."""
+
+
+class NamesakeError(LinkError):
+    """Two workers have the name of ``device``: either would take what is meant for the other."""
 
 
 def how_to_install(extra: str) -> str:

@@ -40,15 +40,72 @@ def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
             ("strayed", "barn", VERSION),
         ):
             network = ZenohOptions(name, cluster, listen=(addresses[name],))
-            options = WorkerOptions(
-                network, store=str(tmp_path / f"store-{name}"), threads=1, version=version
-            )
-            endpoint = ZenohEndpoint(network)
-            stack.callback(endpoint.close)
-            worker = Worker(endpoint, make_parts(options))
-            stack.callback(worker.close)
-            worker.start()
+            stack.enter_context(_serve(network, tmp_path / f"store-{name}", version))
         yield addresses
+
+
+@contextlib.contextmanager
+def _serve(network: ZenohOptions, store: Path, version: str = VERSION) -> Iterator[None]:
+    """A worker in this process."""
+    options = WorkerOptions(network, store=str(store), threads=1, version=version)
+    with contextlib.ExitStack() as stack:
+        endpoint = ZenohEndpoint(network)
+        stack.callback(endpoint.close)
+        worker = Worker(endpoint, make_parts(options))
+        stack.callback(worker.close)
+        worker.start()
+        yield
+
+
+def _ask_states(ask: Ask, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
+    """What doctor says of each worker; exit code 4 exactly where one is not ready."""
+    _write_cluster(Path("garage.toml"), addresses)
+    done = ask("doctor", "--cluster", "garage.toml", "--json", "--insecure")
+    told = {worker["name"]: worker for worker in done.reply["workers"]}
+    is_well = all(worker["state"] == "ready" for worker in told.values())
+    assert done.code == (0 if is_well else 4)
+    return told
+
+
+def test_wrong_addresses_of_workers_that_know_each_other(
+    ask: Ask, folder: Path, tmp_path: Path
+) -> None:
+    """A run after their restart would miss them: the address itself is tried."""
+    good, box, free = free_addresses(3)
+    host, _, port = box.rpartition(":")
+    with (
+        _serve(ZenohOptions("good", "garage", listen=(good,)), tmp_path / "store-good"),
+        _serve(ZenohOptions("box", "garage", (box,), (good,)), tmp_path / "store-box"),
+    ):
+        assert {w["state"] for w in _ask_states(ask, {"good": good, "box": box}).values()} == {
+            "ready"
+        }
+        for wrong, why in (
+            (free, "Connection refused"),
+            (f"{host}:{int(port) + 1}", "(control)"),
+            ("tcp/nobody.invalid:7447", "'nobody.invalid' is unknown"),
+        ):
+            told = _ask_states(ask, {"good": good, "box": wrong})
+            assert (told["good"]["state"], told["box"]["state"]) == ("ready", "other address")
+            assert why in told["box"]["why"]
+            assert f"'box' is at {box} on host" in told["box"]["why"]
+        told = _ask_states(ask, {"good": box, "box": good})
+        assert {worker["state"] for worker in told.values()} == {"other address"}
+        assert f"the worker at {box} is called 'box'" in told["good"]["why"]
+
+
+def test_two_workers_of_one_name(ask: Ask, folder: Path, tmp_path: Path) -> None:
+    """Neither is ready, and both places are said."""
+    good, first, second = free_addresses(3)
+    with (
+        _serve(ZenohOptions("good", "garage", listen=(good,)), tmp_path / "store-good"),
+        _serve(ZenohOptions("nano", "garage", (first,)), tmp_path / "store-first"),
+        _serve(ZenohOptions("nano", "garage", (second,), (good,)), tmp_path / "store-second"),
+    ):
+        told = _ask_states(ask, {"good": good, "nano": first})
+    assert (told["good"]["state"], told["nano"]["state"]) == ("ready", "two of one name")
+    assert first in told["nano"]["why"]
+    assert second in told["nano"]["why"]
 
 
 def test_each_worker_has_its_own_line(ask: Ask, folder: Path, workers: dict[str, str]) -> None:

@@ -18,14 +18,20 @@ from partita.fabric.absence import (
     NOBODY_LISTENS,
     OTHER_CLUSTER,
     OTHER_NAME,
-    SILENT,
     UNTRUSTED,
-    explain_absence,
+    Absence,
+    find_absence,
 )
 from partita.lab.ports import free_addresses
 from tests.fabric.certificates import needs_openssl, sign
 
 Listen = Callable[..., str]
+
+
+def _explain(address: str, name: str, cluster: str, tls: TlsOptions | None) -> Absence:
+    absence = find_absence(address, name, cluster, tls)
+    assert absence is not None
+    return absence
 
 
 @pytest.fixture
@@ -61,14 +67,14 @@ def test_who_is_there_instead(listen: Listen) -> None:
     """A worker of another cluster or name is named; its neighbours are not meant."""
     there = listen("nano", "barn")
     listen("box", "barn")
-    absence = explain_absence(there, "nano", "garage", None)
+    absence = _explain(there, "nano", "garage", None)
     assert (absence.state, absence.cluster) == (OTHER_CLUSTER, "barn")
     assert "'barn'" in absence.why
     assert "'garage'" in absence.why
-    absence = explain_absence(there, "box", "barn", None)
+    absence = _explain(there, "box", "barn", None)
     assert absence.state == OTHER_NAME
     assert "'nano'" in absence.why
-    assert explain_absence(there, "nano", "barn", None).state == SILENT
+    assert find_absence(there, "nano", "barn", None) is None
 
 
 def test_a_neighbour_is_not_taken_for_who_is_there() -> None:
@@ -80,18 +86,18 @@ def test_a_neighbour_is_not_taken_for_who_is_there() -> None:
             endpoint = ZenohEndpoint(options)
             stack.callback(endpoint.close)
             endpoint.announce(b"")
-        absence = explain_absence(second, "a", "barn", None)
+        absence = _explain(second, "a", "barn", None)
     assert absence.state == OTHER_NAME
     assert "'b'" in absence.why
 
 
 def test_a_port_where_nobody_listens(listen: Listen) -> None:
     """The port and its use are named: the worker's control port is no data port."""
-    absence = explain_absence(free_addresses(1)[0], "nano", "garage", None)
+    absence = _explain(free_addresses(1)[0], "nano", "garage", None)
     assert absence.state == NOBODY_LISTENS
     assert "(data)" in absence.why
     host, _, port = listen("nano", "garage").rpartition(":")
-    absence = explain_absence(f"{host}:{int(port) + 1}", "nano", "garage", None)
+    absence = _explain(f"{host}:{int(port) + 1}", "nano", "garage", None)
     assert absence.state == NOBODY_LISTENS
     assert f"port {int(port) + 2} of 127.0.0.1 (control)" in absence.why
 
@@ -99,7 +105,7 @@ def test_a_port_where_nobody_listens(listen: Listen) -> None:
 def test_a_port_where_nobody_takes_datagrams() -> None:
     """A host that is there refuses them, which is said as of a connection."""
     address = free_addresses(1)[0].replace("tcp/", "quic/")
-    absence = explain_absence(address, "nano", "garage", None)
+    absence = _explain(address, "nano", "garage", None)
     assert absence.state == NOBODY_LISTENS
     assert "of 127.0.0.1 (data)" in absence.why
 
@@ -113,7 +119,7 @@ def test_datagrams_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         for above in (0, 1):
             link = stack.enter_context(socket.socket(type=socket.SOCK_DGRAM))
             link.bind(("127.0.0.1", port + above))
-        absence = explain_absence(f"quic/127.0.0.1:{port}", "nano", "garage", None)
+        absence = _explain(f"quic/127.0.0.1:{port}", "nano", "garage", None)
     assert absence.state == NO_WORKER
     assert f"nothing answers at quic/127.0.0.1:{port}" in absence.why
     assert "certificate is not signed" in absence.why
@@ -121,7 +127,7 @@ def test_datagrams_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_host_that_is_unknown() -> None:
     """A name that no resolver knows is said to be that."""
-    absence = explain_absence("tcp/nobody.invalid:7447", "nano", "garage", None)
+    absence = _explain("tcp/nobody.invalid:7447", "nano", "garage", None)
     assert absence.state == NOBODY_LISTENS
     assert "'nobody.invalid' is unknown" in absence.why
 
@@ -129,7 +135,7 @@ def test_a_host_that_is_unknown() -> None:
 def test_another_program_at_the_port(sockets: list[socket.socket]) -> None:
     """What takes connections and speaks something else is no worker."""
     port = sockets[0].getsockname()[1]
-    absence = explain_absence(f"tcp/127.0.0.1:{port}", "nano", "garage", None)
+    absence = _explain(f"tcp/127.0.0.1:{port}", "nano", "garage", None)
     assert absence.state == NO_WORKER
 
 
@@ -144,7 +150,7 @@ def test_what_is_wrong_with_certificates(tmp_path: Path, listen: Listen) -> None
     far = listen("far", "garage", elsewhere)
 
     def explain(address: str, tls: TlsOptions | None) -> tuple[str, str]:
-        absence = explain_absence(address, "nano", "garage", tls)
+        absence = _explain(address, "nano", "garage", tls)
         return absence.state, absence.why
 
     state, why = explain(there, theirs)
@@ -159,7 +165,7 @@ def test_what_is_wrong_with_certificates(tmp_path: Path, listen: Listen) -> None
     state, why = explain(there.replace("tls/", "tcp/"), None)
     assert state == NO_WORKER
     assert f"write {there}" in why
-    assert explain(there, ours)[0] == SILENT  # the credentials are right, and so is the name
+    assert find_absence(there, "nano", "garage", ours) is None
 
 
 @needs_openssl
@@ -167,7 +173,7 @@ def test_tls_where_none_is_spoken(tmp_path: Path, listen: Listen) -> None:
     """A worker without TLS is not taken for one with a bad certificate."""
     there = listen("nano", "garage")
     tls = sign(tmp_path, "ours", "nano", "IP:127.0.0.1")
-    absence = explain_absence(there.replace("tcp/", "tls/"), "nano", "garage", tls)
+    absence = _explain(there.replace("tcp/", "tls/"), "nano", "garage", tls)
     assert absence.state == NO_WORKER
     assert "TLS" in absence.why
 
@@ -189,7 +195,7 @@ def test_a_certificate_that_expired_at_work(tmp_path: Path, sockets: list[socket
     thread = threading.Thread(target=answer)
     thread.start()
     port = sockets[0].getsockname()[1]
-    absence = explain_absence(f"tls/127.0.0.1:{port}", "nano", "garage", ours)
+    absence = _explain(f"tls/127.0.0.1:{port}", "nano", "garage", ours)
     thread.join(timeout=5)
     assert absence.state == UNTRUSTED
     assert "has expired" in absence.why

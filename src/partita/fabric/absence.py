@@ -1,4 +1,4 @@
-"""Why a worker is not there: its address is tried step by step, as a person would by hand."""
+"""Who is at a worker's address: it is tried step by step, as a person would by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from partita.fabric.zenoh_options import (
     split_address,
 )
 
-#: States of a worker that is not there.
+#: States of a worker that is not where it should be.
 SILENT = "does not answer"
 NOBODY_LISTENS = "nobody listens"
 UNTRUSTED = "certificate refused"
@@ -38,7 +38,7 @@ _DATES = {9: "is not valid yet (are both clocks right?)", 10: "has expired: sign
 
 
 class Absence(NamedTuple):
-    """Why a worker is not there.
+    """Why a worker is not where it should be.
 
     Attributes:
         state: One of this module's states.
@@ -51,14 +51,16 @@ class Absence(NamedTuple):
     cluster: str = ""
 
 
-def explain_absence(address: str, name: str, cluster: str, tls: TlsOptions | None) -> Absence:
-    """Why no worker of that name and cluster is seen at an address; takes some seconds.
+def find_absence(address: str, name: str, cluster: str, tls: TlsOptions | None) -> Absence | None:
+    """Why the worker of that name and cluster is not at an address; None where it is.
+
+    Takes some seconds. Whether the worker is seen elsewhere, or answers, makes no difference.
 
     Args:
         address: Where it should be, as in a cluster file.
         name: The device's name.
         cluster: The cluster's name.
-        tls: The credentials with which it is asked.
+        tls: The credentials with which it is asked, which were checked before.
     """
     for port, use in ((address, "data"), (control_address(address), "control")):
         if (obstacle := _try_port(port, use)) is not None:
@@ -203,9 +205,11 @@ def _describe_stranger(address: str) -> str:
     return f"what listens at {address} is no worker, or is busy; correct the address"
 
 
-def _judge_tokens(seen: set[tuple[str, str]], address: str, name: str, cluster: str) -> Absence:
+def _judge_tokens(
+    seen: set[tuple[str, str]], address: str, name: str, cluster: str
+) -> Absence | None:
     if (cluster, name) in seen:
-        return Absence(SILENT, "it is there, but does not answer; look at its log")
+        return None
     if elsewhere := sorted(other for other, there in seen if there == name):
         why = f"it is in cluster {elsewhere[0]!r}, the file's name is {cluster!r}"
         return Absence(OTHER_CLUSTER, f"{why}; start it with --cluster-name", elsewhere[0])

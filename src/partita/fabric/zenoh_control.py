@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 import zenoh
 
-from partita.errors import LinkError
+from partita.errors import LinkError, NamesakeError
 from partita.fabric.base import CallHandler, answer_call, no_answer, refusal, unreachable
 from partita.fabric.callbacks import Drain
 from partita.fabric.flows import Flush
@@ -21,6 +22,9 @@ from partita.fabric.zenoh_options import ZenohOptions, close_session, session_co
 
 _CALL_THREADS = 4
 _RETRY_S = 0.05
+#: The method that says where a process is, and how long it may take to.
+WHERE = "partita.where"
+_WHERE_S = 1.0
 _GOOD, _BAD = b"\x01", b"\x00"
 #: A chunk of content has 1 MiB, programs of hundreds of steps have some.
 MAX_CALL_BYTES = 64 * 2**20
@@ -69,7 +73,9 @@ class ControlPlane:
         self._prefix = f"partita/{options.cluster}"
         self._session: Any = zenoh.open(session_config(options, control=True))
         self._on_note, self._on_presence, self._reject = on_note, on_presence, reject
-        self._handlers: dict[str, CallHandler] = {}
+        place = f"{', '.join(options.listen) or 'no address'} on host {platform.node()}".encode()
+        self._handlers: dict[str, CallHandler] = {WHERE: lambda method, body: place}
+        self._twin_s = 2 * options.lease_s
         self._pool = ThreadPoolExecutor(_CALL_THREADS, f"partita-{options.name}-call")
         self._room = threading.BoundedSemaphore(options.max_calls)
         self._lock = threading.Lock()
@@ -113,6 +119,7 @@ class ControlPlane:
         """``target``'s answer; see :meth:`partita.fabric.Endpoint.call`."""
         deadline_s = time.monotonic() + timeout_s
         while True:
+            self._await_one(target, deadline_s)
             left_s = deadline_s - time.monotonic()
             was_there = target in self.names()
             cancel = zenoh.CancellationToken()
@@ -125,12 +132,35 @@ class ControlPlane:
                 if reply.ok is not None:
                     return self._read_answer(target, reply.ok)
             if cancel.is_cancelled or (was_there and not replies):
+                self._await_one(target, deadline_s)
                 raise _died(target, method)
             if replies:
                 raise no_answer(target, method, timeout_s)
             if time.monotonic() + _RETRY_S >= deadline_s:
                 raise unreachable(target, self.names())
             time.sleep(_RETRY_S)  # nobody answers to that name yet
+
+    def _await_one(self, target: str, deadline_s: float) -> None:
+        """Wait while two processes have the name: one that was killed is seen for its lease.
+
+        Raises:
+            NamesakeError: Both stay.
+        """
+        deadline_s = min(deadline_s, time.monotonic() + self._twin_s)
+        while len(self.incarnations(target)) > 1:
+            if time.monotonic() >= deadline_s:
+                raise NamesakeError(
+                    f"Two workers are called {target!r}: {' and '.join(self.places(target))}. End "
+                    "one, or give it another --name.",
+                    device=target,
+                )
+            time.sleep(_RETRY_S)
+
+    def places(self, name: str) -> list[str]:
+        """Where the processes of a name are, as they say themselves."""
+        limits = _WHERE_S, zenoh.CancellationToken()
+        replies = [reply.ok for reply in self._ask(name, WHERE, b"", limits)]
+        return sorted(self._read_answer(name, each).decode() for each in replies if each)
 
     def _ask(self, target: str, method: str, body: bytes, limits: tuple[float, Any]) -> Any:
         timeout_s, cancel = limits
@@ -161,7 +191,7 @@ class ControlPlane:
 
     def names(self) -> set[str]:
         """The names whose tokens are there."""
-        return {name for name, there in list(self._tokens.items()) if there}
+        return {name for name, there in list(self._tokens.items()) if there} - {self._name}
 
     @staticmethod
     def _read_answer(target: str, sample: Any) -> bytes:
@@ -265,10 +295,10 @@ class ControlPlane:
 
     def _take_presence(self, sample: Any) -> None:
         name, incarnation = str(sample.key_expr).split("/")[-2:]
-        if name == self._name:
-            return
         there = self._tokens.setdefault(name, set())
-        if sample.kind == zenoh.SampleKind.PUT:
+        if name == self._name:  # itself, or another process of its name
+            (there.add if sample.kind == zenoh.SampleKind.PUT else there.discard)(incarnation)
+        elif sample.kind == zenoh.SampleKind.PUT:
             is_restart = bool(there)
             there.add(incarnation)
             if is_restart:

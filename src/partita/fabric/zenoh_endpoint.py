@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import logging
+import math
 import os
 import threading
 import time
@@ -33,6 +35,8 @@ from partita.fabric.zenoh_control import ControlPlane
 from partita.fabric.zenoh_data import DataHooks, DataPlane
 from partita.fabric.zenoh_options import ZenohOptions, check_network, control_address
 from partita.host import boot_id, namespace
+
+_LOG = logging.getLogger(__name__)
 
 #: One acknowledgement for all pieces of a tick: 20 notes a second at most.
 _TICK_S = 0.05
@@ -277,7 +281,7 @@ class ZenohEndpoint:
 
     def _keep(self) -> None:
         """Acknowledge, resend and ask after the peers until the endpoint closes."""
-        ping_s = 0.0
+        ping_s, alone_s = 0.0, time.monotonic()
         busy = False
         while not self._is_closed:
             watching = self._presence.is_watched
@@ -292,10 +296,30 @@ class ZenohEndpoint:
                 if has_slept or not self._is_visible:  # answers find who is announced
                     self._presence.excuse(now_s)
                 ping_s = now_s
+                alone_s = self._heed_namesakes(alone_s, now_s)
                 settle_sockets(2 * self._options.lease_s)
                 for name in self._presence.to_ask():
                     self._signal(name, Ping())
                 self._tell(self._presence.find_hung(now_s))
+
+    def _heed_namesakes(self, alone_s: float, now_s: float) -> float:
+        """When this process last had its name alone; once that is a while ago, it is logged.
+
+        Who appears first, or before it hears of the other, is not refused by :meth:`announce`.
+        """
+        others = self._control.incarnations(self.name) - {self._incarnation}
+        if not others or not self._is_visible:
+            return now_s
+        if now_s - alone_s > 2 * self._options.lease_s:
+            _LOG.warning(
+                "two processes are called '%s' in cluster '%s', at %s: end one of them, or give it"
+                " another --name",
+                self.name,
+                self._options.cluster,
+                " and ".join(self._control.places(self.name)),
+            )
+            return math.inf
+        return alone_s
 
 
 def host_identity() -> bytes:

@@ -209,7 +209,8 @@ def _missing(missing: Sequence[str], there: Iterable[str], timeout_s: float) -> 
     word, verb = ("Worker", "is") if len(missing) == 1 else ("Workers", "are")
     return LinkError(
         f"{word} {names} {verb} not there after {timeout_s:g} s: found {present}. "
-        f"Start it with: partita worker --name {missing[0]} --cluster-name NAME --listen ADDRESS,"
-        " both as in the cluster file.",
+        "Why, says partita doctor --cluster FILE, with the same credentials; a worker starts with "
+        f"partita worker --name {missing[0]} --cluster-name NAME --listen ADDRESS, all as in the "
+        "cluster file.",
         device=missing[0],
     )

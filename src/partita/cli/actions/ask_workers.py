@@ -1,4 +1,4 @@
-"""What a cluster's workers say of themselves, and why those that say nothing do not."""
+"""What a cluster's workers say of themselves, and why those that are not ready are not."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ import msgspec
 
 from partita.api import open_endpoint
 from partita.cli.access import read_access
-from partita.cli.actions.doctor import EMULATED, OTHER_VERSION, READY
+from partita.cli.actions.doctor import (
+    EMULATED,
+    NAMESAKES,
+    OTHER_ADDRESS,
+    OTHER_VERSION,
+    READY,
+)
 from partita.cli.flags import AccessFlags
-from partita.cluster import Cluster, load_cluster
-from partita.errors import RunError
+from partita.cluster import Cluster, Device, load_cluster
+from partita.errors import NamesakeError, RunError
 from partita.fabric import TlsOptions
-from partita.fabric.absence import SILENT, explain_absence
+from partita.fabric.absence import SILENT, Absence, find_absence
+from partita.fabric.zenoh_control import WHERE
 from partita.leader.worker_group import WorkerGroup
 from partita.version import VERSION
 from partita.worker.messages import PROTOCOL_VERSION, Hello, Info, check_version, decode_message
@@ -24,6 +31,7 @@ from partita.worker.messages import PROTOCOL_VERSION, Hello, Info, check_version
 #: Seconds that workers may take to appear.
 _WAIT_S = 5.0
 _LOOK_S = 0.05
+_PATIENCE_S = 2.0
 _MINE = (VERSION, PROTOCOL_VERSION)
 
 
@@ -35,27 +43,61 @@ class _Announced(msgspec.Struct, frozen=True):
 
 
 def ask_workers(path: Path, flags: AccessFlags) -> list[dict[str, Any]]:
-    """Name, state and engines of each worker of a cluster; for those that are not ready, why."""
+    """Name, state and engines of each worker of a cluster; for those that are not ready, why.
+
+    Each address is tried by itself: workers that know each other are seen, wherever they are.
+    """
     access = read_access(flags)
     cluster = load_cluster(path)
     if not any(device.address for device in cluster.devices):
         return [{"name": name, "state": EMULATED} for name in cluster.names]
     with open_endpoint(cluster, access) as endpoint:
+        absent = _try_addresses(cluster, access.tls)
         deadline_s = time.monotonic() + _WAIT_S
-        while set(cluster.names) - endpoint.peers() and time.monotonic() < deadline_s:
+        while set(cluster.names) - absent.keys() - endpoint.peers():
+            if time.monotonic() > deadline_s:
+                break
             time.sleep(_LOOK_S)
-        there = [name for name in cluster.names if name in endpoint.peers()]
-        group = WorkerGroup(endpoint, there)
-        greeted = group.each(lambda name: _greet(group, name))
-        explained = _explain(cluster, set(there), access.tls)
-    answers = greeted | explained
-    return [{"name": name, **answers[name]} for name in cluster.names]
+        group = WorkerGroup(endpoint, [name for name in cluster.names if name in endpoint.peers()])
+        present = group.each(lambda name: _greet(group, name, absent.get(name)))
+    missing = {d.name: _describe_absence(d, absent.get(d.name)) for d in cluster.devices}
+    return [{"name": name, **(missing | present)[name]} for name in cluster.names]
 
 
-def _greet(group: WorkerGroup, name: str) -> dict[str, Any]:
-    """What a worker says; one that refuses, or is too old to, is no reason to ask no other."""
+def _try_addresses(cluster: Cluster, tls: TlsOptions | None) -> dict[str, Absence]:
+    """Why workers are not at their addresses, all tried at the same time."""
+    addresses = {device.name: device.address for device in cluster.devices if device.address}
+    with ThreadPoolExecutor(len(addresses), "doctor") as pool:
+        tried = {
+            name: pool.submit(find_absence, address, name, cluster.name, tls)
+            for name, address in addresses.items()
+        }
+    found = {name: future.result() for name, future in tried.items()}
+    return {name: absence for name, absence in found.items() if absence is not None}
+
+
+def _describe_absence(device: Device, absence: Absence | None) -> dict[str, Any]:
+    """What is said of a worker that is not seen in the cluster."""
+    if absence is None:
+        at_address = "it is at its address, but does not answer; look at its log"
+        nowhere = "the file has no address, and multicast does not find it"
+        return {"state": SILENT, "why": at_address if device.address else nowhere}
+    return {key: value for key, value in absence._asdict().items() if value}
+
+
+def _greet(group: WorkerGroup, name: str, absence: Absence | None) -> dict[str, Any]:
+    """What a worker says; one that refuses, or is too old to, is no reason to ask no other.
+
+    Args:
+        absence: Why it is not at its address, though it is seen.
+    """
     try:
         announced = decode_message(group.endpoint.info(name), _Announced)
+        if absence is not None:
+            where = group.endpoint.call(name, WHERE, b"", _PATIENCE_S).decode()
+            return {"state": OTHER_ADDRESS, "why": f"{absence.why}; {name!r} is at {where}"}
+    except NamesakeError as error:
+        return {"state": NAMESAKES, "why": error.message}
     except RunError as error:
         return {"state": SILENT, "why": error.message}
     try:
@@ -67,23 +109,3 @@ def _greet(group: WorkerGroup, name: str) -> dict[str, Any]:
     except RunError as error:
         return {"state": SILENT, "why": error.message}
     return {"state": READY, "providers": list(info.providers)}
-
-
-def _explain(
-    cluster: Cluster, there: set[str], tls: TlsOptions | None
-) -> dict[str, dict[str, Any]]:
-    """Why each of the others is not there, all asked at the same time."""
-    missing = {d.name: d.address for d in cluster.devices if d.name not in there}
-    if not missing:
-        return {}
-    with ThreadPoolExecutor(len(missing), "doctor") as pool:
-        tried = {
-            name: pool.submit(explain_absence, address, name, cluster.name, tls)
-            for name, address in missing.items()
-            if address
-        }
-    no_address = {"state": SILENT, "why": "the file has no address, and multicast does not find it"}
-    explained: dict[str, dict[str, Any]] = dict.fromkeys(missing, no_address)
-    for name, future in tried.items():
-        explained[name] = {key: v for key, v in future.result()._asdict().items() if v}
-    return explained

@@ -23,6 +23,8 @@ from partita.version import VERSION
 READY = "ready"
 EMULATED = "emulated by run and lab"
 OTHER_VERSION = "other version"
+OTHER_ADDRESS = "other address"
+NAMESAKES = "two of one name"
 _PLAN_MODULES = ("onnx", "scipy", "matplotlib", "PIL")
 
 
