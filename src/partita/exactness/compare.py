@@ -55,13 +55,15 @@ class Difference:
         max_difference: Largest absolute difference of any element of any piece.
         max_magnitude: Largest absolute value in the whole model's tensor.
         scale: What the difference is a share of, where that is not the magnitude: see ``Weigher``.
+        non_finite: How many elements of the whole model's tensor are NaN or infinite. Where the
+            divided run has the same there, the others decide; else the difference is infinite.
     """
 
     tensor: str
     max_difference: float
     max_magnitude: float
-
     scale: float | None = None
+    non_finite: int = 0
 
     @property
     def relative(self) -> float:
@@ -70,6 +72,15 @@ class Difference:
             return 0.0
         whole = self.max_magnitude if self.scale is None else self.scale
         return self.max_difference / whole if whole else float("inf")
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is a number at all: shapes are the same, and so is what is not finite."""
+        return math.isfinite(self.max_difference)
+
+    def is_within(self, tolerance: float) -> bool:
+        """Whether rounding explains it; nothing explains what is no number."""
+        return self.is_measured and self.relative <= tolerance
 
 
 class Weigher:
@@ -114,7 +125,7 @@ class Weigher:
         doubtful = {
             each.tensor
             for each in differences
-            if each.relative > self._tolerance and math.isfinite(each.max_difference)
+            if each.is_measured and not each.is_within(self._tolerance)
         }
         sources = frozenset(self._scales.sources(doubtful))
         if sources == doubtful:  # nothing before them says more
@@ -144,9 +155,7 @@ def compare_pieces(pieces: list[tuple[str, Region, Array]], whole: Arrays) -> li
             continue
         expected = whole[tensor][box.slices()]
         worst[tensor] = max(worst.get(tensor, 0.0), max_difference(array, expected))
-    return [
-        Difference(tensor, value, max_magnitude(whole[tensor])) for tensor, value in worst.items()
-    ]
+    return [_of(tensor, value, whole[tensor]) for tensor, value in worst.items()]
 
 
 def max_difference(left: Array, right: Array) -> float:
@@ -155,7 +164,20 @@ def max_difference(left: Array, right: Array) -> float:
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
         gap = np.where(same, 0.0, np.abs(a - b))
-    return float(np.nan_to_num(gap, nan=np.inf).max(initial=0.0))
+    return float(np.where(np.isnan(gap), np.inf, gap).max(initial=0.0))
+
+
+def describe_non_finite(count: int, is_measured: bool) -> str:
+    """What is said of answers that hold NaN or infinities; empty where all is well.
+
+    Args:
+        count: How many such elements the whole model's answers have.
+        is_measured: Whether the divided run's shapes and such elements are the same.
+    """
+    held = f"{count} values of the whole model's answers are NaN or infinite"
+    if not is_measured:
+        return f"in shape, or in what is NaN or infinite, the two differ ({held})"
+    return f"{held}, the same in both; the others were compared" if count else ""
 
 
 def tolerance_of(graph: Graph) -> float:
@@ -208,8 +230,13 @@ def check_exactness(
 def difference_of(tensor: str, got: Array, expected: Array) -> Difference:
     """How far one tensor is from what it should be; another shape is infinitely far."""
     if got.shape != expected.shape:
-        return Difference(tensor, float("inf"), max_magnitude(expected))
-    return Difference(tensor, max_difference(got, expected), max_magnitude(expected))
+        return _of(tensor, float("inf"), expected)
+    return _of(tensor, max_difference(got, expected), expected)
+
+
+def _of(tensor: str, difference: float, expected: Array) -> Difference:
+    count = int(np.count_nonzero(~np.isfinite(np.asarray(expected, np.float64))))
+    return Difference(tensor, difference, max_magnitude(expected), non_finite=count)
 
 
 def compare_answers(
@@ -220,6 +247,8 @@ def compare_answers(
 ) -> Difference:
     """The largest difference of any output of any answer from the whole model's.
 
+    Its ``non_finite`` counts those of all outputs and answers.
+
     Args:
         probes: Of the plans that may have answered: see ``Weigher``.
     """
@@ -229,7 +258,9 @@ def compare_answers(
         expected = whole.run(inputs)
         fresh = [difference_of(name, answer[name], expected[name]) for name in graph.outputs]
         differences += weigher.weigh(fresh, inputs)
-    return max(differences, key=lambda difference: difference.relative)
+    worst = max(differences, key=lambda difference: difference.relative)
+    outputs = [each for each in differences if each.tensor in graph.outputs]
+    return replace(worst, non_finite=sum(each.non_finite for each in outputs))
 
 
 def compare_with_file(graph: Graph, path: Path, feeds: Sequence[Arrays]) -> Difference:

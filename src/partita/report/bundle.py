@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from partita.exactness.compare import describe_non_finite
 from partita.execution import Change, Report
 from partita.plan import Plan
 
@@ -20,6 +22,7 @@ class Checked:
         lossy: Whether the plan lets tensors travel lossy, so that more difference is no failure.
         scale: What the difference is a share of, where that is not the magnitude: what is small by
             nature, behind a function that saturates, is measured against what rounding means there.
+        non_finite: How many values of the whole model's answers are NaN or infinite.
     """
 
     max_difference: float
@@ -28,14 +31,28 @@ class Checked:
     passed: bool
     lossy: bool = False
     scale: float | None = None
+    non_finite: int = 0
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the answers are wrong: no wire format makes a number of what is none."""
+        is_measured = math.isfinite(self.max_difference)
+        return not (self.passed or (self.lossy and is_measured))
 
     @property
     def verdict(self) -> str:
         """What it comes to, in words."""
+        told = describe_non_finite(self.non_finite, math.isfinite(self.max_difference))
+        return f"{self._compared}; not finite: {told}" if told else self._compared
+
+    @property
+    def _compared(self) -> str:
         if self.passed:
             return "the same answer"
+        if self.is_failure:
+            return "NOT the same answer"
         share = f"{self.relative:.2%} of the largest value"
-        return f"lossy transfers, as planned: {share}" if self.lossy else "NOT the same answer"
+        return f"lossy transfers, as planned: {share}"
 
     @property
     def relative(self) -> float:

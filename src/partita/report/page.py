@@ -170,7 +170,7 @@ def _draw_check(checked: Checked) -> Markup:
 
 
 def _look_of(checked: Checked) -> str:
-    return "good" if checked.passed else ("" if checked.lossy else "bad")
+    return "good" if checked.passed else "bad" if checked.is_failure else ""
 
 
 def _draw_table(data: TableData) -> Markup:

@@ -12,6 +12,7 @@ from partita.compile import compile_plan
 from partita.exactness.compare import (
     check_exactness,
     compare_with_file,
+    describe_non_finite,
     is_lossy,
     tolerance_of,
     tolerance_of_file,
@@ -38,8 +39,8 @@ def check_division(files: PlanFiles, requests: RequestFlags) -> Reply:
     tolerance = tolerance_of(graph)
     del compiled  # its weights are no longer needed, and may be copies
     file = compare_with_file(graph, loaded.files[1], feeds)
-    is_files = file.relative <= tolerance_of_file(graph)
-    passed = worst.relative <= tolerance and is_files
+    is_files = file.is_within(tolerance_of_file(graph))
+    passed = worst.is_within(tolerance) and is_files
     payload = {
         "max_difference": worst.max_difference,
         "max_magnitude": worst.max_magnitude,
@@ -48,20 +49,22 @@ def check_division(files: PlanFiles, requests: RequestFlags) -> Reply:
         "tensor": worst.tensor,
         "tolerance": tolerance,
         "file_relative": file.relative,
+        "non_finite": file.non_finite,
         "lossy_transfers": lossy,
         "passed": passed,
         "cases": len(feeds),
         "tensors": len({difference.tensor for difference in differences}),
     }
-    verdict = (
-        "passed" if passed else ("lossy transfers, as planned" if lossy and is_files else "FAILED")
-    )
+    is_lossy_only = lossy and is_files and worst.is_measured
+    verdict = "passed" if passed else "lossy transfers, as planned" if is_lossy_only else "FAILED"
     lines = [
         f"Compared:    {len(feeds)} input(s), {payload['tensors']} tensors at stage boundaries",
         f"Difference:  {worst.max_difference:.2e} at most (tensor '{worst.tensor}', largest value"
         f" {worst.max_magnitude:.3g}, ratio {worst.relative:.1e}, allowed {tolerance:g})",
         f"The file:    {file.max_difference:.2e} at most from the model file itself (ratio"
         f" {file.relative:.1e})",
-        f"Result:      {verdict}",
     ]
+    if told := describe_non_finite(file.non_finite, worst.is_measured and file.is_measured):
+        lines.append(f"Not finite:  {told}")
+    lines.append(f"Result:      {verdict}")
     return Reply(payload, [*lines], exit_code=4 if verdict == "FAILED" else 0)

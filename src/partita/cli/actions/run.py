@@ -250,9 +250,10 @@ def check_answers(
         worst.max_difference,
         worst.max_magnitude,
         len(feeds),
-        passed=worst.relative <= tolerance_of(loaded.graph),
+        passed=worst.is_within(tolerance_of(loaded.graph)),
         lossy=lossy,
         scale=None if lossy else worst.scale,
+        non_finite=worst.non_finite,
     )
 
 
@@ -276,10 +277,11 @@ def describe_run(ran: Ran) -> Reply:
         payload |= {
             "max_difference": checked.max_difference,
             "max_magnitude": checked.max_magnitude,
+            "non_finite": checked.non_finite,
             "passed": checked.passed,
             "lossy_transfers": checked.lossy,
         }
-        reply.exit_code = 0 if checked.passed or checked.lossy else 4
+        reply.exit_code = 4 if checked.is_failure else 0
         reply.shown.append(
             f"Check:       {checked.max_difference:.2e} from the whole model at most,"
             f" largest value {checked.max_magnitude:.3g}: {checked.verdict}"
