@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from types import SimpleNamespace
@@ -20,7 +20,9 @@ from partita.cluster import Device, Link
 from partita.execution import AdaptOptions, Conditions
 from partita.execution.adapt import Proposed
 from partita.leader import DeployOptions, Expected, Session, deploy, replan_controller
-from partita.worker import control
+from partita.program import Program
+from partita.worker import Worker, control
+from partita.worker.memory_limit import MemoryLimit
 
 OPTIONS = AdaptOptions(
     threshold=0.5, hold_s=0.1, window_s=0.02, pause_s=0.0, trial=3, worse=0.2, probe_s=math.inf
@@ -166,6 +168,19 @@ def test_a_plan_that_fails_its_trial_is_rolled_back(stack: ExitStack) -> None:
     assert {part.device for part in session.program.devices} == {"d0", "d1"}
 
 
+def limit_memory(worker: Worker, before: Callable[[], object]) -> None:
+    """Let ``before`` be called whenever the worker looks whether a plan fits its memory."""
+
+    class Watched(MemoryLimit):
+        def check_weights(self, program: Program, running: Iterable[Program]) -> None:
+            before()
+            super().check_weights(program, running)
+
+    memory = worker._resources.memory
+    watched = Watched(memory.device, memory.limit_bytes, memory.idle_bytes)
+    worker._resources = replace(worker._resources, memory=watched)
+
+
 def test_room_is_made_on_a_device_that_both_plans_use(stack: ExitStack) -> None:
     """With memory for one plan only, the next one is loaded once the first is gone."""
     plans = Plans(("d1 again", 0.1))
@@ -173,13 +188,7 @@ def test_room_is_made_on_a_device_that_both_plans_use(stack: ExitStack) -> None:
     lab, session = start(stack, plans, replace(OPTIONS, trial=0), memory=7)
     seen: list[int] = []
     worker = lab.workers["d1"]
-    check = worker._check_memory
-
-    def spy(program: object) -> None:
-        seen.append(len(worker._epochs))
-        check(program)  # type: ignore[arg-type]
-
-    worker._check_memory = spy  # type: ignore[method-assign, assignment]
+    limit_memory(worker, lambda: seen.append(len(worker._epochs)))
     run_until(session, lambda: "switched" in outcomes(session))
     assert seen[0] == 0
     assert session.changes[0].outcome == "switched"
@@ -190,10 +199,10 @@ def test_a_plan_that_cannot_be_loaded_leaves_the_old_one(stack: ExitStack) -> No
     plans = Plans(("d2", 0.1))
     lab, session = start(stack, plans)
 
-    def refuse(program: object) -> None:
+    def refuse() -> None:
         raise RuntimeError("no room")
 
-    lab.workers["d2"]._check_memory = refuse  # type: ignore[method-assign, assignment]
+    limit_memory(lab.workers["d2"], refuse)
     run_until(session, lambda: "failed" in outcomes(session))
     assert "no room" in session.changes[0].detail
     assert plans.key == "d1"
@@ -204,16 +213,13 @@ def test_the_old_plan_comes_back_when_its_successor_is_refused(stack: ExitStack)
     plans = Plans(("big", 0.1))
     lab, session = start(stack, plans, replace(OPTIONS, trial=0), memory=7)
     refused = threading.Event()
-    worker = lab.workers["d1"]
-    check = worker._check_memory
 
-    def refuse_once(program: object) -> None:
+    def refuse_once() -> None:
         if not refused.is_set():
             refused.set()
             raise RuntimeError("no room")
-        check(program)  # type: ignore[arg-type]
 
-    worker._check_memory = refuse_once  # type: ignore[method-assign, assignment]
+    limit_memory(lab.workers["d1"], refuse_once)
     plans.compile = lambda key: through("d1")  # type: ignore[method-assign]
     first = session.deployment.epoch
     run_until(session, lambda: "failed" in outcomes(session) and session.deployment.epoch != first)
