@@ -24,6 +24,14 @@ class LayerBox:
     layer: str
     boxes: tuple[Piece, ...]
 
+    def __hash__(self) -> int:
+        """The same as a dataclass has, found once: works of ranges share what they compute."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.layer, self.boxes))
+
 
 class WorkKey:
     """A key that is hashed once: planners look works up again and again."""

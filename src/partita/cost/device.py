@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from partita.cluster import CatalogueEntry, Device
 from partita.compile import FragmentWork
-from partita.compile.work import WorkKey
+from partita.compile.work import LayerBox, WorkKey
 from partita.cost.amount import Amounts, pieces_bytes
 from partita.cost.borders import Borders
 from partita.cost.estimators import Estimator
@@ -50,6 +50,7 @@ class DeviceCost:
         self._borders = Borders(amounts.graph, facts.blocked)
         self._curves: dict[str, Sequence[float]] = {}
         self._works: dict[WorkKey, float] = {}
+        self._boxes: dict[LayerBox, float] = {}
 
     def layer_s(self, layer: str, box: Region) -> float:
         """The seconds that a layer takes for ``box`` of its first output, in company."""
@@ -85,8 +86,13 @@ class DeviceCost:
         return seconds * self.facts.slow_down
 
     def _stage_s(self, work: FragmentWork) -> float:
-        layers_s = sum(self.layer_s(item.layer, item.boxes[0][1]) for item in work.layers)
-        return layers_s + self._run_s(work)
+        return sum(map(self._box_s, work.layers)) + self._run_s(work)
+
+    def _box_s(self, item: LayerBox) -> float:
+        seconds = self._boxes.get(item)
+        if seconds is None:
+            seconds = self._boxes[item] = self.layer_s(item.layer, item.boxes[0][1])
+        return seconds
 
     def _run_s(self, work: FragmentWork) -> float:
         """What the run costs beyond its layers: itself, its length, and its borders."""

@@ -81,7 +81,14 @@ def _finish(axes: Any, chart: Chart) -> None:
     axes.set_title(chart.title, loc="left", fontsize=10)
     axes.set_xlabel(chart.across, fontsize=9)
     axes.set_ylabel(chart.up, fontsize=9)
-    axes.set_ylim(bottom=0)
+    if chart.log_axes:
+        axes.set_xscale("log")
+        axes.set_xticks(chart.places, [f"{place:g}" for place in chart.places])
+    if "y" in chart.log_axes:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.minorticks_off()
     axes.tick_params(labelsize=8)
     axes.grid(axis="y", color="#d8dee4", linewidth=0.8)
     axes.set_axisbelow(True)

@@ -62,6 +62,7 @@ class Chart:
         places: Names of the groups, or the numbers on the horizontal axis.
         series: Values by name, one per place; None leaves a gap.
         spreads: Least and most per place, by a series' name, where it was run several times.
+        log_axes: Which axes of lines are logarithmic; what is drawn along them must be above 0.
     """
 
     title: str
@@ -71,6 +72,7 @@ class Chart:
     across: str
     up: str
     spreads: Mapping[str, tuple[tuple[float, float], ...]] | None = None
+    log_axes: Literal["", "x", "xy"] = ""
 
 
 @dataclass(frozen=True)

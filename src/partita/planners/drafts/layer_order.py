@@ -40,7 +40,9 @@ class LayerOrder:
         self.kinds: tuple[LayerKind, ...] = tuple(self._kind(name) for name in self.order)
         self.pins = self._find_pins(keep_on or {}, requester)
         place = {name: position for position, name in enumerate(self.order)}
-        self._index = [graph.layer_index(name) for name in self.order]
+        tensors = [tensor for layer in graph.layers for tensor in layer.outputs]
+        self._listed = {tensor: number for number, tensor in enumerate(tensors)}
+        self._made = {t: at for name, at in place.items() for t in graph.layer(name).outputs}
         self._outputs: dict[tuple[int, int], tuple[str, ...]] = {}
         self._last = self._find_last(place)
         self._live = self._find_live()
@@ -67,13 +69,8 @@ class LayerOrder:
         """The tensors of a range that later layers, or the network's outputs, read."""
         outputs = self._outputs.get((start, stop))
         if outputs is None:
-            places = sorted(range(start, stop), key=self._index.__getitem__)
-            outputs = self._outputs[start, stop] = tuple(
-                tensor
-                for place in places
-                for tensor in self.graph.layer(self.order[place]).outputs
-                if self._last.get(tensor, -1) >= stop
-            )
+            made = [t for t in self._live[stop] if start <= self._made.get(t, -1) < stop]
+            outputs = self._outputs[start, stop] = tuple(sorted(made, key=self._listed.__getitem__))
         return outputs
 
     def rows(self, start: int, stop: int) -> int:

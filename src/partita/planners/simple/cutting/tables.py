@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from partita.compile.work import LayerBox
 from partita.cost import MemoryUse
 from partita.cost.memory import MOST_COPIES
 from partita.planners.drafts.draft import Draft, DraftStage
@@ -162,24 +161,24 @@ class CutTables:
         """The bytes of weights of each range."""
         table = np.zeros((self.count + 1, self.count + 1))
         for stop in range(1, self.count + 1):
-            sums = np.array(self.evaluator.ranges.works.weights(stop))
-            table[:stop, stop] = sums[-1] - sums[:-1]
+            weights = self.evaluator.ranges.works.weights(stop)
+            table[:stop, stop] = np.cumsum(weights[::-1])[::-1]
         return table
 
     def _floors(self, kind: int) -> tuple[Table, Table]:
         """The seconds of each range's layers on a kind, which no run is below; of each layer."""
-        cost, device = self.evaluator.cost, self.kinds[kind][0]
+        cost, device, works = self.evaluator.cost, self.kinds[kind][0], self.evaluator.ranges.works
         table = np.full((self.count + 1, self.count + 1), inf)
         least = np.full(self.count, inf)
-        known: dict[LayerBox, float] = {}
-        for stop in range(1, self.count + 1):
-            boxes = self.evaluator.ranges.works.boxes(stop)
-            seconds = np.zeros(stop)
-            for place, box in enumerate(boxes):
-                if box is not None:
-                    if box not in known:
-                        known[box] = cost.layer_s(device, box.layer, dict(box.boxes))
-                    seconds[place] = known[box]
+        numbers = [works.boxes(stop) for stop in range(1, self.count + 1)]
+        known = np.array(
+            [
+                cost.layer_s(device, one.layer, dict(one.boxes)) if one else 0.0
+                for one in works.distinct
+            ]
+        )
+        for stop, boxes in enumerate(numbers, start=1):
+            seconds = known[boxes]
             table[:stop, stop] = np.cumsum(seconds[::-1])[::-1] * (1 - 1e-12)
             np.minimum(least[:stop], seconds, out=least[:stop])
         return table, least
