@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from tests.report.samples import DEVICES, make_bundle, make_plan, make_report
 
-from partita.execution import QueueUse, StepUse
+from partita.execution import LinkUse, QueueUse, StepUse
 from partita.plan import Shard, Stage
 from partita.regions import Region
 from partita.report import compare_table, plan_table, report_tables
@@ -33,21 +33,21 @@ def test_shares_of_a_row_split_add_up() -> None:
     [
         ("none", (Shard("a"),), (), "whole"),
         ("replica", (Shard("a"), Shard("b")), (), "replica"),
-        ("rows", (Shard("b"),), (), "–"),
+        ("rows", (Shard("b"),), (), None),
         ("rows", (Shard("a", {"x": Region(((0, 0),))}),), (), "0 %"),
         ("input_channels", (Shard("b"),), (Shard("a"),), "merge"),
     ],
 )
-def test_share_in_words(axis: str, shards: tuple, merge: tuple, expected: str) -> None:
+def test_share_in_words(axis: str, shards: tuple, merge: tuple, expected: str | None) -> None:
     """A share without a meaningful percentage is told in words."""
-    assert t.describe_share(Stage("s", ("l",), axis, shards, merge), "a") == expected  # type: ignore[arg-type]
+    shares = t.describe_shares(Stage("s", ("l",), axis, shards, merge))  # type: ignore[arg-type]
+    assert shares.get("a") == expected
 
 
 def test_a_replica_says_its_share_of_requests() -> None:
     """Where the plan gives shares, each device's is a percentage."""
     stage = Stage("s", ("l",), "replica", (Shard("a"), Shard("b")), shares=(3, 1))
-    shares = [t.describe_share(stage, device) for device in ("a", "b", "c")]
-    assert shares == ["replica 75 %", "replica 25 %", "–"]
+    assert t.describe_shares(stage) == {"a": "replica 75 %", "b": "replica 25 %"}
 
 
 def test_run_table_puts_measured_beside_predicted() -> None:
@@ -122,6 +122,28 @@ def test_a_device_has_one_column_however_often_it_is_listed() -> None:
     """Runs list their devices each; the plan's table has each once."""
     columns = t.tabulate_plan(make_plan(), [*DEVICES, *DEVICES]).columns
     assert columns == ("stage", "layers", "axis", *DEVICES)
+
+
+def test_many_devices_share_a_column() -> None:
+    """A column each would leave no room for any: one cell names the devices of each share."""
+    names = [f"d{number}" for number in range(9)]
+    rows = [(0, 4), *((4 + number, 5 + number) for number in range(8))]
+    shards = tuple(
+        Shard(name, {"x": Region((span,))}) for name, span in zip(names, rows, strict=True)
+    )
+    plan = replace(make_plan(), stages=(Stage("s", ("l",), "rows", shards),))
+    table = t.tabulate_plan(plan, names[::-1])
+    assert table.columns == ("stage", "layers", "axis", "devices")
+    assert table.rows[0][3] == "8 %: d8, d7, d6, d5, d4, d3, d2, d1; 33 %: d0"
+    assert "33 %: d0" in show(plan_table(plan))
+
+
+def test_of_very_many_links_those_with_most_bytes_are_listed() -> None:
+    """The heading says how many there are."""
+    uses = tuple(LinkUse(f"s{number:03}", "t", number, 0.0) for number in range(100))
+    table = t.tabulate_links(replace(make_report(), links=uses), None)
+    assert table.title == "Links, 40 of 100: most bytes"
+    assert [row[0] for row in table.rows] == [f"s{number:03} → t" for number in range(60, 100)]
 
 
 def test_what_decides_is_said() -> None:

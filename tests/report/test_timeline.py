@@ -4,7 +4,14 @@ from tests.report.samples import DEVICES, make_report
 
 from partita.execution import Report, Span
 from partita.report.scale import list_ticks, name_unit, shorten
-from partita.report.timeline import MAX_BARS, MAX_REQUESTS, lay_out, separate
+from partita.report.timeline import (
+    MAX_BARS,
+    MAX_REQUESTS,
+    MAX_ROWS,
+    describe_lanes,
+    lay_out,
+    separate,
+)
 
 
 def make_run(spans: list[Span], requests: int) -> Report:
@@ -81,3 +88,16 @@ def test_the_end_of_a_long_run_is_shown_from_its_own_begin() -> None:
     assert {span.request for span in spans} == set(range(30 - MAX_REQUESTS, 30))
     assert min(span.start_s for span in spans) == 0
     assert lay_out(make_report(requests=MAX_REQUESTS + 1), None, last=True).requests == 1
+
+
+def test_of_very_many_lanes_the_busiest_have_rows() -> None:
+    """They keep their order, and the page says that there are more."""
+    spans = [
+        Span(f"d{number:03}", "compute", 0, "s", 0, 0.0, 1.0 + number % 2 + number / 1e4)
+        for number in range(2 * MAX_ROWS)
+    ]
+    timeline = lay_out(make_run(spans, 1), None)
+    expected = [f"d{number:03} compute" for number in range(2 * MAX_ROWS) if number % 2]
+    assert [row.name for row in timeline.rows] == expected
+    assert describe_lanes(timeline) == "the 60 busiest of 120 lanes"
+    assert describe_lanes(lay_out(make_report(), None)) == ""

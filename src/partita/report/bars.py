@@ -10,7 +10,7 @@ from partita.report.bundle import Contender
 from partita.report.markup import Markup, element
 from partita.report.scale import list_ticks, name_unit, shorten
 from partita.report.tables import name_link, sort_contenders
-from partita.report.timeline import Kind, Source
+from partita.report.timeline import MAX_ROWS, Kind, Source
 from partita.units import format_seconds
 
 WIDTH = 1000
@@ -41,6 +41,7 @@ class BarChart:
         unit: Written behind the numbers of the axis.
         scale: Length of one unit of the axis, in the rows' own unit.
         reference: A value that every row is measured against, and its name.
+        left_out: How many rows of less are not shown.
     """
 
     rows: tuple[Bar, ...]
@@ -49,6 +50,7 @@ class BarChart:
     unit: str
     scale: float = 1.0
     reference: tuple[float, str] | None = None
+    left_out: int = 0
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -60,7 +62,7 @@ class BarChart:
 
 
 def chart_busy(predicted: Report | None, measured: Report | None) -> BarChart:
-    """The busy share of the run of each device and each link."""
+    """The busy share of the run of each device and each link, the busiest of very many."""
     shares: dict[tuple[Kind, str], list[float | None]] = {}
     for index, run in enumerate((predicted, measured)):
         if run is None or run.makespan_s <= 0:
@@ -73,11 +75,14 @@ def chart_busy(predicted: Report | None, measured: Report | None) -> BarChart:
                 continue
             name = name_link(link.source, link.target)
             shares.setdefault(("send", name), [None, None])[index] = link.busy_s / run.makespan_s
+    busiest = sorted(shares, key=lambda key: -max(share or 0.0 for share in shares[key]))
     rows = tuple(
         Bar(name, predicted_share, measured_share, kind=kind)
-        for (kind, name), (predicted_share, measured_share) in sorted(shares.items())
+        for kind, name in sorted(busiest[:MAX_ROWS])
+        for predicted_share, measured_share in [shares[kind, name]]
     )
-    return BarChart(rows, 1.0, lambda share: f"{100 * share:.1f} %", "%", 0.01)
+    left_out = len(shares) - len(rows)
+    return BarChart(rows, 1.0, lambda share: f"{100 * share:.1f} %", "%", 0.01, left_out=left_out)
 
 
 def chart_comparison(

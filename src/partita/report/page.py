@@ -7,14 +7,14 @@ from importlib import resources
 
 from partita.planners.result import describe_bound
 from partita.report import tables
-from partita.report.bars import chart_busy, chart_comparison, draw_bars
+from partita.report.bars import BarChart, chart_busy, chart_comparison, draw_bars
 from partita.report.bundle import Checked, Picture, ReportBundle
 from partita.report.changes import tabulate_changes, tabulate_plan_runs
 from partita.report.markup import Markup, element, join
 from partita.report.palette import write_variables
 from partita.report.scale import shorten
 from partita.report.tables import TableData
-from partita.report.timeline import Timeline, lay_out
+from partita.report.timeline import Timeline, describe_lanes, lay_out
 from partita.report.timeline_svg import draw_timeline
 from partita.units import format_seconds
 
@@ -55,7 +55,10 @@ def _list_sections(bundle: ReportBundle) -> list[Markup]:
             parts.append(_draw_last(lay_out(*runs, last=True)))
         busy = chart_busy(*runs)
         if busy.rows:
-            parts += [element("h2", "Busy share of the run"), _frame(draw_bars(busy))]
+            left = f" (the {len(busy.rows)} busiest, {busy.left_out} not shown)" * bool(
+                busy.left_out
+            )
+            parts += [element("h2", f"Busy share of the run{left}"), _frame(draw_bars(busy))]
         parts += map(_draw_table, (tables.tabulate_devices(*runs), tables.tabulate_links(*runs)))
         parts += map(_draw_table, (tables.tabulate_queues(*runs), tables.tabulate_steps(*runs)))
     if bundle.checked:
@@ -134,6 +137,8 @@ def _draw_timeline(timeline: Timeline) -> Markup:
         words += " Every second request is drawn lighter."
     if timeline.requests < timeline.total:
         words += f" The first {timeline.requests} of {timeline.total} requests; trace.json has all."
+    if describe_lanes(timeline):
+        words += f" Shown are {describe_lanes(timeline)}; trace.json has all."
     return join(heading, element("p", words), _frame(draw_timeline(timeline)))
 
 
@@ -142,6 +147,11 @@ def _draw_last(timeline: Timeline) -> Markup:
     return join(
         element("h2", "End of the run"), element("p", words), _frame(draw_timeline(timeline))
     )
+
+
+def _name_busy(chart: BarChart) -> str:
+    words = f", the {len(chart.rows)} busiest of {len(chart.rows) + chart.left_out}"
+    return "Busy share of the run" + (words if chart.left_out else "")
 
 
 def _draw_path(bundle: ReportBundle) -> Markup:

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from partita.report.bars import BarChart
 from partita.report.palette import LIGHT
 from partita.report.scale import name_unit, shorten
-from partita.report.timeline import Row, Source, Timeline
+from partita.report.timeline import Row, Source, Timeline, describe_lanes
 
 _DPI = 144
 _STYLE: dict[Source, dict[str, Any]] = {
@@ -28,6 +28,8 @@ def paint_timeline(timeline: Timeline, title: str) -> bytes:
     """The timeline as PNG: one row per lane, predicted above measured."""
     if timeline.requests < timeline.total:
         title = f"{shorten(title, 60)}: first {timeline.requests} of {timeline.total} requests"
+    if describe_lanes(timeline):
+        title = f"{shorten(title, 60)}, {describe_lanes(timeline)}"
     figure, axes = _start(len(timeline.rows), title)
     unit, length_s = name_unit(timeline.end_s)
     for index, row in enumerate(timeline.rows):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from partita.execution import DeviceUse, LinkUse, Report, StepUse
@@ -13,6 +14,11 @@ from partita.report.bundle import Contender
 from partita.units import format_bytes, format_seconds
 
 NOTHING = "–"
+#: Devices that have a column each in a plan's table: more do not fit beside each other, by names of
+#: ten letters in 140 columns. Not tuned.
+_MOST_COLUMNS = 8
+#: Links that a table names: devices that all send to each other have hundreds. Not tuned.
+_MOST_LINKS = 40
 #: Parts of a critical path below it are summed up. A round number, not tuned.
 _LEAST_SHARE = 0.01
 
@@ -34,6 +40,8 @@ LAST_PLAN = "Plan in force at the end"
 def tabulate_plan(plan: Plan, order: Sequence[str] = (), *, title: str = "Plan") -> TableData:
     """One row per stage: its layers, its split axis, and each device's share of it.
 
+    Devices have columns of their own where they are few; else one column names those of each share.
+
     Args:
         order: Names of devices in the order of their columns; others follow as they are used.
     """
@@ -41,16 +49,24 @@ def tabulate_plan(plan: Plan, order: Sequence[str] = (), *, title: str = "Plan")
         shard.device for stage in plan.stages for shard in (*stage.shards, *stage.merge)
     )
     devices = list(dict.fromkeys([*(name for name in order if name in used), *used]))
-    rows = tuple(
-        (
-            stage.name,
-            describe_layers(stage.layers),
-            stage.axis.replace("_", " "),
-            *(describe_share(stage, device) for device in devices),
-        )
-        for stage in plan.stages
-    )
-    return TableData(title, ("stage", "layers", "axis", *devices), rows, text_columns=3)
+    is_wide = len(devices) > _MOST_COLUMNS
+    rows = []
+    for stage in plan.stages:
+        shares = describe_shares(stage)
+        cells = [shares.get(device, NOTHING) for device in devices]
+        own = (_gather_shares(shares, devices),) if is_wide else cells
+        axis = stage.axis.replace("_", " ")
+        rows.append((stage.name, describe_layers(stage.layers), axis, *own))
+    columns = ("stage", "layers", "axis", *(("devices",) if is_wide else devices))
+    return TableData(title, columns, tuple(rows), text_columns=4 if is_wide else 3)
+
+
+def _gather_shares(shares: Mapping[str, str], order: Sequence[str]) -> str:
+    """The devices of each share, in one cell."""
+    gathered: dict[str, list[str]] = {}
+    for device in (name for name in order if name in shares):
+        gathered.setdefault(shares[device], []).append(device)
+    return "; ".join(f"{share}: {', '.join(names)}" for share, names in gathered.items())
 
 
 def describe_layers(layers: Sequence[str]) -> str:
@@ -64,27 +80,25 @@ def describe_layers(layers: Sequence[str]) -> str:
     return f"{layers[0]} … {layers[-1]} ({len(layers)})"
 
 
-def describe_share(stage: Stage, device: str) -> str:
-    """The part of a stage on one device: a percentage of the boxes or requests, or in words."""
-    shards = [shard for shard in stage.shards if shard.device == device]
-    words = []
-    if shards and stage.axis in ("none", "everywhere"):
-        words.append("whole")
-    elif shards and stage.axis == "replica":
-        words.append("replica" + _say_share(stage, shards[0]))
-    elif shards:
-        total = sum(_count_cells(shard) for shard in stage.shards)
-        own = sum(_count_cells(shard) for shard in shards)
-        words.append(f"{100 * own / total:.0f} %" if total else "0 %")
-    if any(shard.device == device for shard in stage.merge):
-        words.append("merge")
-    return " + ".join(words) or NOTHING
-
-
-def _say_share(stage: Stage, shard: Shard) -> str:
-    if not stage.shares:
-        return ""
-    return f" {100 * stage.shares[stage.shards.index(shard)] / sum(stage.shares):.0f} %"
+def describe_shares(stage: Stage) -> dict[str, str]:
+    """The part of a stage on each of its devices: a percentage, or in words."""
+    words: dict[str, list[str]] = {}
+    if stage.axis in ("none", "everywhere"):
+        words = {shard.device: ["whole"] for shard in stage.shards}
+    elif stage.axis == "replica":
+        parts = stage.shares or (0,) * len(stage.shards)
+        for shard, part in zip(stage.shards, parts, strict=True):
+            share = f" {100 * part / sum(parts):.0f} %" if stage.shares else ""
+            words.setdefault(shard.device, ["replica" + share])
+    else:
+        cells = Counter[str]()
+        for shard in stage.shards:
+            cells[shard.device] += _count_cells(shard)
+        total = max(1, cells.total())
+        words = {device: [f"{100 * own / total:.0f} %"] for device, own in cells.items()}
+    for device in dict.fromkeys(shard.device for shard in stage.merge):
+        words.setdefault(device, []).append("merge")
+    return {device: " + ".join(parts) for device, parts in words.items()}
 
 
 def _count_cells(shard: Shard) -> int:
@@ -199,20 +213,24 @@ def _show_share(value: float | None, whole: float) -> str:
 
 
 def tabulate_links(predicted: Report | None, measured: Report | None) -> TableData:
-    """Bytes per link, and the busy seconds of its sender."""
+    """Bytes per link, and the busy seconds of its sender; the links of most bytes of very many."""
     runs = [
         {(use.source, use.target): use for use in run.links} if run else {}
         for run in (predicted, measured)
     ]
+    keys = {*runs[0], *runs[1]}
+    most = {key: max(run[key].bytes for run in runs if key in run) for key in keys}
+    shown = sorted(keys, key=lambda key: (-most[key], key))[:_MOST_LINKS]
+    more = f", {len(shown)} of {len(keys)}: most bytes" if len(shown) < len(keys) else ""
     rows = []
-    for key in sorted({*runs[0], *runs[1]}):
+    for key in sorted(shown):
         uses: list[LinkUse | None] = [run.get(key) for run in runs]
         moved = [use.bytes if use else None for use in uses]
         busy = [use.busy_s if use else None for use in uses]
         name = name_link(*key)
         rows.append(_pair(name, moved, format_bytes)[:3] + _pair("", busy, format_seconds)[1:])
     columns = ("link", "bytes, predicted", "measured", "busy, predicted", "measured", "difference")
-    return drop_empty(TableData("Links", columns, tuple(rows)))
+    return drop_empty(TableData("Links" + more, columns, tuple(rows)))
 
 
 def tabulate_queues(predicted: Report | None, measured: Report | None) -> TableData:

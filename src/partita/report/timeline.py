@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +13,8 @@ from partita.report.tables import name_link
 
 Source = Literal["predicted", "measured"]
 Kind = Literal["compute", "receive", "send", "load", "deliver"]
+#: A device and what it does one thing at a time on.
+Lane = tuple[str, str]
 KINDS: tuple[Kind, ...] = ("load", "compute", "receive", "send", "deliver")
 
 #: More than this makes a picture slow to open and impossible to read; the trace holds everything. A
@@ -20,6 +22,9 @@ KINDS: tuple[Kind, ...] = ("load", "compute", "receive", "send", "deliver")
 MAX_BARS = 1500
 #: Enough to see a pipeline fill and repeat itself. Not tuned.
 MAX_REQUESTS = 6
+#: More lanes than this are more than a page is scrolled for: 16 devices that all send to each other
+#: have 300. The busiest are shown. Not tuned.
+MAX_ROWS = 60
 #: Spans of one lane that overlap by less than this are neighbours with a rounded clock. Far below
 #: what a picture shows; not tuned.
 TOUCH_S = 1e-6
@@ -44,6 +49,7 @@ class Timeline:
         end_s: End of the last span; the picture begins with the first feed, at 0.
         requests: How many requests, from the first, are shown.
         total: How many requests the run had.
+        lanes: How many lanes had something to do for these requests; the busiest have rows.
     """
 
     rows: tuple[Row, ...]
@@ -51,6 +57,7 @@ class Timeline:
     end_s: float
     requests: int
     total: int
+    lanes: int = 0
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -79,18 +86,30 @@ def lay_out(predicted: Report | None, measured: Report | None, *, last: bool = F
     if last:
         requests = min(requests, total - requests)
         shown = {source: _take_last(run, total - requests) for source, run in spans.items()}
-    both = [span for run in shown.values() for span in run]
-    keys = sort_lanes(runs.values(), {(s.device, s.lane) for s in both})
+    lanes: dict[Lane, dict[Source, list[Span]]] = {}
+    for source, run in shown.items():
+        for span in run:
+            own = lanes.setdefault((span.device, span.lane), {name: [] for name in runs})
+            own[source].append(span)
     rows = tuple(
         Row(
             name_row(*key),
             kind_of(key[1]),
-            {source: _pick(run, key) for source, run in shown.items()},
+            {source: tuple(own) for source, own in lanes[key].items()},
         )
-        for key in keys
+        for key in sort_lanes(runs.values(), _busiest(lanes))
     )
-    end_s = max((s.end_s for s in both), default=0.0)
-    return Timeline(rows, tuple(runs), end_s, requests, total)
+    end_s = max((span.end_s for run in shown.values() for span in run), default=0.0)
+    return Timeline(rows, tuple(runs), end_s, requests, total, len(lanes))
+
+
+def _busiest(lanes: Mapping[Lane, Mapping[Source, Sequence[Span]]]) -> list[Lane]:
+    """The lanes with the most seconds of spans, as many as are shown."""
+    busy_s = {
+        key: sum(span.end_s - span.start_s for run in own.values() for span in run)
+        for key, own in lanes.items()
+    }
+    return sorted(lanes, key=lambda key: (-busy_s[key], key))[:MAX_ROWS]
 
 
 def _take_last(spans: Sequence[Span], first: int) -> list[Span]:
@@ -141,12 +160,16 @@ def separate(spans: Iterable[Span]) -> list[list[Span]]:
     return rows
 
 
-def sort_lanes(runs: Iterable[Report], lanes: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
+def sort_lanes(runs: Iterable[Report], lanes: Collection[Lane]) -> list[Lane]:
     """Devices' lanes: devices as the runs list them, then kinds."""
     listed = [use.name for run in runs for use in run.devices]
-    devices = list(dict.fromkeys([*listed, *sorted(device for device, _ in lanes)]))
-    return sorted(lanes, key=lambda k: (devices.index(k[0]), KINDS.index(kind_of(k[1])), k[1]))
+    names = dict.fromkeys([*listed, *sorted(device for device, _ in lanes)])
+    places = {name: place for place, name in enumerate(names)}
+    return sorted(lanes, key=lambda k: (places[k[0]], KINDS.index(kind_of(k[1])), k[1]))
 
 
-def _pick(spans: Iterable[Span], key: tuple[str, str]) -> tuple[Span, ...]:
-    return tuple(span for span in spans if (span.device, span.lane) == key)
+def describe_lanes(timeline: Timeline) -> str:
+    """Which lanes are shown, where those are not all; else empty."""
+    if timeline.lanes <= len(timeline.rows):
+        return ""
+    return f"the {len(timeline.rows)} busiest of {timeline.lanes} lanes"
