@@ -76,6 +76,7 @@ BENCHMARKS = (
     Benchmark("bounds", "Lower bound", "the plan of `best`", is_long=True),
     Benchmark("budget", "A long search", "a short one", is_long=True),
     Benchmark("throughput", "Requests per second", "what the row names", is_long=True),
+    Benchmark("growth", "Planning of ever more devices and layers", "none", is_long=True),
     Benchmark(
         "distredge",
         "DistrEdge's clusters, simulated",

@@ -126,8 +126,8 @@ def test_a_device_has_one_column_however_often_it_is_listed() -> None:
 
 def test_many_devices_share_a_column() -> None:
     """A column each would leave no room for any: one cell names the devices of each share."""
-    names = [f"d{number}" for number in range(9)]
-    rows = [(0, 4), *((4 + number, 5 + number) for number in range(8))]
+    names = [f"d{number}" for number in range(10)]
+    rows = [(0, 4), *((4 + number, 5 + number) for number in range(8)), (12, 12)]
     shards = tuple(
         Shard(name, {"x": Region((span,))}) for name, span in zip(names, rows, strict=True)
     )

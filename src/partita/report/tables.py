@@ -62,9 +62,9 @@ def tabulate_plan(plan: Plan, order: Sequence[str] = (), *, title: str = "Plan")
 
 
 def _gather_shares(shares: Mapping[str, str], order: Sequence[str]) -> str:
-    """The devices of each share, in one cell."""
+    """The devices of each share, in one cell; without those that have no part."""
     gathered: dict[str, list[str]] = {}
-    for device in (name for name in order if name in shares):
+    for device in (name for name in order if shares.get(name, "0 %") != "0 %"):
         gathered.setdefault(shares[device], []).append(device)
     return "; ".join(f"{share}: {', '.join(names)}" for share, names in gathered.items())
 
