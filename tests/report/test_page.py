@@ -5,9 +5,12 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import msgspec
 import pytest
 from tests.report.samples import make_bundle, make_plan, make_report, rename
 
+from partita.execution import DeviceUse, Span
+from partita.plan import Shard, Stage
 from partita.report import Checked, Picture, ReportBundle
 from partita.report.markup import element, escape
 from partita.report.page import write_page
@@ -160,3 +163,17 @@ def test_outputs_that_are_small_by_nature_have_another_measure() -> None:
     page = write_page(replace(make_bundle(), checked=checked))
     assert "2.0e-06 of 0.75, as outputs are small by nature" in page
     assert "2.5e-07 of the largest output" in write_page(make_bundle())
+
+
+def test_pages_of_many_devices_say_what_they_leave_out() -> None:
+    """Every device stays named in the plan; lanes and links beyond the busiest are counted."""
+    names = [f"board-{number}" for number in range(100)]
+    uses = tuple(DeviceUse(name, number / 100, 1) for number, name in enumerate(names))
+    spans = tuple(Span(name, "compute", 0, "s", 0, 0.0, 0.5) for name in names)
+    run = msgspec.structs.replace(make_report(), devices=uses, links=(), spans=spans)
+    stage = Stage("s", ("l",), "everywhere", tuple(map(Shard, names)))
+    plan = msgspec.structs.replace(make_plan(), stages=(stage,))
+    page = write_page(ReportBundle("many", plan, predicted=run))
+    assert f"whole: {', '.join(names)}" in page
+    assert "Busy share of the run, the 60 busiest of 100" in page
+    assert "the 60 busiest of 100 lanes" in page

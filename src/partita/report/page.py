@@ -21,6 +21,9 @@ from partita.units import format_seconds
 #: Even a name that slipped through could load or run nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
+#: Of a cell in a table: the names of a hundred devices, no more of names that came from odd files.
+_MOST_LETTERS = 1000
+
 
 def write_page(bundle: ReportBundle) -> str:
     """The whole page. Every name in it is escaped: names come from files."""
@@ -55,10 +58,7 @@ def _list_sections(bundle: ReportBundle) -> list[Markup]:
             parts.append(_draw_last(lay_out(*runs, last=True)))
         busy = chart_busy(*runs)
         if busy.rows:
-            left = f" (the {len(busy.rows)} busiest, {busy.left_out} not shown)" * bool(
-                busy.left_out
-            )
-            parts += [element("h2", f"Busy share of the run{left}"), _frame(draw_bars(busy))]
+            parts += [element("h2", _name_busy(busy)), _frame(draw_bars(busy))]
         parts += map(_draw_table, (tables.tabulate_devices(*runs), tables.tabulate_links(*runs)))
         parts += map(_draw_table, (tables.tabulate_queues(*runs), tables.tabulate_steps(*runs)))
     if bundle.checked:
@@ -192,7 +192,7 @@ def _draw_table(data: TableData) -> Markup:
         return element(
             "tr",
             *(
-                element(tag, shorten(cell, 160), class_=look)
+                element(tag, shorten(cell, _MOST_LETTERS), class_=look)
                 for cell, look in zip(row, looks, strict=True)
             ),
         )
