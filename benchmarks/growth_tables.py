@@ -14,6 +14,15 @@ Law = Callable[[Sequence[float], Sequence[float]], tuple[float, float] | None]
 
 #: Below it the exponent of a power law is not shown.
 LEAST_EXPLAINED = 0.9
+#: What plans are counted in, and what tables call it.
+SIZES = {
+    "evaluations": "plans priced",
+    "stages": "stages",
+    "steps": "steps of the program",
+    "messages": "messages",
+    "plan_bytes": "bytes of the plan file",
+    "table_lines": "lines of tables",
+}
 
 
 def lines_of(found: Found, axis: str) -> dict[str, list[dict[str, Any]]]:
@@ -102,10 +111,10 @@ def _phases(
             values = {size_of(one): one["seconds"][phase] for one in line}
             cells = [f"{values[size]:.2g}" if size in values else "–" for size in sizes]
             yield _row([phase, *cells, _exponent(law, values)])
-        for what in ("steps", "messages", "stages", "table_lines", "plan_bytes"):
+        for what, title in SIZES.items():
             values = {size_of(one): one[what] for one in line}
             cells = [str(values.get(size, "–")) for size in sizes]
-            yield _row([what.replace("_", " of "), *cells, _exponent(law, values)])
+            yield _row([title, *cells, _exponent(law, values)])
         yield ""
 
 
