@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from partita.reproduce.figure import Chart
 
@@ -86,6 +87,8 @@ def _finish(axes: Any, chart: Chart) -> None:
         axes.set_xticks(chart.places, [f"{place:g}" for place in chart.places])
     if "y" in chart.log_axes:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
         axes.set_ylim(bottom=0)
     axes.minorticks_off()
