@@ -184,13 +184,11 @@ def _charts(axis: str, lines: Mapping[str, Sequence[dict[str, Any]]]) -> Iterato
     yield Chart(
         "Seconds of planning", "lines", sizes, series(shown, plan_s), axis, "s", log_axes="xy"
     )
-    if not best:
-        return
-    megabytes = series(best, lambda one: max(1.0, grown_bytes(one) / 1e6))
+    megabytes = series(shown, lambda one: max(1.0, grown_bytes(one) / 1e6))
     yield Chart(
         "Memory of planning, beyond the model", "lines", sizes, megabytes, axis, "MB", log_axes="xy"
     )
     yield Chart(
         "Bound over the plan's latency, or over its time per request (throughput)",
-        "lines", sizes, series(best, lambda one: 100 * part_of_bound(one)), axis, "%", log_axes="x",
+        "lines", sizes, series(shown, lambda one: 100 * part_of_bound(one)), axis, "%", log_axes="x",
     )  # fmt: skip
