@@ -190,5 +190,6 @@ def _charts(axis: str, lines: Mapping[str, Sequence[dict[str, Any]]]) -> Iterato
     )
     yield Chart(
         "Bound over the plan's latency, or over its time per request (throughput)",
-        "lines", sizes, series(shown, lambda one: 100 * part_of_bound(one)), axis, "%", log_axes="x",
+        "lines", sizes, series(shown, lambda one: 100 * part_of_bound(one)), axis, "%",
+        log_axes="x",
     )  # fmt: skip
