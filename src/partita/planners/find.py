@@ -78,7 +78,11 @@ def _uncollected() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            # All that is left counts as old: to look through it now takes a second after a long
+            # search.
+            gc.freeze()
             gc.enable()
+            gc.unfreeze()
 
 
 def check_options(options: PlanOptions, graph: Graph, cluster: Cluster) -> None:
