@@ -152,18 +152,18 @@ def _ask(words: list[str]) -> None:
         raise
     else:
         if words[0] == "plan":
-            _read(set(Path().rglob("*")) - before.keys())
+            _read(set(Path().rglob("*")) - before.keys(), Path(words[-1]))
     finally:
         assert all(path.read_bytes() == data for path, data in before.items())
         for path in sorted(set(Path().rglob("*")) - before.keys(), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
 
 
-def _read(written: set[Path]) -> None:
-    """Read what a planner wrote, which later commands must be able to."""
+def _read(written: set[Path], plan: Path) -> None:
+    """Read what a planner wrote, a plan and maybe its cluster, as later commands do."""
     for path in written:
         try:
-            load_cluster(path) if path.suffix == ".toml" else load_plan(path)
+            load_plan(path) if path == plan else load_cluster(path)
         except PartitaError as error:
             raise AssertionError(f"wrote {path}: {error}") from error
 
@@ -180,7 +180,7 @@ def _run(words: list[str]) -> None:
     if code == 0:
         return
     lines = [line for line in told.getvalue().splitlines() if line.startswith("partita: ")]
-    assert code in (2, 3, 4), f"code {code}"
+    assert code in (2, 3, 4), f"code {code}: {told.getvalue()}"
     assert len(lines) == 1, told.getvalue()
     assert told.getvalue().splitlines()[-1] == lines[0], told.getvalue()
     assert "Unexpected failure" not in lines[0], lines[0]

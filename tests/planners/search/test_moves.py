@@ -195,3 +195,13 @@ def test_a_free_device_replaces_another_or_joins() -> None:
     assert join_device(draft, "d2") == (joined, _whole(2, 4, "d0"))
     assert join_device(draft, "d2") in moved
     assert join_device(draft, "d1") == draft
+
+
+def test_replicas_keep_their_shares_where_one_is_dropped() -> None:
+    """The others' shares are as they were; none is left of a device that is not there."""
+    draft = (DraftStage(0, 4, "replica", _CREW, shares=(1, 2, 4)),)
+    stages = [stage for changed in _structural(draft) for stage in changed if stage.shares]
+    assert {len(stage.devices) for stage in stages} == {2}
+    for stage in stages:
+        given = dict(zip(_CREW, (1, 2, 4), strict=True))
+        assert stage.shares == tuple(given[device] for device in stage.devices)

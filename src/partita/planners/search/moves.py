@@ -392,8 +392,9 @@ def _drop(stage: DraftStage, device: str) -> DraftStage:
     index = stage.devices.index(device)
     devices = (*stage.devices[:index], *stage.devices[index + 1 :])
     if not stage.cuts:
-        return replace(stage, devices=devices)
+        shares = (*stage.shares[:index], *stage.shares[index + 1 :])
+        return replace(stage, devices=devices, shares=shares)
     widths = stage.widths
     rest = [width for at, width in enumerate(widths) if at != index]
-    shares = [width + 1e-6 for width in rest]
-    return replace(stage, devices=devices, cuts=share_cuts(shares, stage.cuts[-1]))
+    wanted = [width + 1e-6 for width in rest]
+    return replace(stage, devices=devices, cuts=share_cuts(wanted, stage.cuts[-1]))
