@@ -105,7 +105,7 @@ def test_best_divides_rather_than_swaps(graph: Graph) -> None:
 @pytest.mark.parametrize("objective", ["latency", "throughput"])
 def test_more_boards_rather_than_swap(graph: Graph, planner: str, objective: Objective) -> None:
     """Four boards that together have the memory: none of them swaps, and chance does no better."""
-    cost = CostModel(graph, _cluster(graph, 0.5, _RATE, count=4))
+    cost = CostModel(graph, _cluster(graph, 0.8, _RATE, count=4))
     options = PlanOptions(objective, in_flight=4, swap=True, max_evaluations=200)
     result = find_plan(cost, planner=planner, options=options)
     chance = [
