@@ -213,7 +213,7 @@ class Grouping:
         end = min((at for at in outline.pins if at > start), default=len(outline))
         stops = slice(start + 1, end + 1)
         fits = np.ones(end - start, dtype=bool)
-        rates = np.zeros(end - start)
+        rates = np.full(end - start, 1e-300)  # where the time ended tables, no device has a rate
         most = _MOST_SHARED if self._wanted.replicas else 1
         moved_s, back_s = 0.0, inf
         for count, device in enumerate(self._order[used : used + most], start=1):
