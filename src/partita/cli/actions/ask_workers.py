@@ -30,6 +30,8 @@ from partita.worker.messages import PROTOCOL_VERSION, Hello, Info, check_version
 
 #: Seconds that workers may take to appear.
 _WAIT_S = 5.0
+#: For workers that are not at their addresses: the others tell of them at once, if they do.
+_ELSEWHERE_S = 1.0
 _LOOK_S = 0.05
 _PATIENCE_S = 2.0
 _MINE = (VERSION, PROTOCOL_VERSION)
@@ -53,9 +55,10 @@ def ask_workers(path: Path, flags: AccessFlags) -> list[dict[str, Any]]:
         return [{"name": name, "state": EMULATED} for name in cluster.names]
     with open_endpoint(cluster, access) as endpoint:
         absent = _try_addresses(cluster, access.tls)
-        deadline_s = time.monotonic() + _WAIT_S
-        while set(cluster.names) - absent.keys() - endpoint.peers():
-            if time.monotonic() > deadline_s:
+        since_s = time.monotonic()
+        while unseen := set(cluster.names) - endpoint.peers():
+            wait_s = _WAIT_S if unseen - absent.keys() else _ELSEWHERE_S
+            if time.monotonic() - since_s > wait_s:
                 break
             time.sleep(_LOOK_S)
         group = WorkerGroup(endpoint, [name for name in cluster.names if name in endpoint.peers()])
