@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from partita.errors import ClusterError
+from partita.errors import ClusterError, ModelError
 from partita.graph import Graph, load_graph
 from partita.profile import (
     MeasureOptions,
@@ -126,6 +126,18 @@ def test_unfinished_measurement_of_another_model_is_ignored(tmp_path: Path) -> N
         measure_profile(small_graph(16), options)
 
 
+def test_outputs_without_a_shape_are_said_before_anything_is_measured() -> None:
+    """The line is that of planning: which output, and what to do."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("NonZero", ["r"], ["n"]),
+        helper.make_node("Cast", ["n"], ["y"], to=1),
+    ]
+    model = make_model(nodes, {"x": (1, 3, 8, 8)}, ["y"], {})
+    with pytest.raises(ModelError, match=r"Output 'y' .* depends on the data"):
+        measure_profile(load_graph(model.SerializeToString()))
+
+
 def test_missing_provider_is_an_error() -> None:
     """A provider that this machine lacks is refused, not silently replaced by the CPU."""
     with pytest.raises(ClusterError, match="not available here"):
@@ -162,6 +174,7 @@ def test_figures_that_cannot_be_measured_are_refused(old: str, new: str) -> None
     [
         (b"{", "is not a profile"),
         (b'{"schema": 99}', "key 'schema': got 99"),
+        (b'{"stages": []}', "is not a profile: it has no key 'schema'"),
         (b'{"schema": 1, "device": 5}', "is not a profile: .*device"),
     ],
 )

@@ -171,7 +171,7 @@ BudgetOpt = Annotated[
         "--budget",
         0,
         MOST_SECONDS,
-        "Seconds that a search takes; by default it ends by itself, or after 60.",
+        "Seconds of a search (--want makes many); by default it ends by itself, or after 60.",
     ),
 ]
 SeedOpt = Annotated[int, number("--seed", 0, 2**63 - 1, "Seed of everything that is drawn.")]

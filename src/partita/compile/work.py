@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from partita.errors import ModelError
 from partita.graph import Graph
 from partita.graph.layer import Layer
+from partita.graph.outputs import refuse_odd_outputs
 from partita.graph.regions import RegionMap
 from partita.regions import Region
 
@@ -226,26 +226,3 @@ class WorkBuilder:
         """The box of the core's output that ``boxes`` of the layer's outputs need."""
         box = self.regions.merge_walk(layer, boxes).outs[0][0]
         return self.regions.whole(self.core_output(layer)) if box is None else box
-
-
-def refuse_odd_outputs(graph: Graph) -> None:
-    """Raise where an output's shape is not known beforehand, or leaves nothing to place.
-
-    Raises:
-        ModelError: Names the output.
-    """
-    for tensor in graph.outputs:
-        shape = graph.tensors[tensor].shape
-        if 0 in shape:
-            raise ModelError(
-                f"Output '{tensor}' of model '{graph.name}' has shape {'x'.join(map(str, shape))},"
-                " which is empty: there is nothing to divide. Leave it out of the model's outputs.",
-                subject=tensor,
-            )
-        if min(shape, default=0) < 0:
-            raise ModelError(
-                f"Output '{tensor}' of model '{graph.name}' has a shape that depends on the data;"
-                " such a model can be inspected, not divided. End it before the node that makes"
-                " the shape, and do that on the answer.",
-                subject=tensor,
-            )

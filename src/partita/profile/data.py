@@ -148,6 +148,12 @@ def load_profile(source: str | Path | bytes) -> Profile:
     try:
         data = source if isinstance(source, bytes) else read_regular(Path(source))
         version = msgspec.json.decode(data, type=dict).get("schema")
+        if version is None:
+            raise ClusterError(
+                f"{name} is not a profile: it has no key 'schema'. Measure one with 'partita"
+                " profile'.",
+                subject=name,
+            )
         if version != SCHEMA_VERSION:
             raise ClusterError(
                 f"{name}, key 'schema': got {version}, this version of Partita reads"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from partita.engine.timing import FragmentTimes
 from partita.graph import Graph
+from partita.graph.outputs import refuse_odd_outputs
 from partita.graph.regions import RegionMap
 from partita.graph.splits import row_axes
 from partita.profile.alone import Network, add_weights, measure_alone
@@ -62,8 +63,10 @@ def measure_profile(
         bench: Where fragments are timed, with its own threads and provider; by default here.
 
     Raises:
+        ModelError: An output's shape depends on the data, or is empty.
         ClusterError: The provider is missing, a layer cannot run, or a file cannot be written.
     """
+    refuse_odd_outputs(graph)
     options = options or MeasureOptions()
     bench = bench or ThisMachine(options.threads, options.provider)
     state = load_state(graph, options, bench)

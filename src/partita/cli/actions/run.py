@@ -287,7 +287,26 @@ def describe_run(ran: Ran) -> Reply:
             f" largest value {checked.max_magnitude:.3g}: {checked.verdict}"
         )
     add_notes(reply, cluster, ran.measured.makespan_s)
+    add_unswapped(reply, ran)
     return reply
+
+
+def add_unswapped(reply: Reply, ran: Ran) -> None:
+    """Say that a run cannot confirm what was predicted of devices that swap."""
+    cluster = ran.loaded.cluster
+    over = [
+        use.name
+        for use in ran.predicted.devices
+        if cluster.device(use.name).swap_bytes_per_s
+        and use.peak_memory_bytes > cluster.device(use.name).memory_bytes
+    ]
+    if over:
+        note = (
+            f"predicted on {', '.join(over)}, where the plan needs more than the file's memory;"
+            " workers held all of it, so that no swapping is in what was measured"
+        )
+        reply.payload.setdefault("notes", []).append(f"Swapping: {note}")
+        reply.shown.append(f"Swapping:    {note}")
 
 
 def describe_fixed(ran: Ran) -> dict[str, Any]:
