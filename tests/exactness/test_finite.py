@@ -18,11 +18,11 @@ from partita.exactness.compare import (
     check_exactness,
     compare_answers,
     compare_with_file,
-    describe_non_finite,
     difference_of,
 )
 from partita.graph import Graph, load_graph
 from partita.report import Checked
+from partita.report.bundle import describe_non_finite
 from tests.models import Array, make_model
 
 CLUSTER = Cluster.of(["a", "b"])

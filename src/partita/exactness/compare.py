@@ -167,19 +167,6 @@ def max_difference(left: Array, right: Array) -> float:
     return float(np.where(np.isnan(gap), np.inf, gap).max(initial=0.0))
 
 
-def describe_non_finite(count: int, is_measured: bool) -> str:
-    """What is said of answers that hold NaN or infinities; empty where all is well.
-
-    Args:
-        count: How many such elements the whole model's answers have.
-        is_measured: Whether the divided run's shapes and such elements are the same.
-    """
-    held = f"{count} values of the whole model's answers are NaN or infinite"
-    if not is_measured:
-        return f"in shape, or in what is NaN or infinite, the two differ ({held})"
-    return f"{held}, the same in both; the others were compared" if count else ""
-
-
 def tolerance_of(graph: Graph) -> float:
     """The relative difference that a divided run of ``graph`` may have."""
     halves = any(spec.dtype == "float16" for spec in graph.tensors.values())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from partita.exactness.compare import describe_non_finite
 from partita.execution import Change, Report
 from partita.plan import Plan
 
@@ -153,3 +152,16 @@ class ReportBundle:
     plan_runs: tuple[PlanRun, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     pictures: tuple[Picture, ...] = ()
+
+
+def describe_non_finite(count: int, is_measured: bool) -> str:
+    """What is said of answers that hold NaN or infinities; empty where all is well.
+
+    Args:
+        count: How many such elements the whole model's answers have.
+        is_measured: Whether the divided run's shapes and such elements are the same.
+    """
+    held = f"{count} values of the whole model's answers are NaN or infinite"
+    if not is_measured:
+        return f"in shape, or in what is NaN or infinite, the two differ ({held})"
+    return f"{held}, the same in both; the others were compared" if count else ""

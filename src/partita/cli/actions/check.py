@@ -12,11 +12,11 @@ from partita.compile import compile_plan
 from partita.exactness.compare import (
     check_exactness,
     compare_with_file,
-    describe_non_finite,
     is_lossy,
     tolerance_of,
     tolerance_of_file,
 )
+from partita.report.bundle import describe_non_finite
 
 
 def check_division(files: PlanFiles, requests: RequestFlags) -> Reply:
