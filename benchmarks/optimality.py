@@ -30,7 +30,7 @@ MOST_MISS, LEAST_EQUAL = 0.01, 0.90
 EQUAL = 1e-9
 OPTIONS = PlanOptions(most_s=1e6)
 #: The axes of the oracle: what it does not try must not make up for what ``best`` misses.
-SAME_AXES = PlanOptions(most_s=1e6, axes=("rows", "output_channels"))
+SAME_AXES = PlanOptions(most_s=1e6, axes=("rows", "output_channels", "input_channels"))
 
 
 @dataclass(frozen=True)
