@@ -161,3 +161,12 @@ def test_a_random_assignment_goes_where_links_and_room_are() -> None:
         found = find_plan(cost, planner="random", options=PlanOptions(seed=seed))
         used = {shard.device for stage in found.plan.stages for shard in stage.shards}
         assert "d3" not in used
+
+
+@pytest.mark.parametrize("budget_s", [0.0005, 0.001, 0.002, 0.003, 0.005, 0.01])
+def test_a_plan_wherever_time_ends(budget_s: float) -> None:
+    """Ranges that time left unpriced are in no plan, and replicas have shares."""
+    for seed in range(8):
+        cost = make_cost(make_chain(20, seed=seed), *[1e7] * 4, bandwidth=1e8)
+        options = PlanOptions("throughput", budget_s=budget_s, in_flight=4)
+        assert find_plan(cost, planner="collaborative", options=options).plan.stages

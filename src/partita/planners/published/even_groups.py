@@ -219,9 +219,11 @@ class Grouping:
         for count, device in enumerate(self._order[used : used + most], start=1):
             fits &= self._costs.bytes(device)[start, stops] <= self._room[device]
             self.was_tight |= not fits.all()
+            seconds = self._costs.seconds(device)[start, stops]
+            fits &= np.isfinite(seconds)
             if not fits.any():
                 break
-            rates += 1 / np.maximum(self._costs.seconds(device)[start, stops], _LEAST_S)
+            rates += 1 / np.maximum(seconds, _LEAST_S)
             moved_s = max(moved_s, self._move_s(start, sources, device))
             if end == len(outline):
                 back_s = min(back_s, self._back_s((device,)))
@@ -273,8 +275,9 @@ class Grouping:
         if group.axis != "replica":
             return group
         place = group.start, group.stop
-        loads = [float(self._costs.seconds(device)[place]) for device in group.devices]
-        rates = [max(loads) / max(seconds, _LEAST_S) for seconds in loads]
+        costs = [float(self._costs.seconds(device)[place]) for device in group.devices]
+        loads = [max(seconds, _LEAST_S) for seconds in costs]  # layers without work take none
+        rates = [max(loads) / seconds for seconds in loads]
         finest = 1.0 if max(rates) <= 1.01 else float(_FINEST)
         finest = min(finest, _MOST_SHARES / sum(rates))  # one that swaps may be far slower
         shares = [max(1, round(finest * rate)) for rate in rates]
