@@ -13,7 +13,7 @@ from partita.graph import Graph
 from partita.planners import DraftStage, Evaluator, PlanOptions, find_plan
 from partita.planners.drafts.draft import Draft, DraftAxis
 from partita.planners.result import Result
-from tests.planners.fakes import dense, make_graph, make_wide
+from tests.planners.fakes import dense, make_chain, make_cost, make_graph, make_wide
 
 FAST = 1e9
 #: Channels of the layers of drawn networks.
