@@ -37,7 +37,7 @@ _OBJECTIVES = ("latency", "throughput", "memory", "energy")
 _FLAGS = {
     "--price": ("raspberry-pi-4=#", "raspberry-pi-3=#", "=#", "moon=#"),
     "--in-flight": ("#", "1", "8", "1000", "1001"),
-    "--budget": ("#", "0.05"),
+    "--budget": ("0.05", "1e-300", "0", "-1", "nan", "x", "", "1e"),  # a large one is used up
     "--seed": ("#", "3"),
     "--energy-limit": ("a=#", "x=#"),
     "--keep-on": ("a=x", "b=x", "a=y", "a=q", "x=a", "=", "a"),
