@@ -46,14 +46,6 @@ def row_shards(*spans: tuple[int, int], tensor: str = "a") -> tuple[Shard, ...]:
     return rows("", (), tensor, *zip(("left", "right", "left"), spans, strict=False)).shards
 
 
-def column_shards() -> tuple[Shard, ...]:
-    """Return the two halves of the columns of the first stage's output."""
-    spans = {"left": (0, 2), "right": (2, 4)}
-    return tuple(
-        Shard(name, {"a": Region(((0, 1), (0, 2), (0, 8), span))}) for name, span in spans.items()
-    )
-
-
 def part(box: tuple[tuple[int, int], ...]) -> Shard:
     """Return a shard that sums over a box of the first convolution's input."""
     return Shard("left", {"x": Region(box)})
@@ -76,14 +68,6 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "rows beyond the tensor": (
         with_stage(0, shards=row_shards((0, 4), (4, 9))),
         "stage 's0', tensor 'a': [0:1, 0:2, 4:9, 0:4] leaves the tensor",
-    ),
-    "rows called channels": (
-        with_stage(0, axis="output_channels"),
-        "stage 's0' has axis 'output_channels', tensor 'a': [0:1, 0:2, 0:4, 0:4] divides axis 2,",
-    ),
-    "columns called rows": (
-        with_stage(0, shards=column_shards()),
-        "stage 's0' has axis 'rows', tensor 'a': [0:1, 0:2, 0:8, 0:2] divides axis 3, allowed: 2",
     ),
     "box of another rank": (
         with_stage(0, shards=(Shard("left", {"a": Region(((0, 8),))}),)),

@@ -9,7 +9,6 @@ from partita.compile.layout import work_builder
 from partita.compile.work import WorkBuilder
 from partita.errors import PlanError
 from partita.graph import Graph
-from partita.graph.splits import row_axes
 from partita.plan import Plan, Shard, Stage
 from partita.program import MAX_SHARES
 from partita.regions import WIRE_FORMATS, Region, find_tiling_fault
@@ -119,8 +118,7 @@ def _shard_faults(builder: WorkBuilder, stage: Stage) -> Iterator[str]:
         yield f"{place} is not split and has {len(stage.shards)} shards, allowed: 1"
     outputs = builder.stage_outputs(stage.layers)
     if stage.axis in _BOXED:
-        faults = list(_tiling_faults(builder, place, stage.shards, outputs))
-        yield from faults or _named_axis_faults(builder.graph, stage, outputs)
+        yield from _tiling_faults(builder, place, stage.shards, outputs)
         return
     if any(shard.boxes for shard in stage.shards):
         yield f"{place} has axis '{stage.axis}', whose shards have no boxes"
@@ -161,22 +159,6 @@ def _tiling_faults(
         fault = find_tiling_fault(builder.graph.tensors[tensor].shape, boxes)
         if fault:
             yield f"{place}, tensor '{tensor}': {fault}"
-
-
-def _named_axis_faults(graph: Graph, stage: Stage, outputs: tuple[str, ...]) -> Iterator[str]:
-    """Boxes that divide another axis of the tensor than the stage's axis says."""
-    if stage.axis not in ("rows", "output_channels"):
-        return
-    splits = row_axes(graph)
-    for tensor in outputs:
-        layer = graph.producer(tensor)
-        if layer is None:
-            continue
-        axis = splits.axis(tensor) if stage.axis == "rows" else splits.channel_axis(layer.name)
-        boxes = [shard.boxes[tensor] for shard in stage.shards if tensor in shard.boxes]
-        fault = axis is not None and _axis_fault(graph.tensors[tensor].shape, boxes, (axis,))
-        if fault:
-            yield f"stage '{stage.name}' has axis '{stage.axis}', tensor '{tensor}': {fault}"
 
 
 def _merge_faults(builder: WorkBuilder, stage: Stage) -> Iterator[str]:
