@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -344,6 +345,9 @@ def test_leaders_that_come_and_go_are_told(bench: Bench, caplog: pytest.LogCaptu
         bench.leader.call("retire", OfEpoch(2))
         bench.leader.load(tiny_chain(1, 1), epoch=4)
         bench.leader.endpoint.close()
+        end_s = time.monotonic() + 5  # a worker hears of an end on a thread of its own
+        while len(caplog.messages) < 4 and time.monotonic() < end_s:
+            time.sleep(0.01)
     assert caplog.messages == [
         "leader 'leader' connected",
         "leader 'other' connected",
