@@ -51,3 +51,5 @@ def test_rates_and_latencies_say_which_they_are() -> None:
     assert "predicted of a request alone, no plan" in _line(busy, "Latency")
     rate = _line(busy, "Throughput")
     assert "per second predicted in the long run with 4 in flight" in rate
+    unbounded = _line(replace(busy, least_period_s=0.0), "Throughput")  # as in a spent budget
+    assert unbounded.endswith("4 in flight, no bound is known")

@@ -244,10 +244,15 @@ def _describe_rate(result: Result) -> list[str]:
     estimate, least_s = result.estimate, result.least_period_s
     if least_s is None:
         return []
+    bound = "no bound is known"  # none was proven, in a small budget say
+    if least_s > 0:
+        bound = (
+            f"no plan can do better than {1 / least_s:.4g}"
+            f" ({100 * least_s / estimate.period_s:.0f} % of it)"
+        )
     return [
         f"Throughput:  {estimate.images_per_second:.4g} per second predicted in the long run with"
-        f" {estimate.in_flight} in flight, no plan can do better than {1 / least_s:.4g}"
-        f" ({100 * least_s / estimate.period_s:.0f} % of it)"
+        f" {estimate.in_flight} in flight, {bound}"
     ]
 
 

@@ -16,6 +16,8 @@ Column = tuple[object, ...]
 Row = dict[Column, float]
 #: Rounding may not lift a bound above the optimum.
 SAFE = 1 - 1e-7
+#: The solver's word for it.
+_INFEASIBLE = 2
 
 
 class ShareProgram:
@@ -108,7 +110,7 @@ class ShareProgram:
         return min(size, *(self.graph.size_bytes(name) for name in core.outputs if name))
 
     def minimize(self, column: Column) -> float:
-        """The least value of a column; infinite where no shares are possible."""
+        """The least value of a column; infinite where no shares are possible, 0 if not solved."""
         entries = [(r, c, v) for r, row in enumerate(self.rows) for c, v in row.items()]
         values = [entry[2] for entry in entries]
         places = ([entry[0] for entry in entries], [entry[1] for entry in entries])
@@ -116,4 +118,5 @@ class ShareProgram:
         objective = np.zeros(len(self.columns))
         objective[self.columns[column]] = 1.0
         solved = linprog(objective, A_ub=upper.tocsr(), b_ub=self.limits, method="highs")
-        return float(solved.fun) if solved.status == 0 else float("inf")
+        unsolved = float("inf") if solved.status == _INFEASIBLE else 0.0
+        return float(solved.fun) if solved.status == 0 else unsolved
