@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from partita.profile.data import LayerProfile, Sample
 from partita.profile.fit import fit_runs
 from partita.profile.options import Alone, MeasureState, Wall
 
@@ -26,6 +27,22 @@ def test_what_layers_cost_alone_counts_their_factor() -> None:
     assert runs.factor == pytest.approx(0.9, abs=0.02)
     assert again.runs.read_s_per_byte == pytest.approx(1e-10, rel=0.05)
     assert again.runs.write_s_per_byte == pytest.approx(3e-10, rel=0.05)
+
+
+@pytest.mark.parametrize(("whole_s", "factor"), [(6.3e-3, 1.05), (0.0, 0.9), (1.0, 1.25)])
+def test_the_whole_network_tells_what_layers_take_in_a_request(
+    whole_s: float, factor: float
+) -> None:
+    """Groups of layers are quicker when run again and again; a disturbed run is not believed."""
+    layers = {
+        name: LayerProfile("Conv", 8, False, (Sample(1, 1e-3, 9, 0.0), Sample(8, 3e-3, 9, 0.0)))
+        for name in "ab"
+    }
+    walls = [Wall(0.9 * 6e-3 + 2e-5, 6e-3, 2)]
+    extra_s = 2e-5 + 2e-11 * 4_000_000 if whole_s else 0.0
+    state = MeasureState("key", layers, walls=walls, whole_s=whole_s + extra_s)
+    state.alone = draw_alone(factor=factor)
+    assert fit_runs(state, 0.0, 4_000_000).runs.factor == pytest.approx(factor, rel=0.01)
 
 
 def test_the_sum_of_all_fragments_is_right() -> None:

@@ -112,10 +112,10 @@ class SlowedRunner:
         self._inner.run(arrays)
         return self._timer() - start_s
 
-    def note(self, least_s: float, paced: bool) -> None:
-        """Keep what one calibration found: of several the median where paced, else the least."""
-        self._found.append(least_s)
-        self.alone_s = statistics.median(self._found) if paced else min(self._found)
+    def note(self, typical_s: float) -> None:
+        """Keep what one calibration found: of several the median."""
+        self._found.append(typical_s)
+        self.alone_s = statistics.median(self._found)
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """The outputs, not before the slowed latency has passed.
@@ -142,9 +142,9 @@ def calibrate(
 
     The fragments run one after the other, pass after pass, as they do when a request comes: a
     fragment that runs alone again and again finds its weights and inputs in the nearest cache,
-    and a short one is twice as fast as it ever is in a request. Of a fragment's runs the least
-    counts, because whatever else the machine does can only add to a run; short fragments run more
-    often. A reference takes out the machine's own pace.
+    and a short one is twice as fast as it ever is in a request. Of a fragment's runs the median
+    counts, as a real device's typical run would; short fragments run more often. A reference takes
+    out the machine's own pace.
 
     Args:
         runners: The fragments of one device, in the order of its steps.
@@ -167,4 +167,4 @@ def calibrate(
             paces_s.append(reference.now_s())
     scale = reference.wanted_s / statistics.median(paces_s) if reference else 1.0
     for runner, times in zip(runners, zip(*passes, strict=True), strict=True):
-        runner.note(min(times) * scale, paced=reference is not None)
+        runner.note(statistics.median(times) * scale)

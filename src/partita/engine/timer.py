@@ -6,6 +6,7 @@ It needs nothing but the engine, so that a worker can be profiled where no model
 from __future__ import annotations
 
 import platform
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +39,7 @@ from partita.regions import WIRE_FORMATS, decode_array, encode_array
 _MIN_PER_ROUND = 2
 #: First runs of a session that are not counted: memory is taken, caches fill. Not tuned.
 WARM_UPS = 2
-#: Times that the reference is timed before all else; the least counts. Not tuned.
+#: Times that the reference is timed before all else; the median counts. Not tuned.
 _REFERENCE_ROUNDS = 5
 #: Least passes over fragments in turn. Not tuned: more take longer and are less disturbed.
 _LEAST_PASSES = 5
@@ -99,7 +100,9 @@ class FragmentTimer:
         return MachineTimes(
             machine=f"{platform.machine()} {platform.processor() or platform.system()}".strip(),
             engine=f"onnxruntime {ort.__version__}",
-            reference_s=min(self._reference.time_s() for _ in range(_REFERENCE_ROUNDS)),
+            reference_s=statistics.median(
+                self._reference.time_s() for _ in range(_REFERENCE_ROUNDS)
+            ),
             copy_s_per_byte=_measure_copy(),
             wires={wire: _time_wire(wire) for wire in WIRE_FORMATS},
         )
@@ -127,21 +130,20 @@ class FragmentTimer:
         for _ in range(WARM_UPS):
             for probe in probes:
                 probe.run_plain()
-        least = [float("inf")] * len(probes)
+        walls: list[list[float]] = [[] for _ in probes]
         paces = [self._reference.time_s()]
         began_s, passes = time.perf_counter(), 0
         while passes < _LEAST_PASSES or (
             passes < order.repeats and time.perf_counter() - began_s < order.budget_s
         ):
-            least = [
-                min(known, probe.run_plain()) for known, probe in zip(least, probes, strict=True)
-            ]
+            for known, probe in zip(walls, probes, strict=True):
+                known.append(probe.run_plain())
             passes += 1
         # Only now: between passes it would leave nothing of theirs in the caches.
         paces.append(self._reference.time_s())
         times = (
-            FragmentTimes(probe.load_s, (seconds,))
-            for probe, seconds in zip(probes, least, strict=True)
+            FragmentTimes(probe.load_s, tuple(known))
+            for probe, known in zip(probes, walls, strict=True)
         )
         return Timings(tuple(times), tuple(paces))
 

@@ -63,7 +63,7 @@ class FragmentTimes(msgspec.Struct, frozen=True):
 
     Attributes:
         load_s: Making its session.
-        walls: Seconds of each run, timed from outside; in turn the least of all.
+        walls: Seconds of each run, timed from outside.
         shares: Per profiled run: processor time over time of day.
         runs: The nodes of each profiled run.
     """
@@ -98,7 +98,7 @@ class MachineTimes(msgspec.Struct, frozen=True):
     Attributes:
         machine: Processor and system, as the system names them.
         engine: Name and version.
-        reference_s: The least seconds of the reference.
+        reference_s: Typical seconds of the reference.
         copy_s_per_byte: Of an addition of two arrays, per byte read or written.
         wires: By wire format.
     """

@@ -8,11 +8,13 @@ cache.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from partita.engine.timing import FragmentTimes
 from partita.graph import Graph, Layer
 from partita.graph.regions import RegionMap
 from partita.graph.splits import RowAxes
@@ -34,6 +36,9 @@ SHARES = (0.125, 0.4, 1.0)
 #: Longer fragments say little about what comes on top of their layers. Not tuned: a higher limit
 #: takes more layers into the fit, and more time.
 MOST_S = 0.005
+#: Networks with more weights are not run whole. Not tuned: twice this, as the engine holds while it
+#: loads, fits in a board of 1 GB.
+MOST_WHOLE_BYTES = 256_000_000
 
 
 def measure_alone(
@@ -58,10 +63,34 @@ def measure_alone(
         for part in parts:
             batch.add(part.segment)
         timings = batch.time(bench, options, in_turn=True)
-        pace = state.reference_s / min(timings.paces)
+        pace = state.reference_s / statistics.median(timings.paces)
         for part, (_, weight_bytes, times) in zip(parts, batch.take(timings), strict=True):
-            measured.append(part.describe(min(times.walls) * pace, weight_bytes))
+            measured.append(part.describe(_typical_s(times) * pace, weight_bytes))
     return measured
+
+
+def measure_whole(
+    network: Network, state: MeasureState, options: MeasureOptions, bench: Bench
+) -> float:
+    """Seconds of the whole network as one fragment, 0 for one too large to be held at once.
+
+    Layers that run again and again in small groups find in the caches what in a request came from
+    memory, and the least times of each are all quick at once in no run.
+    """
+    graph = network.graph
+    if sum(layer.weight_bytes for layer in graph.layers) > MOST_WHOLE_BYTES:
+        return 0.0
+    outputs = {tensor: network.regions.whole(tensor) for tensor in graph.outputs}
+    layers = [layer.name for layer in graph.layers]
+    batch = FragmentBatch(graph, network.regions)
+    batch.add(size_segment(graph, network.regions, layers, outputs))
+    timings = batch.time(bench, options, in_turn=True)
+    return _typical_s(timings.fragments[0]) * state.reference_s / statistics.median(timings.paces)
+
+
+def _typical_s(times: FragmentTimes) -> float:
+    """What a run takes: of processor time, the median is hardly disturbed."""
+    return statistics.median(times.walls)
 
 
 def add_weights(layer: Layer, profile: LayerProfile, weight_s_per_byte: float) -> LayerProfile:
@@ -70,11 +99,14 @@ def add_weights(layer: Layer, profile: LayerProfile, weight_s_per_byte: float) -
     A segment that runs again and again has them in a near cache; in a request other layers ran
     since. Weights that no cache keeps are in the measured times already.
     """
-    if layer.weight_bytes > MOST_WEIGHT_BYTES:
-        return profile
-    more_s = layer.weight_bytes * weight_s_per_byte
+    more_s = cached_weights(layer) * weight_s_per_byte
     samples = tuple(replace(s, seconds=s.seconds + more_s) for s in profile.samples)
     return replace(profile, samples=samples)
+
+
+def cached_weights(layer: Layer) -> int:
+    """Bytes of weights that are near where a layer runs again and again, and not in a request."""
+    return layer.weight_bytes if layer.weight_bytes <= MOST_WEIGHT_BYTES else 0
 
 
 def _is_telling(graph: Graph, layer: Layer, layers: Mapping[str, LayerProfile]) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from partita.engine.timing import WireTimes
-from partita.profile.data import RunCost, WireCost
+from partita.profile.data import RunCost, Sample, WireCost
 from partita.profile.link import LinkCost, fit_link
 from partita.profile.options import Alone, Border, MeasureState
 
@@ -39,17 +39,18 @@ class FittedRuns(NamedTuple):
     weight_s_per_byte: float
 
 
-def fit_runs(state: MeasureState, copy_s_per_byte: float) -> FittedRuns:
+def fit_runs(state: MeasureState, copy_s_per_byte: float, weight_bytes: int = 0) -> FittedRuns:
     """The cost of runs, from fragments that were timed from outside.
 
     Args:
         state: What was measured.
         copy_s_per_byte: Of memory that is read and written.
+        weight_bytes: Of all layers whose weights come from farther away in a request.
     """
     enter, leave = _rate(state.enter), _rate(state.leave)
     beyond = _Beyond(0.0, 0.0, 0.0, 0.0)
     for _ in range(_ROUNDS):
-        factor = _fit_factor(state, beyond.run_s)
+        factor = _fit_factor(state, beyond, weight_bytes)
         beyond = _fit_beyond(state, enter, leave, factor)
     loads = [(load.weight_bytes, load.seconds) for load in state.loads]
     load = fit_link(loads) if len(dict(loads)) > 1 else LinkCost(0.0, float("inf"))
@@ -108,8 +109,17 @@ def _fit_beyond(state: MeasureState, enter: float, leave: float, factor: float) 
     return _Beyond(*map(float, rates))
 
 
-def _fit_factor(state: MeasureState, overhead_s: float) -> float:
-    """Measured over predicted, as the median over fragments weighed by their length."""
+def _fit_factor(state: MeasureState, beyond: _Beyond, weight_bytes: int) -> float:
+    """What layers take in a request over what they took in their groups.
+
+    The whole network says so; where it was not run, the groups timed from outside do, as the median
+    weighed by their length.
+    """
+    layers_s = sum(max(layer.samples, key=_rows).seconds for layer in state.layers.values())
+    if state.whole_s and layers_s:
+        own_s = state.whole_s - beyond.run_s - beyond.weight * weight_bytes
+        return float(np.clip(own_s / layers_s, *_FACTORS))
+    overhead_s = beyond.run_s
     ratios = sorted(
         (wall.seconds / (wall.nodes_s + overhead_s), wall.seconds)
         for wall in state.walls
@@ -121,6 +131,10 @@ def _fit_factor(state: MeasureState, overhead_s: float) -> float:
         if half <= 0:
             return float(np.clip(ratio, *_FACTORS))
     return 1.0
+
+
+def _rows(sample: Sample) -> int:
+    return sample.rows
 
 
 def fit_wire(times: WireTimes) -> WireCost:

@@ -11,7 +11,7 @@ from partita.graph import Graph
 from partita.graph.outputs import refuse_odd_outputs
 from partita.graph.regions import RegionMap
 from partita.graph.splits import row_axes
-from partita.profile.alone import Network, add_weights, measure_alone
+from partita.profile.alone import Network, add_weights, cached_weights, measure_alone, measure_whole
 from partita.profile.batch import FragmentBatch
 from partita.profile.bench import Bench, ThisMachine
 from partita.profile.data import LayerProfile, Profile, Sample
@@ -119,23 +119,27 @@ class _Measurement:
             for place, segment in enumerate(some):
                 batch.add(segment, timed=place in timed)
             timings = batch.time(self.bench, self.options)
-            self.pace = self.state.reference_s / min(timings.paces)
+            self.pace = self.state.reference_s / statistics.median(timings.paces)
             for segment, weight_bytes, times in batch.take(timings):
                 self.collect(segment, weight_bytes, times)
 
     def measure_alone(self) -> None:
-        """Measure layers as fragments of their own, if that is not done."""
+        """Measure layers as fragments of their own, and all as one, if that is not done."""
         state = self.state
+        network = Network(self.graph, self.axes, self.regions)
         if not state.alone:
-            network = Network(self.graph, self.axes, self.regions)
             state.alone = measure_alone(network, state, self.options, self.bench)
+            save_state(state, self.options)
+        if state.whole_s is None:
+            state.whole_s = measure_whole(network, state, self.options, self.bench)
             save_state(state, self.options)
 
     def conclude(self) -> Profile:
         """The profile of all that was measured."""
         graph, bench, state = self.graph, self.bench, self.state
         facts = bench.facts
-        fitted = fit_runs(state, facts.copy_s_per_byte)
+        weight_bytes = sum(map(cached_weights, graph.layers))
+        fitted = fit_runs(state, facts.copy_s_per_byte, weight_bytes)
         weight_s = fitted.weight_s_per_byte / fitted.runs.factor
         return Profile(
             device=self.options.device,

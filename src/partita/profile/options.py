@@ -61,7 +61,7 @@ class Wall(msgspec.Struct, array_like=True):
 
 
 class Alone(msgspec.Struct, array_like=True):
-    """A fragment of one layer, run in turn with others; the least of all runs.
+    """A fragment of one layer, run in turn with others; the median of all runs.
 
     Attributes:
         layer_s: What the layer takes among others.
@@ -91,6 +91,7 @@ class MeasureState(msgspec.Struct):
 
     Attributes:
         key: Hash of model, options and engine; another key makes the rest worthless.
+        whole_s: The whole network as one fragment; 0 where it is too large.
         reference_s: The pace that all times are brought to.
     """
 
@@ -101,6 +102,7 @@ class MeasureState(msgspec.Struct):
     walls: list[Wall] = []
     loads: list[Loading] = []
     alone: list[Alone] = []
+    whole_s: float | None = None
     reference_s: float = 0.0
 
 
