@@ -9,7 +9,7 @@ import pytest
 
 from partita.errors import PlanError
 from partita.plan import Identity, Plan, Shard, Stage, dump_plan, hash_plan, load_plan
-from partita.regions import Region
+from partita.regions import LayerBits, Region
 
 BOX = Region(((0, 1), (0, 8), (0, 4), (0, 9)))
 PLAN = Plan(
@@ -24,6 +24,7 @@ PLAN = Plan(
     wires={"x": "uint8"},
     in_flight=3,
     keep_on={"x": "left"},
+    bits={"conv": LayerBits(weight=4, activation=8, low=-1.0, high=2.5)},
 )
 
 
@@ -54,6 +55,7 @@ def test_the_hash_sees_every_key() -> None:
     changes: list[tuple[str, object]] = [
         ("seed", 8), ("in_flight", 2), ("wires", {}), ("keep_on", {}), ("planner", "x"),
         ("objective", "memory"), ("stages", data["stages"][:1]), ("options", {"axes": ["rows"]}),
+        ("bits", {}),
     ]  # fmt: skip
     hashes = {
         hash_plan(load_plan(json.dumps(data | {key: value}).encode())) for key, value in changes
@@ -68,7 +70,7 @@ def test_the_hash_sees_every_key() -> None:
         ("{", "not a plan"),
         ("[1]", "Expected `object`, got `array`"),
         ("{}", "missing required field `model`"),
-        ('{"schema": 2}', "key 'schema': got 2, this version of Partita reads 1"),
+        ('{"schema": 3}', "key 'schema': got 3, this version of Partita reads 1 and 2"),
         ('{"schema": "1"}', "key 'schema'"),
     ],
 )
@@ -94,6 +96,11 @@ def test_files_that_are_no_plan(text: str, words: str, tmp_path: Path) -> None:
             [[[0, 1.5]]],
             "Expected `int`, got `float`",
         ),
+        (
+            ("bits", "conv", "clipping"),
+            "least",
+            "at `$.bits[...].clipping`; allowed for 'clipping': max, mse, aciq",
+        ),
         (("in_flight",), None, "Expected `int`, got `null` - at `$.in_flight`"),
     ],
 )
@@ -111,7 +118,9 @@ def test_keys_of_the_wrong_type_are_named(
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("place", [(), ("stages", 0), ("stages", 0, "shards", 0), ("model",)])
+@pytest.mark.parametrize(
+    "place", [(), ("stages", 0), ("stages", 0, "shards", 0), ("model",), ("bits", "conv")]
+)
 def test_a_misspelt_key_is_refused(place: tuple[str | int, ...]) -> None:
     """A key that no plan has is named: a misspelt ``keep_on`` must not pass for none."""
     data = json.loads(dump_plan(PLAN))
@@ -121,6 +130,15 @@ def test_a_misspelt_key_is_refused(place: tuple[str | int, ...]) -> None:
     inner["kepe_on"] = {}
     with pytest.raises(PlanError, match="unknown field `kepe_on`"):
         load_plan(json.dumps(data).encode())
+
+
+def test_a_file_of_the_first_version_is_read() -> None:
+    """It has no bits, and is a plan of this version from then on."""
+    data = json.loads(dump_plan(PLAN))
+    del data["bits"]
+    old = load_plan(json.dumps(data | {"schema": 1}).encode())
+    assert old == load_plan(json.dumps(data | {"schema": 2}).encode())
+    assert old.bits == {}
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from partita.zoo import build_model, write_model
 
 CLUSTER = """
@@ -43,6 +45,7 @@ COMMANDS: dict[str, list[str]] = {
     "simulate": ["simulate", "p.json"],
     "check": ["check", "p.json"],
     "export": ["export", "p.json", "-o", "parts"],
+    "quantize": ["quantize", "m.onnx", "--samples", "samples", "--weights", "4"],
     "profile": ["profile", "m.onnx", "--repeats", "1", "-o", "p.profile.json"],
     "run": ["run", "p.json", "--requests", "2", "--check", "-o", "answers", "--report", "report"],
     "doctor": ["doctor"],
@@ -66,6 +69,8 @@ def collect_replies() -> dict[str, list[str]]:
     """Run each command with ``--json`` in an empty folder and return the keys of its reply."""
     with tempfile.TemporaryDirectory() as folder:
         write_model(build_model("mobilenet_v2", size=32), Path(folder, "m.onnx"))
+        Path(folder, "samples").mkdir()
+        np.save(Path(folder, "samples", "zeros.npy"), np.zeros((1, 3, 32, 32), np.float32))
         Path(folder, "pair.toml").write_text(CLUSTER, encoding="utf-8")
         return {name: _ask(words, folder) for name, words in COMMANDS.items()}
 

@@ -10,9 +10,9 @@ from typing import Any, Self, overload
 
 import numpy as np
 
-from partita.cli.inputs import Feeds
 from partita.errors import InputError
 from partita.files import pack_arrays
+from partita.quantisation.samples import Feeds
 
 #: Answers up to here stay in memory, so that short runs touch no disk. Not tuned.
 HELD_BYTES = 16 * 2**20

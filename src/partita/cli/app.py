@@ -23,6 +23,7 @@ from partita.cli.commands.lab import lab
 from partita.cli.commands.load import load
 from partita.cli.commands.plan import plan
 from partita.cli.commands.profile import profile
+from partita.cli.commands.quantize import quantize
 from partita.cli.commands.reproduce import reproduce
 from partita.cli.commands.run import run
 from partita.cli.commands.simulate import simulate
@@ -41,7 +42,7 @@ app = typer.Typer(
 )
 #: In the order of the help.
 VERBS = (
-    *(demo, inspect, profile, plan, compare, simulate, run, check, export),
+    *(demo, inspect, profile, quantize, plan, compare, simulate, run, check, export),
     *(worker, lab, zoo, reproduce, doctor),
 )
 for verb in VERBS:

@@ -65,7 +65,11 @@ def profile_files(texts: Sequence[str] | None) -> list[str]:
 
 
 def measure_this_machine(graph: Graph) -> Profile:
-    """This machine's profile of the model: from the user's cache, else measured now."""
+    """This machine's profile of the model: from the user's cache, else measured now.
+
+    Of a quantised graph it is that of the one that it was made of.
+    """
+    graph = graph.base or graph
     path = cache_folder("profiles") / f"{graph.hash[:24]}.json"
     if path.exists():
         return load_profile(path)

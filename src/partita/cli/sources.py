@@ -12,7 +12,7 @@ import msgspec
 
 from partita.cli.flags import PlanFiles
 from partita.cluster import Cluster, list_differences, load_cluster
-from partita.compile import check_plan
+from partita.compile import check_plan, planned_graph
 from partita.errors import ClusterError, InputError, PartitaError, PlanError
 from partita.graph import Graph, load_graph
 from partita.plan import Identity, Plan, load_plan
@@ -88,6 +88,7 @@ def read_plan(files: PlanFiles) -> Loaded:
     if plan.cluster.hash != cluster.hash:
         raise _refuse_cluster(files.plan, plan.cluster, cluster, cluster_file)
     try:
+        graph = planned_graph(graph, plan)
         check_plan(graph, plan, cluster)
         if plan.options is not None:
             from partita.planners.find import check_options  # SciPy: 'inspect' needs none

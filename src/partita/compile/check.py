@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from partita.cluster import Cluster
 from partita.compile.layout import work_builder
+from partita.compile.planned import planned_graph
 from partita.compile.work import WorkBuilder
 from partita.errors import PlanError
 from partita.graph import Graph
@@ -22,6 +23,7 @@ def check_plan(graph: Graph, plan: Plan, cluster: Cluster) -> None:
     Raises:
         PlanError: Lists every broken rule, each with its place in the plan.
     """
+    graph = planned_graph(graph, plan)
     faults = list(_identity_faults(graph, plan, cluster))
     if plan.model.hash == graph.hash:
         # Of another model's plan no layer would be known.

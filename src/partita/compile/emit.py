@@ -12,6 +12,7 @@ from onnx.helper import np_dtype_to_tensor_dtype
 
 from partita.cluster import Cluster
 from partita.compile.layout import Layout, build_layout, work_builder
+from partita.compile.planned import planned_graph
 from partita.compile.work import FragmentWork, WorkBuilder
 from partita.errors import PlanError
 from partita.graph import Graph
@@ -50,6 +51,7 @@ def compile_plan(
     Raises:
         PlanError: As :func:`partita.compile.build_layout`; or the program is not sound.
     """
+    graph = planned_graph(graph, plan)
     compiled = write_fragments(graph, build_layout(graph, plan, cluster), probes)
     faults = check_program(compiled.program)
     for tensor, device in plan.keep_on.items():

@@ -14,6 +14,7 @@ import onnx
 
 from partita.cluster import Cluster
 from partita.compile.emit import Compiled, compile_plan
+from partita.compile.planned import planned_graph
 from partita.errors import InputError
 from partita.graph import Graph
 from partita.plan import Plan, Stage, hash_plan
@@ -33,6 +34,7 @@ def export_plan(graph: Graph, plan: Plan, cluster: Cluster, folder: Path) -> lis
     Raises:
         InputError: The folder exists and holds other files, or cannot be written.
     """
+    graph = planned_graph(graph, plan)
     compiled = compile_plan(graph, plan, cluster)
     manifest = _describe(graph, plan, compiled)
     try:

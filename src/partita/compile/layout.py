@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from partita.cluster import Cluster
 from partita.compile.placement import REGIONS, fetch_missing, nearest_first, use_held
+from partita.compile.planned import planned_graph
 from partita.compile.work import FragmentWork, WorkBuilder, WorkKey
 from partita.errors import PlanError
 from partita.graph import Graph
@@ -70,7 +71,7 @@ def build_layout(graph: Graph, plan: Plan, cluster: Cluster) -> Layout:
         PlanError: A tensor is needed before a stage makes it, a needed link does not exist, or a
             tensor would leave the device it is kept on.
     """
-    return _Build(work_builder(graph), plan, cluster).run()
+    return _Build(work_builder(planned_graph(graph, plan)), plan, cluster).run()
 
 
 class _Build:

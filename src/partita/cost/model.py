@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from partita.cluster import THIS_MACHINE, UNMEASURED, CatalogueEntry, Cluster, Device, find_entry
-from partita.compile import FragmentWork, Layout, build_layout
+from partita.compile import FragmentWork, Layout, build_layout, planned_graph
 from partita.cost.amount import Amounts
 from partita.cost.borders import find_blocked
 from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs
 from partita.cost.estimators import Sources, check_estimator, make_estimator
 from partita.cost.memory import MemoryUse, device_memory, work_memory
-from partita.errors import ClusterError
+from partita.cost.rounded_inputs import add_input_layers
+from partita.errors import ClusterError, PlanError
 from partita.execution.durations import Durations
 from partita.graph import Graph
 from partita.plan import Plan
@@ -107,6 +108,7 @@ class CostModel:
             raise _unpriced(device)
         if profile is not None:
             self._check_model(device, profile)
+            profile = add_input_layers(profile, self.amounts)
         own = self._precision()
         precision = self.options.precision or own
         byte_share = type_bytes(precision) / type_bytes(own)
@@ -151,11 +153,12 @@ class CostModel:
         return 0.0 if here is None else here.reference_s
 
     def _check_model(self, device: Device, profile: Profile) -> None:
-        if profile.model_hash != self.graph.hash:
+        own = self.graph.base or self.graph
+        if profile.model_hash != own.hash:
             raise ClusterError(
                 f"Profile of device {device.name!r} is of model {profile.model!r}"
-                f" ({profile.model_hash[:12]}), not of {self.graph.name!r}"
-                f" ({self.graph.hash[:12]}). Measure it with 'partita profile'.",
+                f" ({profile.model_hash[:12]}), not of {own.name!r}"
+                f" ({own.hash[:12]}). Measure it with 'partita profile'.",
                 subject=device.name,
             )
 
@@ -195,7 +198,17 @@ class CostModel:
         return link.message_s(size_bytes)
 
     def layout(self, plan: Plan) -> Layout:
-        """The plan's layout on this model's graph and cluster."""
+        """The plan's layout on this model's graph and cluster.
+
+        Raises:
+            PlanError: The plan has other bits than the graph; see :func:`build_layout`, too.
+        """
+        if planned_graph(self.graph, plan) is not self.graph:
+            raise PlanError(
+                f"Plan quantises model '{self.graph.name}' in another way than the graph that is"
+                " priced: make costs of planned_graph(graph, plan).",
+                subject="bits",
+            )
         return build_layout(self.graph, plan, self.cluster)
 
     def price(self, layout: Layout) -> Durations:

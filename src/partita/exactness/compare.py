@@ -15,6 +15,7 @@ from partita.engine.session import SessionConfig, open_session
 from partita.errors import ModelError
 from partita.exactness.interpret import Arrays, run_program
 from partita.exactness.scale import Scales, max_magnitude
+from partita.exactness.steps import Steps
 from partita.graph import Graph
 from partita.plan import Plan
 from partita.program import Program
@@ -89,6 +90,7 @@ class Weigher:
     One rule for all comparisons: see :mod:`partita.exactness.scale`. What is within the tolerance
     of its own magnitude is left as it is. Where a tensor is small behind a saturating function, the
     function's argument is compared, too.
+    Behind what is rounded a step of rounding is allowed: see :mod:`partita.exactness.steps`.
 
     Args:
         probes: Compile the plans that may have answered, with more tensors as outputs of their
@@ -100,10 +102,14 @@ class Weigher:
         self._probes = [lru_cache(1)(probe) for probe in probes]
         self._tolerance = tolerance_of(graph)
         self._scales = Scales(graph, self._tolerance)
+        self._steps = Steps(graph)
         self._wholes: dict[frozenset[str], WholeModel] = {}
 
     def weigh(self, differences: Sequence[Difference], inputs: Arrays) -> list[Difference]:
         """The differences of one request, those in doubt with a scale, then those of arguments."""
+        return [self._allow_step(each) for each in self._weigh(differences, inputs)]
+
+    def _weigh(self, differences: Sequence[Difference], inputs: Arrays) -> list[Difference]:
         weighed = self._scale(differences, inputs)
         arguments = frozenset(
             self._scales.arguments(
@@ -120,6 +126,14 @@ class Weigher:
             before = compare_pieces([piece for piece in pieces if piece[0] in arguments], expected)
             weighed += self._scale(before, inputs)
         return weighed
+
+    def _allow_step(self, each: Difference) -> Difference:
+        """A difference beyond the tolerance as a share of what makes one step the tolerance."""
+        step = self._steps.of(each.tensor, each.max_magnitude)
+        if not step or not each.is_measured or each.is_within(self._tolerance):
+            return each
+        whole = each.max_magnitude if each.scale is None else each.scale
+        return replace(each, scale=max(whole, step / self._tolerance))
 
     def _scale(self, differences: Sequence[Difference], inputs: Arrays) -> list[Difference]:
         doubtful = {
@@ -254,11 +268,12 @@ def compare_with_file(graph: Graph, path: Path, feeds: Sequence[Arrays]) -> Diff
     """The largest difference of any output of the graph from what its file itself answers.
 
     Folding and rewriting change the order of rounding, and the engine's own optimisations of the
-    file do.
+    file do. Of a quantised graph the one counts that it was made of.
 
     Raises:
         ModelError: The engine cannot run the file.
     """
+    graph = graph.base or graph
     try:
         session = open_session(path, SessionConfig(integer_kernels=True))
     except Exception as error:  # ONNX Runtime's errors share no narrower class.
@@ -280,5 +295,6 @@ def tolerance_of_file(graph: Graph) -> float:
 
     A quantised value that lies between two steps may fall to either side.
     """
+    graph = graph.base or graph
     rounds = any(node.op in _ROUNDING for node in graph.nodes)
     return math.inf if rounds else _REWRITTEN * tolerance_of(graph)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from partita.graph.node import Node
 from partita.graph.normalise import NORMALISER_VERSION
 from partita.graph.stored import EXTERNAL_BYTES, refer_to
 from partita.program import TensorSpec
+from partita.regions import LayerBits, Packing
 
 #: What is remembered with a graph.
 T = TypeVar("T")
@@ -37,6 +38,9 @@ class Graph:
         opset_imports: Version of each operator domain; the standard one is the empty name.
         ir_version: Version of the ONNX format for models made from this graph.
         parameters: Trained elements (weights, biases, scales, shifts) before folding.
+        packings: Of a quantised graph: how constants, activations and inputs are codes, by name.
+        bits: What a quantised graph was made with; empty for others.
+        base: The graph that a quantised one was made of; None for others.
     """
 
     name: str
@@ -49,6 +53,9 @@ class Graph:
     opset_imports: dict[str, int]
     ir_version: int
     parameters: int
+    packings: Mapping[str, Packing] = field(default_factory=dict)
+    bits: Mapping[str, LayerBits] = field(default_factory=dict)
+    base: Graph | None = None
 
     def __repr__(self) -> str:
         return f"Graph({self.name!r}, {len(self.layers)} layers, {self.parameters} parameters)"
@@ -87,6 +94,9 @@ class Graph:
         for name in sorted(self.constants):
             array = self.constants[name]
             text = repr((name, array.shape, array.dtype.name, self.constant_hash(name)))
+            digest.update(_frame(text.encode()))
+        for name, packing in sorted(self.packings.items()):  # equal values may be other codes
+            text = repr((name, packing.bits, packing.axis, packing.signed))
             digest.update(_frame(text.encode()))
         return digest.hexdigest()
 

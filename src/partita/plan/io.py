@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 
 from partita.errors import PlanError
 from partita.files import read_regular
 from partita.plan.model import SCHEMA_VERSION, Asked, Identity, Plan, Shard, SplitAxis, Stage
+from partita.regions import Clipping, LayerBits
 
 #: A guard against slips in a file, far beyond what keeps devices busy. Not tuned.
 MAX_IN_FLIGHT = 1000
 #: The most characters of a path on Linux.
 _MAX_PATH = 4096
+
+#: Versions of plan files that are read.
+_READ = (1, SCHEMA_VERSION)
 
 #: What stands at each key of a plan file, for messages; the empty key is the file itself.
 _TABLES: dict[str, type[msgspec.Struct]] = {
@@ -27,7 +31,11 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "stages": Stage,
     "shards": Shard,
     "merge": Shard,
+    "bits": LayerBits,
 }
+
+#: What keys with few values may be.
+_CHOICES: dict[str, Any] = {"axis": SplitAxis, "clipping": Clipping}
 
 
 def dump_plan(plan: Plan) -> bytes:
@@ -59,10 +67,10 @@ def load_plan(source: str | Path | bytes) -> Plan:
             ) from error
     try:
         version = msgspec.json.decode(data, type=dict).get("schema", SCHEMA_VERSION)
-        if version != SCHEMA_VERSION:
+        if version not in _READ:
             raise PlanError(
                 f"Plan file '{name}', key 'schema': got {version}, this version of Partita reads"
-                f" {SCHEMA_VERSION}. Plan again with 'partita plan'.",
+                f" {' and '.join(map(str, _READ))}. Plan again with 'partita plan'.",
                 subject=name,
             )
         plan = msgspec.json.decode(data, type=Plan)
@@ -70,7 +78,7 @@ def load_plan(source: str | Path | bytes) -> Plan:
         message = f"Plan file '{name}' is not a plan: {error}{_allowed(str(error))}."
         raise PlanError(message, subject=name) from error
     _check_values(name, plan)
-    return plan
+    return msgspec.structs.replace(plan, schema=SCHEMA_VERSION)
 
 
 def _allowed(message: str) -> str:
@@ -78,7 +86,7 @@ def _allowed(message: str) -> str:
     where = re.search(r"at `\$\.?(.*)`$", message)
     key = re.sub(r"\[.*?\]", "", where[1] if where else "").rpartition(".")[2]
     if message.startswith("Invalid enum value"):
-        return f"; allowed for '{key}': {', '.join(get_args(SplitAxis))}"
+        return f"; allowed for '{key}': {', '.join(get_args(_CHOICES[key]))}"
     if "field" in message and key in _TABLES:
         return f"; keys here are {', '.join(_TABLES[key].__struct_fields__)}"
     return ""

@@ -6,9 +6,10 @@ from typing import Literal
 
 import msgspec
 
-from partita.regions import Region
+from partita.regions import LayerBits, Region
 
-SCHEMA_VERSION = 1
+#: Plans of version 1 have no bits.
+SCHEMA_VERSION = 2
 
 SplitAxis = Literal[
     "none", "everywhere", "rows", "tiles", "output_channels", "input_channels", "replica"
@@ -94,10 +95,12 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """The complete decision.
 
     Attributes:
-        model: Hash of the normalised graph.
+        model: Hash of the normalised graph; of the quantised one where there are bits.
         cluster: Hash of the cluster's structure (device and link names, not measured values).
         wires: Wire format of each tensor that does not travel ``raw``.
         keep_on: Tensors that must not leave a device: tensor name to device name.
+        bits: With how many bits layers compute, and inputs of the network are rounded, by name;
+            layers that are not named compute as the model does.
         options: What else was asked, for planning anew; None for a plan that no planner made, or
             that is from before this was kept: ``wires`` then are what was asked.
     """
@@ -111,5 +114,6 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     wires: dict[str, str] = {}
     in_flight: int = 1
     keep_on: dict[str, str] = {}
+    bits: dict[str, LayerBits] = {}
     options: Asked | None = None
     schema: int = msgspec.field(default=SCHEMA_VERSION)

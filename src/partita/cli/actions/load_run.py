@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from partita.cli.flags import RequestFlags
-from partita.cli.inputs import Feeds, get_requests, input_files
+from partita.cli.inputs import get_requests, input_files
 from partita.cli.output import Reply, check_output, write_output
 from partita.files import pack_arrays
 from partita.loading import Mark, Variant, choose_variant, load_bundle, read_manifest
+from partita.quantisation.samples import Feeds
 from partita.report import draw_table
 from partita.report.tables import TableData
 from partita.units import format_seconds

@@ -19,7 +19,7 @@ from partita.cli.actions.simulate import check_in_flight, read_adapt
 from partita.cli.answers import KeptAnswers, PackedAnswers
 from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags
-from partita.cli.inputs import Feeds, get_requests
+from partita.cli.inputs import get_requests
 from partita.cli.output import Reply, check_folder, say
 from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
 from partita.cli.sources import Loaded, read_plan
@@ -31,6 +31,7 @@ from partita.execution import Change, Report
 from partita.files import write_folder
 from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.plan import Plan
+from partita.quantisation.samples import Feeds
 from partita.report import (
     LAST_PLAN,
     Checked,

@@ -77,6 +77,7 @@ class Problem:
             wires=dict(options.wires),
             in_flight=options.in_flight,
             keep_on=dict(options.keep_on),
+            bits=dict(self.graph.bits),
         )
 
     def layout(self, plan: Plan) -> Layout:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from partita.compile import WholeModel, whole
-from partita.graph import load_graph
+from partita.graph import load_graph, whole
+from partita.graph.whole import WholeModel
 from tests.models import make_model
 
 

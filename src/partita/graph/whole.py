@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 
 from partita.engine.session import SessionConfig, open_session
-from partita.graph import Graph
+from partita.graph.graph import Graph
 from partita.regions import Array
 
 Arrays = Mapping[str, Array]

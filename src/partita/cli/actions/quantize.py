@@ -1,0 +1,203 @@
+"""Error tables of a model's layers, and the model with fewer bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+from rich.console import RenderableType
+
+from partita.cli.output import Reply, check_output, progress_bar, write_output
+from partita.cli.sources import read_graph
+from partita.errors import InputError
+from partita.graph import Graph
+from partita.quantisation import (
+    WIDTHS,
+    CodeOptions,
+    ErrorTable,
+    LayerBits,
+    Reference,
+    choose_bits,
+    collect_ranges,
+    measure_errors,
+    quantize,
+    read_samples,
+    search_lapq,
+    stored_bytes,
+    tabulate_errors,
+)
+from partita.quantisation.bits import check_widths
+from partita.quantisation.outputs import OutputMeasure
+from partita.quantisation.qdq import check_file_widths, to_qdq_model
+from partita.quantisation.ranges import Advance, Ranges
+from partita.regions import Clipping
+from partita.report import draw_table
+from partita.report.tables import TableData
+from partita.units import format_bytes
+
+_LAPQ = "lapq"
+
+
+@dataclass(frozen=True)
+class QuantizeFlags:
+    """How a model is quantised, and where that is written.
+
+    Attributes:
+        weights: Bits of weights; 0 leaves them as they are.
+        activations: Bits of activations; 0 leaves them as they are.
+        clip: How ranges are found.
+        evaluations: Tables of bits that ``lapq`` tries.
+        measure: What an error is.
+        errors: File for the error table; None writes none.
+        output: ONNX file; None writes none.
+    """
+
+    weights: int
+    activations: int
+    per_channel: bool
+    affine: bool
+    clip: str
+    evaluations: int
+    measure: str
+    errors: Path | None
+    output: Path | None
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What samples say, and how numbers become codes."""
+
+    ranges: Ranges
+    options: CodeOptions
+
+
+def quantize_model(
+    path: Path, shapes: Sequence[str] | None, samples: Sequence[str], asked: QuantizeFlags
+) -> Reply:
+    """Tabulate what layers lose, quantise the model, and measure that on the samples.
+
+    Raises:
+        InputError: A sample or a flag cannot be used.
+        ModelError: The file cannot be read, or there is no ONNX type for a width.
+        PlanError: A width is none that there is.
+    """
+    measures = ("mse", *get_args(OutputMeasure))
+    options = _read_flags(path, asked, measures)
+    graph = read_graph(path, shapes)
+    feeds = read_samples(graph.input_specs, samples)
+    with progress_bar("quantising") as advance:
+        known = _Known(collect_ranges(graph, feeds, advance), options)
+        reference = Reference(graph, feeds)
+        table = _tabulate(reference, known, asked.measure, advance)
+        bits = _choose(reference, known, asked, advance)
+        snr_db = reference.signal_to_noise_db(bits)
+    quantised = quantize(graph, bits)
+    payload: dict[str, Any] = {
+        "model": graph.name,
+        "samples": len(feeds),
+        "measure": table.measure,
+        "layers": [_describe(name, table, bits) for name in _list_names(graph, table)],
+        "signal_to_noise_db": snr_db,
+        "weight_bytes": graph.weight_bytes,
+        "stored_bytes": stored_bytes(quantised),
+    }
+    model = None if asked.output is None else to_qdq_model(quantised).SerializeToString()
+    if asked.errors is not None:
+        kept = {"errors": table, "bits": bits}
+        text = msgspec.json.encode(kept)
+        write_output(asked.errors, msgspec.json.format(text, indent=1) + b"\n")
+    if asked.output is not None and model is not None:
+        write_output(asked.output, model)
+    return Reply(payload, _show(graph, table, payload, asked))
+
+
+def _read_flags(path: Path, asked: QuantizeFlags, measures: Sequence[str]) -> CodeOptions:
+    """The options of codes; refuses flags before the work begins."""
+    for flag, value, allowed in (
+        ("--clip", asked.clip, (*get_args(Clipping), _LAPQ)),
+        ("--measure", asked.measure, measures),
+    ):
+        if value not in allowed:
+            raise InputError(f"{flag} is '{value}', allowed: {', '.join(allowed)}.", subject=flag)
+    for flag, width in (("--weights", asked.weights), ("--activations", asked.activations)):
+        check_widths([width] if width else [], flag)
+        if asked.output is not None and width:
+            check_file_widths(path.stem, [width])
+    check_output(asked.errors, path)
+    check_output(asked.output, path, asked.errors)
+    clipping: Any = "mse" if asked.clip == _LAPQ else asked.clip
+    return CodeOptions(asked.per_channel, asked.affine, clipping)
+
+
+def _tabulate(reference: Reference, known: _Known, measure: Any, advance: Advance) -> ErrorTable:
+    if measure == "mse":
+        return tabulate_errors(reference.graph, known.ranges, WIDTHS, known.options, advance)
+    return measure_errors(reference, known.ranges, measure, WIDTHS, known.options, advance=advance)
+
+
+def _choose(
+    reference: Reference, known: _Known, asked: QuantizeFlags, advance: Advance
+) -> dict[str, LayerBits]:
+    widths = asked.weights or None, asked.activations or None
+    if asked.clip != _LAPQ:
+        return choose_bits(reference.graph, known.ranges, *widths, known.options)
+    return search_lapq(
+        reference,
+        known.ranges,
+        *widths,
+        known.options,
+        evaluations=asked.evaluations,
+        advance=advance,
+    )
+
+
+def _show(
+    graph: Graph, table: ErrorTable, payload: dict[str, Any], asked: QuantizeFlags
+) -> list[RenderableType]:
+    columns = ("layer", *(f"weights {w}" for w in WIDTHS), *(f"activations {w}" for w in WIDTHS))
+    rows = tuple(
+        (
+            name,
+            *(_number(table.weights.get(name, {}).get(width)) for width in WIDTHS),
+            *(_number(table.activations.get(name, {}).get(width)) for width in WIDTHS),
+        )
+        for name in _list_names(graph, table)
+    )
+    title = f"Errors by bits ({table.measure})"
+    lines = [
+        f"Samples:     {payload['samples']}",
+        f"Bits:        weights {asked.weights or 'as they are'}, activations"
+        f" {asked.activations or 'as they are'}",
+        f"Outputs:     {payload['signal_to_noise_db']:.1f} dB signal-to-noise, on the samples",
+        f"Weights:     {format_bytes(payload['stored_bytes'])} stored, as they were"
+        f" {format_bytes(payload['weight_bytes'])}",
+    ]
+    lines += [f"Written to {path}" for path in (asked.errors, asked.output) if path is not None]
+    return [draw_table(TableData(title, columns, rows, text_columns=1)), *lines]
+
+
+def _list_names(graph: Graph, table: ErrorTable) -> list[str]:
+    """Inputs and layers with errors, in the network's order."""
+    names = (*graph.inputs, *(layer.name for layer in graph.layers))
+    return [name for name in names if name in table.weights or name in table.activations]
+
+
+def _describe(name: str, table: ErrorTable, bits: dict[str, LayerBits]) -> dict[str, Any]:
+    entry = bits.get(name, LayerBits())
+    errors = (table.weights.get(name, {}), table.activations.get(name, {}))
+    return {
+        "name": name,
+        "weights": [{"bits": width, "error": error} for width, error in errors[0].items()],
+        "activations": [{"bits": width, "error": error} for width, error in errors[1].items()],
+        "weight_bits": entry.weight,
+        "activation_bits": entry.activation,
+        "low": entry.low,
+        "high": entry.high,
+    }
+
+
+def _number(error: float | None) -> str:
+    return "" if error is None else f"{error:.1e}"

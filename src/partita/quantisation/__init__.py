@@ -1,0 +1,53 @@
+"""Quantising: with how many bits layers compute, and what that costs in accuracy."""
+
+from typing import TYPE_CHECKING
+
+from partita.lazy import on_first_use
+from partita.regions import LayerBits, Packing
+
+if TYPE_CHECKING:  # reading inputs from files needs neither ONNX nor SciPy
+    from partita.quantisation.bits import WIDTHS, check_bits, list_quantisable, stored_bytes
+    from partita.quantisation.choose import CodeOptions, choose_bits
+    from partita.quantisation.errors import ErrorTable, measure_errors, tabulate_errors
+    from partita.quantisation.lapq import search_lapq
+    from partita.quantisation.outputs import Reference
+    from partita.quantisation.qdq import to_qdq_model
+    from partita.quantisation.quantize import quantize
+    from partita.quantisation.ranges import Ranges, collect_ranges
+    from partita.quantisation.samples import read_samples
+
+__all__ = [
+    "WIDTHS",
+    "CodeOptions",
+    "ErrorTable",
+    "LayerBits",
+    "Packing",
+    "Ranges",
+    "Reference",
+    "check_bits",
+    "choose_bits",
+    "collect_ranges",
+    "list_quantisable",
+    "measure_errors",
+    "quantize",
+    "read_samples",
+    "search_lapq",
+    "stored_bytes",
+    "tabulate_errors",
+    "to_qdq_model",
+]
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "bits": "WIDTHS check_bits list_quantisable stored_bytes",
+        "choose": "CodeOptions choose_bits",
+        "errors": "ErrorTable measure_errors tabulate_errors",
+        "lapq": "search_lapq",
+        "outputs": "Reference",
+        "qdq": "to_qdq_model",
+        "quantize": "quantize",
+        "ranges": "Ranges collect_ranges",
+        "samples": "read_samples",
+    },
+)

@@ -1,0 +1,168 @@
+"""Which layers a table of bits may speak of, and what it may say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import get_args
+
+from partita.errors import PlanError
+from partita.graph import Graph, Layer, Node
+from partita.regions import Clipping, LayerBits
+
+#: Bits that weights and activations may have.
+WIDTHS = (2, 3, 4, 6, 8)
+#: The input with a core's weights, and their axis along which outputs have scales of their own.
+#: A matrix product may have them on either side: see ``find_weights``.
+_WEIGHTS = {"Conv": (1, 0), "ConvTranspose": (1, 1)}
+#: Operators whose answers are values of their first input: on whose grid they stay.
+_MOVING = frozenset(
+    ("DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Relu", "Reshape",
+     "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze")
+)  # fmt: skip
+#: Quantising nodes have scales per axis, and clip codes, from this version of the operators on.
+_LEAST_OPSET = 13
+#: Ranges of clipping 'mse' are found for exponents in here; single numbers below, the largest
+#: magnitude alone above.
+_NORMS = (0.5, 16.0)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where a layer's weights are: the constant, the core's input, and the outputs' axis."""
+
+    name: str
+    place: int
+    axis: int | None
+
+
+def find_weights(graph: Graph, layer: Layer) -> Weights | None:
+    """The weights that a table of bits means; None for a layer that has none."""
+    node = graph.nodes[layer.nodes[0]]
+    for place, axis in _weight_places(node):
+        name = node.inputs[place] if place < len(node.inputs) else ""
+        array = graph.constants.get(name)
+        if array is not None and array.dtype == "float32" and array.size:
+            return Weights(name, place, None if array.ndim < 2 else axis % array.ndim)
+    return None
+
+
+def _weight_places(node: Node) -> tuple[tuple[int, int], ...]:
+    if node.domain:
+        return ()
+    if node.op == "Gemm":
+        return ((1, 0 if node.attrs.get("transB", 0) else 1),)
+    if node.op == "MatMul":
+        return ((1, -1), (0, -2))
+    return (_WEIGHTS[node.op],) if node.op in _WEIGHTS else ()
+
+
+def made_floats(graph: Graph, layer: Layer) -> tuple[str, ...]:
+    """The tensors of single precision and fixed shape that the layer makes for others.
+
+    Those that a body of the layer itself reads are not among them: it would read them unrounded.
+    """
+    captured = {name for place in layer.nodes for name in graph.nodes[place].captured}
+    specs = [graph.tensors[name] for name in layer.outputs if name not in captured]
+    return tuple(s.name for s in specs if s.dtype == "float32" and min(s.shape, default=0) >= 0)
+
+
+def is_moving(graph: Graph, layer: Layer) -> bool:
+    """Whether all that the layer makes are values of the one tensor that it reads.
+
+    What is quantised stays so; such layers need no bits of their own.
+    """
+    nodes = [graph.nodes[place] for place in layer.nodes]
+    return len(layer.inputs) == 1 and all(
+        node.op in _MOVING and not node.domain and node.inputs[0] not in graph.constants
+        for node in nodes
+    )
+
+
+def list_quantisable(graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the layers with weights to quantise, and of inputs and layers with activations."""
+    weights = tuple(layer.name for layer in graph.layers if find_weights(graph, layer))
+    inputs = tuple(spec.name for spec in graph.input_specs if spec.dtype == "float32")
+    made = (
+        layer.name
+        for layer in graph.layers
+        if made_floats(graph, layer) and not is_moving(graph, layer)
+    )
+    return weights, (*inputs, *made)
+
+
+def check_bits(graph: Graph, bits: Mapping[str, LayerBits]) -> None:
+    """Raise unless a table of bits can be applied to a graph.
+
+    Raises:
+        PlanError: Lists every broken rule, each with the layer.
+    """
+    faults = list(_list_faults(graph, bits))
+    if faults:
+        more = "".join(f"; {fault}" for fault in faults[1:4])
+        rest = f"; and {len(faults) - 4} more" if len(faults) > 4 else ""
+        raise PlanError(f"Bits of model '{graph.name}': {faults[0]}{more}{rest}.", subject="bits")
+
+
+def _list_faults(graph: Graph, bits: Mapping[str, LayerBits]) -> Iterator[str]:
+    layers = {layer.name: layer for layer in graph.layers}
+    inputs = {spec.name for spec in graph.input_specs if spec.dtype == "float32"}
+    if any(entry.activation is not None for entry in bits.values()) and graph.opset < _LEAST_OPSET:
+        yield (
+            f"activations need operators of version {_LEAST_OPSET}, it has {graph.opset} and"
+            " cannot be raised"
+        )
+    for name, entry in bits.items():
+        if name not in layers and name not in inputs:
+            yield f"'{name}' is no layer and no float32 input of it"
+            continue
+        if name in layers and name in inputs:
+            yield f"'{name}' is a layer and an input of it: rename one"
+        yield from (f"'{name}': {fault}" for fault in _value_faults(entry))
+        layer = layers.get(name)
+        if entry.weight is not None and (layer is None or find_weights(graph, layer) is None):
+            yield f"'{name}' has no float32 weights to quantise, got {entry.weight} bits for them"
+        if entry.activation is not None and layer is not None and not made_floats(graph, layer):
+            yield f"'{name}' makes no float32 tensor, got {entry.activation} bits for it"
+
+
+def _value_faults(entry: LayerBits) -> Iterator[str]:
+    for what, width in (("weight", entry.weight), ("activation", entry.activation)):
+        if width is not None and width not in WIDTHS:
+            yield f"{what} of {width} bits, allowed: {', '.join(map(str, WIDTHS))}"
+    if not (isfinite(entry.low) and isfinite(entry.high) and entry.low <= entry.high):
+        yield f"range {entry.low:g} to {entry.high:g}, allowed: finite, the lower end first"
+    if entry.clipping not in get_args(Clipping):
+        yield f"clipping '{entry.clipping}', allowed: {', '.join(get_args(Clipping))}"
+    if not _NORMS[0] <= entry.norm <= _NORMS[1]:
+        yield f"norm {entry.norm:g}, allowed: {_NORMS[0]:g} to {_NORMS[1]:g}"
+    if not (isfinite(entry.stretch) and entry.stretch > 0):
+        yield f"stretch {entry.stretch:g}, allowed: above 0"
+
+
+def check_widths(widths: Collection[int], what: str) -> None:
+    """Raise for a number of bits that is none of ``WIDTHS``.
+
+    Raises:
+        PlanError: Names ``what``, the width and those allowed.
+    """
+    for width in widths:
+        if width not in WIDTHS:
+            raise PlanError(
+                f"{what} cannot have {width} bits, allowed: {', '.join(map(str, WIDTHS))}.",
+                subject=what,
+            )
+
+
+def stored_bytes(graph: Graph) -> int:
+    """The size of all constants, each once: quantised ones by their codes, scales and zeros."""
+    total = 0
+    for name, array in graph.constants.items():
+        packing = graph.packings.get(name)
+        if packing is None:
+            total += array.nbytes
+        else:
+            total += -(-array.size * packing.bits // 8) + packing.scale.nbytes
+            total += 0 if packing.signed else packing.zero.size
+    return total

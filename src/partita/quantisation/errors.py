@@ -1,0 +1,121 @@
+"""Error tables: what each layer loses by each number of bits (AUTO-SPLIT, section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from partita.graph import Graph
+from partita.quantisation.bits import WIDTHS, check_widths, find_weights, list_quantisable
+from partita.quantisation.choose import USUAL, CodeOptions, choose_bits
+from partita.quantisation.outputs import OutputMeasure, Reference
+from partita.quantisation.ranges import Advance, Ranges
+from partita.quantisation.weights import WeightRanges
+from partita.regions import LayerBits
+
+#: What an error is: the mean squared difference of the tensor itself, or what of the network's
+#: outputs changes where this one tensor alone is quantised.
+Measure = Literal["mse"] | OutputMeasure
+
+
+class ErrorTable(msgspec.Struct, frozen=True):
+    """Errors by layer and number of bits, found once: D^w and D^a of AUTO-SPLIT.
+
+    Attributes:
+        weights: Of layers with weights: width to error.
+        activations: Of what layers make, and of the network's inputs by their names: width to
+            error. Layers that only move values have none: they keep their input's codes.
+        measure: What an error is.
+    """
+
+    weights: dict[str, dict[int, float]]
+    activations: dict[str, dict[int, float]]
+    measure: Measure = "mse"
+
+
+def tabulate_errors(
+    graph: Graph,
+    ranges: Ranges,
+    widths: Collection[int] = WIDTHS,
+    options: CodeOptions = USUAL,
+    advance: Advance | None = None,
+) -> ErrorTable:
+    """The mean squared error of each layer's weights and activations at each width.
+
+    Args:
+        graph: Not quantised.
+
+    Raises:
+        PlanError: A width is none that there is, or weights are not finite.
+    """
+    check_widths(widths, "Error tables")
+    named = list_quantisable(graph)
+    weights: dict[str, dict[int, float]] = {}
+    for number, name in enumerate(named[0]):
+        if advance is not None:
+            advance(number, len(named[0]), name)
+        weights[name] = {width: _weight_error(graph, name, width, options) for width in widths}
+    activations = {
+        name: {width: ranges.error(name, width, options.clipping, options.norm) for width in widths}
+        for name in named[1]
+    }
+    return ErrorTable(weights, activations)
+
+
+def _weight_error(graph: Graph, name: str, width: int, options: CodeOptions) -> float:
+    layer = graph.layer(name)
+    found = find_weights(graph, layer)
+    entry = LayerBits(
+        weight=width,
+        per_channel=options.per_channel,
+        affine=options.affine,
+        clipping=options.clipping,
+        norm=options.norm,
+    )
+    packing = graph.remember(WeightRanges).pack(layer, entry)
+    if found is None or packing is None:
+        return 0.0
+    array = np.asarray(graph.constants[found.name], np.float32)
+    off = packing.round(array) - array
+    return float(np.vdot(off, off)) / off.size
+
+
+def measure_errors(
+    reference: Reference,
+    ranges: Ranges,
+    measure: OutputMeasure,
+    widths: Collection[int] = WIDTHS,
+    options: CodeOptions = USUAL,
+    *,
+    advance: Advance | None = None,
+) -> ErrorTable:
+    """What changes of the network's outputs where one layer alone is quantised, at each width.
+
+    The network runs over the reference's samples for every layer and width twice: minutes where
+    :func:`tabulate_errors` takes seconds.
+
+    Raises:
+        PlanError: As there.
+    """
+    check_widths(widths, "Error tables")
+    graph = reference.graph
+    named = list_quantisable(graph)
+    weights: dict[str, dict[int, float]] = {name: {} for name in named[0]}
+    activations: dict[str, dict[int, float]] = {name: {} for name in named[1]}
+    steps = [
+        (errors, name, width)
+        for errors in (weights, activations)
+        for name in errors
+        for width in widths
+    ]
+    for number, (errors, name, width) in enumerate(steps):
+        if advance is not None:
+            advance(number, len(steps), name)
+        alone, nothing = {name: width}, dict[str, int]()
+        pair = (alone, nothing) if errors is weights else (nothing, alone)
+        bits = choose_bits(graph, ranges, pair[0], pair[1], options)
+        errors[name][width] = reference.measure(bits, measure)
+    return ErrorTable(weights, activations, measure)

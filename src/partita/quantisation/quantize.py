@@ -1,0 +1,273 @@
+"""From a graph and a table of bits to a graph: a pure function.
+
+Weights stay constants, of the values that their codes stand for, and what a layer makes is rounded
+by quantising nodes that follow it. So region rules, slicing, fusing and layout see an ordinary
+graph. ``Graph.packings`` says of every tensor that is quantised how its values are codes.
+
+ONNX Runtime's own quantiser rewrites a file by settings for the whole of it, 8 bits wide, and knows
+no layers: it can neither take bits from a plan nor leave a graph's layers as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from partita.graph import Graph, Layer
+from partita.graph.fuse import Wiring
+from partita.graph.layers import make_layers
+from partita.graph.mutable_graph import Array
+from partita.graph.node import Node, wrap_node
+from partita.program import TensorSpec
+from partita.quantisation.bits import check_bits, find_weights, is_moving, made_floats
+from partita.quantisation.clipping import Coder
+from partita.quantisation.weights import WeightRanges
+from partita.regions import SUM_BITS, LayerBits, Packing
+
+#: Of the codes of activations, whatever their width: narrower ones are clipped.
+_CODE_TYPE, _CODE_BITS = "uint8", 8
+#: Cores that add a bias to a sum of products, as their third input.
+_SUMMING = ("Conv", "Gemm")
+#: Steps of its sums that a bias may have: half of what an integer of ``SUM_BITS`` holds.
+_MOST_STEPS = 2.0 ** (SUM_BITS - 2)
+
+
+def quantize(graph: Graph, bits: Mapping[str, LayerBits]) -> Graph:
+    """A graph that computes with as many bits as a table says; without bits the graph itself.
+
+    Weights are those of a layer's core. A bias that follows on quantised inputs and weights is
+    rounded to the steps of their products, as integer kernels hold it. An input of the network is
+    rounded by a layer of its own, which bears its name with ``.quantize`` behind.
+
+    Args:
+        graph: A quantised one is quantised anew, from the one that it was made of.
+        bits: By the names of layers, and of inputs of the network.
+
+    Raises:
+        PlanError: The table does not fit the graph, or weights are not finite.
+    """
+    graph = graph.base or graph
+    if not any(entry.weight or entry.activation for entry in bits.values()):
+        return graph
+    check_bits(graph, bits)
+    return _Quantizer(graph, bits).make()
+
+
+def pack_activations(entry: LayerBits) -> Packing | None:
+    """How what a layer makes is codes; None where it is left alone."""
+    if entry.activation is None:
+        return None
+    return Coder(entry.activation, affine=True).pack(np.array(entry.low), np.array(entry.high))
+
+
+@dataclass
+class _Draft:
+    """Nodes of the graph to be, the places of each layer's, and the layers' names."""
+
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    groups: list[tuple[int, ...]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+    def add(self, name: str, nodes: list[onnx.NodeProto]) -> None:
+        """Add a layer."""
+        start = len(self.nodes)
+        self.nodes += nodes
+        self.groups.append(tuple(range(start, len(self.nodes))))
+        self.names.append(name)
+
+
+class _Quantizer:
+    """One graph on its way to a quantised one."""
+
+    def __init__(self, graph: Graph, bits: Mapping[str, LayerBits]) -> None:
+        self._graph = graph
+        self._bits = bits
+        self._constants: dict[str, Array] = dict(graph.constants)
+        self._tensors: dict[str, TensorSpec] = dict(graph.tensors)
+        self._packings: dict[str, Packing] = {}
+        self._draft = _Draft()
+        self._taken = {*graph.constants, *graph.tensors, *(layer.name for layer in graph.layers)}
+        self._readers: dict[str, int] = {}
+        for node in graph.nodes:
+            for name in node.reads:
+                self._readers[name] = self._readers.get(name, 0) + 1
+
+    def make(self) -> Graph:
+        """The quantised graph."""
+        rounded = self._round_inputs()
+        for layer in self._graph.layers:
+            self._add_layer(layer, rounded)
+        wiring = self._wire()
+        layers = make_layers(
+            wiring, self._draft.groups, self._constants, self._tensors, self._graph.opset
+        )
+        named = zip(layers, self._draft.names, strict=True)
+        return replace(
+            self._graph,
+            nodes=wiring.nodes,
+            constants=self._constants,
+            tensors=self._tensors,
+            layers=tuple(replace(layer, name=name) for layer, name in named),
+            packings=self._packings,
+            bits=dict(self._bits),
+            base=self._graph,
+        )
+
+    def _wire(self) -> Wiring:
+        nodes = tuple(wrap_node(node, place) for place, node in enumerate(self._draft.nodes))
+        readers: dict[str, list[int]] = {}
+        for node in nodes:
+            for name in node.reads:
+                readers.setdefault(name, []).append(node.index)
+        self._constants = {n: array for n, array in self._constants.items() if n in readers}
+        shapes = {name: array.shape for name, array in self._constants.items()}
+        shapes |= {name: spec.shape for name, spec in self._tensors.items()}
+        return Wiring(
+            nodes=nodes,
+            readers={name: tuple(places) for name, places in readers.items()},
+            outputs=frozenset(self._graph.outputs),
+            inputs=self._graph.inputs,
+            constants={name: array.size for name, array in self._constants.items()},
+            shape_of=shapes.__getitem__,
+        )
+
+    def _fresh(self, name: str) -> str:
+        """A name that nothing has yet: ``name``, or that with a number."""
+        fresh, count = name, 1
+        while fresh in self._taken:
+            count += 1
+            fresh = f"{name}{count}"
+        self._taken.add(fresh)
+        return fresh
+
+    def _round_inputs(self) -> dict[str, str]:
+        """Layers that round inputs; what is read in the place of these."""
+        rounded = {}
+        for tensor in self._graph.inputs:
+            packing = pack_activations(self._bits.get(tensor, LayerBits()))
+            if packing is None:
+                continue
+            target = rounded[tensor] = self._fresh(f"{tensor}.quantized")
+            self._describe(target, tensor)
+            nodes = self._round(tensor, target, packing)
+            self._draft.add(self._fresh(f"{tensor}.quantize"), nodes)
+        return rounded
+
+    def _round(self, source: str, target: str, packing: Packing) -> list[onnx.NodeProto]:
+        """Nodes that make ``target`` of ``source``: its values as their codes stand for them.
+
+        They go through bytes, which engines round to fastest; codes of fewer bits are clipped as
+        bytes, so that integer kernels can end in them.
+        """
+        self._packings[target] = packing
+        scale = self._constant(f"{target}.scale", packing.scale)
+        zero = self._constant(f"{target}.zero", packing.zero.astype(_CODE_TYPE))
+        codes = self._codes(f"{target}.codes", source)
+        nodes = [helper.make_node("QuantizeLinear", [source, scale, zero], [codes])]
+        if packing.bits < _CODE_BITS:
+            most = np.array(packing.limits[1], _CODE_TYPE)
+            top, wide = self._constant(f"{target}.most", most), codes
+            codes = self._codes(f"{target}.clipped", source)
+            nodes.append(helper.make_node("Clip", [wide, "", top], [codes]))
+        nodes.append(helper.make_node("DequantizeLinear", [codes, scale, zero], [target]))
+        for node in nodes:
+            node.name = f"{target}.{node.op_type}"
+        return nodes
+
+    def _codes(self, name: str, like: str) -> str:
+        fresh = self._fresh(name)
+        self._describe(fresh, like, _CODE_TYPE)
+        return fresh
+
+    def _describe(self, name: str, like: str, dtype: str = "float32") -> None:
+        """Make a tensor known that has the shape of another."""
+        self._tensors[name] = TensorSpec(name, self._tensors[like].shape, dtype)
+
+    def _constant(self, name: str, array: Array) -> str:
+        fresh = self._fresh(name)
+        self._constants[fresh] = array
+        return fresh
+
+    def _add_layer(self, layer: Layer, rounded: Mapping[str, str]) -> None:
+        entry = self._bits.get(layer.name, LayerBits())
+        nodes = [_copy(self._graph.nodes[place], rounded) for place in layer.nodes]
+        self._quantize_weights(layer, entry, nodes[0])
+        packing, made = pack_activations(entry), made_floats(self._graph, layer)
+        if packing is not None:
+            for tensor in made:
+                inner = self._fresh(f"{tensor}.float")
+                self._describe(inner, tensor)
+                _rename(nodes, tensor, inner)
+                nodes += self._round(inner, tensor, packing)
+        elif is_moving(self._graph, layer):
+            source = rounded.get(layer.inputs[0], layer.inputs[0])
+            if source in self._packings:
+                self._packings |= dict.fromkeys(made, self._packings[source])
+        self._draft.add(layer.name, nodes)
+
+    def _quantize_weights(self, layer: Layer, entry: LayerBits, core: onnx.NodeProto) -> None:
+        found = find_weights(self._graph, layer)
+        packing = self._graph.remember(WeightRanges).pack(layer, entry)
+        if found is None or packing is None:
+            return
+        bias, entering = self._bias_of(core), self._packings.get(core.input[0])
+        if bias is not None and entering is not None:
+            packing = self._round_bias(layer, core, bias, entering, packing)
+        core.input[found.place] = self._replace(found.name, layer, packing)
+
+    def _replace(self, name: str, layer: Layer, packing: Packing) -> str:
+        """Quantise a constant, under another name where somebody else reads it, too."""
+        own = name if self._readers[name] == 1 else self._fresh(f"{name}.{layer.name}")
+        array = np.asarray(self._graph.constants[name], np.float32)
+        self._constants[own] = packing.round(array)
+        self._packings[own] = packing
+        return own
+
+    def _bias_of(self, core: onnx.NodeProto) -> Array | None:
+        """What a core adds to its sums, one number for each output; None for other cores."""
+        factors = {a.name: a.f for a in core.attribute if a.name in ("alpha", "beta")}
+        if core.op_type not in _SUMMING or any(factor != 1.0 for factor in factors.values()):
+            return None
+        array = self._constants.get(core.input[2]) if len(core.input) > 2 else None
+        return array if array is not None and array.ndim == 1 else None
+
+    def _round_bias(
+        self, layer: Layer, core: onnx.NodeProto, bias: Array, entering: Packing, weights: Packing
+    ) -> Packing:
+        """Round a core's bias to the steps of its sums.
+
+        Returns:
+            The weights' packing, its scale raised where the bias had more steps than sums hold:
+            such weights are next to nothing beside it.
+        """
+        if bias.size != weights.scale.size > 1 or not np.isfinite(bias).all():
+            return weights
+        least = np.abs(bias.astype(np.float64)) / (entering.scale * _MOST_STEPS)
+        least = least if weights.scale.size > 1 else least.max(initial=0.0)
+        scale = np.maximum(weights.scale, least.astype(np.float32))
+        steps = np.array(np.broadcast_to(entering.scale * scale, bias.shape), np.float32)
+        zero = np.zeros(bias.shape, np.int32)
+        packing = Packing(SUM_BITS, 0, steps, zero, signed=True)
+        core.input[2] = self._replace(core.input[2], layer, packing)
+        return replace(weights, scale=scale.reshape(weights.scale.shape))
+
+
+def _copy(node: Node, renamed: Mapping[str, str]) -> onnx.NodeProto:
+    """A node that may be changed, reading what takes the place of the network's inputs."""
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    for place, name in enumerate(proto.input):
+        proto.input[place] = renamed.get(name, name)
+    return proto
+
+
+def _rename(nodes: list[onnx.NodeProto], old: str, new: str) -> None:
+    for node in nodes:
+        for names in (node.input, node.output):
+            for place, name in enumerate(names):
+                if name == old:
+                    names[place] = new

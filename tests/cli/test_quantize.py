@@ -1,0 +1,86 @@
+"""``partita quantize``: tables, files, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import onnx
+import pytest
+
+from partita.quantisation import ErrorTable, LayerBits
+from tests.cli.conftest import Ask
+
+
+@pytest.fixture
+def samples(folder: Path) -> str:
+    """Return a folder of two samples of the tiny model."""
+    (folder / "samples").mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(2):
+        np.save(folder / f"samples/{number}.npy", rng.random((1, 3, 16, 16), np.float32))
+    return "samples"
+
+
+def test_a_table_and_a_file(ask: Ask, folder: Path, samples: str) -> None:
+    """Errors fall with more bits; the file is smaller, and the table is read back."""
+    answer = ask(
+        *("quantize", "m.onnx", "--samples", samples, "--errors", "e.json", "-o", "q.onnx"),
+        "--json",
+    )
+    assert answer.code == 0
+    reply = answer.reply
+    assert reply["samples"] == 2
+    assert reply["signal_to_noise_db"] > 25
+    assert reply["stored_bytes"] < reply["weight_bytes"] / 3
+    first = next(layer for layer in reply["layers"] if layer["name"] == "first")
+    assert [each["bits"] for each in first["weights"]] == [2, 3, 4, 6, 8]
+    errors = [each["error"] for each in first["weights"]]
+    assert errors == sorted(errors, reverse=True)
+    assert (first["weight_bits"], first["activation_bits"]) == (8, 8)
+    onnx.checker.check_model(onnx.load(folder / "q.onnx"))
+    kept = json.loads((folder / "e.json").read_text())
+    table = msgspec.convert(kept["errors"], ErrorTable, strict=False)
+    assert table.weights["first"][2] == errors[0]
+    bits = msgspec.convert(kept["bits"], dict[str, LayerBits])
+    assert bits["first"].weight == 8
+
+
+def test_people_see_a_table(ask: Ask, samples: str) -> None:
+    """Each layer with weights has its errors in a row, and what was chosen is said."""
+    answer = ask("quantize", "m.onnx", "--samples", samples, "--weights", "4", "--clip", "aciq")
+    assert answer.code == 0
+    assert "weights 4, activations 8" in answer.out
+    assert "dense" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--weights", "5"], "--weights cannot have 5 bits, allowed: 2, 3, 4, 6, 8"),
+        (["--clip", "best"], "--clip is 'best', allowed: max, mse, aciq, lapq"),
+        (["--measure", "psnr"], "--measure is 'psnr', allowed: mse, output-mse, kl, cross-entropy"),
+        (["--weights", "6", "-o", "q.onnx"], "cannot be written with 6 bits: an ONNX file allows"),
+        (["-o", "m.onnx"], "'m.onnx' is an input of this command"),
+        (["--samples", "nowhere"], "'nowhere' does not exist"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    ask: Ask, folder: Path, samples: str, words: list[str], message: str
+) -> None:
+    """One line, exit code 2, and nothing written."""
+    given = words if "--samples" in words else ["--samples", samples, *words]
+    answer = ask("quantize", "m.onnx", *given)
+    assert answer.code == 2
+    assert message in answer.message
+    assert not (folder / "q.onnx").exists()
+
+
+def test_a_sample_with_nan_is_refused(ask: Ask, folder: Path, samples: str) -> None:
+    """The line names the file."""
+    np.save(folder / "samples/bad.npy", np.full((1, 3, 16, 16), np.nan, np.float32))
+    answer = ask("quantize", "m.onnx", "--samples", samples)
+    assert answer.code == 2
+    assert "bad.npy' has 768 values for 'x' that are NaN" in answer.message
