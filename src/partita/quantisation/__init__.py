@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # reading inputs from files needs neither ONNX nor SciPy
     from partita.quantisation.lapq import search_lapq
     from partita.quantisation.outputs import Reference
     from partita.quantisation.qdq import to_qdq_model
-    from partita.quantisation.quantize import quantize
+    from partita.quantisation.quantizer import quantize
     from partita.quantisation.ranges import Ranges, collect_ranges
     from partita.quantisation.samples import read_samples
 
@@ -46,7 +46,7 @@ __getattr__ = on_first_use(
         "lapq": "search_lapq",
         "outputs": "Reference",
         "qdq": "to_qdq_model",
-        "quantize": "quantize",
+        "quantizer": "quantize",
         "ranges": "Ranges collect_ranges",
         "samples": "read_samples",
     },

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from partita.graph import Graph
 from partita.graph.whole import WholeModel
-from partita.quantisation.quantize import quantize
+from partita.quantisation.quantizer import quantize
 from partita.quantisation.samples import Feeds
 from partita.regions import Array, LayerBits
 
