@@ -69,6 +69,7 @@ BENCHMARKS = (
     Benchmark("tuning", "Profiles wrong by 2x", "the plan of right profiles"),
     Benchmark("routes", "Replicas of unequal speed", "the rule or measurement that the row names"),
     Benchmark("transport", "Tensors through the fabric", "plain blocking socket, or ideal link"),
+    Benchmark("packing", "Codes to payloads and back", "bit planes by NumPy's own packing"),
     Benchmark("planning", "Planning", "`inspect`: onnx alone, reading and shape inference"),
     Benchmark("optimality", "Small networks", "trying every plan", is_long=True),
     Benchmark("memory_fit", "Devices with little memory", "trying every plan", is_long=True),

@@ -136,7 +136,7 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "nothing in flight": (with_plan(in_flight=0), "key 'in_flight' is 0, allowed: 1 or more"),
     "unknown wire": (
         with_plan(wires={"a": "float8"}),
-        "wires.a is 'float8', allowed: raw, float16, uint8, uint6, uint4, uint2",
+        "wires.a is 'float8', allowed: raw, float16, uint8, uint6, uint4, uint3, uint2, uint1",
     ),
     "wire of no tensor": (
         with_plan(wires={"z": "float16"}),

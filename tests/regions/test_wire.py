@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hn
 
-from partita.regions import WIRE_FORMATS, decode_array, encode_array, wire_bytes
+from partita.regions import WIRE_FORMATS, Grid, decode_array, encode_array, wire_bytes
 
 LAW = settings(max_examples=100)
 SHAPES = hn.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 FLOATS = hn.arrays(
     np.float32, SHAPES, elements=st.floats(-1000, 1000, width=32, allow_subnormal=False)
 )
-PACKED = ("uint8", "uint6", "uint4", "uint2")
+PACKED = ("uint8", "uint6", "uint4", "uint3", "uint2", "uint1")
 
 
 def travel(array: np.ndarray[Any, Any], wire: str) -> np.ndarray[Any, Any]:
@@ -106,9 +106,53 @@ def test_a_lying_length_is_refused(wire: str, change: int) -> None:
 
 @pytest.mark.parametrize(
     ("wire", "count", "size"),
-    [("raw", 5, 20), ("float16", 5, 10), ("uint8", 5, 13), ("uint6", 5, 12), ("uint4", 5, 11),
-     ("uint2", 5, 10), ("uint2", 4, 9), ("uint4", 0, 8)],
+    [("raw", 5, 20), ("float16", 5, 10), ("uint8", 5, 17), ("uint6", 5, 16), ("uint4", 5, 15),
+     ("uint3", 5, 14), ("uint2", 5, 14), ("uint2", 4, 13), ("uint1", 9, 14), ("uint4", 0, 12),
+     ("codes8", 5, 9), ("codes3", 5, 6), ("codes1", 9, 6)],
 )  # fmt: skip
 def test_sizes_by_hand(wire: str, count: int, size: int) -> None:
-    """Payload sizes are those counted by hand: packed bits, and 8 bytes for scale and offset."""
+    """Payload sizes are those counted by hand: packed bits, 4 bytes of checksum, 8 of range."""
     assert wire_bytes((count,), "float32", wire) == size
+
+
+@pytest.mark.parametrize("wire", PACKED)
+def test_a_damaged_payload_is_refused(wire: str) -> None:
+    """Any one flipped bit of a packed payload is noticed, in its prefix and in its codes."""
+    payload = bytes(encode_array(np.linspace(-1, 1, 9, dtype=np.float32), wire))
+    for place in range(len(payload) * 8):
+        damaged = bytearray(payload)
+        damaged[place // 8] ^= 1 << place % 8
+        with pytest.raises(ValueError, match=f"format {wire} was damaged on the way"):
+            decode_array(damaged, (9,), "float32", wire)
+
+
+@st.composite
+def grids(draw: st.DrawFn) -> Grid:
+    """A grid of any width, whose zero may lie outside of its codes."""
+    bits = draw(st.sampled_from((8, 6, 4, 3, 2, 1)))
+    scale = draw(st.floats(2.0**-20, 2.0**14, width=32))
+    return Grid(bits, scale, draw(st.integers(-(2**bits), 2 ** (bits + 1))))
+
+
+@LAW
+@given(grid=grids(), shape=hn.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5),
+       seed=st.integers(0, 99))  # fmt: skip
+def test_codes_are_an_exact_inverse(grid: Grid, shape: tuple[int, ...], seed: int) -> None:
+    """What lies on a grid arrives bit for bit, strided pieces too, in as few bits as it has."""
+    codes = np.random.default_rng(seed).integers(0, 2**grid.bits, (*shape, 2))
+    values = ((codes - grid.zero).astype(np.float32) * np.float32(grid.scale))[..., 0]
+    payload = encode_array(values, grid.wire, grid)
+    assert len(payload) == 4 + -(-values.size * grid.bits // 8)
+    got = decode_array(payload, values.shape, "float32", grid.wire, grid)
+    np.testing.assert_array_equal(got, values)
+
+
+def test_all_codes_of_a_grid_travel() -> None:
+    """The least and the largest code are not cut, whatever the block they come in."""
+    grid = Grid(8, 0.1, 128)
+    codes = np.tile(np.arange(256), 300)
+    values = (codes - 128).astype(np.float32) * np.float32(0.1)
+    payload = encode_array(values, "codes8", grid)
+    np.testing.assert_array_equal(np.frombuffer(payload, np.uint8, offset=4), codes)
+    got = decode_array(payload, values.shape, "float32", "codes8", grid)
+    np.testing.assert_array_equal(got, values)

@@ -12,6 +12,7 @@ from tests.worker.tiny import tiny_chain
 
 from partita.engine import Slowdown
 from partita.program import Feed, Load
+from partita.regions import encode_array
 from partita.worker.step_runners import StepPacing, make_step_runner
 
 
@@ -36,6 +37,20 @@ def test_a_lossy_piece_is_encoded_once_and_decoded_once(tmp_path: Path) -> None:
     ((header, payload),) = bench.ears["d2"].pieces
     assert header.payload_bytes == len(payload) == 8
     np.testing.assert_array_equal(np.frombuffer(payload, "f2"), ramp() * 3)
+
+
+def test_a_damaged_piece_is_the_fault_of_the_way_it_came(tmp_path: Path) -> None:
+    """Its sender is named, as of a broken link: so a leader that recovers feeds the input again."""
+    bench = Bench(with_wire(tiny_chain(), "uint4"), tmp_path, "d1")
+    bench.load()
+    payload = bytearray(encode_array(ramp(), "uint4"))
+    payload[-1] ^= 1
+    bench.take(bench.program.streams[0], np.frombuffer(payload, np.uint8))
+    bench.lanes.run()
+    (failure,) = bench.ears["leader"].notes
+    assert failure.peer == "d0"
+    assert failure.step == "receive t0 from d0"
+    assert failure.message == "payload of 14 bytes in format uint4 was damaged on the way"
 
 
 def test_loads_and_feeds_have_nothing_to_run(tmp_path: Path) -> None:

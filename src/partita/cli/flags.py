@@ -184,7 +184,10 @@ KeepOpt = Annotated[
 ]
 WireOpt = Annotated[
     list[str] | None,
-    flag("--wire", "Let a tensor travel lossy: TENSOR=float16, uint8, uint6, uint4 or uint2."),
+    flag(
+        "--wire",
+        "Let a tensor travel lossy: TENSOR=float16, uint8, uint6, uint4, uint3, uint2 or uint1.",
+    ),
 ]
 CompressOpt = Annotated[
     str | None,

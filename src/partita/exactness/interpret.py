@@ -9,8 +9,9 @@ import numpy as np
 
 from partita.compile import Compiled
 from partita.engine import OrtEngine, Runner
+from partita.execution.pieces import plan_codec
 from partita.program import Compute, Deliver, Feed, Input, Program, Receive, Send, Step, is_active
-from partita.regions import Array, Region, decode_array, encode_array
+from partita.regions import Array, Region
 
 Arrays = Mapping[str, Array]
 
@@ -85,8 +86,8 @@ class _Interpreter:
         stream = self._program.streams[step.stream]
         box, array = self._held[step.read]
         part = array[stream.box.relative_to(box).slices()]
-        payload = encode_array(part, stream.wire)
-        self._sent[step.stream] = decode_array(payload, stream.box.shape, stream.dtype, stream.wire)
+        codec = plan_codec(stream)
+        self._sent[step.stream] = codec.decode(codec.encode(part))
 
     def _compute(self, step: Compute) -> None:
         arrays = self._runner(step.fragment).run([self._assemble(read) for read in step.reads])

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from partita.program import Buffer, DeviceProgram, Input, Stream, TensorSpec
-from partita.regions import Array, Region, decode_array, encode_array
+from partita.regions import Array, Grid, Region, decode_array, encode_array
 
 Slices = tuple[slice, ...]
 
@@ -85,19 +85,20 @@ class Codec(msgspec.Struct, frozen=True):
     dtype: str
     wire: str
     source: Slices | None
+    grid: Grid | None = None
 
     def encode(self, array: Array) -> bytes | memoryview:
         """The payload for the piece that lies in ``array``, the buffer read."""
         piece = array if self.source is None else array[self.source]
-        return encode_array(piece, self.wire)
+        return encode_array(piece, self.wire, self.grid)
 
     def decode(self, payload: bytes | bytearray | memoryview) -> Array:
         """The piece in ``payload``, viewed where the format allows.
 
         Raises:
-            ValueError: The length does not fit.
+            ValueError: The length does not fit, or the payload is damaged.
         """
-        return decode_array(payload, self.shape, self.dtype, self.wire)
+        return decode_array(payload, self.shape, self.dtype, self.wire, self.grid)
 
 
 def plan_codec(stream: Stream, held: Region | None = None) -> Codec:
@@ -109,7 +110,7 @@ def plan_codec(stream: Stream, held: Region | None = None) -> Codec:
     source = None
     if held is not None and held != stream.box:
         source = stream.box.relative_to(held).slices()
-    return Codec(stream.box.shape, stream.dtype, stream.wire, source)
+    return Codec(stream.box.shape, stream.dtype, stream.wire, source, stream.grid)
 
 
 def decode_feed(payload: memoryview, tensor: TensorSpec) -> Array:

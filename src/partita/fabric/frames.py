@@ -78,7 +78,7 @@ _note_decoder: msgspec.msgpack.Decoder[Note] = msgspec.msgpack.Decoder(Note)
 
 def digest_stream(stream: Stream) -> bytes:
     """8 bytes that change with the stream's tensor, box, type, wire format or ends."""
-    facts = (stream.tensor, stream.box, stream.dtype, stream.wire, stream.wire_bytes)
+    facts = (stream.tensor, stream.box, stream.dtype, stream.wire, stream.wire_bytes, stream.grid)
     ends = (stream.source, stream.target)
     return hashlib.blake2b(_encoder.encode((facts, ends)), digest_size=_DIGEST_BYTES).digest()
 

@@ -13,7 +13,7 @@ from math import prod
 import msgspec
 
 from partita.errors import ModelError
-from partita.regions import Region
+from partita.regions import Grid, Region
 
 #: One chosen alternative of one replicated stage: (index of the stage's route group, alternative).
 Choice = tuple[int, int]
@@ -96,6 +96,7 @@ class Stream(msgspec.Struct, frozen=True):
 
     Attributes:
         wire: Wire format of the payload.
+        grid: On which a quantised tensor's values lie, where it travels as its codes.
         credit: How many requests' pieces may be under way or unread at the same time; 0 where the
             admission of requests bounds them, see :mod:`partita.program.credits`.
         when: Choices a request's route must hold for the stream to be used; empty means always.
@@ -111,6 +112,7 @@ class Stream(msgspec.Struct, frozen=True):
     wire_bytes: int
     credit: int
     when: tuple[Choice, ...] = ()
+    grid: Grid | None = None
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):

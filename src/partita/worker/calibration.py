@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 
 from partita.engine import Reference, SlowedRunner, calibrate, make_inputs
-from partita.regions import encode_array
 from partita.worker.runtime import Runtime
 from partita.worker.step_runners import ReceiveRunner, SendRunner
 
@@ -76,7 +75,7 @@ def _calibrate_codecs(runtime: Runtime, repeats: int) -> None:
             seconds = _least_s(partial(runner.codec.encode, array), repeats)
         elif isinstance(runner, ReceiveRunner) and not runner.is_instant:
             codec = runner.codec
-            payload = encode_array(np.ones(codec.shape, codec.dtype), codec.wire)
+            payload = codec.encode(np.zeros(codec.shape, codec.dtype))
             seconds = _least_s(partial(codec.decode, payload), repeats)
         else:
             continue

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from partita.engine import Runner, Slowdown
+from partita.errors import LinkError
 from partita.execution.pieces import Codec, Gather, plan_codec, plan_gather
 from partita.fabric import Endpoint, PieceHeader, digest_stream, encode_header
 from partita.program import Buffer, Compute, Deliver, Receive, Send, Step, Stream
@@ -122,12 +123,21 @@ class ReceiveRunner:
         self.is_instant = stream.wire == "raw"
         self._write = step.write
         self._stream = step.stream
+        self._source = stream.source
         self._context = context
 
     def run(self, request: int, route: Route) -> tuple[Written, ...]:
-        """Decode the payload of a request."""
+        """Decode the payload of a request.
+
+        Raises:
+            LinkError: It was damaged on the way.
+        """
         start_s = time.monotonic()
-        array = self.codec.decode(self._context.arrays.take(self._stream, request))
+        try:
+            array = self.codec.decode(self._context.arrays.take(self._stream, request))
+        except ValueError as error:
+            # Transports have checksums of their own: what passed them is no chance of one message.
+            raise LinkError(str(error), device=self._source) from None
         self._context.pacing.finish(self.step, start_s)
         return ((self._write, array),)
 
