@@ -35,7 +35,7 @@ def test_bytes_of_two_halves() -> None:
     program = build_layout(GRAPH, halves(GRAPH, CLUSTER), CLUSTER).program
     assert [stream.wire_bytes for stream in program.streams] == [160, 32, 32, 128]
     narrow = build_layout(GRAPH, halves(GRAPH, CLUSTER, wires={"x": "uint8"}), CLUSTER).program
-    assert [stream.wire_bytes for stream in narrow.streams] == [48, 32, 32, 128]
+    assert [stream.wire_bytes for stream in narrow.streams] == [52, 32, 32, 128]
 
 
 def test_fused_layers_compute_their_halo_instead() -> None:
