@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 
 from partita.errors import ModelError
 from partita.graph.layer import Cut, Layer
+from partita.graph.liveness import live_tensors
 from partita.graph.mutable_graph import Array, make_opsets, name_apart
 from partita.graph.node import Node
 from partita.graph.normalise import NORMALISER_VERSION
@@ -196,15 +197,8 @@ class Graph:
 
     @cached_property
     def _cuts(self) -> tuple[Cut, ...]:
-        last = {name: self.layer_index(layers[-1].name) for name, layers in self._readers.items()}
-        last |= dict.fromkeys(self.outputs, len(self.layers))
-        live = dict.fromkeys(self.inputs)
-        cuts = [self._make_cut(0, tuple(live))]
-        for position, layer in enumerate(self.layers, start=1):
-            live |= dict.fromkeys(layer.outputs)
-            live = {name: None for name in live if last.get(name, -1) >= position}
-            cuts.append(self._make_cut(position, tuple(live)))
-        return tuple(cuts)
+        live = (self.inputs, *live_tensors(self.layers, self.inputs, self.outputs)[1:])
+        return tuple(self._make_cut(position, tensors) for position, tensors in enumerate(live))
 
     def _make_cut(self, position: int, tensors: tuple[str, ...]) -> Cut:
         return Cut(position, tensors, sum(self.size_bytes(name) for name in tensors))

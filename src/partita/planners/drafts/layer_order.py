@@ -9,6 +9,7 @@ from typing import Literal
 from partita.compile import WorkBuilder, work_builder
 from partita.errors import InfeasibleError, PlanError
 from partita.graph import Graph, Layer
+from partita.graph.liveness import live_tensors
 from partita.graph.splits import RowAxes, row_axes
 
 LayerKind = Literal["rows", "reduce", "whole"]
@@ -44,8 +45,8 @@ class LayerOrder:
         self._listed = {tensor: number for number, tensor in enumerate(tensors)}
         self._made = {t: at for name, at in place.items() for t in graph.layer(name).outputs}
         self._outputs: dict[tuple[int, int], tuple[str, ...]] = {}
-        self._last = self._find_last(place)
-        self._live = self._find_live()
+        layers = [graph.layer(name) for name in self.order]
+        self._live = live_tensors(layers, graph.inputs, graph.outputs)
         self.live_bytes: tuple[int, ...] = tuple(
             sum(self.size_bytes(tensor) for tensor in live) for live in self._live
         )
@@ -182,24 +183,6 @@ class LayerOrder:
         if "rows" in splits:
             return "rows"
         return "reduce" if "reduce" in splits else "whole"
-
-    def _find_last(self, place: Mapping[str, int]) -> dict[str, int]:
-        """Where each tensor is read last; the network's outputs after all layers."""
-        graph = self.graph
-        last = {
-            tensor: max((place[reader.name] for reader in graph.readers(tensor)), default=-1)
-            for tensor in (*graph.inputs, *(t for layer in graph.layers for t in layer.outputs))
-        }
-        return last | dict.fromkeys(graph.outputs, len(self.order))
-
-    def _find_live(self) -> tuple[tuple[str, ...], ...]:
-        live = [tensor for tensor in self.graph.inputs if self._last[tensor] >= 0]
-        result = [tuple(live)]
-        for position, name in enumerate(self.order):
-            live += self.graph.layer(name).outputs
-            live = [tensor for tensor in live if self._last[tensor] > position]
-            result.append(tuple(live))
-        return tuple(result)
 
     def _find_pins(self, keep_on: Mapping[str, str], requester: str) -> dict[int, str]:
         place = {name: position for position, name in enumerate(self.order)}
