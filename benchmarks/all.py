@@ -72,6 +72,7 @@ BENCHMARKS = (
     Benchmark("packing", "Codes to payloads and back", "bit planes by NumPy's own packing"),
     Benchmark("planning", "Planning", "`inspect`: onnx alone, reading and shape inference"),
     Benchmark("optimality", "Small networks", "trying every plan", is_long=True),
+    Benchmark("edge_cloud", "Edge and cloud", "trying everything", is_long=True),
     Benchmark("memory_fit", "Devices with little memory", "trying every plan", is_long=True),
     Benchmark("resident", "Predicted memory", "memory that workers hold"),
     Benchmark("bounds", "Lower bound", "the plan of `best`", is_long=True),

@@ -69,7 +69,7 @@ def _root(
 
 
 #: What only the planning part of the program needs.
-_PLAN_MODULES = ("onnx", "scipy", "matplotlib", "PIL")
+_PLAN_MODULES = ("onnx", "scipy", "matplotlib", "PIL", "networkx")
 
 
 def run_process() -> int:

@@ -25,7 +25,7 @@ EMULATED = "emulated by run and lab"
 OTHER_VERSION = "other version"
 OTHER_ADDRESS = "other address"
 NAMESAKES = "two of one name"
-_PLAN_MODULES = ("onnx", "scipy", "matplotlib", "PIL")
+_PLAN_MODULES = ("onnx", "scipy", "matplotlib", "PIL", "networkx")
 
 
 def describe_health(workers: Sequence[dict[str, Any]]) -> Reply:

@@ -1,0 +1,79 @@
+"""Widths of weights and activations of least error within memory budgets.
+
+Source: AUTO-SPLIT, equations 8 and 9. In a chain the activations' problem falls apart into layers,
+each of which takes the width of least error that fits. Working sets with several tensors tie layers
+together: there widths are lowered where that costs least error per bit until all sets fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from partita.planners.edgecloud.choices import Floats, choose_by_lagrangian, choose_exactly
+from partita.planners.edgecloud.network import Network
+
+Bits = tuple[int, ...]
+
+
+def allocate_weights(
+    network: Network, errors: Floats, widths: Sequence[int], budget_bits: float, *, exact: bool
+) -> Bits | None:
+    """The width of each layer's weights: least sum of errors in so many bits (equation 8).
+
+    Args:
+        errors: Of layers before the cut, by width.
+        widths: The edge's, the narrowest first.
+        exact: Whether the least sum is wanted, or that of the Lagrangian, a point of the hull.
+
+    Returns:
+        None where not even the narrowest fit.
+    """
+    uses = np.outer(network.weights[: len(errors)], widths).astype(float)
+    chosen = choose_by_lagrangian(errors, uses, budget_bits)
+    if exact and chosen is not None:
+        least = choose_exactly(errors, [uses], [budget_bits])
+        chosen = min(filter(None, (least, chosen)), key=lambda one: _total(errors, one))
+    return None if chosen is None else tuple(widths[option] for option in chosen)
+
+
+def _total(errors: Floats, chosen: Sequence[int]) -> float:
+    return float(errors[range(len(chosen)), chosen].sum())
+
+
+def allocate_activations(
+    network: Network, errors: Floats, widths: Sequence[int], budget_bits: float
+) -> Bits | None:
+    """The width of what each layer makes: little error, no working set above a budget (equation 9).
+
+    The least sum of errors where no set holds tensors of two layers; else none of the widths could
+    be wider alone.
+
+    Args:
+        errors: Of layers before the cut, by width.
+        widths: The edge's, the narrowest first.
+
+    Returns:
+        None where not even the narrowest fit.
+    """
+    elements, fixed = network.working_elements(len(errors))
+    bits = np.array(widths)
+    layers = np.arange(len(errors))
+    chosen = errors.argmin(axis=1)
+    while (over := elements @ bits[chosen] + fixed > budget_bits).any():
+        narrower = np.maximum(chosen - 1, 0)
+        saved = elements[over].sum(axis=0) * (bits[chosen] - bits[narrower])
+        if not saved.any():
+            return None
+        worse = np.maximum(errors[layers, narrower] - errors[layers, chosen], 0)
+        chosen[np.where(saved > 0, worse / np.maximum(saved, 1), np.inf).argmin()] -= 1
+    for layer in np.argsort(errors.min(axis=1) - errors[layers, chosen], kind="stable"):
+        for option in np.argsort(errors[layer], kind="stable"):
+            wider = np.where(layers == layer, option, chosen)
+            if errors[layer, option] >= errors[layer, chosen[layer]]:
+                break
+            if (elements @ bits[wider] + fixed <= budget_bits).all():
+                chosen = wider
+                break
+    return tuple(widths[option] for option in chosen)

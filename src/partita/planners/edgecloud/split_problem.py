@@ -1,0 +1,135 @@
+"""A network between an edge and a cloud: what a cut costs, and the widths of what is before it.
+
+Source: AUTO-SPLIT, equations 1 to 5. The answer's way back counts, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from partita.planners.edgecloud.bit_allocation import Bits
+from partita.planners.edgecloud.choices import Floats
+from partita.planners.edgecloud.network import Network, candidate_cuts
+
+#: What rounding may add to sums of errors that lie at their limit.
+ROUNDING = 1 + 1e-9
+
+
+@dataclass(frozen=True)
+class Split:
+    """A cut, and the widths of the layers before it.
+
+    Attributes:
+        cut: Number of layers on the edge.
+        weight_bits: Of each of them.
+        activation_bits: Of what each of them makes.
+    """
+
+    cut: int
+    weight_bits: Bits = ()
+    activation_bits: Bits = ()
+
+    @classmethod
+    def uniform(cls, cut: int, width: int) -> Split:
+        """One width for all."""
+        return cls(cut, (width,) * cut, (width,) * cut)
+
+
+#: The whole network in the cloud.
+CLOUD_ONLY = Split(0)
+
+
+@dataclass(frozen=True)
+class SplitProblem:
+    """What splits of a network cost.
+
+    Attributes:
+        widths: Bits that the edge computes with, the narrowest first.
+        edge_s: Seconds on the edge by layer, width of its weights and width of what it makes.
+        cloud_s: Seconds of each layer in the cloud.
+        answer_s: By cut: seconds of the answer's way back.
+        weight_errors: By layer and width.
+        activation_errors: By layer and width.
+        send_s_per_bit: From the edge to the cloud.
+        send_s: Beyond that, where anything is sent.
+        edge_memory_bits: Of the edge.
+    """
+
+    network: Network
+    widths: tuple[int, ...]
+    edge_s: Floats
+    cloud_s: Floats
+    answer_s: Floats
+    weight_errors: Floats
+    activation_errors: Floats
+    send_s_per_bit: float
+    send_s: float = 0.0
+    edge_memory_bits: float = inf
+
+    @cached_property
+    def cuts(self) -> tuple[int, ...]:
+        """The cuts worth looking at (equation 6)."""
+        return candidate_cuts(self.network, self.widths[0], memory_bits=self.edge_memory_bits)
+
+    @cached_property
+    def rest_s(self) -> Floats:
+        """By cut: seconds of the layers after it, of the answer, and of sending anything at all."""
+        after = np.concatenate([np.cumsum(self.cloud_s[::-1])[::-1], [0.0]])
+        sends = np.array([self.send_s if crossing else 0.0 for crossing in self.network.crossing])
+        total: Floats = after + self.answer_s + sends
+        return total
+
+    def options(self, bits: Bits) -> list[int]:
+        """The places of widths among those of the edge."""
+        return [self.widths.index(width) for width in bits]
+
+    def latency_s(self, split: Split) -> float:
+        """The seconds from the input to the answer (equation 1)."""
+        layers = range(split.cut)
+        options = (self.options(split.weight_bits), self.options(split.activation_bits))
+        sent = self.network.sent_bits(split.cut, split.activation_bits)
+        edge_s = self.edge_s[(layers, *options)].sum() if split.cut else 0.0
+        return float(edge_s + sent * self.send_s_per_bit + self.rest_s[split.cut])
+
+    def error(self, split: Split) -> float:
+        """The sum of errors (equation 4)."""
+        layers = range(split.cut)
+        if not split.cut:
+            return 0.0
+        weights = self.weight_errors[layers, self.options(split.weight_bits)].sum()
+        return float(
+            weights + self.activation_errors[layers, self.options(split.activation_bits)].sum()
+        )
+
+    def memory_bits(self, split: Split) -> int:
+        """What the edge holds (equation 3)."""
+        return self.network.memory_bits(split.cut, split.weight_bits, split.activation_bits)
+
+    def is_feasible(self, split: Split, most_error: float = inf) -> bool:
+        """Whether a split keeps to the edge's memory, and to a bound on the sum of errors."""
+        return (
+            self.memory_bits(split) <= self.edge_memory_bits
+            and self.error(split) <= most_error * ROUNDING
+        )
+
+
+@dataclass(frozen=True, order=True)
+class Candidate:
+    """A split with what it costs; the sooner one comes first."""
+
+    latency_s: float
+    error: float
+    split: Split = field(compare=False)
+
+
+def pareto(candidates: list[Candidate]) -> list[Candidate]:
+    """Those that no other is sooner than at as little error, by latency."""
+    kept: list[Candidate] = []
+    for one in sorted(candidates):
+        if not kept or one.error < kept[-1].error:
+            kept.append(one)
+    return kept

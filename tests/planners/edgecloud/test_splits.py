@@ -1,0 +1,79 @@
+"""Cuts and widths together: Algorithm 1 and the soonest split, against trying everything."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from partita.planners.edgecloud.algorithm1 import grid_splits
+from partita.planners.edgecloud.least_latency import soonest_split
+from partita.planners.edgecloud.split_problem import CLOUD_ONLY, Candidate, Split, pareto
+from tests.laws.test_exactness import RANDOM
+from tests.planners.edgecloud.cases import draw_problem, every_split, least_latency_by_trying
+
+
+@settings(max_examples=25)
+@given(RANDOM)
+def test_the_soonest_split_is_within_a_percent_of_the_optimum(rng: Random) -> None:
+    """Over every cut and all widths, within memory and a bound on errors."""
+    problem, most_error = draw_problem(
+        rng, rng.randint(1, 4), rng.choice(((2, 4, 8), (2, 4, 6, 8)))
+    )
+    if rng.random() < 0.5:
+        problem, most_error = draw_problem(rng, 3)
+    least_s = least_latency_by_trying(problem, most_error)
+    found = soonest_split(problem, most_error)
+    assert problem.is_feasible(found.split, most_error)
+    assert found.latency_s == problem.latency_s(found.split)
+    assert found.latency_s == pytest.approx(problem.latency_s(found.split))
+    assert least_s * (1 - 1e-9) <= found.latency_s <= least_s * 1.01
+
+
+@settings(max_examples=20)
+@given(RANDOM)
+def test_trying_in_arrays_is_trying_one_by_one(rng: Random) -> None:
+    """The oracle of the law above says what the problem says of each split."""
+    problem, most_error = draw_problem(rng, rng.randint(1, 3), (2, 6, 8))
+    least_s = min(
+        problem.latency_s(split)
+        for cut in range(len(problem.network.layers) + 1)
+        for split in every_split(problem, cut)
+        if not cut or problem.is_feasible(split, most_error)
+    )
+    assert least_latency_by_trying(problem, most_error) == pytest.approx(least_s)
+
+
+@settings(max_examples=25)
+@given(RANDOM)
+def test_splits_of_the_grid_fit_and_begin_with_the_cloud(rng: Random) -> None:
+    """Each keeps to memory, and the exact weights have no more error than the Lagrangian's."""
+    problem, _ = draw_problem(rng, rng.randint(1, 5))
+    by_hull, exact = (grid_splits(problem, exact=exact) for exact in (False, True))
+    for splits in (by_hull, exact):
+        assert splits[0] == CLOUD_ONLY
+        assert len(set(splits)) == len(splits)
+        assert all(problem.is_feasible(split) for split in splits[1:])
+        assert {split.cut for split in splits} <= set(problem.cuts)
+    assert min(map(problem.error, exact)) <= min(map(problem.error, by_hull)) + 1e-12
+
+
+@settings(max_examples=25)
+@given(RANDOM)
+def test_with_one_width_it_is_the_best_prefix(rng: Random) -> None:
+    """Nothing but the cut is left to choose: of all prefixes that fit the soonest is found."""
+    problem, _ = draw_problem(rng, rng.randint(1, 8), (16,))
+    splits = [Split.uniform(cut, 16) for cut in range(len(problem.network.layers) + 1)]
+    fits = [split for split in splits if not split.cut or problem.is_feasible(split)]
+    assert soonest_split(problem, np.inf).latency_s == pytest.approx(
+        min(map(problem.latency_s, fits))
+    )
+
+
+def test_the_pareto_list_falls_in_error() -> None:
+    """What is later and no better is left out."""
+    listed = [(3.0, 0.1), (1.0, 5.0), (2.0, 1.0), (2.5, 1.0), (4.0, 0.2)]
+    made = [Candidate(latency, error, Split(n)) for n, (latency, error) in enumerate(listed)]
+    assert [one.split.cut for one in pareto(made)] == [1, 2, 0]
