@@ -1,6 +1,6 @@
 """Methods that decide how to divide a network, and how good their plans are."""
 
-from partita.planners import distredge, published, search, simple
+from partita.planners import distredge, edgecloud, published, search, simple
 from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.drafts.layer_order import LayerOrder
 from partita.planners.find import find_plan
@@ -10,7 +10,7 @@ from partita.planners.registry import Chosen, get_planner, planner_names, regist
 from partita.planners.result import Estimate, Result
 
 #: Importing these registers their methods.
-_METHODS = (simple, search, published, distredge)
+_METHODS = (simple, search, published, edgecloud, distredge)
 
 __all__ = [
     "OBJECTIVES",

@@ -50,12 +50,13 @@ def linked_devices(evaluator: Evaluator, capability: Mapping[str, float]) -> tup
     needed = (evaluator.requester, *evaluator.outline.pins.values())
     group: list[str] = [evaluator.requester]
     for device in sorted(capability, key=lambda name: (name not in needed, -capability[name])):
-        if all(_can_talk(evaluator, device, other) for other in group):
+        if all(can_talk(evaluator, device, other) for other in group):
             group.append(device)
     return tuple(device for device in evaluator.devices if device in group)
 
 
-def _can_talk(evaluator: Evaluator, first: str, second: str) -> bool:
+def can_talk(evaluator: Evaluator, first: str, second: str) -> bool:
+    """Whether two devices have links in both directions, or are one."""
     links = [evaluator.cluster.link(*pair) for pair in ((first, second), (second, first))]
     return first == second or all(link and link.bandwidth_at(0.0) > 0 for link in links)
 

@@ -1,0 +1,10 @@
+"""A camera with little memory and a thin uplink, a server with plenty: where to cut, in what bits.
+
+Source: Banitalebi-Dehkordi et al., "AUTO-SPLIT: a general framework of collaborative edge-cloud AI"
+(2021), and what it is compared with.
+"""
+
+from partita.planners.edgecloud import neurosurgeon, one_side, qdmp
+
+#: Importing a method registers it.
+__all__ = ["neurosurgeon", "one_side", "qdmp"]
