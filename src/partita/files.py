@@ -1,4 +1,7 @@
-"""Files that people name: only regular ones are read, and what is written appears whole."""
+"""Files that people name: only regular ones are read, and what is written appears whole.
+
+No folders are made for it but the one that is written.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,9 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files into a folder, made where it is missing: all of them appear, or none.
+    """Write files into a folder: all of them appear, or none.
+
+    It is made where it is missing, but what it lies in is not: a path with a slip makes no tree.
 
     Args:
         folder: Other files in it stay.
@@ -78,7 +83,7 @@ def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
         OSError: One cannot be written; ``strerror`` says why.
     """
     is_new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     partials = {name: folder / f"{name}.partial" for name in contents}
     try:
         for name, data in contents.items():

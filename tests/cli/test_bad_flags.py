@@ -91,8 +91,8 @@ def test_flags_that_cannot_be(ask: Ask, folder: Path, words: str, told: str) -> 
         ("simulate p.json --trace /proc/t.json", "/proc/t.json"),
         ("run p.json -o m.onnx", "Folder 'm.onnx' cannot be made: 'm.onnx' is a file"),
         ("run p.json --report m.onnx/r", "'m.onnx/r' cannot be made: 'm.onnx' is a file"),
-        ("zoo squeezenet --size 32 -o .", "Is a directory"),
-        ("lab --example .", "Is a directory"),
+        ("zoo squeezenet --size 32 -o .", "it is a folder"),
+        ("lab --example .", "it is a folder"),
         ("lab pair.toml -o pair.toml", "'pair.toml' is an input"),
     ],
 )
@@ -106,6 +106,38 @@ def test_outputs_that_would_destroy_something(
     assert answer.code == 2
     assert told in answer.message
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "zoo squeezenet --size 32 -o no/where",
+        "lab --example no/where",
+        f"{PLAN} no/where",
+        f"{PLAN} no/where --want 5/s",
+        "profile m.onnx -o no/where",
+        "profile m.onnx --cluster pair.toml -o no/where",
+        "compare m.onnx --cluster pair.toml --planners single -o no/where",
+        "simulate p.json --trace no/where",
+        "run p.json -o no/where",
+        "run p.json --report no/where",
+        "lab pair.toml -o no/where",
+        "export p.json -o no/where",
+        "load split m.onnx --children 1 -o no/where",
+        "load profile m.onnx -o no/where",
+        "demo --report no/where",
+        "reproduce distredge -o no/where",
+        "reproduce distredge --cache no/where",
+    ],
+)
+def test_outputs_make_no_tree(ask: Ask, folder: Path, words: str) -> None:
+    """A folder that is missing is named, and nothing is done: the path may have a slip."""
+    before = {path.name for path in folder.rglob("*")}
+    answer = ask(*words.split())
+    assert answer.code == 2
+    assert "'no/where' cannot be" in answer.message
+    assert "there is no folder 'no'" in answer.message
+    assert {path.name for path in folder.rglob("*")} == before
 
 
 def test_answers_do_not_replace_a_bundle(ask: Ask, folder: Path) -> None:

@@ -165,7 +165,7 @@ CASES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         f"output of {words[0]} below a file": (
             _write("file", "x"),
             (*words, "file/out"),
-            ("file", "cannot be written"),
+            ("file", "cannot be", "is a file"),
         )
         for words in (
             PLAN[:-1],

@@ -101,7 +101,7 @@ def test_inputs_that_are_not_understood(ask: Ask, folder: Path) -> None:
         ("split m.onnx -o b --ends 1", "allowed are increasing numbers from 1 to"),
         ("split m.onnx -o b --trainable moon", "Trainable layer 'moon' is unknown; allowed are"),
         ("split m.onnx -o b --children 2 --trainable moon", "'moon' is unknown; allowed are"),
-        ("split m.onnx -o m.onnx", "is there and no bundle"),
+        ("split m.onnx -o m.onnx", "'m.onnx' is a file"),
         ("split nothing.onnx -o b", "cannot be read"),
         ("run nothing", "has no readable manifest.json"),
         ("run m.onnx", "has no readable manifest.json"),

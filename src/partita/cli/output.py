@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from partita.errors import InputError, PartitaError
-from partita.files import write_whole
+from partita.files import write_folder, write_whole
 
 #: Columns of what is piped where nothing says another number: the widest table fits.
 _PIPED_WIDTH = 140
@@ -127,10 +127,11 @@ def check_output(path: Path | None, *inputs: Path | str | None, inside: Path | N
         inside: A folder in which nothing else may be.
 
     Raises:
-        InputError: It is a folder, what the command reads, or in that folder.
+        InputError: It is a folder, what the command reads or in that folder, or its own is missing.
     """
     if path is None:
         return
+    _check_parent("File", "written", path)
     if path.is_dir():
         raise InputError(f"File '{path}' cannot be written: it is a folder.", subject=str(path))
     read = [Path(name) for name in inputs if name is not None]
@@ -147,13 +148,21 @@ def check_folder(path: Path | None) -> None:
     """Refuse a place for a folder of outputs before the work begins; None is none.
 
     Raises:
-        InputError: It, or what it would lie in, is a file.
+        InputError: It is a file, or what it would lie in is not there.
     """
-    for folder in [] if path is None else [path, *path.parents]:
-        if folder.exists() and not folder.is_dir():
-            raise InputError(
-                f"Folder '{path}' cannot be made: '{folder}' is a file.", subject=str(path)
-            )
+    if path is None:
+        return
+    if path.exists() and not path.is_dir():
+        raise InputError(f"Folder '{path}' cannot be made: '{path}' is a file.", subject=str(path))
+    _check_parent("Folder", "made", path)
+
+
+def _check_parent(what: str, done: str, path: Path) -> None:
+    folder = path.parent
+    if folder.is_dir():
+        return
+    fault = f"'{folder}' is a file" if folder.exists() else f"there is no folder '{folder}'"
+    raise InputError(f"{what} '{path}' cannot be {done}: {fault}.", subject=str(path))
 
 
 def cache_folder(name: str) -> Path:
@@ -167,10 +176,24 @@ def write_output(path: Path, data: bytes) -> None:
     Raises:
         InputError: It cannot be written.
     """
+    check_output(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, data)
     except OSError as error:
         raise InputError(
             f"File '{path}' cannot be written: {error.strerror}.", subject=str(path)
+        ) from error
+
+
+def write_outputs(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files into a folder, which is made where it is missing: all or none.
+
+    Raises:
+        InputError: They cannot be written.
+    """
+    try:
+        write_folder(folder, contents)
+    except OSError as error:
+        raise InputError(
+            f"Outputs cannot be written to '{folder}': {error.strerror}.", subject=str(folder)
         ) from error

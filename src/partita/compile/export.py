@@ -38,7 +38,6 @@ def export_plan(graph: Graph, plan: Plan, cluster: Cluster, folder: Path) -> lis
     compiled = compile_plan(graph, plan, cluster)
     manifest = _describe(graph, plan, compiled)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
         if folder.exists() and any(folder.iterdir()):
             raise InputError(
                 f"Folder '{folder}' is not empty. Name a new one.", subject=str(folder)

@@ -39,8 +39,9 @@ def save_demo(result: DemoResult, folder: Path) -> DemoFiles:
     buffer = io.BytesIO()
     photo.save(buffer, format="PNG")
     path = folder / PHOTO_FILE
+    files = write_report(folder, make_bundle(result, buffer.getvalue()))
     write_file(path, buffer.getvalue())
-    return DemoFiles(path, write_report(folder, make_bundle(result, buffer.getvalue())))
+    return DemoFiles(path, files)
 
 
 def make_bundle(result: DemoResult, photo: bytes) -> ReportBundle:

@@ -87,13 +87,12 @@ def write_trace(path: str | Path, bundle: ReportBundle) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file in one step, its folder too.
+    """Write a file in one step.
 
     Raises:
         InputError: The file cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, data)
     except OSError as error:
         raise _refuse("File", path, error) from error

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from partita.cli.flags import PlanFiles
-from partita.cli.output import Reply
+from partita.cli.output import Reply, check_folder
 from partita.cli.sources import read_plan
 from partita.compile.export import export_plan
 
 
 def export_fragments(files: PlanFiles, folder: Path) -> Reply:
     """Write the plan's fragments, manifest and stamped model into the folder."""
+    check_folder(folder)
     loaded = read_plan(files)
     written = export_plan(loaded.graph, loaded.plan, loaded.cluster, folder)
     payload = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from partita.cli.actions.load_show import describe_bundle
-from partita.cli.output import Reply, progress_bar
+from partita.cli.output import Reply, check_folder, progress_bar
 from partita.cli.sources import read_graph
 from partita.errors import BundleError, InputError
 from partita.graph import Graph
@@ -74,6 +74,7 @@ def split_model(model: Path, shapes: Sequence[str] | None, output: Path, cutting
         BundleError: The model cannot be cut so, or a profile of blocks is not for it.
         ModelError: The model cannot be read.
     """
+    check_folder(output)
     graph = read_graph(model, shapes)
     choice = None
     divisions: list[Division] = []

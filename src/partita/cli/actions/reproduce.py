@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from partita.cli.output import Reply, cache_folder, progress_bar, say, write_output
+from partita.cli.output import Reply, cache_folder, progress_bar, say, write_outputs
 from partita.errors import InputError
 from partita.report import draw_table
 from partita.report.tables import NOTHING, TableData
@@ -102,7 +102,7 @@ def make_figures(
             if folder is not None and drawn.charts:
                 run = "-run" if study.real else ""
                 path = folder / f"{name}-{figure.kind}-{figure.number}{run}.png"
-                _write_charts(reply, path, drawn)
+                _write_chart(reply, path, drawn)
     return reply
 
 
@@ -138,10 +138,10 @@ def _add_figure(reply: Reply, figure: Figure, drawn: Drawn, study: Study) -> Non
     reply.shown += [*(claim.sentence for claim in drawn.claims), *notes, ""]
 
 
-def _write_charts(reply: Reply, path: Path, drawn: Drawn) -> None:
+def _write_chart(reply: Reply, path: Path, drawn: Drawn) -> None:
     from partita.reproduce.chart import draw_charts  # Matplotlib takes long to load
 
-    write_output(path, draw_charts(drawn.charts))
+    write_outputs(path.parent, {path.name: draw_charts(drawn.charts)})
     reply.payload["files"].append(str(path))
     reply.shown.append(f"Chart written to {path}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from partita.cli.output import Reply
+from partita.cli.output import Reply, check_output
 from partita.errors import InputError
 from partita.report import draw_table
 from partita.report.tables import TableData
@@ -31,7 +31,7 @@ def save_model(
     """Build a model and write it; ``size`` is height and width in pixels.
 
     Raises:
-        InputError: No model is named, or no file to write.
+        InputError: No model is named, or no file that can be written.
         ModelError: The zoo has no such model.
     """
     if name is None:
@@ -39,6 +39,7 @@ def save_model(
     entry = find_model(name)
     if output is None:
         raise InputError(f"Model '{name}' needs a file to go to: give -o FILE.", subject="-o")
+    check_output(output)
     write_model(build_model(name, seed=seed, batch=batch, size=size), output)
     payload = {
         "name": name,

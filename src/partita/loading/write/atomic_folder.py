@@ -79,7 +79,6 @@ def open_replacement(target: Path) -> Iterator[Path]:
     Raises:
         OSError: It cannot be made or put in its place; what was there is as it was.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
     _clean_up(target)
     prefix = f".{target.name}-{os.getpid()}-"
     with (
