@@ -8,10 +8,11 @@ import pytest
 from tests.leader.fakes import Deployed, FakeLab, gone, stats_of
 from tests.worker.tiny import tiny_chain
 
-from partita.execution import QueueUse
+from partita.execution import DeviceUse, QueueUse
 from partita.leader.requests import Request
 from partita.leader.run_report import EpochLog, build_report
 from partita.program import Compute, Program
+from partita.report.tables import tabulate_devices
 from partita.worker.messages import Clock, ComputeTotals, LaneQueue, SendTotals, WorkerSpan
 
 PROGRAM = tiny_chain(2, 2).program
@@ -135,6 +136,25 @@ def test_a_worker_that_is_lost_leaves_a_gap(trace: bool) -> None:
         assert span.end_s - span.start_s == pytest.approx(1.0)
     else:
         assert fetched.spans is None
+
+
+@pytest.mark.parametrize("trace", [True, False])
+def test_of_a_device_that_is_lost_nothing_is_known(trace: bool) -> None:
+    """It was not idle and held memory: nobody knows how busy it was, or what it sent."""
+    spans = [WorkerSpan("compute", compute_of(PROGRAM, "d0"), 0, 1.0, 3.0)]
+    told = EpochLog(1, PROGRAM, {"d0": spans} if trace else None, {"d0": stats_of(busy_s=2.0)})
+    report = build_report([told], [request(0, 1.0, 4.0)], BY)
+    uses = {use.name: use for use in report.devices}
+    assert uses["d0"].busy_s == pytest.approx(2.0)
+    assert uses["d1"] == DeviceUse("d1", None, None)
+    assert {use.source for use in report.links} <= {"d0"}
+    rows = {row[0]: row[1:] for row in tabulate_devices(None, report).rows}
+    assert set(rows["d1"]) == {"–"}
+    later = log(2, ("d1", 0, 105.0, 107.0))
+    both = build_report(
+        [told, later], [request(0, 1.0, 4.0), request(1, 104.0, 108.0, epoch=2)], BY
+    )
+    assert {use.name: use.busy_s for use in both.devices}["d1"] == 2.0
 
 
 def test_links_of_unpaced_devices_have_no_busy_seconds() -> None:

@@ -28,18 +28,23 @@ def test_shares_of_a_row_split_add_up() -> None:
     assert t.tabulate_plan(make_plan()).rows[0][3:] == ("11 %", "29 %", "32 %", "29 %")
 
 
+#: Rows of two devices, one of which has hardly any.
+SIZES = (("a", 1), ("b", 999))
+
+
 @pytest.mark.parametrize(
     ("axis", "shards", "merge", "expected"),
     [
         ("none", (Shard("a"),), (), "whole"),
         ("replica", (Shard("a"), Shard("b")), (), "replica"),
         ("rows", (Shard("b"),), (), None),
-        ("rows", (Shard("a", {"x": Region(((0, 0),))}),), (), "0 %"),
+        ("rows", (Shard("a", {"x": Region(((0, 0),))}),), (), None),
+        ("rows", tuple(Shard(d, {"x": Region(((0, n),))}) for d, n in SIZES), (), "< 1 %"),
         ("input_channels", (Shard("b"),), (Shard("a"),), "merge"),
     ],
 )
 def test_share_in_words(axis: str, shards: tuple, merge: tuple, expected: str | None) -> None:
-    """A share without a meaningful percentage is told in words."""
+    """A share without a meaningful percentage is told in words, an empty one not at all."""
     shares = t.describe_shares(Stage("s", ("l",), axis, shards, merge))  # type: ignore[arg-type]
     assert shares.get("a") == expected
 

@@ -112,10 +112,11 @@ def _run_round(
     measured = run(plan)
     requests = len(measured.latencies_s)
     predicted = predict(model, plan, requests=requests, keep_spans=False)
-    expected = {use.name: use.busy_s for use in predicted.devices}
+    expected = {use.name: use.busy_s or 0.0 for use in predicted.devices}
     for use in measured.devices:
-        if min(use.busy_s, expected.get(use.name, 0.0)) >= _LEAST_BUSY_S:
-            factor = use.busy_s / expected[use.name]
+        busy_s = use.busy_s or 0.0
+        if min(busy_s, expected.get(use.name, 0.0)) >= _LEAST_BUSY_S:
+            factor = busy_s / expected[use.name]
             slowness[use.name] = slowness.get(use.name, 1.0) * factor
     return TuningRound(plan, predicted, measured, _seconds(plan, measured), dict(slowness))
 

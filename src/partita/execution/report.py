@@ -37,12 +37,13 @@ class DeviceUse(msgspec.Struct, frozen=True):
     """How busy a device's compute lane was, and the most memory that it held.
 
     Predicted and measured for worker processes it is what they hold beyond an idle one; simulated
-    without a cost model, or within one process, the bytes of weights and pieces.
+    without a cost model, or within one process, the bytes of weights and pieces. None where nobody
+    knows: a device that was lost did not tell.
     """
 
     name: str
-    busy_s: float
-    peak_memory_bytes: int
+    busy_s: float | None = None
+    peak_memory_bytes: int | None = None
 
 
 class LinkUse(msgspec.Struct, frozen=True):

@@ -96,7 +96,10 @@ def _report_epoch(
         if index is not None:
             builder.record(span.step, index, span.start_s - first_s, span.end_s - first_s)
     memory = {name: _memory_bytes(stats) for name, stats in log.stats.items()}
-    return builder.build((), 0.0, memory, _list_queues(log))
+    report = builder.build((), 0.0, memory, _list_queues(log))
+    told = (use if use.name in log.spans else DeviceUse(use.name) for use in report.devices)
+    links = (use for use in report.links if use.source in log.spans)
+    return replace(report, devices=tuple(told), links=tuple(links))
 
 
 def _memory_bytes(stats: Stats) -> int:
@@ -114,7 +117,10 @@ def _list_queues(log: EpochLog) -> Iterator[QueueUse]:
 def _report_totals(log: EpochLog, made_by: tuple[str, int]) -> Report:
     """Totals since the deployment, for workers that keep no spans."""
     devices = tuple(
-        DeviceUse(name, stats.busy_s, _memory_bytes(stats)) for name, stats in log.stats.items()
+        DeviceUse(name, log.stats[name].busy_s, _memory_bytes(log.stats[name]))
+        if name in log.stats
+        else DeviceUse(name)
+        for name in (part.device for part in log.program.devices)
     )
     links = tuple(
         LinkUse(name, sent.target, sent.bytes, sent.busy_s)
@@ -134,9 +140,12 @@ def _report_totals(log: EpochLog, made_by: tuple[str, int]) -> Report:
 def _merge_devices(groups: Iterable[Sequence[DeviceUse]]) -> tuple[DeviceUse, ...]:
     merged: dict[str, DeviceUse] = {}
     for use in (use for group in groups for use in group):
-        old = merged.get(use.name, DeviceUse(use.name, 0.0, 0))
-        peak = max(old.peak_memory_bytes, use.peak_memory_bytes)
-        merged[use.name] = DeviceUse(use.name, old.busy_s + use.busy_s, peak)
+        old = merged.get(use.name)
+        if old is None or old.busy_s is None:
+            merged[use.name] = use
+        elif use.busy_s is not None:
+            peak = max(old.peak_memory_bytes or 0, use.peak_memory_bytes or 0)
+            merged[use.name] = DeviceUse(use.name, old.busy_s + use.busy_s, peak)
     return tuple(merged.values())
 
 

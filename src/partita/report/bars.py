@@ -69,7 +69,8 @@ def chart_busy(predicted: Report | None, measured: Report | None) -> BarChart:
             continue
         for device in run.devices:
             values = shares.setdefault(("compute", device.name), [None, None])
-            values[index] = device.busy_s / run.makespan_s
+            if device.busy_s is not None:
+                values[index] = device.busy_s / run.makespan_s
         for link in run.links:
             if link.busy_s is None:
                 continue

@@ -62,9 +62,9 @@ def tabulate_plan(plan: Plan, order: Sequence[str] = (), *, title: str = "Plan")
 
 
 def _gather_shares(shares: Mapping[str, str], order: Sequence[str]) -> str:
-    """The devices of each share, in one cell; without those that have no part."""
+    """The devices of each share, in one cell."""
     gathered: dict[str, list[str]] = {}
-    for device in (name for name in order if shares.get(name, "0 %") != "0 %"):
+    for device in (name for name in order if name in shares):
         gathered.setdefault(shares[device], []).append(device)
     return "; ".join(f"{share}: {', '.join(names)}" for share, names in gathered.items())
 
@@ -81,24 +81,29 @@ def describe_layers(layers: Sequence[str]) -> str:
 
 
 def describe_shares(stage: Stage) -> dict[str, str]:
-    """The part of a stage on each of its devices: a percentage, or in words."""
+    """The part of a stage on each device that has one: a percentage, or in words."""
     words: dict[str, list[str]] = {}
     if stage.axis in ("none", "everywhere"):
         words = {shard.device: ["whole"] for shard in stage.shards}
     elif stage.axis == "replica":
         parts = stage.shares or (0,) * len(stage.shards)
         for shard, part in zip(stage.shards, parts, strict=True):
-            share = f" {100 * part / sum(parts):.0f} %" if stage.shares else ""
+            share = f" {_show_percent(part / sum(parts))}" if stage.shares else ""
             words.setdefault(shard.device, ["replica" + share])
     else:
         cells = Counter[str]()
         for shard in stage.shards:
             cells[shard.device] += _count_cells(shard)
         total = max(1, cells.total())
-        words = {device: [f"{100 * own / total:.0f} %"] for device, own in cells.items()}
+        words = {device: [_show_percent(own / total)] for device, own in cells.items() if own}
     for device in dict.fromkeys(shard.device for shard in stage.merge):
         words.setdefault(device, []).append("merge")
     return {device: " + ".join(parts) for device, parts in words.items()}
+
+
+def _show_percent(share: float) -> str:
+    text = f"{100 * share:.0f} %"
+    return "< 1 %" if text == "0 %" else text
 
 
 def _count_cells(shard: Shard) -> int:

@@ -13,7 +13,7 @@ _SEND = "send:"
 
 def compute_times(report: Report, providers: Sequence[str]) -> dict[str, float]:
     """The seconds that each provider computes; 0 for those without work."""
-    busy = {use.name: use.busy_s for use in report.devices}
+    busy = {use.name: use.busy_s or 0.0 for use in report.devices}
     return {name: busy.get(name, 0.0) for name in providers}
 
 

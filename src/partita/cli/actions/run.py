@@ -20,15 +20,13 @@ from partita.cli.answers import KeptAnswers, PackedAnswers
 from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags
 from partita.cli.inputs import get_requests
-from partita.cli.output import Reply, check_folder, say
+from partita.cli.output import Reply, check_folder, say, write_outputs
 from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
 from partita.cli.sources import Loaded, read_plan
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel, CostOptions
-from partita.errors import InputError
 from partita.exactness.compare import compare_answers, is_lossy_plan, tolerance_of
 from partita.execution import Change, Report
-from partita.files import write_folder
 from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.plan import Plan
 from partita.quantisation.samples import Feeds
@@ -141,7 +139,7 @@ def run_plan(
             ran = replace(ran, changes=None)
         reply = describe_run(ran)
         if options.output is not None:
-            write_answers(options.output, answers)
+            write_outputs(options.output, PackedAnswers(answers))
             reply.payload["outputs"] = str(options.output)
             reply.shown.append(f"Outputs written to {options.output}")
     if options.report is not None:
@@ -299,7 +297,7 @@ def add_unswapped(reply: Reply, ran: Ran) -> None:
         use.name
         for use in ran.predicted.devices
         if cluster.device(use.name).swap_bytes_per_s
-        and use.peak_memory_bytes > cluster.device(use.name).memory_bytes
+        and (use.peak_memory_bytes or 0) > cluster.device(use.name).memory_bytes
     ]
     if over:
         note = (
@@ -350,17 +348,3 @@ def write_run(folder: Path, ran: Ran) -> Path:
         plan_runs=ran.plan_runs,
     )
     return write_report(folder, bundle).page
-
-
-def write_answers(folder: Path, answers: Sequence[Feeds]) -> None:
-    """Write one ``.npz`` per answer, all or none.
-
-    Raises:
-        InputError: They cannot be written.
-    """
-    try:
-        write_folder(folder, PackedAnswers(answers))
-    except OSError as error:
-        raise InputError(
-            f"Outputs cannot be written to '{folder}': {error.strerror}.", subject=str(folder)
-        ) from error
