@@ -72,6 +72,13 @@ def test_what_lies_between_leader_and_requester_is_a_part() -> None:
     assert sum(shares.values()) == pytest.approx(10.0)
 
 
+def test_steps_that_seem_to_outlast_the_answer_count_until_it() -> None:
+    """Clocks that disagree make no request longer than it was: the parts are its latency."""
+    shares = share_out(Report("", 0, (5.0,), 5.0, (), (), HAND_MADE))
+    assert sum(shares.values()) == pytest.approx(5.0)
+    assert shares["compute", ("b",)] == pytest.approx(1.0)
+
+
 def test_waiting_for_the_first_step_is_no_transfer() -> None:
     """Of several in flight, what the luckiest one took outside of its steps is the way itself."""
     spans = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from partita.execution.report import Report, Span
@@ -86,17 +86,27 @@ def share_out(report: Report) -> dict[tuple[PartKind, tuple[str, ...]], float]:
 
     The request is the one whose latency is the median's; empty where no steps were recorded. What
     it took beyond its steps went by between leader and requester, as far as no request took less
-    there; the rest of it was waiting for the first step.
+    there; the rest of it was waiting for the first step. Where clocks make its steps seem to take
+    longer than that, those after its answer do not count.
     """
     if not report.spans or not report.latencies_s:
         return {}
     typical_s = report.quantile_s(0.5)
     request = report.latencies_s.index(typical_s)
     sums: dict[tuple[PartKind, tuple[str, ...]], float] = {}
-    for part in [*critical_path(report.spans, request), *_beyond_steps(report, request)]:
+    path = [*critical_path(report.spans, request), *_beyond_steps(report, request)]
+    for part in _within(typical_s, path):
         key = (part.kind, part.where)
         sums[key] = sums.get(key, 0.0) + part.seconds
     return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def _within(latency_s: float, parts: Iterable[PathPart]) -> Iterator[PathPart]:
+    """Yield parts, the first ones first, until they add up to a latency."""
+    for part in parts:
+        seconds = min(part.seconds, latency_s)
+        latency_s -= seconds
+        yield replace(part, seconds=seconds)
 
 
 def _beyond_steps(report: Report, request: int) -> list[PathPart]:
