@@ -185,6 +185,21 @@ def test_batch_norm_is_not_folded_where_the_value_is_needed(case: str) -> None:
     assert relative_difference(ours, theirs) <= 1e-6
 
 
+@pytest.mark.parametrize("core", ["Conv", "BatchNormalization"])
+def test_what_would_overflow_is_not_folded(core: str) -> None:
+    """The file's numbers are finite one after the other, so its answers may be: weights stay so."""
+    reads = {"Conv": ["x", "w"], "BatchNormalization": ["x", "s", "b", "m", "v"]}[core]
+    constants = {
+        "w": np.full((4, 4, 1, 1), 1e25, np.float32),
+        "p": np.full((4, 1, 1), 1e20, np.float32),
+    }
+    constants |= BATCH_NORM | {"s": np.full(4, 1e25, np.float32)}
+    nodes = [make_node(core, reads, ["c"]), make_node("Mul", ["c", "p"], ["y"])]
+    graph = load_graph(make_model(nodes, {"x": (1, 4, 4, 4)}, ["y"], constants))
+    assert [node.op for node in graph.nodes] == [core, "Mul"]
+    assert all(np.isfinite(array).all() for array in graph.constants.values())
+
+
 def test_shared_weight_is_folded_for_its_own_reader_only() -> None:
     """Two convolutions with one weight, one of them normalised, both stay right."""
     nodes = [

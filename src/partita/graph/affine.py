@@ -27,7 +27,8 @@ class Affine:
 def fold_affine(draft: MutableGraph) -> None:
     """Fold batch normalisation, Mul, Div, Add and Sub by constants per channel, in place.
 
-    The layer before must have this node as its only reader and must not be an output of the model.
+    The layer before must have this node as its only reader and must not be an output of the model,
+    and what is folded must be finite: what overflows would answer otherwise than the file.
     """
     readers = draft.readers()
     producers = draft.producers()
@@ -108,7 +109,7 @@ def read_batch_norm(node: onnx.NodeProto, draft: MutableGraph) -> Affine | None:
 
 
 def _apply(target: onnx.NodeProto, affine: Affine, draft: MutableGraph) -> bool:
-    if not (np.isfinite(affine.scale).all() and np.isfinite(affine.shift).all()):
+    if not _are_finite(affine.scale, affine.shift):
         return False
     if target.op_type == "BatchNormalization":
         return _apply_to_batch_norm(target, affine, draft)
@@ -119,9 +120,11 @@ def _apply(target: onnx.NodeProto, affine: Affine, draft: MutableGraph) -> bool:
     channels = affine.scale.size
     before = draft.constants[old].astype(np.float64) if old else np.zeros(channels)
     scaled = _scale_weight(target, weight, affine.scale)
+    shifted = (before * affine.scale + affine.shift).astype(weight.dtype)
+    if not _are_finite(scaled, shifted):
+        return False
     names = [_fresh(draft, f"{target.output[0]}.{part}") for part in ("weight", "bias")]
-    draft.constants[names[0]] = scaled
-    draft.constants[names[1]] = (before * affine.scale + affine.shift).astype(weight.dtype)
+    draft.constants[names[0]], draft.constants[names[1]] = scaled, shifted
     data = target.input[0]
     del target.input[:]
     target.input.extend([data, *names])
@@ -148,12 +151,19 @@ def _apply_to_batch_norm(target: onnx.NodeProto, affine: Affine, draft: MutableG
     if any(name not in draft.constants for name in target.input[1:5]) or any(target.output[1:]):
         return False
     kind = draft.constants[target.input[1]].dtype
-    names = [_fresh(draft, f"{target.output[0]}.{part}") for part in ("scale", "bias")]
     scale, bias = (draft.constants[name].astype(np.float64) for name in target.input[1:3])
-    draft.constants[names[0]] = (scale * affine.scale).astype(kind)
-    draft.constants[names[1]] = (bias * affine.scale + affine.shift).astype(kind)
+    scaled = (scale * affine.scale).astype(kind)
+    shifted = (bias * affine.scale + affine.shift).astype(kind)
+    if not _are_finite(scaled, shifted):
+        return False
+    names = [_fresh(draft, f"{target.output[0]}.{part}") for part in ("scale", "bias")]
+    draft.constants[names[0]], draft.constants[names[1]] = scaled, shifted
     target.input[1], target.input[2] = names
     return True
+
+
+def _are_finite(*arrays: npt.NDArray[Any]) -> bool:
+    return all(np.isfinite(array).all() for array in arrays)
 
 
 def _fresh(draft: MutableGraph, name: str) -> str:
