@@ -7,9 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-Quantity = Literal["bandwidth", "bytes", "time", "rate", "power"]
+Quantity = Literal["bandwidth", "bytes", "time", "frequency", "rate", "power"]
 
-#: Factor to the SI unit of each quantity: bytes/s, bytes, seconds, multiply-accumulates/s, watts.
+#: Factor to the SI unit of each quantity: bytes/s, bytes, seconds, times/s,
+#: multiply-accumulates/s, watts.
 UNITS: dict[Quantity, dict[str, float]] = {
     "bandwidth": {
         "bit/s": 1 / 8,
@@ -31,15 +32,16 @@ UNITS: dict[Quantity, dict[str, float]] = {
         "GiB": 2.0**30,
     },
     "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0},
+    "frequency": {"/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600},
     "rate": {"MAC/s": 1.0, "MMAC/s": 1e6, "GMAC/s": 1e9, "TMAC/s": 1e12},
     "power": {"W": 1.0, "mW": 1e-3},
 }
 
-_NUMBER = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z/]*)\s*$")
+_NUMBER = re.compile(r"^\s*([-+]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z/]*)\s*$")
 
 
 def parse_quantity(text: object, quantity: Quantity) -> float:
-    """``text`` in SI units.
+    """``text`` in SI units, which may be below zero: what is allowed is for the caller to say.
 
     Args:
         text: A number with its unit, such as ``"200 Mbit/s"`` or ``"2 ms"``.

@@ -99,8 +99,9 @@ def test_what_no_number_reaches_is_said_with_what_comes_nearest(folder: Path, wa
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--want", "soon"), "--want is 'soon'"),
-        (("--want", "0/s"), "--want is '0/s'"),
+        (("--want", "soon"), "--want: 'soon' is not a number with a unit"),
+        (("--want", "0/s"), "--want: '0/s' is not above zero"),
+        (("--want", "1e400/s"), "--want: '1e400/s' is too large a number"),
         (("--want", "5/s", "--price", "pi=3"), "does not offer"),
         (("--want", "5/s", "--price", "raspberry-pi-3=free"), "must be a number of at least 0"),
         (("--want", "5/s", "--price", "raspberry-pi-3=-1"), "must be a number of at least 0"),
@@ -122,7 +123,8 @@ def test_wishes() -> None:
     """Answers per second, or the time of one."""
     assert parse_wish("5/s") == parse_wish(" 5.0 / s ") == Wish(per_second=5.0)
     assert parse_wish("200 ms") == Wish(latency_s=0.2)
-    with pytest.raises(InputError, match="--want is '5'"):
+    assert parse_wish("1e300/s") == Wish(per_second=1e300)
+    with pytest.raises(InputError, match="--want: '5' has no unit"):
         parse_wish("5")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -25,7 +24,6 @@ from partita.units import format_seconds, parse_quantity
 
 #: How a cluster file begins that this command may write again.
 _MARK = b"# Written by 'partita plan --want'.\n"
-_PER_SECOND = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*/\s*s\s*")
 
 
 @dataclass(frozen=True)
@@ -151,18 +149,19 @@ def parse_wish(text: str) -> Wish:
     Raises:
         InputError: It is neither, or not above zero.
     """
-    match = _PER_SECOND.fullmatch(text)
+    is_rate = "/" in text
     try:
-        value = float(match[1]) if match else parse_quantity(text, "time")
-    except ValueError:
-        value = 0.0
-    if value <= 0:
+        value = parse_quantity("".join(text.split()), "frequency" if is_rate else "time")
+        fault = "" if value > 0 else f"{text!r} is not above zero"
+    except ValueError as error:
+        value, fault = 0.0, str(error)
+    if fault:
         raise InputError(
-            f"--want is '{text}': must be answers per second above zero, such as 5/s, or the time"
-            " of one answer, such as '200 ms'.",
+            f"--want: {fault}. Say how many answers per second, such as 5/s, or the time of one"
+            " answer, such as '200 ms'.",
             subject=text,
         )
-    return Wish(per_second=value) if match else Wish(latency_s=value)
+    return Wish(per_second=value) if is_rate else Wish(latency_s=value)
 
 
 def parse_prices(texts: Sequence[str] | None, kinds: Sequence[str]) -> Mapping[str, float]:
