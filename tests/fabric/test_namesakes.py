@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -13,8 +14,8 @@ from partita.lab.ports import free_addresses
 WAIT_S = 10.0
 
 
-def _open(name: str, listen: str, *connect: str) -> ZenohEndpoint:
-    options = ZenohOptions(name, "barn", (listen,), connect, lease_s=0.5, heartbeat_s=0.1)
+def _open(name: str, listen: str, *connect: str, lease_s: float = 0.5) -> ZenohEndpoint:
+    options = ZenohOptions(name, "barn", (listen,), connect, lease_s=lease_s, heartbeat_s=0.1)
     endpoint = ZenohEndpoint(options)
     endpoint.serve(lambda method, body: listen.encode())
     endpoint.announce(b"")
@@ -23,7 +24,7 @@ def _open(name: str, listen: str, *connect: str) -> ZenohEndpoint:
 
 def _ask_again_and_again(asker: ZenohEndpoint) -> None:
     for _ in range(100):  # until it hears of both
-        asker.call("nano", "ask", b"", WAIT_S)
+        asker.call("nano", "ask", b"", 6 * WAIT_S)
 
 
 def test_calls_name_both_places(caplog: pytest.LogCaptureFixture) -> None:
@@ -48,6 +49,22 @@ def test_calls_name_both_places(caplog: pytest.LogCaptureFixture) -> None:
             seen.wait(0.1)
         assert all("two processes are called 'nano'" in told for told in caplog.messages)
         assert len(caplog.messages) == 2
+    finally:
+        for endpoint in (asker, second, first):
+            endpoint.close()
+
+
+def test_two_that_answer_are_named_at_once() -> None:
+    """Only of one that does not answer it is unsure whether it is there: its lease decides."""
+    there, here, leader = free_addresses(3)
+    lease_s = 60.0
+    first, second = _open("nano", there, lease_s=lease_s), _open("nano", here, there)
+    asker = _open("leader", leader, there, here, lease_s=lease_s)
+    began_s = time.monotonic()
+    try:
+        with pytest.raises(NamesakeError):
+            _ask_again_and_again(asker)
+        assert time.monotonic() - began_s < lease_s
     finally:
         for endpoint in (asker, second, first):
             endpoint.close()

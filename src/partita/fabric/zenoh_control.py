@@ -144,13 +144,14 @@ class ControlPlane:
         """Wait while two processes have the name: one that was killed is seen for its lease.
 
         Raises:
-            NamesakeError: Both stay.
+            NamesakeError: Both answer, or stay.
         """
         deadline_s = min(deadline_s, time.monotonic() + self._twin_s)
         while len(self.incarnations(target)) > 1:
-            if time.monotonic() >= deadline_s:
+            places = self.places(target)
+            if len(places) > 1 or time.monotonic() >= deadline_s:
                 raise NamesakeError(
-                    f"Two workers are called {target!r}: {' and '.join(self.places(target))}. End "
+                    f"Two workers are called {target!r}: {' and '.join(places)}. End "
                     "one, or give it another --name.",
                     device=target,
                 )
