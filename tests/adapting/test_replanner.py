@@ -12,6 +12,7 @@ from partita.adapting.replanner import Replanner, predict_s
 from partita.cluster import Cluster, Device, Link
 from partita.compile import check_plan
 from partita.cost import CostModel, update_cost
+from partita.cost.memory import PROCESS_BYTES, SESSION_BYTES
 from partita.errors import PlanError
 from partita.execution import Conditions
 from partita.leader import Lost
@@ -210,3 +211,16 @@ def test_what_a_slower_port_adds_is_no_drift() -> None:
     stretch = replanner.expect(replanner.key).stretch
     assert set(stretch) == {("cam", "box"), ("box", "cam")}
     assert stretch["cam", "box"] == pytest.approx(3, rel=0.05)
+
+
+def test_two_plans_at_once_hold_both_weights_and_work_in_one_arena() -> None:
+    """What a process takes whatever it runs counts once, and the arena of the larger one."""
+    cost = make_cost()
+    replanner = Replanner(cost, plan_on(cost, "box"), Finder("box", "pad"))
+    first = replanner.compile(replanner.key).program
+    other = replanner.compile(replanner.propose(replanner.assumed).key).program
+    alone = cost.memory(cost.layout(replanner.plan))["box"]
+    held = replanner.held_bytes([first, other])
+    both = 2 * (alone.weights + alone.pieces + SESSION_BYTES)
+    assert held["box"] == PROCESS_BYTES + both + alone.arena
+    assert replanner.held_bytes([first])["box"] == alone.total

@@ -171,6 +171,29 @@ def test_memory_counts_weights_pieces_and_arena() -> None:
     assert use.total == use.overhead + use.weights + use.pieces + use.arena
 
 
+@pytest.mark.parametrize(("shares", "most"), [((), (4, 4)), ((3, 1), (7, 4)), ((1, 3), (4, 7))])
+def test_a_replica_holds_its_share_of_the_requests(
+    shares: tuple[int, ...], most: tuple[int, int]
+) -> None:
+    """Pieces of no more of the eight in flight than may be on their way to it at one time."""
+    graph = conv_graph()
+    cluster = Cluster.of([Device(name, memory_bytes=10**9) for name in "abc"])
+    cost = CostModel(graph, cluster, profiles=straight_profile(graph))
+    layers = tuple(layer.name for layer in graph.layers)
+    stage = Stage("s0", layers, "replica", (Shard("b"), Shard("c")), shares=shares)
+    plan = Plan(
+        Identity(graph.name, graph.hash),
+        Identity(cluster.name, cluster.hash),
+        (stage,),
+        planner="hand",
+        in_flight=8,
+    )
+    uses = cost.memory(cost.layout(plan))
+    piece = 4 * 16 * 16 * 4
+    assert (uses["b"].pieces, uses["c"].pieces) == (most[0] * 2 * piece, most[1] * 2 * piece)
+    assert uses["a"].pieces == sum(most) * piece
+
+
 def test_energy_is_power_times_busy_time() -> None:
     """A Raspberry Pi 4 at its busy power for the time it computes."""
     graph = conv_graph()

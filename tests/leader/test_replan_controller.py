@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from tests.program_builder import ProgramBuilder
 from tests.worker.tiny import Tiny, equip, random_inputs, weight_of
 
 from partita.cluster import Device, Link
-from partita.execution import AdaptOptions, Conditions
+from partita.execution import AdaptOptions, Conditions, weight_bytes
 from partita.execution.adapt import Proposed
 from partita.leader import DeployOptions, Expected, Session, deploy, replan_controller
 from partita.program import Program
@@ -67,6 +67,14 @@ class Plans:
     def expect(self, key: str) -> Expected:
         """Return that computing takes no time worth watching."""
         return Expected({})
+
+    def held_bytes(self, programs: Sequence[Program]) -> dict[str, int]:
+        """Return that weights are all that is held."""
+        held: dict[str, int] = {}
+        for program in programs:
+            for name in (part.device for part in program.devices):
+                held[name] = held.get(name, 0) + weight_bytes(program, name)
+        return held
 
     def adopt(self, key: str) -> None:
         """Take note of the running plan."""
@@ -181,11 +189,21 @@ def limit_memory(worker: Worker, before: Callable[[], object]) -> None:
     worker._resources = replace(worker._resources, memory=watched)
 
 
-def test_room_is_made_on_a_device_that_both_plans_use(stack: ExitStack) -> None:
-    """With memory for one plan only, the next one is loaded once the first is gone."""
+@pytest.mark.parametrize(("memory", "beside_weights"), [(7, 0), (1000, 1000)])
+def test_room_is_made_on_a_device_that_both_plans_use(
+    stack: ExitStack, memory: int, beside_weights: int
+) -> None:
+    """With memory for one plan only, the next one is loaded once the first is gone.
+
+    Whether it is the weights that are too many, or what is held beside them.
+    """
     plans = Plans(("d1 again", 0.1))
     plans.compile = lambda key: through("d1")  # type: ignore[method-assign]
-    lab, session = start(stack, plans, replace(OPTIONS, trial=0), memory=7)
+    held_bytes = plans.held_bytes
+    plans.held_bytes = lambda programs: {  # type: ignore[method-assign]
+        name: size + beside_weights for name, size in held_bytes(programs).items()
+    }
+    lab, session = start(stack, plans, replace(OPTIONS, trial=0), memory=memory)
     seen: list[int] = []
     worker = lab.workers["d1"]
     limit_memory(worker, lambda: seen.append(len(worker._epochs)))

@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from partita.compile import Compiled, compile_plan
-from partita.cost import CostModel, rates_at, update_cost
+from partita.cost import CostModel, MemoryUse, rates_at, update_cost
+from partita.cost.memory import together
 from partita.execution import AdaptOptions, Conditions, Report
 from partita.execution.adapt import Proposed
 from partita.execution.durations import Pair
 from partita.leader import Expected, Lost
-from partita.plan import Plan
+from partita.plan import Plan, hash_plan
 from partita.planners.find import find_plan
 from partita.planners.options import PlanOptions, options_of, restrict_devices
+from partita.program import Program
 from partita.simulation import Method, Searched, answer_period_s, plan_key, predict
 
 _LOG = logging.getLogger(__name__)
@@ -44,6 +47,7 @@ class Replanner:
         self._lock = threading.Lock()
         self._plans: dict[str, Plan] = {}
         self._compiled: dict[str, Compiled] = {}
+        self._memory: dict[str, Mapping[str, MemoryUse]] = {}
         self._key = self._keep(plan)
         self._assumed = Conditions(rates_at(cost, 0.0), dict.fromkeys(cost.devices, 1.0))
 
@@ -97,6 +101,14 @@ class Replanner:
         per_message = {pair: spec.per_message_s for pair, spec in durations.links.items()}
         return Expected(durations.compute_s, per_message, self._stretch(self._plans[key]))
 
+    def held_bytes(self, programs: Sequence[Program]) -> dict[str, int]:
+        """What each device holds with the programs of some plans at the same time."""
+        uses: defaultdict[str, list[MemoryUse]] = defaultdict(list)
+        for program in programs:
+            for device, use in self._memory[program.plan_hash].items():
+                uses[device].append(use)
+        return {device: together(several).total for device, several in uses.items()}
+
     def adopt(self, key: str) -> None:
         """Set the running plan."""
         self._key = key
@@ -140,7 +152,8 @@ class Replanner:
 
     def _keep(self, plan: Plan) -> str:
         key = plan_key(plan)
-        self._plans.setdefault(key, plan)
+        kept = self._plans.setdefault(key, plan)
+        self._memory[hash_plan(kept)] = self._cost.memory(self._cost.layout(kept))
         return key
 
     def _stretch(self, plan: Plan) -> Mapping[Pair, float]:

@@ -14,8 +14,10 @@ from partita.program import (
     Compute,
     DeviceProgram,
     Load,
+    Program,
     buffers_read,
     buffers_written,
+    most_in_flight,
     type_bytes,
 )
 
@@ -62,7 +64,7 @@ def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUs
     """The memory of one device.
 
     Pieces are counted as if the steps ran in the program's order, each request in flight with its
-    own; a run that reorders steps can hold a little more.
+    own, of a replica as many as it may have; a run that reorders steps can hold a little more.
     """
     alone = one_by_one(work_memory(graph, work) for work in loaded_works(layout, part))
     buffers = {buffer.id: buffer for buffer in part.buffers}
@@ -71,9 +73,8 @@ def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUs
         _arena_bytes(graph, layout.works[step.fragment], _gathered_bytes(step, buffers))
         for step in steps
     )
-    return replace(
-        alone, pieces=_peak_bytes(part) * layout.program.in_flight, arena=max(arenas, default=0)
-    )
+    pieces = _peak_bytes(layout.program, part)
+    return replace(alone, pieces=pieces, arena=max(arenas, default=0))
 
 
 def work_memory(graph: Graph, work: FragmentWork) -> MemoryUse:
@@ -97,6 +98,18 @@ def one_by_one(uses: Iterable[MemoryUse]) -> MemoryUse:
     )
 
 
+def together(uses: Iterable[MemoryUse]) -> MemoryUse:
+    """The memory of several plans that are loaded on a device at the same time.
+
+    Each has its own requests; all fragments work in one arena.
+
+    >>> together([MemoryUse(1, 4, 20, 5), MemoryUse(1, 8, 10, 9)])
+    MemoryUse(fragments=2, weights=12, pieces=30, arena=9)
+    """
+    known = list(uses)
+    return replace(one_by_one(known), pieces=sum(use.pieces for use in known))
+
+
 def _arena_bytes(graph: Graph, work: FragmentWork, gathered_bytes: int = 0) -> int:
     """What one run works with beside its pieces: most of all neighbouring layers' outputs.
 
@@ -118,7 +131,8 @@ def _gathered_bytes(step: Compute, buffers: Mapping[int, Buffer]) -> int:
     return total
 
 
-def _peak_bytes(part: DeviceProgram) -> int:
+def _peak_bytes(program: Program, part: DeviceProgram) -> int:
+    """The most bytes of pieces at one time, of all requests together after each step."""
     sizes = {buffer.id: buffer.size_bytes for buffer in part.buffers}
     left = {buffer.id: buffer.readers for buffer in part.buffers}
     held = peak = 0
@@ -127,6 +141,7 @@ def _peak_bytes(part: DeviceProgram) -> int:
             continue
         writes = buffers_written(step)
         for buffer in writes:
+            sizes[buffer] *= most_in_flight(program, getattr(step, "when", ()))
             held += sizes[buffer]
         peak = max(peak, held)
         for buffer in (*buffers_read(step), *writes):

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partita.execution.events import Route
-from partita.program import share_order
+from partita.program import most_unanswered, share_order
 
 
 class Admission:
     """Counts requests in flight and chooses routes.
 
     A replicated stage with shares keeps to :func:`~partita.program.share_order`: while its replicas
-    keep up, the route of a request follows from its number alone. One that is behind (it has more
-    requests unanswered than its share of those in flight and one more, and no fewer than if all had
-    as many) passes its turn to the next in the order, so that a device slower than was planned for
-    does not hold up the others. A stage without shares takes the alternative with the fewest
-    unanswered requests, the first of those that are equal.
+    keep up, the route of a request follows from its number alone. One that is behind (it has as
+    many unanswered as :func:`~partita.program.most_unanswered` allows) passes its turn to the next
+    in the order, so that a device slower than was planned for does not hold up the others. A stage
+    without shares takes the alternative with the fewest unanswered requests, the first of those
+    that are equal.
 
     Args:
         routes: Number of alternatives of each replicated stage, as in ``Program.routes``.
@@ -84,9 +84,7 @@ class _Replicas:
     def __init__(self, alternatives: int, in_flight: int, shares: tuple[int, ...]) -> None:
         self.outstanding = [0] * alternatives
         self._order = share_order(shares) if shares else ()
-        total, even = sum(shares), in_flight // alternatives
-        # Together more than may be in flight: somebody always has room.
-        self._most = [max(even, 1 - (-in_flight * share // total)) for share in shares]
+        self._most = most_unanswered(alternatives, in_flight, shares)
 
     def admit(self, request: int) -> int:
         """The alternative that a request takes."""

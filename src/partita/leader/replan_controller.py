@@ -7,13 +7,13 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from partita.errors import PartitaError, RunError
-from partita.execution import Policy, weight_bytes
+from partita.execution import Policy
 from partita.execution.adapt import (
     AdaptOptions,
     Answered,
@@ -69,6 +69,9 @@ class Planning(Protocol):
 
     def expect(self, key: str) -> Expected:
         """The durations of a plan's links and steps."""
+
+    def held_bytes(self, programs: Sequence[Program]) -> Mapping[str, int]:
+        """What each device holds with programs of :meth:`compile` at the same time."""
 
     def adopt(self, key: str) -> None:
         """Set the running plan."""
@@ -254,14 +257,14 @@ class ReplanController:
             self._monitor.infos.update(self._group.greet())
 
     def _fits(self, program: Program) -> bool:
-        """Whether the weights of a program fit beside those of the epochs that run."""
+        """Whether workers have memory for a program beside the epochs that run."""
         running = (*self._monitor.retiring, self._monitor.deployment)
-        for device in (part.device for part in program.devices):
-            limit = self._monitor.infos[device].memory_limit_bytes
-            held = sum(weight_bytes(d.program, device) for d in running if device in d.devices)
-            if limit and held + weight_bytes(program, device) > limit:
-                return False
-        return True
+        held = self._planning.held_bytes([program, *(each.program for each in running)])
+        limits = {part.device: self._monitor.infos[part.device] for part in program.devices}
+        return all(
+            not info.memory_limit_bytes or held[device] <= info.memory_limit_bytes
+            for device, info in limits.items()
+        )
 
     def _restore(self, old: Deployment) -> None:
         """Run the old plan again, after it made room in vain."""

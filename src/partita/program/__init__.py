@@ -2,7 +2,13 @@
 
 from partita.program.check import check_part, check_program, find_leaks
 from partita.program.feeds import check_feeds
-from partita.program.routes import MAX_SHARES, request_share, share_order
+from partita.program.routes import (
+    MAX_SHARES,
+    most_in_flight,
+    most_unanswered,
+    request_share,
+    share_order,
+)
 from partita.program.steps import (
     DTYPE_BYTES,
     Buffer,
@@ -51,6 +57,8 @@ __all__ = [
     "check_program",
     "find_leaks",
     "is_active",
+    "most_in_flight",
+    "most_unanswered",
     "request_share",
     "share_order",
     "type_bytes",

@@ -48,6 +48,35 @@ def share_order(shares: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(order)
 
 
+def most_unanswered(
+    alternatives: int, in_flight: int, shares: tuple[int, ...] = ()
+) -> tuple[int, ...]:
+    """The most requests in flight that each alternative of a stage has at one time.
+
+    With shares its part of those in flight and one more, or as many as if all had as many: together
+    more than may be in flight, so that somebody always has room. Without, the least busy one takes
+    the next.
+
+    >>> most_unanswered(2, 8), most_unanswered(2, 8, (3, 1))
+    ((4, 4), (7, 4))
+    """
+    if not shares:
+        return (-(-in_flight // alternatives),) * alternatives
+    even, total = in_flight // alternatives, sum(shares)
+    parts = (max(even, 1 - (-in_flight * share // total)) for share in shares)
+    return tuple(min(in_flight, part) for part in parts)
+
+
+def most_in_flight(program: Program, when: tuple[Choice, ...]) -> int:
+    """The most requests in flight that make these choices; all where there are none."""
+    most = program.in_flight
+    for group, alternative in when:
+        shares = program.shares[group] if program.shares else ()
+        parts = most_unanswered(program.routes[group], program.in_flight, shares)
+        most = min(most, parts[alternative])
+    return most
+
+
 def request_share(program: Program, when: tuple[Choice, ...]) -> float:
     """The share of requests that make these choices.
 

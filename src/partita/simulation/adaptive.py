@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from partita.cost import CostModel, rates_at, update_cost
+from partita.cost.memory import together
 from partita.errors import PlanError
-from partita.execution import AdaptOptions, Change, Conditions, Policy, weight_bytes
+from partita.execution import AdaptOptions, Change, Conditions, Policy
 from partita.execution import clock as link_clock
 from partita.execution.adapt import (
     Answered,
@@ -234,14 +235,12 @@ class _Run:
 
     def _fits(self, new: PricedPlan) -> bool:
         """Whether all devices have memory for a plan beside the one that runs."""
-        old = {part.device for part in self._running.program.devices}
-        for part in new.program.devices:
-            name = part.device
-            held = weight_bytes(self._running.program, name) if name in old else 0
-            allowed = self._world.cost.cluster.device(name).memory_bytes
-            if held + weight_bytes(new.program, name) > allowed:
-                return False
-        return True
+        cluster, running = self._world.cost.cluster, self._running.memory
+        return all(
+            together((use, *([running[name]] if name in running else ()))).total
+            <= cluster.device(name).memory_bytes
+            for name, use in new.memory.items()
+        )
 
 
 def plan_key(plan: Plan) -> str:

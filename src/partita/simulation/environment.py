@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from partita.cost import CostModel, update_cost
+from partita.cost import CostModel, MemoryUse, update_cost
 from partita.execution import Conditions, Durations, Link
 from partita.execution.clock import RateChange
 from partita.execution.durations import Pair
@@ -74,6 +74,7 @@ class PricedPlan:
 
     Attributes:
         used: The links that it sends over.
+        memory: Of each device that it uses.
         known: Latency by the slowness of devices and the constant rates of the used links.
         durations: By the slowness of devices.
     """
@@ -81,6 +82,7 @@ class PricedPlan:
     plan: Plan
     program: Program
     used: tuple[Pair, ...]
+    memory: Mapping[str, MemoryUse]
     known: dict[tuple[float, ...], float] = field(default_factory=dict)
     durations: dict[tuple[float, ...], Durations] = field(default_factory=dict)
 
@@ -107,9 +109,10 @@ class Environment:
 
     def price(self, plan: Plan) -> PricedPlan:
         """A plan ready for :meth:`latency_s`."""
-        program = self.cost.layout(plan).program
+        layout = self.cost.layout(plan)
+        program = layout.program
         used = dict.fromkeys((stream.source, stream.target) for stream in program.streams)
-        return PricedPlan(plan, program, tuple(used))
+        return PricedPlan(plan, program, tuple(used), self.cost.memory(layout))
 
     def latency_s(self, priced: PricedPlan, start_s: float) -> float:
         """What a request takes that is fed at ``start_s``, rates changing on its way."""

@@ -38,7 +38,7 @@ class Info(msgspec.Struct, frozen=True):
     """Answer to :class:`Hello`: the worker's machine, versions and limits.
 
     Attributes:
-        memory_limit_bytes: Most bytes of weights; 0 for no limit.
+        memory_limit_bytes: See :class:`~partita.worker.memory_limit.MemoryLimit`.
         fallback: Which provider computes instead of a missing one; empty when none is missing.
         slow_down: Factor by which the worker pretends to be slower; 1 on a real device.
         paced: Whether sending takes as long as the link does; else a send only fills a buffer.

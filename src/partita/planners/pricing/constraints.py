@@ -59,10 +59,11 @@ class Constraints:
                 )
 
     def most_in_flight(self, layout: Layout) -> int:
-        """The most requests under way that memory has room for, of as many as the layout has.
+        """How many requests under way memory may have room for, of as many as the layout has.
 
-        One where it has none: what then does not fit are not the requests. A device that swaps even
-        with one sets no limit.
+        Fewer have no larger shares each, but may have none smaller: whether so many fit is to be
+        asked again. One where memory has no room: what then does not fit are not the requests. A
+        device that swaps even with one sets no limit.
         """
         most = asked = layout.program.in_flight
         if asked == 1 or self._surely_fits(layout):

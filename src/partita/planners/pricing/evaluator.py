@@ -288,8 +288,7 @@ class Evaluator:
     def _in_room(self, plan: Plan) -> tuple[Plan, Layout]:
         """A plan and its layout, with fewer requests in flight where memory asks for that."""
         layout = self.problem.layout(plan)
-        most = self._constraints.most_in_flight(layout)
-        if most < plan.in_flight:
+        while (most := self._constraints.most_in_flight(layout)) < plan.in_flight:
             plan = msgspec.structs.replace(plan, in_flight=most)
             layout = self.problem.layout(plan)
         return plan, layout
