@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from statistics import mean
 
 import msgspec
@@ -18,7 +18,7 @@ from partita.planners import DraftStage, Evaluator, Objective, PlanOptions, find
 from partita.planners.options import options_of
 from partita.simulation import simulate
 from partita.zoo import build_model
-from tests.planners.fakes import make_wide
+from tests.planners.fakes import dense, make_graph, make_wide
 
 _RATE = 1e6
 
@@ -135,3 +135,43 @@ def test_cuts_that_swap_are_the_best_cuts(objective: Objective) -> None:
     ]
     assert sum(found.estimate.memory_bytes.values()) > 2 * cost.cluster.device("d0").memory_bytes
     assert evaluator.rate(found.estimate)[0] <= min(scores) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("swap", [True, False])
+@pytest.mark.parametrize("planner", ["cut", "collaborative"])
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_a_layer_that_fits_nowhere_is_divided(
+    planner: str, objective: Objective, swap: bool
+) -> None:
+    """Rather than be brought in for every request: no board holds more than it has.
+
+    Where boards cannot swap, too; and chance, which divides it, does no better.
+    """
+    boards = [
+        Device(
+            f"d{number}",
+            kind="raspberry-pi-3",
+            memory_bytes=11_000_000,
+            swap_bytes_per_s=_RATE if swap else None,
+        )
+        for number in range(4)
+    ]
+    widths = (256, 1024, 2048, 512)
+    parts = [
+        part
+        for number, shape in enumerate(pairwise(widths))
+        for part in dense(f"d{number}", f"t{number}", f"t{number + 1}", shape)
+    ]
+    cost = CostModel(make_graph(parts, {"t0": (1, 256)}, ["t3"]), Cluster.of(boards))
+    options = PlanOptions(objective, in_flight=4, swap=swap)
+    result = find_plan(cost, planner=planner, options=options)
+    largest = result.plan.stages[[s.axis for s in result.plan.stages].index("output_channels")]
+    assert largest.layers == ("d1",)
+    assert max(result.estimate.memory_bytes.values()) <= 11_000_000
+    evaluator = Evaluator(cost, options)
+    chance = [
+        find_plan(cost, planner="random", options=replace(options, seed=seed)).estimate
+        for seed in range(3)
+    ]
+    rates = [evaluator.rate(estimate)[0] for estimate in chance]
+    assert evaluator.rate(result.estimate)[0] <= mean(rates)

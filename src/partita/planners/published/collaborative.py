@@ -28,11 +28,10 @@ from partita.planners.published.even_groups import (
     GroupCosts,
     Grouping,
     Wanted,
-    divide_layer,
-    held_bytes,
 )
 from partita.planners.registry import Chosen, register
 from partita.planners.settings import read_settings
+from partita.planners.simple.dividing import fewest_parts, is_too_large
 from partita.planners.simple.rows import device_speeds, linked_devices
 from partita.planners.simple.single import single_drafts
 
@@ -130,10 +129,10 @@ def _draw(
         drawn = rng.choice(roomy or devices)
         held[drawn].append(evaluator.ranges.memory(position, position + 1, drawn))
         more = whole_stages(outline, position, position + 1, drawn)
-        is_free = settings.split and position not in outline.pins
-        if is_free and not _holds(evaluator, position, position + 1, devices):
+        if settings.split and is_too_large(evaluator, position):
             order = rng.sample(devices, len(devices))
-            more = next(_fewest_parts(evaluator, position, order), more)
+            divided = next(fewest_parts(evaluator, position, order), None)
+            more = (divided,) if divided else more
         last = stages[-1] if stages else None
         if last is not None and last.axis == "none" and more[0].devices == last.devices:
             stages[-1] = replace(last, stop=position + 1)
@@ -148,25 +147,6 @@ def _has_more_room(
     """Whether a device has room for a layer beside what it holds."""
     use = one_by_one([*held, evaluator.ranges.memory(position, position + 1, device)])
     return use.total <= evaluator.cluster.device(device).memory_bytes
-
-
-def _fewest_parts(evaluator: Evaluator, position: int, order: Sequence[str]) -> Iterator[Draft]:
-    """Yield one layer divided among as few of the devices as can hold it."""
-    for count in range(2, len(order) + 1):
-        for stage in divide_layer(evaluator, position, order[:count]):
-            held = held_bytes(evaluator, stage)
-            rooms = [evaluator.cluster.device(device).memory_bytes for device in stage.devices]
-            if all(size <= rooms[at] for at, size in held):
-                yield (stage,)
-
-
-def _holds(evaluator: Evaluator, start: int, stop: int, devices: Sequence[str]) -> bool:
-    """Whether one of the devices can hold a range whole."""
-    return any(
-        evaluator.ranges.memory(start, stop, device).total
-        <= evaluator.cluster.device(device).memory_bytes
-        for device in devices
-    )
 
 
 def _grouped_drafts(evaluator: Evaluator, settings: CollaborativeSettings) -> Iterator[Draft]:

@@ -13,18 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partita.planners.drafts.draft import Draft, DraftAxis, DraftStage, share_cuts
+from partita.planners.drafts.draft import Draft, DraftAxis, DraftStage
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.simple.cutting.tables import Table, find_kinds
+from partita.planners.simple.dividing import LEAST_S, MOST_PARTS, divide_layer, part_uses
 
-#: Divided and replicated groups have at most so many devices: the paper uses two and three.
-_MOST_SHARED = 8
 #: Requests of the slowest replica where speeds differ: shares are in thirds of it. Not tuned.
 _FINEST = 3
 #: What shares add up to, about, at most.
 _MOST_SHARES = 100
-#: What takes no time at all would be done infinitely often per second.
-_LEAST_S = 1e-12
 
 
 class _Way(NamedTuple):
@@ -116,10 +113,13 @@ class GroupCosts:
         key = position, self.kinds_of(devices)
         if key not in self._divided:
             self._divided[key] = [
-                _Divided(stage, self._longest_s(stage), tuple(held_bytes(self.evaluator, stage)))
+                _Divided(stage, self._longest_s(stage), self._held(stage))
                 for stage in divide_layer(self.evaluator, position, devices)
             ]
         return self._divided[key]
+
+    def _held(self, stage: DraftStage) -> tuple[tuple[int, int], ...]:
+        return tuple((number, use.total) for number, use in part_uses(self.evaluator, stage))
 
     def _longest_s(self, stage: DraftStage) -> float:
         return max((seconds for _, seconds in self.evaluator.loads.of(stage)), default=0.0)
@@ -192,7 +192,7 @@ class Grouping:
             self._enter_one(_Way(start, used, stage), used, seconds, sources)
             return
         self._enter_ranges(start, used, sources)
-        for count in range(2, min(len(free), _MOST_SHARED) + 1 if self._wanted.splits else 2):
+        for count in range(2, min(len(free), MOST_PARTS) + 1 if self._wanted.splits else 2):
             for one in self._costs.divided(start, free[:count]):
                 if any(size > self._room[free[at]] for at, size in one.held):
                     self.was_tight = True
@@ -214,7 +214,7 @@ class Grouping:
         stops = slice(start + 1, end + 1)
         fits = np.ones(end - start, dtype=bool)
         rates = np.full(end - start, 1e-300)  # where the time ended tables, no device has a rate
-        most = _MOST_SHARED if self._wanted.replicas else 1
+        most = MOST_PARTS if self._wanted.replicas else 1
         moved_s, back_s = 0.0, inf
         for count, device in enumerate(self._order[used : used + most], start=1):
             fits &= self._costs.bytes(device)[start, stops] <= self._room[device]
@@ -223,7 +223,7 @@ class Grouping:
             fits &= np.isfinite(seconds)
             if not fits.any():
                 break
-            rates += 1 / np.maximum(seconds, _LEAST_S)
+            rates += 1 / np.maximum(seconds, LEAST_S)
             moved_s = max(moved_s, self._move_s(start, sources, device))
             if end == len(outline):
                 back_s = min(back_s, self._back_s((device,)))
@@ -276,7 +276,7 @@ class Grouping:
             return group
         place = group.start, group.stop
         costs = [float(self._costs.seconds(device)[place]) for device in group.devices]
-        loads = [max(seconds, _LEAST_S) for seconds in costs]  # layers without work take none
+        loads = [max(seconds, LEAST_S) for seconds in costs]  # layers without work take none
         rates = [max(loads) / seconds for seconds in loads]
         finest = 1.0 if max(rates) <= 1.01 else float(_FINEST)
         finest = min(finest, _MOST_SHARES / sum(rates))  # one that swaps may be far slower
@@ -290,29 +290,3 @@ def room_bytes(evaluator: Evaluator, device: str, room: float) -> float:
     if room == inf:
         return evaluator.problem.limit_bytes(device)
     return room * evaluator.cluster.device(device).memory_bytes
-
-
-def held_bytes(evaluator: Evaluator, stage: DraftStage) -> Iterator[tuple[int, int]]:
-    """Yield for each part of a divided layer the number of its device and what it takes there."""
-    problem, outline = evaluator.problem, evaluator.outline
-    layers = outline.layers(stage.start, stage.stop)
-    for number in range(len(stage.devices)):
-        for boxes in problem.lowering.parts(stage, number):
-            use = problem.cost.work_memory(outline.works.stage(layers, boxes))
-            yield number, use.total + use.pieces * (evaluator.options.in_flight - 1)
-
-
-def divide_layer(
-    evaluator: Evaluator, position: int, devices: Sequence[str]
-) -> Iterator[DraftStage]:
-    """Yield one layer divided in proportion to speed along each axis that it has."""
-    outline, ranges = evaluator.outline, evaluator.ranges
-    stop = position + 1
-    speeds = [1 / max(ranges.work_s(position, stop, device), _LEAST_S) for device in devices]
-    channels = outline.channels(position, stop)
-    if channels >= len(devices):
-        cuts = share_cuts(speeds, channels)
-        yield DraftStage(position, stop, "output_channels", tuple(devices), cuts)
-    if outline.is_divisible(position, stop) and outline.rows(position, stop) >= len(devices):
-        cuts = share_cuts(speeds, outline.rows(position, stop))
-        yield DraftStage(position, stop, "rows", tuple(devices), cuts)

@@ -25,6 +25,8 @@ _HALVINGS = 5
 def plan_cut(evaluator: Evaluator) -> Chosen:
     """The best cuts of the network into ranges of layers, each whole on one device.
 
+    Layers that no device has memory for are divided among several.
+
     Exact for chains of layers, among the cuts that the result's note names. Where several tensors
     cross, all of them are thought to move with the range that runs, which may be more than is
     needed; the result is then priced exactly.
@@ -158,7 +160,11 @@ class Cuts:
 
     def _again(self, in_flight: int, known: Sequence[Draft]) -> Iterator[Draft]:
         """Yield the plan that uses a device again and is better than those known, if any."""
-        draft = Again(self._tables, in_flight, known, self._floors.left).draft()
+        tables = self._tables
+        floors = self._floors
+        if tables.too_large:
+            floors = Chain(tables.divided_floor_s(), tables.next_s, tables.source)
+        draft = Again(tables, in_flight, known, floors.left).draft()
         if draft:
             yield draft
 

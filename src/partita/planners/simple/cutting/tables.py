@@ -15,6 +15,7 @@ from partita.cost.memory import MOST_COPIES
 from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.pricing.constraints import most_arena_bytes
 from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.simple.dividing import MOST_PARTS, is_too_large
 
 Table = NDArray[np.float64]
 #: A range on a kind of device: kind, first layer, first layer after it.
@@ -49,6 +50,7 @@ class CutTables:
         memory_bytes: Of a device of each kind.
         limit_bytes: The most that it may hold, infinite where it may swap.
         is_scarce: Whether memory may forbid anything.
+        too_large: Layers that no device has memory for.
         move_s: Seconds to move what crosses, by source kind, target kind and place; between two
             devices of one kind where both are the same number.
         busy_s: The same, as far as the link is busy.
@@ -75,11 +77,24 @@ class CutTables:
         self.weight_bytes = self._weights()
         most_bytes = self._most_bytes()
         self.is_scarce = bool(most_bytes.max() > min(self.memory_bytes))
+        self.too_large = [
+            place
+            for place in range(self.count)
+            if self.is_scarce and is_too_large(evaluator, place)
+        ]
         floors = [self._floors(kind) for kind in range(len(firsts))]
         self.floor_s = np.stack([table for table, _ in floors])
         self.layer_s = np.stack([least for _, least in floors])
         for kind in range(len(firsts)):
             self._forbid(kind, most_bytes)
+
+    def divided_floor_s(self) -> Table:
+        """As ``floor_s``, where layers that are too large are divided among as many as may be."""
+        table = self.floor_s.copy()
+        for place in self.too_large:
+            least_s = float(self.layer_s[:, place].min()) / MOST_PARTS
+            np.minimum(table[:, place, place + 1], least_s, out=table[:, place, place + 1])
+        return table
 
     def work_s(self, step: Step) -> float:
         """The seconds of a range."""
