@@ -52,7 +52,7 @@ def find_worst(graph: Graph, plan: Plan, cluster: object) -> float:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(RANDOM)
 def test_split_equals_whole_with_bits(rng: Random) -> None:
     """A quantised network divided is the whole quantised one, and its division the float one's."""

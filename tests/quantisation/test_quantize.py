@@ -9,8 +9,16 @@ from onnx import helper
 from partita.errors import PlanError
 from partita.graph import Graph, load_graph
 from partita.graph.whole import WholeModel
-from partita.quantisation import LayerBits, choose_bits, collect_ranges, quantize
-from partita.regions import SUM_BITS
+from partita.quantisation import (
+    CodeOptions,
+    LayerBits,
+    Reference,
+    choose_bits,
+    collect_ranges,
+    quantize,
+)
+from partita.regions import SUM_BITS, Clipping
+from partita.zoo import build_model
 from tests.models import make_model
 from tests.quantisation.networks import draw_samples, small_graph
 
@@ -194,3 +202,22 @@ def test_half_precision_is_left_alone() -> None:
         quantize(graph, {"dense": LayerBits(weight=8)})
     with pytest.raises(PlanError, match="makes no float32 tensor"):
         quantize(graph, {"dense": LayerBits(activation=8)})
+
+
+@pytest.mark.slow
+def test_mobilenet_in_eight_bits_is_near_its_float_self() -> None:
+    """More bits, more signal: 30 dB and above with 8, and least squares beat the whole range."""
+    graph = load_graph(build_model("mobilenet_v2", size=64))
+    rng = np.random.default_rng(0)
+    spec = graph.input_specs[0]
+    samples = [{spec.name: rng.random(spec.shape, np.float32)} for _ in range(3)]
+    ranges, reference = collect_ranges(graph, samples), Reference(graph, samples)
+
+    def signal_db(weights: int, activations: int, clipping: Clipping = "mse") -> float:
+        options = CodeOptions(clipping=clipping)
+        bits = choose_bits(graph, ranges, weights, activations, options)
+        return reference.signal_to_noise_db(bits)
+
+    assert signal_db(8, 8) > 30
+    assert signal_db(8, 8) > signal_db(6, 6) > signal_db(4, 8) > signal_db(4, 4) > 5
+    assert signal_db(4, 4) > signal_db(4, 4, "max") + 2

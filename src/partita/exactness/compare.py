@@ -15,7 +15,7 @@ from partita.engine.session import SessionConfig, open_session
 from partita.errors import ModelError
 from partita.exactness.interpret import Arrays, run_program
 from partita.exactness.scale import Scales, max_magnitude
-from partita.exactness.steps import Steps
+from partita.exactness.steps import Steps, rounding_errors
 from partita.graph import Graph
 from partita.plan import Plan
 from partita.program import Program
@@ -89,8 +89,8 @@ class Weigher:
 
     One rule for all comparisons: see :mod:`partita.exactness.scale`. What is within the tolerance
     of its own magnitude is left as it is. Where a tensor is small behind a saturating function, the
-    function's argument is compared, too.
-    Behind what is rounded a step of rounding is allowed: see :mod:`partita.exactness.steps`.
+    function's argument is compared, too. Behind what is rounded a step of rounding is allowed, or
+    what rounding itself changes there: see :mod:`partita.exactness.steps`.
 
     Args:
         probes: Compile the plans that may have answered, with more tensors as outputs of their
@@ -107,7 +107,16 @@ class Weigher:
 
     def weigh(self, differences: Sequence[Difference], inputs: Arrays) -> list[Difference]:
         """The differences of one request, those in doubt with a scale, then those of arguments."""
-        return [self._allow_step(each) for each in self._weigh(differences, inputs)]
+        weighed = self._weigh(differences, inputs)
+        weighed = [self._allow(each, self._step(each)) for each in weighed]
+        rounded = [each for each in weighed if self._step(each) and self._is_doubtful(each)]
+        errors = rounding_errors(self._graph, (each.tensor for each in rounded), inputs)
+        return [
+            self._allow(each, self._step(each) + errors[each.tensor])
+            if each.tensor in errors
+            else each
+            for each in weighed
+        ]
 
     def _weigh(self, differences: Sequence[Difference], inputs: Arrays) -> list[Difference]:
         weighed = self._scale(differences, inputs)
@@ -127,20 +136,21 @@ class Weigher:
             weighed += self._scale(before, inputs)
         return weighed
 
-    def _allow_step(self, each: Difference) -> Difference:
-        """A difference beyond the tolerance as a share of what makes one step the tolerance."""
-        step = self._steps.of(each.tensor, each.max_magnitude)
-        if not step or not each.is_measured or each.is_within(self._tolerance):
-            return each
+    def _step(self, each: Difference) -> float:
+        return self._steps.of(each.tensor, each.max_magnitude)
+
+    def _is_doubtful(self, each: Difference) -> bool:
+        return each.is_measured and not each.is_within(self._tolerance)
+
+    def _allow(self, each: Difference, most: float) -> Difference:
+        """A doubtful difference as a share of what makes ``most`` the tolerance."""
         whole = each.max_magnitude if each.scale is None else each.scale
-        return replace(each, scale=max(whole, step / self._tolerance))
+        if not most or not self._is_doubtful(each) or most <= whole * self._tolerance:
+            return each
+        return replace(each, scale=most / self._tolerance)
 
     def _scale(self, differences: Sequence[Difference], inputs: Arrays) -> list[Difference]:
-        doubtful = {
-            each.tensor
-            for each in differences
-            if each.is_measured and not each.is_within(self._tolerance)
-        }
+        doubtful = {each.tensor for each in differences if self._is_doubtful(each)}
         sources = frozenset(self._scales.sources(doubtful))
         if sources == doubtful:  # nothing before them says more
             return list(differences)

@@ -77,8 +77,9 @@ class Coder:
 
         Args:
             clipping: ``max`` covers all numbers; ``mse`` makes the mean of |error| ** norm small;
-                ``aciq`` solves for it as if numbers were Laplace or normal ones, and takes what of
-                the two is better for those that are there (ACIQ, Banner et al. 2018).
+                ``aciq`` solves for it as if numbers were Laplace or normal ones (ACIQ, Banner et
+                al. 2018), and takes what of the two errs less for those that are there, or the
+                whole range where that does.
         """
         low = np.minimum(rows.values.min(axis=1).astype(np.float64), 0.0)
         high = np.maximum(rows.values.max(axis=1).astype(np.float64), 0.0)
@@ -126,7 +127,7 @@ class Coder:
         spread = rows.mean(np.abs(off)) / counted
         deviation = np.sqrt(rows.mean(off * off) / counted)
         best: tuple[Row, Row] = (low, high)
-        least = np.full_like(high, np.inf)
+        least = self.error(rows, low, high)
         for factor, size in ((laplace_clip, spread), (normal_clip, deviation)):
             reach = size * np.where(is_half, factor(self.bits + 1), factor(self.bits))
             ends = np.maximum(low, middle - reach), np.minimum(high, middle + reach)
