@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import onnx
 import pytest
 
-from partita.quantisation import ErrorTable, LayerBits
+from partita.plan import load_plan
+from partita.quantisation.file import load_findings
 from tests.cli.conftest import Ask
 
 
@@ -41,11 +40,49 @@ def test_a_table_and_a_file(ask: Ask, folder: Path, samples: str) -> None:
     assert errors == sorted(errors, reverse=True)
     assert (first["weight_bits"], first["activation_bits"]) == (8, 8)
     onnx.checker.check_model(onnx.load(folder / "q.onnx"))
-    kept = json.loads((folder / "e.json").read_text())
-    table = msgspec.convert(kept["errors"], ErrorTable, strict=False)
-    assert table.weights["first"][2] == errors[0]
-    bits = msgspec.convert(kept["bits"], dict[str, LayerBits])
-    assert bits["first"].weight == 8
+    kept = load_findings(folder / "e.json")
+    assert kept.errors is not None
+    assert kept.errors.weights["first"][2] == errors[0]
+    assert kept.bits["first"].weight == 8
+
+
+def test_a_plan_with_bits_from_end_to_end(ask: Ask, folder: Path, samples: str) -> None:
+    """The plan holds the bits; every verb that reads it computes with them."""
+    ask("quantize", "m.onnx", "--samples", samples, "--weights", "4", "--errors", "e.json")
+    words = ("--cluster", "pair.toml", "--planner", "equal_rows", "-o", "b.json")
+    assert ask("plan", "m.onnx", *words, "--bits", "e.json").code == 0
+    plan = load_plan(folder / "b.json")
+    assert plan.bits == load_findings(folder / "e.json").bits
+    assert plan.model.hash != load_plan(folder / "p.json").model.hash
+    checked = ask("check", "b.json", "--json")
+    assert checked.code == 0
+    assert checked.reply["float_relative"] <= 1e-5
+    assert "No bits: " in ask("check", "b.json").out
+    assert ask("simulate", "b.json").code == 0
+    assert ask("export", "b.json", "-o", "parts").code == 0
+    ran = ask("run", "b.json", "--requests", "2", "--check", "--json")
+    assert (ran.code, ran.reply["passed"]) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "'bits.json' holds no bits"),
+        ('{"bits": {"first": {"weight": 5}}}', "'first': weight of 5 bits, allowed: 2, 3, 4, 6, 8"),
+        ('{"bits": {"first": {"width": 8}}}', "unknown field `width`"),
+        ('{"bits": {"last": {"weight": 8}}}', "'last' is no layer and no float32 input of it"),
+    ],
+)
+def test_files_of_bits_that_do_not_fit(ask: Ask, folder: Path, text: str, words: str) -> None:
+    """One line says what is wrong, and where."""
+    (folder / "bits.json").write_text(text)
+    answer = ask("plan", "m.onnx", "--cluster", "pair.toml", "--bits", "bits.json")
+    assert answer.code == 2
+    assert words in answer.message
+    assert (
+        "'gone.json' cannot be read"
+        in ask("plan", "m.onnx", "--cluster", "pair.toml", "--bits", "gone.json").message
+    )
 
 
 def test_people_see_a_table(ask: Ask, samples: str) -> None:

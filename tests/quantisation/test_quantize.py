@@ -116,6 +116,17 @@ def test_a_bias_beside_next_to_no_weights_has_room() -> None:
     assert not quantised.constants["w1"][3].any()
 
 
+def test_a_channel_of_nothing_is_nothing() -> None:
+    """The least weights that single precision knows, beside no bias, leave no NaN."""
+    graph = small_graph()
+    graph.constants["w1"][3], graph.constants["b1"][3] = 1e-38, 0.0
+    ranges = collect_ranges(graph, draw_samples())
+    quantised = quantize(graph, choose_bits(graph, ranges, 8, 8))
+    assert (quantised.packings["b1"].scale > 0).all()
+    assert quantised.constants["b1"][3] == 0.0
+    assert np.isfinite(quantised.constants["w1"]).all()
+
+
 def test_a_weight_that_others_read_is_quantised_for_one_layer_alone() -> None:
     """The other reader of a shared constant keeps what it had."""
     weights = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
@@ -172,8 +183,9 @@ def test_affine_codes_cover_a_range() -> None:
         ("first", LayerBits(activation=16), "activation of 16 bits, allowed: 2, 3, 4, 6, 8"),
         ("first", LayerBits(activation=8, low=2.0, high=1.0), "range 2 to 1"),
         ("first", LayerBits(activation=8, high=float("inf")), "range 0 to inf"),
+        ("first", LayerBits(activation=8, low=-1e30), "range -1e+30 to 0, allowed: up to 1e+15"),
         ("first", LayerBits(weight=8, norm=0.0), "norm 0, allowed: 0.5 to 16"),
-        ("first", LayerBits(weight=8, stretch=-1.0), "stretch -1, allowed: above 0"),
+        ("first", LayerBits(weight=8, stretch=-1.0), "stretch -1, allowed: 0.001 to 1000"),
         ("mean", LayerBits(weight=8), "'mean' has no float32 weights"),
         ("x", LayerBits(weight=8), "'x' has no float32 weights"),
     ],

@@ -65,6 +65,7 @@ class ModelFiles:
     Attributes:
         shapes: Free dimensions: texts ``NAME=1x3x224x224``.
         profiles: Measured ones: texts ``FILE`` or ``DEVICE=FILE``.
+        bits: File with the bits of layers; None leaves them as they are.
     """
 
     model: Path
@@ -72,6 +73,7 @@ class ModelFiles:
     shapes: Sequence[str] | None
     profiles: Sequence[str] | None
     estimator: str
+    bits: Path | None = None
 
 
 @dataclass(frozen=True)

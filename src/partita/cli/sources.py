@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from partita.cli.flags import PlanFiles
+from partita.cli.flags import ModelFiles, PlanFiles
 from partita.cluster import Cluster, list_differences, load_cluster
 from partita.compile import check_plan, planned_graph
 from partita.errors import ClusterError, InputError, PartitaError, PlanError
@@ -72,6 +72,22 @@ def parse_pairs(flag: str, given: Sequence[str] | None) -> dict[str, str]:
 def read_graph(path: Path, shapes: Sequence[str] | None = None) -> Graph:
     """The graph of an ONNX file with its free dimensions fixed."""
     return load_graph(path, shapes=parse_shapes(shapes))
+
+
+def read_model(files: ModelFiles) -> Graph:
+    """The graph to plan for, with as many bits as its file says, if one is given.
+
+    Raises:
+        InputError: That is no file of bits.
+        PlanError: Its bits do not fit the model.
+    """
+    graph = read_graph(files.model, files.shapes)
+    if files.bits is None:
+        return graph
+    from partita.quantisation import quantize
+    from partita.quantisation.file import load_findings
+
+    return quantize(graph, load_findings(files.bits).bits)
 
 
 def read_plan(files: PlanFiles) -> Loaded:

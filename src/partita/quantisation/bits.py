@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import get_args
 
 from partita.errors import PlanError
@@ -26,6 +25,9 @@ _LEAST_OPSET = 13
 #: Ranges of clipping 'mse' are found for exponents in here; single numbers below, the largest
 #: magnitude alone above.
 _NORMS = (0.5, 16.0)
+#: Ends of ranges, and factors of them, with which scales and their products are numbers of single
+#: precision. Far beyond what networks have; not tuned.
+_MOST, _STRETCH = 1e15, (1e-3, 1e3)
 
 
 @dataclass(frozen=True)
@@ -131,14 +133,16 @@ def _value_faults(entry: LayerBits) -> Iterator[str]:
     for what, width in (("weight", entry.weight), ("activation", entry.activation)):
         if width is not None and width not in WIDTHS:
             yield f"{what} of {width} bits, allowed: {', '.join(map(str, WIDTHS))}"
-    if not (isfinite(entry.low) and isfinite(entry.high) and entry.low <= entry.high):
-        yield f"range {entry.low:g} to {entry.high:g}, allowed: finite, the lower end first"
+    if not -_MOST <= entry.low <= entry.high <= _MOST:
+        yield (
+            f"range {entry.low:g} to {entry.high:g}, allowed: up to {_MOST:g}, the lower end first"
+        )
     if entry.clipping not in get_args(Clipping):
         yield f"clipping '{entry.clipping}', allowed: {', '.join(get_args(Clipping))}"
     if not _NORMS[0] <= entry.norm <= _NORMS[1]:
         yield f"norm {entry.norm:g}, allowed: {_NORMS[0]:g} to {_NORMS[1]:g}"
-    if not (isfinite(entry.stretch) and entry.stretch > 0):
-        yield f"stretch {entry.stretch:g}, allowed: above 0"
+    if not _STRETCH[0] <= entry.stretch <= _STRETCH[1]:
+        yield f"stretch {entry.stretch:g}, allowed: {_STRETCH[0]:g} to {_STRETCH[1]:g}"
 
 
 def check_widths(widths: Collection[int], what: str) -> None:

@@ -34,6 +34,8 @@ _CODE_TYPE, _CODE_BITS = "uint8", 8
 _SUMMING = ("Conv", "Gemm")
 #: Steps of its sums that a bias may have: half of what an integer of ``SUM_BITS`` holds.
 _MOST_STEPS = 2.0 ** (SUM_BITS - 2)
+#: The least step of sums: products of steps are not to vanish.
+_LEAST_STEP = 2.0**-100
 
 
 def quantize(graph: Graph, bits: Mapping[str, LayerBits]) -> Graph:
@@ -242,11 +244,12 @@ class _Quantizer:
 
         Returns:
             The weights' packing, its scale raised where the bias had more steps than sums hold:
-            such weights are next to nothing beside it.
+            such weights are next to nothing beside it, or next to nothing at all.
         """
         if bias.size != weights.scale.size > 1 or not np.isfinite(bias).all():
             return weights
-        least = np.abs(bias.astype(np.float64)) / (entering.scale * _MOST_STEPS)
+        least = np.maximum(np.abs(bias.astype(np.float64)) / _MOST_STEPS, _LEAST_STEP)
+        least /= entering.scale
         least = least if weights.scale.size > 1 else least.max(initial=0.0)
         scale = np.maximum(weights.scale, least.astype(np.float32))
         steps = np.array(np.broadcast_to(entering.scale * scale, bias.shape), np.float32)

@@ -16,7 +16,7 @@ from partita.cli.flags import AccessFlags, ModelFiles
 from partita.cli.inputs import draw_inputs
 from partita.cli.output import Reply, check_output, write_output
 from partita.cli.replies import describe_report
-from partita.cli.sources import name_sources, parse_pairs, read_graph
+from partita.cli.sources import name_sources, parse_pairs, read_model
 from partita.cluster import Cluster, load_cluster
 from partita.compile import account_layout, compile_plan
 from partita.cost import CostModel
@@ -69,8 +69,8 @@ def decide(
         InputError: A file cannot be used, or the planner does not learn from runs.
         PlanError: There is no plan.
     """
-    check_output(output, files.model, files.cluster, *profile_files(files.profiles))
-    graph, cluster = read_graph(files.model, files.shapes), load_cluster(files.cluster)
+    check_output(output, files.model, files.cluster, files.bits, *profile_files(files.profiles))
+    graph, cluster = read_model(files), load_cluster(files.cluster)
     cost = read_cost(graph, cluster, files)
     planned, tuned = _plan(cost, planner, options, access)
     plan = planned.result.plan

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-import msgspec
 from rich.console import RenderableType
 
 from partita.cli.output import Reply, check_output, progress_bar, write_output
@@ -30,6 +29,7 @@ from partita.quantisation import (
     tabulate_errors,
 )
 from partita.quantisation.bits import check_widths
+from partita.quantisation.file import Findings, dump_findings
 from partita.quantisation.outputs import OutputMeasure
 from partita.quantisation.qdq import check_file_widths, to_qdq_model
 from partita.quantisation.ranges import Advance, Ranges
@@ -106,9 +106,7 @@ def quantize_model(
     }
     model = None if asked.output is None else to_qdq_model(quantised).SerializeToString()
     if asked.errors is not None:
-        kept = {"errors": table, "bits": bits}
-        text = msgspec.json.encode(kept)
-        write_output(asked.errors, msgspec.json.format(text, indent=1) + b"\n")
+        write_output(asked.errors, dump_findings(Findings(bits, table)))
     if asked.output is not None and model is not None:
         write_output(asked.output, model)
     return Reply(payload, _show(graph, table, payload, asked))

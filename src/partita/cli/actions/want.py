@@ -11,7 +11,7 @@ from partita.cli.actions.plan import describe_planned, describe_verdict, predict
 from partita.cli.costs import profile_files, read_cost
 from partita.cli.flags import ModelFiles
 from partita.cli.output import Reply, check_output, say, write_output
-from partita.cli.sources import name_sources, parse_pairs, read_graph
+from partita.cli.sources import name_sources, parse_pairs, read_model
 from partita.cluster import dump_cluster, load_cluster
 from partita.errors import InfeasibleError, InputError
 from partita.plan import dump_plan
@@ -61,7 +61,7 @@ def size(
     beside = None if output is None else output.with_suffix(".toml")
     _check_beside(output, beside)
     check_output(beside, *inputs)
-    graph, cluster = read_graph(files.model, files.shapes), load_cluster(files.cluster)
+    graph, cluster = read_model(files), load_cluster(files.cluster)
     cost = read_cost(graph, cluster, files)
     prices = parse_prices(want.prices, tuple(offered(cluster)))
     sizes = size_clusters(cost, wish, planner, options, in_flight=want.in_flight, progress=_tell)

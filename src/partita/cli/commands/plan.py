@@ -38,6 +38,9 @@ def plan(
     price: Annotated[
         list[str] | None, flag("--price", "Of one board, for --want: KIND=AMOUNT.")
     ] = None,
+    bits: Annotated[
+        Path | None, flag("--bits", "Bits of layers, from 'partita quantize --errors FILE'.")
+    ] = None,
     insecure: flags.InsecureOpt = False,
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
@@ -66,7 +69,7 @@ def plan(
         simple=simple,
         swap=swap,
     )
-    files = flags.ModelFiles(model, cluster, shape, profile, estimator)
+    files = flags.ModelFiles(model, cluster, shape, profile, estimator, bits)
     if want is not None or price:
         from partita.cli.actions.want import WantFlags, check_alone, size
 
