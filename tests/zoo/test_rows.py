@@ -34,8 +34,16 @@ SIZES = {
     "alexnet": 95,
     "xception": 96,
     "c3d": 48,
+    "resnet18": 64,
+    "resnext50_32x4d": 64,
+    "googlenet": 64,
+    "mnasnet1_0": 64,
+    "yolov3": 64,
+    "yolov3_spp": 64,
+    "yolov3_tiny": 64,
+    "faster_rcnn": 64,
 }
-FAST = ("squeezenet", "mobilenet_v1", "voxelnet", "lowlight_resnet")
+FAST = ("squeezenet", "mobilenet_v1", "voxelnet", "lowlight_resnet", "yolov3_tiny")
 
 
 @pytest.mark.parametrize(

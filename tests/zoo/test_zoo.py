@@ -15,15 +15,20 @@ from partita.zoo import ZOO, build_model, write_model
 
 #: torchvision 0.23 documentation, weights tables: num_params, GFLOPS (it counts one
 #: multiply-accumulate as one operation); Inception-v3 less the auxiliary classifier, which takes no
-#: part in inference. Papers: VGG (138 and 144 M), ResNet-50 (25.6 M), MobileNet-v2 (3.4 M, 300 M
+#: part in inference (GoogLeNet's count is without). Papers: VGG (138 and 144 M), ResNet-50 (25.6
+#: M), MobileNet-v2 (3.4 M, 300 M
 #: MAC), EfficientNet-B0 (5.3 M, 0.39 G MAC), SqueezeNet (1.25 M), all rounded.
 TORCHVISION = {
     "vgg16": (138_357_544, 15.47),
     "vgg19": (143_667_240, 19.63),
+    "resnet18": (11_689_512, 1.81),
     "resnet50": (25_557_032, 4.09),
     "resnet152": (60_192_808, 11.51),
+    "resnext50_32x4d": (25_028_904, 4.23),
     "mobilenet_v2": (3_504_872, 0.30),
+    "mnasnet1_0": (4_383_312, 0.31),
     "efficientnet_b0": (5_288_548, 0.39),
+    "googlenet": (6_624_904, 1.50),
     "inception_v3": (27_161_264 - 3_326_696, 5.71),
     "squeezenet": (1_248_424, 0.82),
     "densenet201": (20_013_928, 4.29),
@@ -32,12 +37,13 @@ TORCHVISION = {
 #: Those with tests of their own below.
 OTHERS = {
     "mobilenet_v1", "yolov2", "ssd_resnet50", "openpose", "voxelnet", "lowlight_resnet",
-    "alexnet", "xception", "c3d",
+    "alexnet", "xception", "c3d", "yolov3", "yolov3_spp", "yolov3_tiny", "faster_rcnn",
 }  # fmt: skip
 #: At these sizes one image takes less than a second; SSD's last maps need nearly all its pixels.
 SMALL = {
     "vgg16": 64, "vgg19": 64, "openpose": 128, "yolov2": 160, "voxelnet": 48, "lowlight_resnet": 64,
-    "alexnet": 95, "xception": 139, "c3d": 48,
+    "alexnet": 95, "xception": 139, "c3d": 48, "yolov3": 160, "yolov3_spp": 160,
+    "yolov3_tiny": 160, "faster_rcnn": 160,
 }  # fmt: skip
 
 
@@ -241,6 +247,14 @@ def test_bare_models_have_the_shapes_of_filled_ones() -> None:
         ("squeezenet", 64),
         ("voxelnet", 32),
         ("lowlight_resnet", 32),
+        ("mnasnet1_0", 32),
+        ("yolov3_tiny", 32),
+        pytest.param("resnet18", 32, marks=pytest.mark.slow),
+        pytest.param("resnext50_32x4d", 32, marks=pytest.mark.slow),
+        pytest.param("googlenet", 32, marks=pytest.mark.slow),
+        pytest.param("yolov3", 32, marks=pytest.mark.slow),
+        pytest.param("yolov3_spp", 32, marks=pytest.mark.slow),
+        pytest.param("faster_rcnn", 64, marks=pytest.mark.slow),
         pytest.param("alexnet", 63, marks=pytest.mark.slow),
         pytest.param("xception", 71, marks=pytest.mark.slow),
         pytest.param("c3d", 32, marks=pytest.mark.slow),

@@ -47,8 +47,10 @@ class Builder:
         self._filled = weights
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._moments: dict[str, float] = {}
+        self._means: dict[str, float] = {}  # where it is not 0 and sums keep it
         self._rectified: set[str] = set()
         self._sums: set[str] = set()
+        self._weights: set[str] = set()
         self._model = onnx.ModelProto(
             ir_version=IR_VERSION,
             producer_name="partita",
@@ -75,6 +77,7 @@ class Builder:
         dilation: int = 1,
         groups: int = 1,
         bias: bool = False,
+        weights: str | None = None,
     ) -> str:
         """Add a convolution over all axes behind the channels; return its (N, channels, ...).
 
@@ -86,25 +89,25 @@ class Builder:
             dilation: Step inside the window.
             groups: Groups of channels that do not see each other.
             bias: Whether a number is added per channel.
+            weights: What its weights are called, by which layers share them; ``name`` unless given.
         """
         batch, channels_in, *size = self.shapes[x]
         rank = len(size)
         window, step = _spread_over(kernel, rank), _spread_over(stride, rank)
         pads = _spread_over(pad, rank) if pad is not None else [dilation * (k // 2) for k in window]
-        fan_in = channels_in // groups * math.prod(window)
+        own = weights or name
         shape = (channels, channels_in // groups, *window)
-        weight = self._spread(f"{name}.weight", shape, 1 / math.sqrt(fan_in * self._moments[x]))
-        inputs = [x, self._add_weight(f"{name}.weight", weight)]
+        deviation = 1 / math.sqrt(math.prod(shape[1:]) * self._moments[x])
+        weight = self._spread(f"{own}.weight", shape, deviation)
+        inputs = [x, self._add_weight(f"{own}.weight", weight)]
         if bias:
-            inputs.append(self._add_weight(f"{name}.bias", self._small(f"{name}.bias", channels)))
+            inputs.append(self._add_weight(f"{own}.bias", self._small(f"{own}.bias", channels)))
         attributes = {"kernel_shape": window, "strides": step, "pads": [*pads, *pads]}
         if dilation > 1:
             attributes["dilations"] = [dilation] * rank
         self._add_node("Conv", inputs, name, group=groups, **attributes)
         reach = [dilation * (k - 1) + 1 for k in window]
-        extents = [
-            (e + 2 * p - r) // s + 1 for e, p, r, s in zip(size, pads, reach, step, strict=True)
-        ]
+        extents = _slide(size, reach, step, (pads, pads))
         return self._remember(name, (batch, channels, *extents), 1.0)
 
     def conv_transpose(
@@ -166,6 +169,7 @@ class Builder:
     def leaky_relu(self, x: str, name: str, *, slope: float) -> str:
         """Add x where it is positive, ``slope`` times x elsewhere."""
         self._add_node("LeakyRelu", [x], name, alpha=slope)
+        self._means[name] = (1 - slope) * math.sqrt(self._moments[x] / math.tau)
         return self._remember(name, self.shapes[x], self._moments[x] * (1 + slope**2) / 2)
 
     def prelu(self, x: str, name: str) -> str:
@@ -193,7 +197,10 @@ class Builder:
         self._add_node("Add", [x, y], name)
         if x in self._rectified or y in self._rectified:
             self._sums.add(name)
-        return self._remember(name, self.shapes[x], self._moments[x] + self._moments[y])
+        one, other = (self._means.get(part, 0.0) for part in (x, y))
+        self._means[name] = one + other
+        moment = self._moments[x] + self._moments[y] + 2 * one * other
+        return self._remember(name, self.shapes[x], moment)
 
     def concat(self, parts: Sequence[str], name: str) -> str:
         """Add the tensors one after the other along the channels."""
@@ -229,15 +236,20 @@ class Builder:
         kernel: Extents,
         stride: Extents,
         pad: Extents = 0,
+        pad_end: Extents | None = None,
         ceil: bool = False,
     ) -> str:
-        """Add max pooling; the extent is rounded down, or up with ``ceil``."""
+        """Add max pooling; the extent is rounded down, or up with ``ceil``.
+
+        ``pad_end`` is padded behind, ``pad`` before; both are ``pad`` unless given.
+        """
         more = {"ceil_mode": 1} if ceil else {}
-        return self._pool("MaxPool", x, name, (kernel, stride, pad), **more)
+        ends = pad if pad_end is None else pad_end
+        return self._pool("MaxPool", x, name, (kernel, stride, pad, ends), **more)
 
     def average_pool(self, x: str, name: str, *, kernel: int, stride: int, pad: int = 0) -> str:
         """Add square average pooling, rounding the extent down; padding does not count."""
-        return self._pool("AveragePool", x, name, (kernel, stride, pad))
+        return self._pool("AveragePool", x, name, (kernel, stride, pad, pad))
 
     def space_to_depth(self, x: str, name: str, *, block: int) -> str:
         """Add the regrouping of square blocks of positions into channels."""
@@ -253,11 +265,18 @@ class Builder:
         shape = (batch, channels // block**2, height * block, width * block)
         return self._remember(name, shape, self._moments[x])
 
+    def upsample(self, x: str, name: str, *, factor: int = 2) -> str:
+        """Add each position ``factor`` times along height and width."""
+        batch, channels, height, width = self.shapes[x]
+        shape = (batch, channels, height * factor, width * factor)
+        sizes = self._add_shape(f"{name}.sizes", shape)
+        rule = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        self._add_node("Resize", [x, "", "", sizes], name, mode="nearest", **rule)
+        return self._remember(name, shape, self._moments[x])
+
     def reshape(self, x: str, name: str, shape: tuple[int, ...]) -> str:
         """Add the same numbers in another shape, in row-major order."""
-        target = numpy_helper.from_array(np.asarray(shape, np.int64), f"{name}.shape")
-        self._graph.initializer.append(target)
-        self._add_node("Reshape", [x, f"{name}.shape"], name)
+        self._add_node("Reshape", [x, self._add_shape(f"{name}.shape", shape)], name)
         return self._remember(name, shape, self._moments[x])
 
     def mean(self, x: str, name: str) -> str:
@@ -294,21 +313,17 @@ class Builder:
         self, kind: str, x: str, name: str, window: tuple[Extents, ...], **attributes: Any
     ) -> str:
         batch, channels, *size = self.shapes[x]
-        kernel, stride, pad = (_spread_over(value, len(size)) for value in window)
+        kernel, stride, begins, ends = (_spread_over(value, len(size)) for value in window)
         self._add_node(
             kind,
             [x],
             name,
             kernel_shape=kernel,
             strides=stride,
-            pads=[*pad, *pad],
+            pads=[*begins, *ends],
             **attributes,
         )
-        is_up = bool(attributes.get("ceil_mode"))
-        extents = [
-            (e + 2 * p - k + (s - 1) * is_up) // s + 1
-            for e, k, s, p in zip(size, kernel, stride, pad, strict=True)
-        ]
+        extents = _slide(size, kernel, stride, (begins, ends), is_up="ceil_mode" in attributes)
         moment = self._moments[x] * _MOMENT.get(kind, 1.0)
         return self._remember(name, (batch, channels, *extents), moment)
 
@@ -323,7 +338,15 @@ class Builder:
     def _follow(self, x: str, name: str, kind: str) -> str:
         return self._remember(name, self.shapes[x], self._moments[x] * _MOMENT[kind])
 
+    def _add_shape(self, name: str, shape: tuple[int, ...]) -> str:
+        target = numpy_helper.from_array(np.asarray(shape, np.int64), name)
+        self._graph.initializer.append(target)
+        return name
+
     def _add_weight(self, name: str, value: Array) -> str:
+        if name in self._weights:
+            return name
+        self._weights.add(name)
         # In place: large weights would be copied twice more on their way through make_graph.
         weight = self._graph.initializer.add()
         weight.name = name
@@ -350,6 +373,19 @@ class Builder:
 
     def _uniform(self, name: str, count: int, low: float, high: float) -> Array:
         return self._random(name).uniform(low, high, count).astype(np.float32)
+
+
+def _slide(
+    size: Sequence[int],
+    reach: Sequence[int],
+    step: Sequence[int],
+    pads: tuple[Sequence[int], Sequence[int]],
+    *,
+    is_up: bool = False,
+) -> list[int]:
+    """The extents that a window leaves which reaches so far, rounded down or up."""
+    axes = zip(size, reach, step, *pads, strict=True)
+    return [(e + p + q - r + (s - 1) * is_up) // s + 1 for e, r, s, p, q in axes]
 
 
 def _spread_over(value: Extents, rank: int) -> list[int]:

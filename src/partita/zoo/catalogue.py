@@ -15,17 +15,21 @@ from partita.zoo.builder import Builder
 from partita.zoo.c3d import add_c3d
 from partita.zoo.densenet import add_densenet201
 from partita.zoo.efficientnet import add_efficientnet_b0
+from partita.zoo.faster_rcnn import add_faster_rcnn
+from partita.zoo.googlenet import add_googlenet
 from partita.zoo.inception import add_inception_v3
 from partita.zoo.lowlight import add_lowlight_resnet
+from partita.zoo.mnasnet import add_mnasnet
 from partita.zoo.mobilenet import add_mobilenet_v1, add_mobilenet_v2
 from partita.zoo.openpose import add_openpose
-from partita.zoo.resnet import add_resnet50, add_resnet152
+from partita.zoo.resnet import add_resnet18, add_resnet50, add_resnet152, add_resnext50
 from partita.zoo.squeezenet import add_squeezenet
 from partita.zoo.ssd import add_ssd_resnet50, add_ssd_vgg16
 from partita.zoo.vgg import add_vgg16, add_vgg19
 from partita.zoo.voxelnet import add_voxelnet
 from partita.zoo.xception import add_xception
 from partita.zoo.yolo import add_yolov2
+from partita.zoo.yolov3 import add_yolov3, add_yolov3_spp, add_yolov3_tiny
 
 INPUT = "input"
 _IMAGE = (3, 224, 224)
@@ -59,6 +63,11 @@ class ZooEntry:
 _TORCHVISION = "torchvision model documentation, 'num_params' and 'GFLOPS' of the weights table"
 _INCEPTION = f"{_TORCHVISION}, less the auxiliary classifier's 3,326,696 parameters"
 _YOLO = "yolov2.weights, 203,934,260 bytes, and 62.94 GFLOP at 608 x 608 (pjreddie.com/darknet)"
+_YOLOV3 = "sizes of yolov3.weights, -tiny and -spp, and the table of pjreddie.com/darknet/yolo"
+_FASTER_RCNN = (
+    "torchvision's fasterrcnn_resnet50_fpn, less its box head's 14,362,055 parameters; its fixed"
+    " normalisations' 53,120 scales and shifts are counted here"
+)
 _MOBILENET = "TensorFlow-Slim's table of MobileNet-v1; paper, table 4: 569 M multiply-adds"
 _OPENPOSE = "BODY_25's prototxt; its caffemodel of 104,715,850 bytes has no room for another number"
 _SSD = "'22894902 parameters' of NVIDIA's SSD300 as the yannqi/SSD-for-pytorch repository lists it"
@@ -74,11 +83,15 @@ ZOO: dict[str, ZooEntry] = {
         ZooEntry("alexnet", 62_378_344, 1_135_256_096, _ALEXNET, add_alexnet, min_size=63),
         ZooEntry("vgg16", 138_357_544, 15_470_264_320, _TORCHVISION, add_vgg16),
         ZooEntry("vgg19", 143_667_240, 19_632_062_464, _TORCHVISION, add_vgg19),
+        ZooEntry("resnet18", 11_689_512, 1_814_073_344, _TORCHVISION, add_resnet18),
         ZooEntry("resnet50", 25_557_032, 4_089_184_256, _TORCHVISION, add_resnet50),
         ZooEntry("resnet152", 60_192_808, 11_513_626_624, _TORCHVISION, add_resnet152),
+        ZooEntry("resnext50_32x4d", 25_028_904, 4_230_479_872, _TORCHVISION, add_resnext50),
         ZooEntry("mobilenet_v1", 4_231_976, 568_740_352, _MOBILENET, add_mobilenet_v1),
         ZooEntry("mobilenet_v2", 3_504_872, 300_774_272, _TORCHVISION, add_mobilenet_v2),
+        ZooEntry("mnasnet1_0", 4_383_312, 314_415_872, _TORCHVISION, add_mnasnet),
         ZooEntry("efficientnet_b0", 5_288_548, 385_814_752, _TORCHVISION, add_efficientnet_b0),
+        ZooEntry("googlenet", 6_624_904, 1_498_376_192, _TORCHVISION, add_googlenet),
         ZooEntry(
             "inception_v3",
             23_834_568,
@@ -95,10 +108,40 @@ ZOO: dict[str, ZooEntry] = {
             "yolov2", 50_962_889, 14_732_084_224, _YOLO, add_yolov2, (3, 416, 416), multiple=32
         ),
         ZooEntry(
+            "yolov3", 61_949_149, 32_932_037_632, _YOLOV3, add_yolov3, (3, 416, 416), multiple=32
+        ),
+        ZooEntry(
+            "yolov3_tiny",
+            8_852_366,
+            2_782_480_896,
+            _YOLOV3,
+            add_yolov3_tiny,
+            (3, 416, 416),
+            multiple=32,
+        ),
+        ZooEntry(
+            "yolov3_spp",
+            62_998_749,
+            33_109_246_976,
+            _YOLOV3,
+            add_yolov3_spp,
+            (3, 416, 416),
+            multiple=32,
+        ),
+        ZooEntry(
             "ssd_vgg16", 35_641_826, 34_858_153_472, _TORCHVISION, add_ssd_vgg16, (3, 300, 300), 268
         ),
         ZooEntry(
             "ssd_resnet50", 22_894_902, 20_150_906_112, _SSD, add_ssd_resnet50, (3, 300, 300), 257
+        ),
+        ZooEntry(
+            "faster_rcnn",
+            27_446_351,
+            120_020_169_216,
+            _FASTER_RCNN,
+            add_faster_rcnn,
+            (3, 800, 800),
+            multiple=32,
         ),
         ZooEntry("openpose", 26_166_084, 80_573_217_280, _OPENPOSE, add_openpose, (3, 368, 368)),
         ZooEntry(

@@ -32,7 +32,7 @@ def add_inception_v3(builder: Builder, x: str) -> str:
     return builder.dense(x, "fc", 1000)
 
 
-def _add_unit(
+def add_unit(
     builder: Builder,
     x: str,
     name: str,
@@ -42,41 +42,42 @@ def _add_unit(
     stride: int = 1,
     pad: int | None = None,
 ) -> str:
+    """Add a convolution, its normalisation and activation."""
     x = builder.conv(x, f"{name}.conv", channels, kernel=kernel, stride=stride, pad=pad)
     return builder.relu(builder.batch_norm(x, f"{name}.bn", epsilon=_EPSILON), f"{name}.relu")
 
 
 def _add_stem(builder: Builder, x: str) -> str:
-    x = _add_unit(builder, x, "stem.1", 32, kernel=3, stride=2, pad=0)
-    x = _add_unit(builder, x, "stem.2", 32, kernel=3, pad=0)
-    x = _add_unit(builder, x, "stem.3", 64, kernel=3)
+    x = add_unit(builder, x, "stem.1", 32, kernel=3, stride=2, pad=0)
+    x = add_unit(builder, x, "stem.2", 32, kernel=3, pad=0)
+    x = add_unit(builder, x, "stem.3", 64, kernel=3)
     x = builder.max_pool(x, "stem.pool1", kernel=3, stride=2)
-    x = _add_unit(builder, x, "stem.4", 80)
-    x = _add_unit(builder, x, "stem.5", 192, kernel=3, pad=0)
+    x = add_unit(builder, x, "stem.4", 80)
+    x = add_unit(builder, x, "stem.5", 192, kernel=3, pad=0)
     return builder.max_pool(x, "stem.pool2", kernel=3, stride=2)
 
 
 def _add_pooled(builder: Builder, x: str, name: str, channels: int) -> str:
     x = builder.average_pool(x, f"{name}.avgpool", kernel=3, stride=1, pad=1)
-    return _add_unit(builder, x, f"{name}.pooled", channels)
+    return add_unit(builder, x, f"{name}.pooled", channels)
 
 
 def _add_block35(builder: Builder, x: str, name: str, pooled: int) -> str:
-    five = _add_unit(builder, x, f"{name}.five.1", 48)
-    five = _add_unit(builder, five, f"{name}.five.2", 64, kernel=5)
-    double = _add_unit(builder, x, f"{name}.double.1", 64)
-    double = _add_unit(builder, double, f"{name}.double.2", 96, kernel=3)
-    double = _add_unit(builder, double, f"{name}.double.3", 96, kernel=3)
-    one = _add_unit(builder, x, f"{name}.one", 64)
+    five = add_unit(builder, x, f"{name}.five.1", 48)
+    five = add_unit(builder, five, f"{name}.five.2", 64, kernel=5)
+    double = add_unit(builder, x, f"{name}.double.1", 64)
+    double = add_unit(builder, double, f"{name}.double.2", 96, kernel=3)
+    double = add_unit(builder, double, f"{name}.double.3", 96, kernel=3)
+    one = add_unit(builder, x, f"{name}.one", 64)
     last = _add_pooled(builder, x, name, pooled)
     return builder.concat([one, five, double, last], f"{name}.concat")
 
 
 def _add_reduction17(builder: Builder, x: str, name: str) -> str:
-    three = _add_unit(builder, x, f"{name}.three", 384, kernel=3, stride=2, pad=0)
-    double = _add_unit(builder, x, f"{name}.double.1", 64)
-    double = _add_unit(builder, double, f"{name}.double.2", 96, kernel=3)
-    double = _add_unit(builder, double, f"{name}.double.3", 96, kernel=3, stride=2, pad=0)
+    three = add_unit(builder, x, f"{name}.three", 384, kernel=3, stride=2, pad=0)
+    double = add_unit(builder, x, f"{name}.double.1", 64)
+    double = add_unit(builder, double, f"{name}.double.2", 96, kernel=3)
+    double = add_unit(builder, double, f"{name}.double.3", 96, kernel=3, stride=2, pad=0)
     pooled = builder.max_pool(x, f"{name}.pool", kernel=3, stride=2)
     return builder.concat([three, double, pooled], f"{name}.concat")
 
@@ -86,12 +87,12 @@ def _add_chain(
 ) -> str:
     """Add units one behind the other, given by channels and kernel."""
     for index, (channels, kernel) in enumerate(steps, start=1):
-        x = _add_unit(builder, x, f"{name}.{index}", channels, kernel=kernel)
+        x = add_unit(builder, x, f"{name}.{index}", channels, kernel=kernel)
     return x
 
 
 def _add_block17(builder: Builder, x: str, name: str, narrow: int) -> str:
-    one = _add_unit(builder, x, f"{name}.one", 192)
+    one = add_unit(builder, x, f"{name}.one", 192)
     short = ((narrow, (1, 1)), (narrow, (1, 7)), (192, (7, 1)))
     seven = _add_chain(builder, x, f"{name}.seven", short)
     repeated = tuple((narrow, kernel) for kernel in ((1, 1), (7, 1), (1, 7), (7, 1)))
@@ -101,22 +102,22 @@ def _add_block17(builder: Builder, x: str, name: str, narrow: int) -> str:
 
 
 def _add_reduction8(builder: Builder, x: str, name: str) -> str:
-    three = _add_unit(builder, x, f"{name}.three.1", 192)
-    three = _add_unit(builder, three, f"{name}.three.2", 320, kernel=3, stride=2, pad=0)
+    three = add_unit(builder, x, f"{name}.three.1", 192)
+    three = add_unit(builder, three, f"{name}.three.2", 320, kernel=3, stride=2, pad=0)
     steps = ((192, (1, 1)), (192, (1, 7)), (192, (7, 1)))
     seven = _add_chain(builder, x, f"{name}.seven", steps)
-    seven = _add_unit(builder, seven, f"{name}.seven.4", 192, kernel=3, stride=2, pad=0)
+    seven = add_unit(builder, seven, f"{name}.seven.4", 192, kernel=3, stride=2, pad=0)
     pooled = builder.max_pool(x, f"{name}.pool", kernel=3, stride=2)
     return builder.concat([three, seven, pooled], f"{name}.concat")
 
 
 def _add_block8(builder: Builder, x: str, name: str) -> str:
-    one = _add_unit(builder, x, f"{name}.one", 320)
-    three = _add_unit(builder, x, f"{name}.three.1", 384)
-    double = _add_unit(builder, x, f"{name}.double.1", 448)
-    double = _add_unit(builder, double, f"{name}.double.2", 384, kernel=3)
+    one = add_unit(builder, x, f"{name}.one", 320)
+    three = add_unit(builder, x, f"{name}.three.1", 384)
+    double = add_unit(builder, x, f"{name}.double.1", 448)
+    double = add_unit(builder, double, f"{name}.double.2", 384, kernel=3)
     spread = [
-        _add_unit(builder, source, f"{label}.{suffix}", 384, kernel=kernel)
+        add_unit(builder, source, f"{label}.{suffix}", 384, kernel=kernel)
         for source, label in ((three, f"{name}.three"), (double, f"{name}.double"))
         for suffix, kernel in (("wide", (1, 3)), ("tall", (3, 1)))
     ]

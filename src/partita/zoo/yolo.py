@@ -39,18 +39,27 @@ def add_yolov2(builder: Builder, x: str) -> str:
             x = builder.max_pool(x, f"pool{block - 1}", kernel=2, stride=2)
         for index, channels in enumerate(widths, start=1):
             kernel = 3 if index % 2 else 1
-            x = _add_unit(builder, x, f"conv{block}_{index}", channels, kernel)
+            x = add_unit(builder, x, f"conv{block}_{index}", channels, kernel)
     for index in (1, 2):
-        x = _add_unit(builder, x, f"conv7_{index}", 1024, 3)
-    fine = _add_unit(builder, fine, "passthrough", 64, 1)
+        x = add_unit(builder, x, f"conv7_{index}", 1024, 3)
+    fine = add_unit(builder, fine, "passthrough", 64, 1)
     fine = builder.space_to_depth(fine, "passthrough.reorg", block=2)
     x = builder.concat([fine, x], "concat")
-    x = _add_unit(builder, x, "conv8", 1024, 3)
+    x = add_unit(builder, x, "conv8", 1024, 3)
     return builder.conv(x, "detections", _ANCHORS * (5 + _CLASSES), kernel=1, bias=True)
 
 
-def _add_unit(builder: Builder, x: str, name: str, channels: int, kernel: int) -> str:
-    x = builder.batch_norm(
-        builder.conv(x, name, channels, kernel=kernel), f"{name}.bn", epsilon=_EPSILON
-    )
+def add_unit(
+    builder: Builder,
+    x: str,
+    name: str,
+    channels: int,
+    kernel: int,
+    *,
+    stride: int = 1,
+    scale: float = 1.0,
+) -> str:
+    """Add a convolution, its normalisation, scaled, and the activation of all YOLOs."""
+    x = builder.conv(x, name, channels, kernel=kernel, stride=stride)
+    x = builder.batch_norm(x, f"{name}.bn", scale=scale, epsilon=_EPSILON)
     return builder.leaky_relu(x, f"{name}.leaky", slope=_SLOPE)
