@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-Quantity = Literal["bandwidth", "bytes", "time", "frequency", "rate", "power"]
+Quantity = Literal["bandwidth", "bytes", "time", "frequency", "rate", "power", "clock"]
 
 #: Factor to the SI unit of each quantity: bytes/s, bytes, seconds, times/s,
-#: multiply-accumulates/s, watts.
+#: multiply-accumulates/s, watts, hertz.
 UNITS: dict[Quantity, dict[str, float]] = {
     "bandwidth": {
         "bit/s": 1 / 8,
@@ -35,6 +35,7 @@ UNITS: dict[Quantity, dict[str, float]] = {
     "frequency": {"/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600},
     "rate": {"MAC/s": 1.0, "MMAC/s": 1e6, "GMAC/s": 1e9, "TMAC/s": 1e12},
     "power": {"W": 1.0, "mW": 1e-3},
+    "clock": {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9},
 }
 
 _NUMBER = re.compile(r"^\s*([-+]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z/]*)\s*$")

@@ -28,6 +28,8 @@ def test_all_devices_of_the_papers_and_todays_boards_are_known() -> None:
         "phone",
         "laptop",
         "cloud-gpu",
+        "eyeriss",
+        "tpu-v1",
     }
 
 

@@ -1,6 +1,8 @@
 """Devices and links: the cluster file, and a catalogue of known devices."""
 
+from partita.cluster.array import Array
 from partita.cluster.catalogue import (
+    OWN_ARRAY,
     THIS_MACHINE,
     UNMEASURED,
     CatalogueEntry,
@@ -15,8 +17,10 @@ from partita.cluster.model import Cluster, Device
 from partita.execution import Link
 
 __all__ = [
+    "OWN_ARRAY",
     "THIS_MACHINE",
     "UNMEASURED",
+    "Array",
     "CatalogueEntry",
     "Cluster",
     "Device",

@@ -9,12 +9,15 @@ from importlib.resources import files
 
 import msgspec
 
+from partita.cluster.array import Array
 from partita.errors import ClusterError
 
 #: Kind of a device of which nothing is known but what its profile says.
 THIS_MACHINE = "this-machine"
 #: Kind of a device of which nothing is known until its worker is measured; no file may say it.
 UNMEASURED = "unmeasured"
+#: Kind of a device that its own ``array`` describes.
+OWN_ARRAY = "systolic-array"
 
 
 class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,6 +46,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tile_channels: The same for output channels.
         swap_bytes_per_s: Rate at which what does not fit in memory is brought in; None where the
             device does not swap.
+        array: Where the device is a systolic array: it, and not the efficiencies, prices layers.
         source: Where the figures come from; ``estimate`` marks those that nobody published.
     """
 
@@ -64,6 +68,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     swap_bytes_per_s: float | None = None
     benchmarks: tuple[Benchmark, ...] = ()
+    array: Array | None = None
 
     @property
     def precisions(self) -> tuple[str, ...]:

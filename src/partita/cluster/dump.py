@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from partita.cluster.array import write_array
 from partita.cluster.catalogue import UNMEASURED
 from partita.cluster.model import Cluster, Device
 from partita.execution import Link
@@ -57,6 +58,9 @@ def _device_lines(device: Device) -> list[str]:
         for key, rate, units in rates
         if rate is not None
     ]
+    if device.array is not None:
+        array = ", ".join(f"{key} = {value}" for key, value in write_array(device.array).items())
+        lines.append(f"array = {{ {array} }}")
     precisions = ", ".join(_quote(item) for item in device.precisions)
     return [*lines, f"provider = {_quote(device.provider)}", f"precisions = [{precisions}]"]
 

@@ -87,6 +87,9 @@ yes_or_no = _allowing(
     lambda value: isinstance(value, bool), "must be true or false, without quotes"
 )
 
+#: A table, whose keys are checked by their own names.
+table_of = _allowing(lambda value: isinstance(value, dict), "must be a table")
+
 
 def factor(value: object) -> float:
     """A number from 1 to ``MAX_SLOW_DOWN``.

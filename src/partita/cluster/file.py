@@ -8,7 +8,14 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from partita.cluster.catalogue import THIS_MACHINE, UNMEASURED, catalogue_names, find_entry
+from partita.cluster.array import read_array
+from partita.cluster.catalogue import (
+    OWN_ARRAY,
+    THIS_MACHINE,
+    UNMEASURED,
+    catalogue_names,
+    find_entry,
+)
 from partita.cluster.fields import (
     Field,
     address,
@@ -18,10 +25,12 @@ from partita.cluster.fields import (
     one_of,
     quantity,
     read_table,
+    table_of,
     text,
     whole,
     yes_or_no,
 )
+from partita.cluster.link_kinds import load_link_kinds
 from partita.cluster.model import (
     Cluster,
     Device,
@@ -54,7 +63,7 @@ PROVIDERS = (
     "WebGpuExecutionProvider",
 )
 
-_KINDS = (*catalogue_names(), THIS_MACHINE)
+_KINDS = (*catalogue_names(), THIS_MACHINE, OWN_ARRAY)
 
 _CLUSTER = {"name": Field(name), "requester": Field(text, required=True)}
 _DEVICE = {
@@ -69,11 +78,13 @@ _DEVICE = {
     "computes": Field(yes_or_no),
     "port": Field(quantity("bandwidth", *BANDWIDTHS)),
     "swap": Field(quantity("bandwidth", *BANDWIDTHS)),
+    "array": Field(table_of),
 }
 _LINK = {
     "between": Field(list_of(text, 2)),
     "from": Field(text),
     "to": Field(text),
+    "kind": Field(one_of(tuple(load_link_kinds()))),
     "bandwidth": Field(quantity("bandwidth", *BANDWIDTHS)),
     "latency": Field(quantity("time", "0 s", "1 h")),
     "per_message": Field(quantity("time", "0 s", "1 h")),
@@ -184,6 +195,8 @@ def _read_devices(
             _check_device(table, where, faults)
             if isinstance(table.get("name"), str):  # a wrong one, too: others may refer to it
                 values["name"] = table["name"]
+        if "array" in values:
+            values["array"] = read_array(values["array"], f"{where}.array", faults)
         if "name" in values:
             values["slow_down"] = slow_down.get(values["name"], slow_down.get("*", 1.0))
             devices.append(_make_device(values, folder))
@@ -202,11 +215,15 @@ def _stranger_faults(slow_down: Iterable[str], devices: Iterable[Device]) -> lis
 
 def _check_device(table: Mapping[str, object], where: str, faults: list[str]) -> None:
     """What is missing, whatever is wrong with what is there."""
-    if not table.keys() & {"kind", "profile", "address"}:
+    if not table.keys() & {"kind", "profile", "address", "array"}:
         kinds = ", ".join(_KINDS)
-        faults.append(f"{where}: needs kind, profile or a worker's address; kinds are {kinds}")
-    elif table.get("kind", THIS_MACHINE) == THIS_MACHINE and "memory" not in table:
+        faults.append(
+            f"{where}: needs kind, profile, array or a worker's address; kinds are {kinds}"
+        )
+    elif table.get("kind", THIS_MACHINE) in (THIS_MACHINE, OWN_ARRAY) and "memory" not in table:
         faults.append(f"{where}.memory: missing; only kinds of the catalogue have a default")
+    if table.get("kind") == OWN_ARRAY and "array" not in table:
+        faults.append(f"{where}.array: missing; kind {OWN_ARRAY!r} has no default")
 
 
 def _address_faults(devices: Iterable[Device]) -> list[str]:
@@ -230,8 +247,9 @@ def _address_faults(devices: Iterable[Device]) -> list[str]:
 
 def _make_device(values: Mapping[str, Any], folder: Path) -> Device:
     profile = values.get("profile")
-    kind = values.get("kind", THIS_MACHINE if profile else UNMEASURED)
-    entry = None if kind in (THIS_MACHINE, UNMEASURED) else find_entry(kind)
+    undescribed = OWN_ARRAY if "array" in values else UNMEASURED
+    kind = values.get("kind", THIS_MACHINE if profile else undescribed)
+    entry = None if kind in (THIS_MACHINE, UNMEASURED, OWN_ARRAY) else find_entry(kind)
     return Device(
         name=values["name"],
         kind=kind,
@@ -245,6 +263,7 @@ def _make_device(values: Mapping[str, Any], folder: Path) -> Device:
         computes=values.get("computes", True),
         port_bytes_per_s=values.get("port"),
         swap_bytes_per_s=values.get("swap", entry.swap_bytes_per_s if entry else None),
+        array=values.get("array"),
     )
 
 
@@ -258,13 +277,14 @@ def _read_links(
         if not isinstance(table, dict):
             continue
         pairs = _pairs(table, values, where, names, faults)
-        options = {key: values[key] for key in values if key not in _ENDS}
-        if "bandwidth" in table:  # a wrong one is not missing, too
-            options.setdefault("bandwidth", 1.0)
+        options = {key: values[key] for key in values if key not in (*_ENDS, "kind")}
         if "trace" in options:
             options["trace"] = _trace(folder / options["trace"], where, faults)
+        named = _named_options(table, values, where, names, faults)
+        # A wrong bandwidth or kind is not missing, too.
+        stated = {"bandwidth": 1.0} if table.keys() & {"bandwidth", "kind"} else {}
         for pair in pairs:
-            merged.setdefault(pair, {}).update(options)
+            merged.setdefault(pair, {}).update({**stated, **named.get(pair, {}), **options})
     faults += [
         f"link {a!r} -> {b!r}: bandwidth is missing"
         for (a, b), options in merged.items()
@@ -273,6 +293,31 @@ def _read_links(
     return tuple(
         _make_link(pair, merged[pair]) for pair in permutations(names, 2) if pair in merged
     )
+
+
+def _named_options(
+    table: Mapping[str, Any],
+    values: Mapping[str, Any],
+    where: str,
+    names: Iterable[str],
+    faults: list[str],
+) -> dict[tuple[str, str], dict[str, float]]:
+    """What a link's kind says, by pair: the first end sends up, the other one down."""
+    if "kind" not in values:
+        return {}
+    ends = values.get("between", ("*", "*"))
+    if ends == ("*", "*"):
+        if "between" in values or "between" not in table:
+            faults.append(
+                f"{where}.kind: {values['kind']!r} needs between = [a, b] with one of both named:"
+                " a sends at its rate up, b at its rate down"
+            )
+        return {}
+    kind = load_link_kinds()[values["kind"]]
+    up = _matches(ends[0], ends[1], names)
+    return {pair: kind.options(is_up=True) for pair in up} | {
+        (b, a): kind.options(is_up=False) for a, b in up
+    }
 
 
 def _make_link(pair: tuple[str, str], options: Mapping[str, Any]) -> Link:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
 
+from partita.cluster.array import Array
 from partita.errors import ClusterError
 from partita.execution import Link, Port
 
@@ -19,7 +20,7 @@ class Device:
 
     Attributes:
         kind: A name of the catalogue, or ``this-machine`` where only its profile is known,
-            or ``unmeasured`` where not even that.
+            ``systolic-array`` where its ``array`` is, ``unmeasured`` where nothing is.
         memory_bytes: What weights and live pieces together may take.
         address: Zenoh locator, only where discovery does not reach.
         provider: ONNX Runtime's execution provider.
@@ -30,6 +31,7 @@ class Device:
             None for as much as its links carry together.
         swap_bytes_per_s: Rate at which it brings in what its memory does not hold, for plans that
             may swap; None where it cannot.
+        array: The systolic array that it is, where its kind does not say.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Device:
     computes: bool = True
     port_bytes_per_s: float | None = None
     swap_bytes_per_s: float | None = None
+    array: Array | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,11 +11,14 @@ import numpy.typing as npt
 
 from partita.graph import Graph, Layer
 from partita.graph.splits import RowAxes, row_axes
+from partita.graph.work import Products
 from partita.program import type_bytes
 from partita.regions import Region
 
 #: One number of rows, or an array of many.
 Rows = TypeVar("Rows", float, npt.NDArray[np.float64])
+#: Elements of each of several tensors, and the bits of one of each.
+Stored = tuple[tuple[int, int], ...]
 _DENSE = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
@@ -31,6 +34,11 @@ class Amount:
         moved_bytes: Inputs and outputs together.
         rows: Extent of the first output along its row axis; 1 where it has none.
         channels: Extent of the first output along its channel axis.
+        products: Its matrix products.
+        operand_bits: Of the widest number that they multiply; 0 where there are none.
+        weights: The constants, as the graph has them: packed codes at the bits of one.
+        inputs: What it reads of other layers.
+        outputs: What others read of it.
     """
 
     layer: str
@@ -41,6 +49,11 @@ class Amount:
     moved_bytes: int
     rows: int
     channels: int
+    products: tuple[Products, ...] = ()
+    operand_bits: int = 0
+    weights: Stored = ()
+    inputs: Stored = ()
+    outputs: Stored = ()
 
     def macs_at(self, rows: Rows) -> Rows:
         """Multiply-accumulates for ``rows`` output rows, one number or many."""
@@ -67,6 +80,8 @@ class Amounts:
         moved = sum(self.graph.size_bytes(name) for name in layer.inputs) + layer.output_bytes
         channel_axis = self.axes.channel_axis(layer.name)
         channels = shape[1 if channel_axis is None else channel_axis] if len(shape) > 1 else 1
+        operands = {name for item in layer.products for name in item.operands}
+        reads = dict.fromkeys(n for place in layer.nodes for n in self.graph.nodes[place].reads)
         return Amount(
             layer=layer.name,
             kind=layer.kind,
@@ -76,7 +91,33 @@ class Amounts:
             moved_bytes=moved,
             rows=1 if axis is None else max(1, shape[axis]),
             channels=max(1, channels),
+            products=layer.products,
+            operand_bits=max((self._bits(name) for name in operands), default=0),
+            weights=self._stored(name for name in reads if name in self.graph.constants),
+            inputs=self._stored(layer.inputs),
+            outputs=self._stored(layer.outputs),
         )
+
+    def _stored(self, names: Iterable[str]) -> Stored:
+        return tuple((self._elements(name), self._bits(name)) for name in names)
+
+    def _elements(self, name: str) -> int:
+        """Of a constant or a tensor; 0 where its shape depends on the data."""
+        array = self.graph.constants.get(name)
+        if array is not None:
+            return array.size
+        spec = self.graph.tensors[name]
+        return spec.size_bytes // type_bytes(spec.dtype)
+
+    def _bits(self, name: str) -> int:
+        """Of one element of a constant or a tensor, of a code where it is quantised."""
+        packing = self.graph.packings.get(name)
+        if packing is not None:
+            return packing.bits
+        array = self.graph.constants.get(name)
+        if array is not None:
+            return 8 * array.itemsize
+        return 8 * type_bytes(self.graph.tensors[name].dtype)
 
     def _place(self, layer: Layer) -> tuple[int | None, int]:
         """The row axis of the first output, and the elements of one of its rows."""

@@ -1,7 +1,7 @@
-"""Six ways to say how long a layer takes: one interface, one registry.
+"""Seven ways to say how long a layer takes: one interface, one registry.
 
 The table is what was measured; the others are the simpler models that papers use, and differ from
-it where devices are not linear in the number of rows.
+it where devices are not linear in the number of rows. Two need no profile.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import numpy.typing as npt
 from scipy.optimize import nnls
 from scipy.spatial import KDTree
 
-from partita.cluster import CatalogueEntry
+from partita.cluster import Array, CatalogueEntry
 from partita.cost.amount import Amount
+from partita.cost.systolic import layer_s
 from partita.errors import ClusterError
 from partita.profile import Profile, Sample
+from partita.program import type_bytes
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,6 +44,7 @@ class Sources:
         device: Name for messages.
         precision: Number format to compute in.
         byte_share: Size of a number in that format over that in the graph.
+        array: What the device is, where it is a systolic array.
     """
 
     device: str
@@ -50,6 +53,7 @@ class Sources:
     entry: CatalogueEntry | None
     precision: str = "float32"
     byte_share: float = 1.0
+    array: Array | None = None
 
     def measured(self) -> Profile:
         """The profile.
@@ -290,7 +294,7 @@ class Roofline:
             )
         self._entry = sources.entry
         peaks = sources.entry.peak_macs_per_s
-        self._peak = peaks.get(sources.precision, peaks["float32"])
+        self._peak = peaks.get(sources.precision, next(iter(peaks.values())))
         self._byte_share = sources.byte_share if sources.precision in peaks else 1.0
 
     def curve(self, amount: Amount) -> Sequence[float]:
@@ -308,6 +312,30 @@ class Roofline:
         return rising(np.maximum(compute_s, amount.bytes_at(rows) * self._byte_share / rate))
 
 
+class Systolic:
+    """Steps of a systolic array and bytes of its memory; needs no profile.
+
+    Numbers that are not quantised have 16 bits at most, whatever they have in the graph.
+
+    Raises:
+        ClusterError: The device is no array.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        if sources.array is None:
+            raise ClusterError(
+                f"Device {sources.device!r} is no systolic array: the systolic estimator needs one."
+                " Give the device an array or a kind of the catalogue that is one.",
+                subject=sources.device,
+            )
+        self._array = sources.array
+        self._bits = 8 * type_bytes(sources.precision)
+
+    def curve(self, amount: Amount) -> Sequence[float]:
+        """The layer's seconds; see :meth:`Estimator.curve`."""
+        return rising(layer_s(self._array, amount, _rows(amount), self._bits))
+
+
 ESTIMATORS: dict[str, Callable[[Sources], Estimator]] = {
     "table": Table,
     "linear": Linear,
@@ -315,7 +343,10 @@ ESTIMATORS: dict[str, Callable[[Sources], Estimator]] = {
     "knn": Neighbours,
     "regression": Regression,
     "roofline": Roofline,
+    "systolic": Systolic,
 }
+#: Those that learn nothing from profiles.
+UNLEARNED = frozenset(("roofline", "systolic"))
 
 
 def make_estimator(name: str, sources: Sources) -> Estimator:

@@ -6,12 +6,21 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from partita.cluster import THIS_MACHINE, UNMEASURED, CatalogueEntry, Cluster, Device, find_entry
+from partita.cluster import (
+    OWN_ARRAY,
+    THIS_MACHINE,
+    UNMEASURED,
+    Array,
+    CatalogueEntry,
+    Cluster,
+    Device,
+    find_entry,
+)
 from partita.compile import FragmentWork, Layout, build_layout, planned_graph
 from partita.cost.amount import Amounts
 from partita.cost.borders import find_blocked
 from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs
-from partita.cost.estimators import Sources, check_estimator, make_estimator
+from partita.cost.estimators import UNLEARNED, Sources, check_estimator, make_estimator
 from partita.cost.memory import MemoryUse, device_memory, work_memory
 from partita.cost.rounded_inputs import add_input_layers
 from partita.errors import ClusterError, PlanError
@@ -65,7 +74,7 @@ class CostModel:
 
     Args:
         estimator: How profiles are read; see ``partita.cost.ESTIMATORS``. Devices without a profile
-            are always priced by ``roofline``.
+            are always priced by ``roofline``, systolic arrays by ``systolic``.
         profiles: One profile: of this machine, which emulates all devices. A mapping: by device
             name; ``*`` stands for devices that neither it nor the cluster file names, the kind
             ``this-machine`` for those among them that are of it.
@@ -101,25 +110,29 @@ class CostModel:
 
     def _price(self, device: Device) -> DeviceCost:
         profile, slow_down = self._find_profile(device)
-        is_listed = device.kind not in (THIS_MACHINE, UNMEASURED)
+        is_listed = device.kind not in (THIS_MACHINE, UNMEASURED, OWN_ARRAY)
         entry = find_entry(device.kind) if is_listed else None
-        name = self.estimator if profile is not None else "roofline"
-        if profile is None and entry is None:
-            raise _unpriced(device)
+        array = device.array or (entry.array if entry else None)
+        name = "roofline" if array is None else "systolic"
         if profile is not None:
+            name = self.estimator
             self._check_model(device, profile)
             profile = add_input_layers(profile, self.amounts)
+        elif entry is None and array is None:
+            raise _unpriced(device)
         own = self._precision()
         precision = self.options.precision or own
         byte_share = type_bytes(precision) / type_bytes(own)
-        sources = Sources(device.name, self.amounts.layers, profile, entry, precision, byte_share)
+        layers = self.amounts.layers
+        sources = Sources(device.name, layers, profile, entry, precision, byte_share, array)
+        learned = None if name in UNLEARNED else profile
         return DeviceCost(
             DeviceFacts(
                 device=device,
                 estimator=make_estimator(name, sources),
-                runs=_runs(profile if name != "roofline" else None, entry),
+                runs=_runs(learned, entry, array),
                 wires=profile.wires if profile is not None else {},
-                blocked=find_blocked(self.graph, None if name == "roofline" else profile),
+                blocked=find_blocked(self.graph, learned),
                 slow_down=slow_down,
                 watts_busy=(entry or find_entry(_USUAL_KIND)).watts_busy,
                 precision=own,
@@ -359,9 +372,11 @@ class CostModel:
         )
 
 
-def _runs(profile: Profile | None, entry: CatalogueEntry | None) -> RunCost:
+def _runs(profile: Profile | None, entry: CatalogueEntry | None, array: Array | None) -> RunCost:
     if profile is not None:
         return profile.runs
+    if array is not None:
+        return RunCost(copy_s_per_byte=1 / array.off_chip_bytes_per_s)
     return RunCost() if entry is None else catalogue_runs(entry)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from partita.graph.work import Products
+
 
 @dataclass(frozen=True)
 class Window:
@@ -27,7 +29,7 @@ class Layer:
         nodes: Indices into the graph's node list, in topological order; the core is the first.
         inputs: Tensors from other layers or the model's inputs (constants are not listed).
         outputs: Tensors that other layers or the model's outputs read.
-        macs: Multiply-accumulates for the whole layer.
+        products: Its matrix products, those of convolutions among them.
         weight_bytes: Constants that the layer holds.
         output_bytes: All outputs together.
         barrier: Whether no region rule exists for the core, so that the layer runs whole.
@@ -38,11 +40,16 @@ class Layer:
     nodes: tuple[int, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    macs: int
+    products: tuple[Products, ...]
     weight_bytes: int
     output_bytes: int
     window: Window | None = None
     barrier: bool = False
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates for the whole layer."""
+        return sum(products.macs for products in self.products)
 
 
 @dataclass(frozen=True)

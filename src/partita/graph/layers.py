@@ -10,7 +10,7 @@ from partita.graph.mutable_graph import Array
 from partita.graph.node import Node
 from partita.graph.rules import rule_of
 from partita.graph.window import read_window
-from partita.graph.work import count_macs
+from partita.graph.work import find_products
 from partita.program import TensorSpec
 
 
@@ -41,7 +41,12 @@ def make_layers(
                 nodes=group,
                 inputs=inputs,
                 outputs=outputs,
-                macs=sum(count_macs(n, wiring.shape_of) for n in nodes if _is_fixed(n, tensors)),
+                products=tuple(
+                    products
+                    for node in nodes
+                    if _is_fixed(node, tensors)
+                    and (products := find_products(node, wiring.shape_of)) is not None
+                ),
                 weight_bytes=sum(constants[n].nbytes for n in reads if n in constants),
                 output_bytes=sum(tensors[name].size_bytes for name in outputs),
                 window=read_window(nodes[0]),
