@@ -45,7 +45,7 @@ def product_steps(array: Array, products: Products, rows: Floats) -> Floats:
 def layer_s(array: Array, amount: Amount, rows: Floats, bits: int) -> Floats:
     """The seconds of a layer for numbers of its output rows.
 
-    The longer of its multiplications and of its memory: the paper's (1) for one layer.
+    The longer of what its multiplications take and of what its memory takes.
 
     Args:
         bits: Of numbers that are not quantised.
