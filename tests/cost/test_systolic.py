@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +28,8 @@ from partita.graph import load_graph
 from partita.graph.work import Products
 from partita.quantisation import quantize
 from partita.regions import LayerBits, Region
-from partita.zoo import build_model
+from partita.zoo import ZOO, build_model
+from partita.zoo.builder import Builder
 from tests.cost.fakes import conv_graph, straight_profile
 
 #: SCALE-Sim 3.0.0, written by ``python -m tools.scale_sim PYTHON``.
@@ -113,6 +115,23 @@ def test_layers_of_networks_are_the_products_compared() -> None:
             wanted.rows, wanted.inner, wanted.columns
         )  # fmt: skip
     assert layers["block1.depthwise.conv"].products[0].count == 32
+
+
+def test_layers_compared_are_those_of_the_zoo() -> None:
+    """Sizes given to SCALE-Sim are those of the models' nodes, pads and groups considered."""
+    lines = [line for line in read_golden() if line["dataflow"] == "os"]
+    for name in {line["model"] for line in lines}:
+        builder = Builder(name, weights=False)
+        outputs = ZOO[name].add(builder, builder.add_input("input", (1, *ZOO[name].shape)))
+        graph = builder.finish(*([outputs] if isinstance(outputs, str) else outputs)).graph
+        dims = {weight.name: weight.dims for weight in graph.initializer}
+        nodes = {node.name: node for node in graph.node}
+        for line in (line for line in lines if line["model"] == name):
+            node, wanted = nodes[line["layer"]], golden_products(line)
+            groups = next((item.i for item in node.attribute if item.name == "group"), 1)
+            filters, *window = dims[node.input[1]]
+            assert math.prod(builder.shapes[node.output[0]][2:]) == wanted.rows
+            assert (math.prod(window), filters // groups) == (wanted.inner, wanted.columns)
 
 
 def test_a_layer_takes_the_longer_of_steps_and_memory() -> None:

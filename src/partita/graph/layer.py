@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from partita.graph.work import Products
 
@@ -46,7 +47,7 @@ class Layer:
     window: Window | None = None
     barrier: bool = False
 
-    @property
+    @cached_property
     def macs(self) -> int:
         """Multiply-accumulates for the whole layer."""
         return sum(products.macs for products in self.products)
