@@ -349,6 +349,7 @@ class _Build:
                     name,
                     (*self.loads[name].values(), *self.steps[name]),
                     tuple(by_device[name]),
+                    self.cluster.device(name).port_bytes_per_s,
                 )
                 for name in names
             ),

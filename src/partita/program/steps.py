@@ -193,12 +193,17 @@ class FragmentInfo(msgspec.Struct, frozen=True):
     blob_bytes: tuple[int, ...] = ()
 
 
-class DeviceProgram(msgspec.Struct, frozen=True):
-    """All steps and buffers of one device; the order of ``steps`` is the order of the data."""
+class DeviceProgram(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All steps and buffers of one device; the order of ``steps`` is the order of the data.
+
+    Attributes:
+        port_bytes_per_s: What its port carries in each direction; None where links have no port.
+    """
 
     device: str
     steps: tuple[Step, ...]
     buffers: tuple[Buffer, ...]
+    port_bytes_per_s: float | None = None
 
 
 class Program(msgspec.Struct, frozen=True):

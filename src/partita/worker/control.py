@@ -53,6 +53,7 @@ from partita.worker.messages import (
     decode_message,
     encode_message,
 )
+from partita.worker.port_turns import PortTurns
 from partita.worker.probe import PROBE_EPOCH, Prober
 from partita.worker.runtime import Runtime, WorkerResources
 from partita.worker.store import Store
@@ -117,6 +118,7 @@ class Worker:
             parts.slow_down,
             parts.loaders,
             MemoryLimit(self.name, parts.memory_limit_bytes, parts.idle_bytes),
+            None if isinstance(endpoint, ShapedEndpoint) else PortTurns(),
         )
         self._epochs: dict[int, Runtime] = {}
         self._jobs: dict[int, Progress] = {}

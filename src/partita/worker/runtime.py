@@ -50,8 +50,10 @@ from partita.worker.messages import (
     answer_streams,
     feed_streams,
 )
+from partita.worker.port_turns import PortTurns
 from partita.worker.step_runners import (
     DeliverRunner,
+    SendRunner,
     StepContext,
     StepPacing,
     StepRunner,
@@ -74,6 +76,7 @@ class WorkerResources:
     Attributes:
         loaders: How many fragments may load at the same time.
         slow_down: Emulated slowness, the same object as the engine's.
+        port_turns: Turns of messages at the port; None where emulated links give them.
     """
 
     endpoint: Endpoint
@@ -83,6 +86,7 @@ class WorkerResources:
     slow_down: Slowdown = field(default_factory=Slowdown)
     loaders: int = 1
     memory: MemoryLimit = field(default_factory=MemoryLimit)
+    port_turns: PortTurns | None = None
 
 
 class Runtime:
@@ -137,6 +141,8 @@ class Runtime:
             streams={stream.id: stream for stream in streams},
             answers=answer_streams(program, self.leader),
             runners={},
+            port_turns=self._resources.port_turns,
+            port_bytes_per_s=self._device.port_bytes_per_s,
         )
 
     @property
@@ -282,6 +288,8 @@ class Runtime:
             if written is not None:
                 self._handle(Finished(runner.step, request), request, written)
             return
+        if isinstance(runner, SendRunner):
+            runner.take_turn(request)
         job = partial(self._run, runner, request, route)
         if isinstance(runner, DeliverRunner) and self._is_on_lane and self._is_alone:
             self._inline_job = job

@@ -14,6 +14,7 @@ from partita.fabric import Endpoint, PieceHeader, digest_stream, encode_header
 from partita.program import Buffer, Compute, Deliver, Receive, Send, Step, Stream
 from partita.regions import Array
 from partita.worker.buffers import BufferTable, StepLog, Written
+from partita.worker.port_turns import PortTurns
 
 Route = tuple[int, ...]
 
@@ -64,6 +65,7 @@ class StepContext:
         streams: All streams of the device, by id.
         answers: Streams of the model's outputs to the leader, in order.
         runners: Loaded fragments, by index in the program.
+        port_turns, port_bytes_per_s: Where the device has a port that nothing emulates.
     """
 
     epoch: int
@@ -75,6 +77,8 @@ class StepContext:
     streams: Mapping[int, Stream]
     answers: tuple[Stream, ...]
     runners: dict[int, Runner]
+    port_turns: PortTurns | None = None
+    port_bytes_per_s: float | None = None
 
 
 class ComputeRunner:
@@ -155,13 +159,27 @@ class SendRunner:
         self.codec = plan_codec(stream, context.buffers[step.read].box)
         self.read = step.read
         self._sender = StreamSender(stream, context)
+        self._size_bytes = stream.wire_bytes
+        self._turns_s: dict[int, float] = {}
         self._context = context
+
+    def take_turn(self, request: int) -> None:
+        """Take the request's turn at the port, in the order in which steps are started.
+
+        Lanes are threads: which of two comes first is chance.
+        """
+        turns, rate = self._context.port_turns, self._context.port_bytes_per_s
+        if turns is not None and rate is not None:
+            self._turns_s[request] = turns.reserve(self._size_bytes, rate)
 
     def run(self, request: int, route: Route) -> tuple[Written, ...]:
         """Send the request's piece."""
         start_s = time.monotonic()
         payload = self.codec.encode(self._context.arrays.of(request)[self.read])
         self._context.pacing.finish(self.step, start_s)
+        turns, turn_s = self._context.port_turns, self._turns_s.pop(request, None)
+        if turns is not None and turn_s is not None:
+            turns.wait_until(turn_s)
         self._sender.send(request, route, payload)
         return ()
 
