@@ -115,3 +115,14 @@ def test_missing_link_is_a_plan_error() -> None:
     assert clocks.between("a", "b") is clocks.between("a", "b")
     with pytest.raises(PlanError, match=r"from 'b' to 'a'.*no such link"):
         clocks.between("b", "a")
+
+
+def test_a_message_comes_to_the_receivers_port_as_it_leaves_the_senders() -> None:
+    """One that waits for its sender's port does not hold the receiver's meanwhile, but after it."""
+    out, into, other = SharedMedium(), SharedMedium(), SharedMedium()
+    first = LinkClock(1e9, ports=((out, 100.0), (SharedMedium(), 100.0)))
+    second = LinkClock(1e9, ports=((out, 100.0), (into, 100.0)))
+    third = LinkClock(1e9, ports=((other, 100.0), (into, 100.0)))
+    assert first.reserve(0.0, 100).end_s == pytest.approx(1.0)
+    assert second.reserve(0.0, 100).end_s == pytest.approx(2.0)
+    assert third.reserve(1.0, 50).end_s == pytest.approx(2.5)

@@ -44,9 +44,10 @@ class LinkClock:
         per_message_s: Fixed cost of a message; occupies the link.
         trace: Changes of the rate, times increasing; a rate of 0 is an outage.
         medium: What this link shares with others; None for a medium of its own.
-        ports: Those that messages pass, with their rates in bytes per second. A port takes a
-            message's bytes at its own rate, behind those that were given to it before, while the
-            link carries them: the slowest of all ends the message.
+        ports: Those that messages pass, in the order of the way, with their rates in bytes per
+            second. A port takes a message's bytes at its own rate, behind those that were given to
+            it before and as they come from the port before, while the link carries them: the
+            slowest of all ends the message.
 
     Raises:
         ValueError: A rate or time is negative, the trace is out of order or ends at rate 0.
@@ -95,8 +96,11 @@ class LinkClock:
             end_s = self._end_of(start_s + self.per_message_s, nbytes)
         else:
             end_s = start_s + self.per_message_s + nbytes / self.bandwidth_bytes_per_s
+        begun_s = start_s
         for port, bytes_per_s in self._ports:
-            port.free_at_s = max(start_s, port.free_at_s) + nbytes / bytes_per_s
+            # No byte comes to the receiver's port before it has left the sender's.
+            begun_s = max(begun_s, port.free_at_s)
+            port.free_at_s = begun_s + nbytes / bytes_per_s
             end_s = max(end_s, port.free_at_s)
         self.free_at_s = end_s
         if medium is not None:

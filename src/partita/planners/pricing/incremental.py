@@ -331,12 +331,13 @@ def _in_time(state: PricingState, sends: Sequence[_Send]) -> Sequence[_Send]:
 
 def _pass_ports(state: PricingState, move: Transfer, given_s: float) -> float:
     """Occupy the ports on a message's way; when the slower one is through with it."""
-    end_s = 0.0
+    end_s, begun_s = 0.0, given_s
     for port, seconds in move.ports:
         before_s, free_s, busy_s = state.ports.get(port, UNUSED)
         if given_s < before_s and state.ordered:
             raise OvertakenError
-        free_s = max(given_s, free_s) + seconds
+        begun_s = max(begun_s, free_s)
+        free_s = begun_s + seconds
         state.ports[port] = PortUse(given_s, free_s, busy_s + seconds)
         end_s = max(end_s, free_s)
     return end_s
