@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -41,6 +41,10 @@ class FakeCost:
     tile_rows: int = 1
     codec_s_per_byte: float = 0.0
     _seen: dict[object, float] = field(default_factory=dict, compare=False)
+
+    def of(self, graph: Graph) -> FakeCost:
+        """Return the same of another graph."""
+        return replace(self, graph=graph, _seen={})
 
     def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
         """Return the layer's share of its work, rows rounded up to whole tiles."""

@@ -108,6 +108,16 @@ class CostModel:
         self.devices = {device.name: self._price(device) for device in cluster.devices}
         self.links = cluster.link_map
 
+    def of(self, graph: Graph) -> CostModel:
+        """The same of another graph of the model, a quantised one."""
+        return CostModel(
+            graph,
+            self.cluster,
+            estimator=self.estimator,
+            profiles=self.profiles,
+            options=self.options,
+        )
+
     def _price(self, device: Device) -> DeviceCost:
         profile, slow_down = self._find_profile(device)
         is_listed = device.kind not in (THIS_MACHINE, UNMEASURED, OWN_ARRAY)

@@ -153,6 +153,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
     except OverfullError as error:
         raise _explain(evaluator, error) from None
     gain = evaluator.budget.last_half_gain()
+    exact, evaluator = evaluator, evaluator.quantised(chosen.bits)
     if options.simple and chosen.draft:
         draft = simplify(evaluator, chosen.draft)
         chosen = replace(chosen, draft=draft, status="heuristic", note="")
@@ -162,8 +163,8 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
     estimate = evaluator.evaluate(plan)
     plan = msgspec.structs.replace(plan, in_flight=estimate.in_flight)
     bound_s = lower_bound_s(evaluator)
-    singles = list(single_drafts(evaluator))
-    single = _estimate_single(evaluator, min(singles, key=evaluator.judge))
+    singles = list(single_drafts(exact))
+    single = _estimate_single(exact, min(singles, key=exact.judge))
     least_s = least_period_s(evaluator, bound_s) if options.objective == "throughput" else None
     status: Status = chosen.status
     if _is_optimal(estimate, options.objective, bound_s, least_s):
@@ -176,12 +177,13 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         status=status,
         search_s=time.monotonic() - began_s,
         worth_splitting=is_worth(alone, ours),
-        best_single_s=min(evaluator.latency_of(draft) for draft in singles),
+        best_single_s=min(exact.latency_of(draft) for draft in singles),
         single=single,
         note="; ".join(filter(None, (chosen.note, _fewer(plan, options)))),
         last_half_gain=gain if get_planner(name).cost == "search" else None,
         evaluations=evaluator.budget.evaluations,
         least_period_s=least_s,
+        trade_offs=chosen.trade_offs,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from partita.errors import InfeasibleError
 from partita.plan import Asked, Plan
+from partita.quantisation import QuantisationData
 
 Objective = Literal["latency", "throughput", "memory", "energy"]
 
@@ -45,6 +46,12 @@ class PlanOptions:
             then costs time in every run.
         measure: Runs a plan and returns its seconds per request, for methods that learn from real
             runs; the cost model's prediction when None.
+        quantisation: What samples say of the network's numbers, for methods that choose widths;
+            they leave all as it is when None.
+        judge: Returns the accuracy of a plan on data apart from the samples, above 0, for such
+            methods.
+        accuracy_drop: Most that a plan's accuracy may be below that of the network as it is, as a
+            part of it.
     """
 
     objective: Objective = "latency"
@@ -63,6 +70,9 @@ class PlanOptions:
     simple: bool = False
     swap: bool = False
     measure: Callable[[Plan], float] | None = None
+    quantisation: QuantisationData | None = None
+    judge: Callable[[Plan], float] | None = None
+    accuracy_drop: float = 0.05
 
     @property
     def named_devices(self) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ from partita.errors import PlanError
 from partita.plan import Stage
 from partita.planners.drafts.draft import Draft
 from partita.planners.pricing.evaluator import Evaluator
-from partita.planners.result import Status
+from partita.planners.result import Status, TradeOff
+from partita.regions import LayerBits
 
 #: How planning time grows: ``cheap`` with the layers, ``search`` up to the budget, ``exponential``.
 #: ``published`` methods are quick too, but there to be compared with: no search starts from them;
@@ -32,6 +33,8 @@ class Chosen:
         stages: The plan's stages; empty where there is a draft.
         wires: Formats of tensors that the planner does not leave as asked for.
         note: Among which plans it is the best one, in a few words; empty where that says nothing.
+        bits: With how many bits layers compute; a draft is then one of the quantised graph.
+        trade_offs: Plans that were looked at, of ever less error.
     """
 
     draft: Draft = ()
@@ -39,6 +42,8 @@ class Chosen:
     stages: tuple[Stage, ...] = ()
     wires: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    bits: Mapping[str, LayerBits] = field(default_factory=dict)
+    trade_offs: tuple[TradeOff, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse an answer that says its stages twice."""

@@ -74,6 +74,25 @@ def describe_bound(bound_s: float, latency_s: float) -> str:
 
 
 @dataclass(frozen=True)
+class TradeOff:
+    """A division between an edge and a cloud, with what it costs in accuracy.
+
+    Attributes:
+        latency_s: Of one request: predicted for a plan that was priced, else estimated by sums.
+        error: Sum of the errors of all that is quantised.
+        edge_layers: How many layers the edge has.
+        edge_bytes: Of their weights and the largest working set, packed.
+        accuracy: As it was judged; None where it was not.
+    """
+
+    latency_s: float
+    error: float
+    edge_layers: int
+    edge_bytes: int
+    accuracy: float | None = None
+
+
+@dataclass(frozen=True)
 class Result:
     """A plan, and how good it is.
 
@@ -95,6 +114,7 @@ class Result:
             None where nothing was known at half time.
         least_period_s: No plan takes less per request under steady load with as many requests in
             flight; None where throughput is not the objective.
+        trade_offs: Plans of other accuracy that the method looked at, of ever less error.
     """
 
     plan: Plan
@@ -109,6 +129,7 @@ class Result:
     note: str = ""
     last_half_gain: float | None = None
     least_period_s: float | None = None
+    trade_offs: tuple[TradeOff, ...] = ()
 
     def __repr__(self) -> str:
         stages = f"{len(self.plan.stages)} stages"

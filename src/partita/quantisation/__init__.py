@@ -8,6 +8,7 @@ from partita.regions import LayerBits, Packing
 if TYPE_CHECKING:  # reading inputs from files needs neither ONNX nor SciPy
     from partita.quantisation.bits import WIDTHS, check_bits, list_quantisable, stored_bytes
     from partita.quantisation.choose import CodeOptions, choose_bits
+    from partita.quantisation.data import QuantisationData
     from partita.quantisation.errors import ErrorTable, measure_errors, tabulate_errors
     from partita.quantisation.lapq import search_lapq
     from partita.quantisation.outputs import Reference
@@ -22,6 +23,7 @@ __all__ = [
     "ErrorTable",
     "LayerBits",
     "Packing",
+    "QuantisationData",
     "Ranges",
     "Reference",
     "check_bits",
@@ -42,6 +44,7 @@ __getattr__ = on_first_use(
     {
         "bits": "WIDTHS check_bits list_quantisable stored_bytes",
         "choose": "CodeOptions choose_bits",
+        "data": "QuantisationData",
         "errors": "ErrorTable measure_errors tabulate_errors",
         "lapq": "search_lapq",
         "outputs": "Reference",

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from partita.planners.edgecloud.choices import choose_by_lagrangian, choose_exactly
+from partita.planners.edgecloud.choices import choose_exactly
+from partita.planners.edgecloud.knapsack import choose_by_lagrangian, choose_least
 from tests.laws.test_exactness import RANDOM
 
 #: Sizes, errors and widths of a small case whose answers were worked out by hand.
@@ -31,8 +32,9 @@ def _error(widths: tuple[int, ...]) -> float:
 def test_the_hull_misses_what_lies_above_it() -> None:
     """In 1,200 bits the exact choice is better than any point of the lower convex hull."""
     hull = _widths(choose_by_lagrangian(ERRORS, USES, 1200))
-    exact = _widths(choose_exactly(ERRORS, [USES], [1200]))
-    assert (hull, exact) == ((2, 2, 4), (2, 2, 6))
+    exact = _widths(choose_least(ERRORS, USES, 1200))
+    assert hull == (2, 2, 4)  # and two choices are as good as the exact one
+    assert _error(_widths(choose_exactly(ERRORS, [USES], [1200]))) == _error(exact)
     assert _error(hull) == 0.375
     assert _error(exact) == 0.31640625
 
@@ -46,14 +48,14 @@ def test_filling_takes_what_still_fits() -> None:
 def test_at_a_point_of_the_hull_both_agree() -> None:
     """In 2,600 bits both choose 6, 6 and 8 bits."""
     hull = _widths(choose_by_lagrangian(ERRORS, USES, 2600))
-    assert hull == _widths(choose_exactly(ERRORS, [USES], [2600])) == (6, 6, 8)
+    assert hull == _widths(choose_least(ERRORS, USES, 2600)) == (6, 6, 8)
     assert _error(hull) == 0.00146484375
 
 
 @pytest.mark.parametrize("most", range(800, 3300, 100))
 def test_every_budget_is_kept_and_the_exact_choice_is_never_worse(most: int) -> None:
     """From the narrowest widths to the widest."""
-    hull, exact = choose_by_lagrangian(ERRORS, USES, most), choose_exactly(ERRORS, [USES], [most])
+    hull, exact = choose_by_lagrangian(ERRORS, USES, most), choose_least(ERRORS, USES, most)
     for chosen in (hull, exact):
         assert chosen is not None
         assert USES[range(3), chosen].sum() <= most
@@ -64,6 +66,7 @@ def test_where_the_least_does_not_fit_there_is_no_choice() -> None:
     """One bit too few for the narrowest widths."""
     assert choose_by_lagrangian(ERRORS, USES, 799) is None
     assert choose_exactly(ERRORS, [USES], [799]) is None
+    assert choose_least(ERRORS, USES, 799) is None
     assert choose_exactly(np.full((1, 2), inf), [], []) is None
 
 
@@ -106,11 +109,32 @@ def test_it_is_the_best_of_all_choices(rng: Random) -> None:
     assert all(
         use[range(items), exact].sum() <= m * (1 + 1e-9) for use, m in zip(uses, most, strict=True)
     )
+
+
+@settings(max_examples=80)
+@given(RANDOM)
+def test_within_one_limit_it_is_the_best_of_all_choices(rng: Random) -> None:
+    """To the last digit, with equal costs and uses among them; the Lagrangian is never better."""
+    items, options = rng.randint(0, 5), rng.randint(1, 4)
+
+    def draw() -> np.ndarray:
+        drawn = [rng.choice((0.0, 0.5, 1.0, rng.uniform(0, 1))) for _ in range(items * options)]
+        return 10 ** rng.uniform(-9, 9) * np.array(drawn).reshape(items, options)
+
+    costs, uses = draw(), draw()
+    most = rng.choice((rng.uniform(0, 1), 0.5, 1.0)) * uses.max(axis=1).sum()
+    layers = range(items)
+    fits = [one for one in product(range(options), repeat=items) if uses[layers, one].sum() <= most]
+    chosen = choose_least(costs, uses, most)
+    if not fits:
+        assert chosen is None
+        return
+    assert chosen is not None
+    least = min(costs[layers, one].sum() for one in fits)
+    assert costs[layers, chosen].sum() == pytest.approx(least, rel=1e-9)
+    assert uses[layers, chosen].sum() <= most * (1 + 1e-12)
     for fills in (False, True):
-        hull = choose_by_lagrangian(costs, uses[0], most[0], fills=fills)
-        if hull is not None:
-            assert uses[0][range(items), hull].sum() <= most[0] * (1 + 1e-12)
-            alone = choose_exactly(costs, uses[:1], most[:1])
-            assert alone is not None
-            lag = costs[range(items), hull].sum()
-            assert costs[range(items), alone].sum() <= lag * (1 + 1e-9) + 1e-9 * costs.max()
+        hull = choose_by_lagrangian(costs, uses, most, fills=fills)
+        assert hull is not None
+        assert uses[layers, hull].sum() <= most * (1 + 1e-12)
+        assert costs[layers, hull].sum() >= costs[layers, chosen].sum() * (1 - 1e-12)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 
 from partita.planners.edgecloud.algorithm1 import grid_splits
 from partita.planners.edgecloud.least_latency import soonest_split
-from partita.planners.edgecloud.split_problem import CLOUD_ONLY, Candidate, Split, pareto
+from partita.planners.edgecloud.split_problem import CLOUD_ONLY, Candidate, Split
+from partita.planners.edgecloud.trade_offs import list_candidates, pareto
 from tests.laws.test_exactness import RANDOM
 from tests.planners.edgecloud.cases import draw_problem, every_split, least_latency_by_trying
 
@@ -77,3 +78,19 @@ def test_the_pareto_list_falls_in_error() -> None:
     listed = [(3.0, 0.1), (1.0, 5.0), (2.0, 1.0), (2.5, 1.0), (4.0, 0.2)]
     made = [Candidate(latency, error, Split(n)) for n, (latency, error) in enumerate(listed)]
     assert [one.split.cut for one in pareto(made)] == [1, 2, 0]
+
+
+@settings(max_examples=15)
+@given(RANDOM)
+def test_candidates_are_of_ever_less_error_and_none_of_the_grid_is_better(rng: Random) -> None:
+    """For each split of the grid one is as soon, but for the solver's gap, of no more error."""
+    problem, _ = draw_problem(rng, rng.randint(1, 4))
+    listed = list_candidates(problem, exact=True, as_printed=False)
+    assert [one.error for one in listed] == sorted({one.error for one in listed}, reverse=True)
+    assert listed[-1].error == min(0.0, *(one.error for one in listed))
+    for split in grid_splits(problem, exact=False):
+        assert any(
+            one.latency_s <= problem.latency_s(split) * 1.001
+            and one.error <= problem.error(split) * (1 + 1e-9)
+            for one in listed
+        )

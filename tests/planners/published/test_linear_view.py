@@ -15,7 +15,15 @@ from partita.planners.published.linear_view import divide_layers, fit_view, larg
 from tests.planners.fakes import FakeCost, conv, make_chain, make_cost, make_graph, make_residual
 
 #: These see the exact cost.
-EXACT = ("collaborative", "random", "cloud_only", "edge_only", "neurosurgeon", "qdmp")
+EXACT = (
+    "collaborative",
+    "random",
+    "cloud_only",
+    "edge_only",
+    "neurosurgeon",
+    "qdmp",
+    "autosplit",
+)
 PUBLISHED = tuple(
     name for name in planner_names() if get_planner(name).cost == "published" and name not in EXACT
 )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from partita.planners.edgecloud.choices import Floats, choose_by_lagrangian, choose_exactly
+from partita.planners.edgecloud.knapsack import Floats, choose_by_lagrangian, choose_least
 from partita.planners.edgecloud.network import Network
 
 Bits = tuple[int, ...]
@@ -31,15 +31,9 @@ def allocate_weights(
         None where not even the narrowest fit.
     """
     uses = np.outer(network.weights[: len(errors)], widths).astype(float)
-    chosen = choose_by_lagrangian(errors, uses, budget_bits)
-    if exact and chosen is not None:
-        least = choose_exactly(errors, [uses], [budget_bits])
-        chosen = min(filter(None, (least, chosen)), key=lambda one: _total(errors, one))
+    choose = choose_least if exact else choose_by_lagrangian
+    chosen = choose(errors, uses, budget_bits)
     return None if chosen is None else tuple(widths[option] for option in chosen)
-
-
-def _total(errors: Floats, chosen: Sequence[int]) -> float:
-    return float(errors[range(len(chosen)), chosen].sum())
 
 
 def allocate_activations(

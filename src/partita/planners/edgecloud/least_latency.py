@@ -12,7 +12,8 @@ from math import inf
 
 import numpy as np
 
-from partita.planners.edgecloud.choices import Floats, choose_exactly
+from partita.planners.edgecloud.choices import choose_exactly
+from partita.planners.edgecloud.knapsack import Floats
 from partita.planners.edgecloud.split_problem import CLOUD_ONLY, Candidate, Split, SplitProblem
 
 #: Part by which the seconds before a cut may be above the least.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from partita.graph import Graph, Layer
 from partita.graph.liveness import live_tensors, working_sets
+from partita.quantisation.bits import find_weights, is_moving
 
 #: Bits of a network's input: pictures are made of bytes.
 INPUT_BITS = 8
@@ -28,7 +29,8 @@ class Network:
     Attributes:
         layers: Names, in a topological order.
         weights: Elements of each layer's weights; biases do not count.
-        makers: Of each tensor the position of the layer that makes it; -1 for inputs.
+        makers: Of each tensor the position of the layer whose width it has: that which makes it,
+            or for layers that only move values that which made these; -1 for inputs.
         sizes: Elements of each tensor.
         crossing: By cut, the number of layers before it: the tensors that layers after it read.
         working: By layer: the tensors in memory while it runs.
@@ -103,12 +105,15 @@ def network_of(
     live = live_tensors(layers, graph.inputs, graph.outputs)
     tensors = [*graph.inputs, *(name for layer in layers for name in layer.outputs)]
     numbers = {name: number for number, name in enumerate(tensors)}
-    made = {name: place for place, layer in enumerate(layers) for name in layer.outputs}
+    made = dict.fromkeys(graph.inputs, -1)
+    for place, layer in enumerate(layers):
+        maker = made[layer.inputs[0]] if is_moving(graph, layer) else place
+        made |= dict.fromkeys(layer.outputs, maker)
     last = {name: place for place, layer in enumerate(layers) for name in layer.inputs}
     return Network(
         layers=names,
         weights=tuple(_weight_elements(graph, layer) for layer in layers),
-        makers=tuple(made.get(name, -1) for name in tensors),
+        makers=tuple(made[name] for name in tensors),
         sizes=tuple(_elements(graph.tensors[name].shape) for name in tensors),
         crossing=tuple(
             tuple(numbers[name] for name in here if last.get(name, -1) >= cut)
@@ -122,9 +127,8 @@ def network_of(
 
 
 def _weight_elements(graph: Graph, layer: Layer) -> int:
-    reads = {name for place in layer.nodes for name in graph.nodes[place].reads}
-    constants = (graph.constants[name] for name in reads if name in graph.constants)
-    return sum(array.size for array in constants if array.ndim > 1 and array.dtype.kind == "f")
+    found = find_weights(graph, layer)
+    return 0 if found is None else graph.constants[found.name].size
 
 
 def _elements(shape: Sequence[int]) -> int:

@@ -10,7 +10,7 @@ from math import inf
 from partita.errors import PlanError
 from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.edgecloud.min_cut import SharedTensor, TwoSides
-from partita.planners.pricing.costs import StepCosts
+from partita.planners.pricing.costs import Costs, StepCosts
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.simple.rows import can_talk, device_speeds
 from partita.regions import Region
@@ -101,7 +101,9 @@ def two_sides(evaluator: Evaluator, roles: Roles) -> TwoSides:
     """
     outline, ranges = evaluator.outline, evaluator.ranges
     count, (edge, cloud) = len(outline), (roles.edge, roles.cloud)
-    layers_s = {device: _layers_s(evaluator, device) for device in {edge, cloud}}
+    layers_s = {
+        device: layer_seconds(evaluator.cost, device, outline.order) for device in {edge, cloud}
+    }
     start_s = {
         device: max(0.0, ranges.work_s(0, count, device) - sum(seconds))
         for device, seconds in layers_s.items()
@@ -129,16 +131,16 @@ def two_sides(evaluator: Evaluator, roles: Roles) -> TwoSides:
     )
 
 
-def _layers_s(evaluator: Evaluator, device: str) -> Sequence[float]:
-    """The seconds of each layer, in the order."""
-    graph = evaluator.graph
+def layer_seconds(cost: Costs, device: str, layers: Sequence[str]) -> list[float]:
+    """The seconds of each layer, whole."""
+    graph = cost.graph
     return [
-        evaluator.cost.layer_s(
+        cost.layer_s(
             device,
             name,
             {t: Region.full(graph.tensors[t].shape) for t in graph.layer(name).outputs},
         )
-        for name in evaluator.outline.order
+        for name in layers
     ]
 
 

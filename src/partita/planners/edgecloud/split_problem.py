@@ -12,7 +12,7 @@ from math import inf
 import numpy as np
 
 from partita.planners.edgecloud.bit_allocation import Bits
-from partita.planners.edgecloud.choices import Floats
+from partita.planners.edgecloud.knapsack import Floats
 from partita.planners.edgecloud.network import Network, candidate_cuts
 
 #: What rounding may add to sums of errors that lie at their limit.
@@ -124,12 +124,3 @@ class Candidate:
     latency_s: float
     error: float
     split: Split = field(compare=False)
-
-
-def pareto(candidates: list[Candidate]) -> list[Candidate]:
-    """Those that no other is sooner than at as little error, by latency."""
-    kept: list[Candidate] = []
-    for one in sorted(candidates):
-        if not kept or one.error < kept[-1].error:
-            kept.append(one)
-    return kept

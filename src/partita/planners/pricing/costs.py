@@ -24,6 +24,9 @@ class Costs(Protocol):
     def cluster(self) -> Cluster:
         """Devices and links."""
 
+    def of(self, graph: Graph) -> Costs:
+        """The costs of a graph that was quantised from this network."""
+
     def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
         """The seconds for boxes of one layer's outputs, alone."""
 

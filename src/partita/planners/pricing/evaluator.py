@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from math import inf
 from operator import mul
@@ -25,6 +25,8 @@ from partita.planners.pricing.problem import Problem
 from partita.planners.pricing.range_costs import RangeCosts
 from partita.planners.pricing.stage_loads import StageLoads
 from partita.planners.result import Estimate
+from partita.quantisation import quantize
+from partita.regions import LayerBits
 from partita.simulation import CLOSE, answer_period_s, latency_s
 from partita.units import format_bytes
 
@@ -85,6 +87,18 @@ class Evaluator:
         among.devices = tuple(device for device in self.devices if device in chosen)
         among._remembered = {}
         return among
+
+    def quantised(self, bits: Mapping[str, LayerBits]) -> Evaluator:
+        """The evaluator of the network with so many bits; this one without any.
+
+        Raises:
+            PlanError: The bits do not fit the network.
+        """
+        if not bits:
+            return self
+        other = Evaluator(self.cost.of(quantize(self.graph, bits)), self.options)
+        other.budget = self.budget
+        return other
 
     def remember(self, make: Callable[[Evaluator], T]) -> T:
         """What ``make`` makes of the evaluator: made once."""

@@ -112,6 +112,7 @@ def _published(evaluator: Evaluator, rates: Sequence[Draft]) -> Iterator[Draft]:
         rates: What was found under load, the best first.
     """
     names = [name for name in planner_names() if get_planner(name).cost == "published"]
+    names.remove("autosplit")  # what it has beyond `neurosurgeon` is not exact
     if evaluator.options.objective != "throughput":
         names.remove("collaborative")
     if len(evaluator.devices) > _MOST_PUBLISHED or (rates and is_at_bound(evaluator, rates[0])):

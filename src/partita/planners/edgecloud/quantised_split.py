@@ -1,0 +1,136 @@
+"""A network of the cost model as a split problem, and its splits as tables of bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+
+from partita.graph import Graph
+from partita.planners.edgecloud.knapsack import Floats
+from partita.planners.edgecloud.network import Network, network_of
+from partita.planners.edgecloud.roles import Roles, layer_seconds, two_sides
+from partita.planners.edgecloud.split_problem import Split, SplitProblem
+from partita.planners.pricing.evaluator import Evaluator
+from partita.quantisation import LayerBits, QuantisationData, quantize
+
+#: Bits of what is not quantised.
+FLOAT_BITS = 32
+
+
+class EdgeBits:
+    """The widths of an edge, what they lose, and tables of bits for them.
+
+    Args:
+        has_floats: Whether layers may also be left as they are.
+
+    Attributes:
+        widths: Those that all layers have errors of, the narrowest first, then that of numbers
+            that are not quantised.
+        input_bits: Of the network's inputs.
+        answers: Layers that make an answer, which is left as it is.
+    """
+
+    def __init__(
+        self, graph: Graph, data: QuantisationData, input_bits: int, *, has_floats: bool
+    ) -> None:
+        self._graph, self._data = graph, data
+        errors = data.errors
+        tables = (*errors.weights.values(), *errors.activations.values())
+        known = set.intersection(*(set(table) for table in tables)) if tables else set[int]()
+        self.widths = (*sorted(known), *([FLOAT_BITS] if has_floats else []))
+        answers = (layer.name for layer in graph.layers if set(layer.outputs) & set(graph.outputs))
+        self.answers = frozenset(answers)
+        self.input_bits = input_bits
+
+    def weight_errors(self, layers: Sequence[str]) -> Floats:
+        """Errors by layer and width; nothing where there is nothing to quantise."""
+        return self._table(self._data.errors.weights, layers)
+
+    def activation_errors(self, layers: Sequence[str]) -> Floats:
+        """Errors by layer and width; answers are left as they are."""
+        errors = self._data.errors.activations
+        return self._table({n: e for n, e in errors.items() if n not in self.answers}, layers)
+
+    def _table(self, errors: dict[str, dict[int, float]], layers: Sequence[str]) -> Floats:
+        none = dict.fromkeys(self.widths, 0.0)
+        rows = [{**none, **errors.get(name, {})} for name in layers]
+        return np.array([[row[width] for width in self.widths] for row in rows])
+
+    def table(self, layers: Sequence[str], split: Split) -> dict[str, LayerBits]:
+        """A split as a table of bits.
+
+        Args:
+            layers: Names of all layers, in the order that is cut.
+        """
+        edge = layers[: split.cut]
+        errors = self._data.errors
+        weights = {
+            name: width
+            for name, width in zip(edge, split.weight_bits, strict=True)
+            if name in errors.weights and width < FLOAT_BITS
+        }
+        activations = {
+            name: width
+            for name, width in zip(edge, split.activation_bits, strict=True)
+            if name in errors.activations and width < FLOAT_BITS and name not in self.answers
+        }
+        if self.input_bits < FLOAT_BITS:
+            inputs = (name for name in self._graph.inputs if name in errors.activations)
+            activations |= dict.fromkeys(inputs, self.input_bits)
+        return self._data.bits(self._graph, weights, activations)
+
+
+def make_problem(evaluator: Evaluator, roles: Roles, bits: EdgeBits) -> SplitProblem:
+    """The network between the two devices, in the order of its layers.
+
+    Seconds are those of sums: of layers, and of what crosses. What a plan takes in the end the cost
+    model says of the network that it quantises.
+    """
+    sides = two_sides(evaluator, roles)
+    layers, widths = evaluator.outline.order, bits.widths
+    network = network_of(evaluator.graph, layers, input_bits=bits.input_bits)
+    link = evaluator.cluster.link(roles.edge, roles.cloud)
+    count = len(layers)
+    once_s = np.array([sides.cloud_start_s] * count + [0.0])
+    once_s[1:] += sides.edge_start_s
+    overhead = evaluator.ranges.memory(0, count, roles.edge).overhead
+    is_barred = np.isinf(sides.edge_s)[:, None, None]
+    return SplitProblem(
+        network=network,
+        widths=widths,
+        edge_s=np.where(is_barred, inf, _edge_s(evaluator, roles.edge, bits, network)),
+        cloud_s=np.array(sides.cloud_s),
+        answer_s=once_s,
+        weight_errors=bits.weight_errors(layers),
+        activation_errors=bits.activation_errors(layers),
+        send_s_per_bit=inf if link is None else 1 / 8 / link.bandwidth_at(0.0),
+        send_s=0.0 if link is None else link.per_message_s,
+        edge_memory_bits=8 * max(0.0, evaluator.problem.limit_bytes(roles.edge) - overhead),
+    )
+
+
+def _edge_s(evaluator: Evaluator, device: str, bits: EdgeBits, network: Network) -> Floats:
+    """Seconds by layer, width of its weights and width of what it makes.
+
+    The cost model is asked for networks of one width each. Where both widths differ a layer counts
+    as one of the width that its bytes have in the mean: exact where memory bounds it.
+    """
+    graph, layers = evaluator.graph, network.layers
+    levels = []
+    for width in bits.widths:
+        table = bits.table(layers, Split.uniform(len(layers), width))
+        cost = evaluator.cost.of(quantize(graph, table)) if table else evaluator.cost
+        levels.append(layer_seconds(cost, device, layers))
+    widths = np.array(bits.widths, float)
+    seconds = np.empty((len(layers), len(widths), len(widths)))
+    for place, name in enumerate(layers):
+        layer = graph.layer(name)
+        moved = sum(map(graph.size_bytes, (*layer.inputs, *layer.outputs)))
+        held = network.weights[place] * FLOAT_BITS // 8
+        share = held / max(1, held + moved)
+        made = np.full_like(widths, FLOAT_BITS) if name in bits.answers else widths
+        mean = share * widths[:, None] + (1 - share) * made[None, :]
+        seconds[place] = np.interp(mean, widths, [level[place] for level in levels])
+    return seconds
