@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from partita.cluster import CatalogueEntry, Device
+from partita.cluster import UNMEASURED, CatalogueEntry, Device
 from partita.compile import FragmentWork
 from partita.compile.work import LayerBox, WorkKey
 from partita.cost.amount import Amounts, pieces_bytes
 from partita.cost.borders import Borders
 from partita.cost.estimators import Estimator
+from partita.errors import ClusterError
 from partita.profile import RunCost, WireCost
 from partita.regions import Region
 
@@ -182,3 +183,20 @@ def catalogue_runs(entry: CatalogueEntry) -> RunCost:
         layer_s=entry.layer_overhead_s,
         copy_s_per_byte=1 / (entry.memory_bytes_per_s * entry.bandwidth_efficiency),
     )
+
+
+def unpriced_device(device: Device) -> ClusterError:
+    """The error of a device of which nothing says how fast it is."""
+    if device.kind == UNMEASURED:
+        message = (
+            f"Device {device.name!r} has neither profile nor kind, only an address. Measure its"
+            " worker with 'partita profile MODEL --cluster FILE -o MEASURED', and plan with"
+            " --cluster MEASURED."
+        )
+    else:
+        message = (
+            f"Device {device.name!r} has neither profile nor a kind of the catalogue. Measure"
+            " it with 'partita profile MODEL -o FILE' and name FILE in the cluster file, or"
+            " give profiles={'*': measure_profile(graph)} for this machine."
+        )
+    return ClusterError(message, subject=device.name)

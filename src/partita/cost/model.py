@@ -19,7 +19,7 @@ from partita.cluster import (
 from partita.compile import FragmentWork, Layout, build_layout, planned_graph
 from partita.cost.amount import Amounts
 from partita.cost.borders import find_blocked
-from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs
+from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs, unpriced_device
 from partita.cost.estimators import UNLEARNED, Sources, check_estimator, make_estimator
 from partita.cost.memory import MemoryUse, device_memory, work_memory
 from partita.cost.rounded_inputs import add_input_layers
@@ -129,7 +129,7 @@ class CostModel:
             self._check_model(device, profile)
             profile = add_input_layers(profile, self.amounts)
         elif entry is None and array is None:
-            raise _unpriced(device)
+            raise unpriced_device(device)
         own = self._precision()
         precision = self.options.precision or own
         byte_share = type_bytes(precision) / type_bytes(own)
@@ -388,19 +388,3 @@ def _runs(profile: Profile | None, entry: CatalogueEntry | None, array: Array | 
     if array is not None:
         return RunCost(copy_s_per_byte=1 / array.off_chip_bytes_per_s)
     return RunCost() if entry is None else catalogue_runs(entry)
-
-
-def _unpriced(device: Device) -> ClusterError:
-    if device.kind == UNMEASURED:
-        message = (
-            f"Device {device.name!r} has neither profile nor kind, only an address. Measure its"
-            " worker with 'partita profile MODEL --cluster FILE -o MEASURED', and plan with"
-            " --cluster MEASURED."
-        )
-    else:
-        message = (
-            f"Device {device.name!r} has neither profile nor a kind of the catalogue. Measure"
-            " it with 'partita profile MODEL -o FILE' and name FILE in the cluster file, or"
-            " give profiles={'*': measure_profile(graph)} for this machine."
-        )
-    return ClusterError(message, subject=device.name)
