@@ -87,7 +87,7 @@ def count(graph: Graph, axis: Any, boxes: Sequence[Region]) -> list[NodeCost]:
     streams = layout.program.streams
     counted = []
     for name in names:
-        device = account.devices.get(name, DeviceAccount(0, 0, 0))
+        device = account.devices.get(name, DeviceAccount(0, 0, 0, 0))
         writes = sum(stream.box.size for stream in streams if stream.source == name)
         assert device.sent_bytes == 4 * writes
         counted.append(

@@ -21,11 +21,13 @@ class DeviceAccount:
         macs: Multiply-accumulates per request, those of halo included.
         weight_bytes: Of all fragments that it loads; what two of them share counts twice.
         sent_bytes: Payload per request, in the wire formats of the plan.
+        stored_bytes: Of the weights as they are stored and sent to it: packed codes are smaller.
     """
 
     macs: float
     weight_bytes: int
     sent_bytes: float
+    stored_bytes: int
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ def account_layout(graph: Graph, layout: Layout) -> Account:
             ),
             weight_bytes=sum(work.weight_bytes for work in loaded_works(layout, part)),
             sent_bytes=sent[part.device],
+            stored_bytes=sum(
+                program.fragments[step.fragment].stored_bytes
+                for step in part.steps
+                if isinstance(step, Load)
+            ),
         )
         for part in program.devices
     }

@@ -17,6 +17,7 @@ from partita.compile.work import FragmentWork, WorkBuilder
 from partita.errors import PlanError
 from partita.graph import Graph
 from partita.graph.fragment import BlobStore, Fragment, FragmentWriter, Held, Pieces
+from partita.graph.grids import find_grids
 from partita.plan import Plan
 from partita.program import FragmentInfo, Program
 from partita.program.check import check_program, find_leaks
@@ -78,7 +79,8 @@ def write_fragments(
             fragment.blobs,
             len(fragment.graph),
             fragment.weight_bytes,
-            tuple(store.blobs[blob].nbytes for blob in fragment.blobs),
+            fragment.blob_bytes,
+            sum(store.blobs[blob].nbytes for blob in fragment.blobs),
         )
         for fragment in fragments
     )
@@ -99,7 +101,10 @@ def fill_writer(
     probes: AbstractSet[str] = frozenset(),
 ) -> Fragment:
     """One work as the fragment that ``writer`` makes of it; it says which probes it answers."""
-    held: Held = {tensor: (f"i{k}", box) for k, (tensor, box) in enumerate(work.inputs)}
+    held: Held = {
+        tensor: (_input(builder.graph, tensor, f"i{k}", writer), box)
+        for k, (tensor, box) in enumerate(work.inputs)
+    }
     if work.kind == "stage":
         for layer in work.layers:
             writer.layer(layer.layer, dict(layer.boxes), held)
@@ -115,6 +120,12 @@ def fill_writer(
         for pieces in (work.inputs, (*work.outputs, *writer.probed))
     ]
     return writer.finish(values[0], values[1], names)
+
+
+def _input(graph: Graph, tensor: str, name: str, writer: FragmentWriter) -> str:
+    """A fragment's input; a quantised one is quantised again for integer kernels to see it."""
+    grid = graph.remember(find_grids).get(tensor) if graph.integer else None
+    return name if grid is None else writer.requantise(name, grid)
 
 
 def _dtype(builder: WorkBuilder, work: FragmentWork, tensor: str) -> str:

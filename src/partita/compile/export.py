@@ -10,11 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
 import onnx
 
 from partita.cluster import Cluster
 from partita.compile.emit import Compiled, compile_plan
 from partita.compile.planned import planned_graph
+from partita.engine.packed import collect_blobs
 from partita.errors import InputError
 from partita.graph import Graph
 from partita.plan import Plan, Stage, hash_plan
@@ -65,10 +68,11 @@ def _write(folder: Path, compiled: Compiled, manifest: dict[str, Any]) -> list[s
         model = onnx.load_model_from_string(compiled.graphs[info.hash])
         for tensor in model.graph.initializer:
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                blob = next(e.value for e in tensor.external_data if e.key == "location")
+                place = next(e.value for e in tensor.external_data if e.key == "location")
                 tensor.ClearField("external_data")
                 tensor.ClearField("data_location")
-                tensor.raw_data = compiled.blobs[blob].tobytes()
+                content = collect_blobs([place], compiled.blobs)[place]
+                tensor.raw_data = np.asarray(content).tobytes()
         name = fragment_name(number)
         onnx.save_model(model, str(folder / name))
         names.append(name)
@@ -122,6 +126,7 @@ def _describe_steps(compiled: Compiled, part: DeviceProgram) -> Iterable[dict[st
                 "tensor": stream.tensor,
                 "box": stream.box.bounds,
                 "wire": stream.wire,
+                **({} if stream.grid is None else msgspec.structs.asdict(stream.grid)),
             }
         elif isinstance(step, Feed):
             yield {"do": "feed", "tensor": step.tensor}

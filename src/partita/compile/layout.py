@@ -11,6 +11,7 @@ from partita.compile.planned import planned_graph
 from partita.compile.work import FragmentWork, WorkBuilder, WorkKey
 from partita.errors import PlanError
 from partita.graph import Graph
+from partita.graph.grids import find_grids, travel_formats
 from partita.plan import Plan, Shard, Stage, hash_plan
 from partita.program import (
     Buffer,
@@ -29,7 +30,7 @@ from partita.program import (
     Stream,
     TensorSpec,
 )
-from partita.regions import Region, wire_bytes
+from partita.regions import CODE_FORMATS, Region, wire_bytes
 
 When = tuple[Choice, ...]
 
@@ -96,6 +97,7 @@ class _Build:
         self.routes: list[int] = []
         self.shares: list[tuple[int, ...]] = []
         self.kept = dict(plan.keep_on)
+        self.formats = travel_formats(self.graph, plan.wires)
         self.replicated = any(stage.axis == "replica" for stage in plan.stages)
         self.next_id = 0
 
@@ -292,7 +294,7 @@ class _Build:
         tensor, box = piece
         when, stage = use
         self.check_transfer(tensor, owner.device, device)
-        wire = self.plan.wires.get(tensor, "raw")
+        wire = self.formats.get(tensor, "raw")
         dtype = self.spec(tensor).dtype
         credit = self.plan.in_flight if self.replicated else stage - owner.stage + 1
         stream = Stream(
@@ -306,6 +308,7 @@ class _Build:
             wire_bytes=wire_bytes(box.shape, dtype, wire),
             credit=max(1, min(self.plan.in_flight, credit)),
             when=when,
+            grid=self.graph.remember(find_grids)[tensor] if wire in CODE_FORMATS else None,
         )
         self.streams.append(stream)
         self.readers[owner.buffer] += 1
@@ -343,7 +346,12 @@ class _Build:
             inputs=tuple(self.spec(tensor) for tensor in self.graph.inputs),
             outputs=tuple(self.spec(tensor) for tensor in self.graph.outputs),
             streams=tuple(self.streams),
-            fragments=tuple(FragmentInfo("", (), 0, work.weight_bytes) for work in self.work_list),
+            fragments=tuple(
+                FragmentInfo(
+                    "", (), 0, work.weight_bytes, stored_bytes=self.builder.stored_bytes(work)
+                )
+                for work in self.work_list
+            ),
             devices=tuple(
                 DeviceProgram(
                     name,

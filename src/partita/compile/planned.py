@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from partita.graph import Graph
+from partita.graph.quantised import with_kernels
 from partita.plan import Plan, Shard, Stage
 from partita.quantisation import quantize
 from partita.regions import LayerBits
@@ -23,11 +24,18 @@ def planned_graph(graph: Graph, plan: Plan) -> Graph:
     Raises:
         PlanError: The plan's bits do not fit the model.
     """
-    if graph.base is None and not plan.bits:
+    if (graph.base is not None or not plan.bits) and plan.model.hash == graph.hash:
         return graph
-    if graph.base is not None and plan.model.hash == graph.hash:
-        return graph
-    return (graph.base or graph).remember(_Quantised).of(plan.bits)
+    planned = graph
+    if graph.base is not None or plan.bits:
+        planned = (graph.base or graph).remember(_Quantised).of(plan.bits)
+    if planned.packings and planned.integer != plan.integer_kernels:
+        return planned.remember(_other_kernels)
+    return planned
+
+
+def _other_kernels(graph: Graph) -> Graph:
+    return with_kernels(graph, integer=not graph.integer)
 
 
 class _Quantised:

@@ -10,6 +10,7 @@ from typing import Literal
 from partita.graph import Graph
 from partita.graph.layer import Layer
 from partita.graph.outputs import refuse_odd_outputs
+from partita.graph.quantised import stored_shares
 from partita.graph.regions import RegionMap
 from partita.regions import Region
 
@@ -59,6 +60,7 @@ class FragmentWork:
         layers: In topological order. For ``partial`` and ``merge`` exactly one.
         inputs: Tensors and boxes that come in; for ``merge`` the partials first.
         outputs: Tensors and boxes that go out.
+        weight_bytes: Size of its weights once they are loaded.
         parts: Number of partials that a ``merge`` adds.
         share: Part of the layer's input that a ``partial`` reads, from 0 to 1.
     """
@@ -144,6 +146,19 @@ class WorkBuilder:
     def weight_bytes(self, layer: Layer, boxes: Mapping[str, Region]) -> int:
         """The bytes of the weights that boxes of a layer's outputs need."""
         return int(layer.weight_bytes * self.regions.weight_share(layer, boxes))
+
+    def stored_bytes(self, work: FragmentWork) -> int:
+        """The bytes of a work's weights as they are stored and sent: packed codes are fewer."""
+        shares = self.graph.remember(stored_shares)
+        if not shares:
+            return work.weight_bytes
+        if work.kind != "stage":
+            return int(work.weight_bytes * shares.get(work.layers[0].layer, 1.0))
+        layers = ((self.graph.layer(item.layer), dict(item.boxes)) for item in work.layers)
+        return sum(
+            int(self.weight_bytes(layer, boxes) * shares.get(layer.name, 1.0))
+            for layer, boxes in layers
+        )
 
     def _stand_in(self, layers: tuple[str, ...], boxes: Mapping[str, Region]) -> dict[str, Region]:
         """What a work reads that follows from constants alone: one element, not used.

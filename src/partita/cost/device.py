@@ -16,6 +16,8 @@ from partita.profile import RunCost, WireCost
 from partita.regions import Region
 
 _FREE = WireCost(0.0, 0.0, 0.0, 0.0)
+#: The format that stands for all in which weights are packed: they are unpacked equally fast.
+_PACKED = "uint4"
 #: Fewer channels than this are read in the standard layout even by blocked layers: ONNX Runtime's
 #: blocks hold 8 channels, 16 with AVX-512.
 _MIN_BLOCK = 8
@@ -157,18 +159,26 @@ class DeviceCost:
 
     def encode_s(self, wire: str, size_bytes: int) -> float:
         """The seconds that encoding a piece takes, by its bytes in memory."""
-        cost = self.facts.wires.get(wire, _FREE)
+        cost = self.facts.wires.get(wire.replace("codes", "uint"), _FREE)
         return (cost.encode_s + cost.encode_s_per_byte * size_bytes) * self.facts.slow_down
 
     def decode_s(self, wire: str, size_bytes: int) -> float:
         """The seconds that decoding a piece takes, by its bytes in memory."""
-        cost = self.facts.wires.get(wire, _FREE)
+        cost = self.facts.wires.get(wire.replace("codes", "uint"), _FREE)
         return (cost.decode_s + cost.decode_s_per_byte * size_bytes) * self.facts.slow_down
 
-    def load_s(self, weight_bytes: int) -> float:
-        """The seconds that making a fragment ready takes."""
+    def load_s(self, weight_bytes: int, stored_bytes: int) -> float:
+        """The seconds that making a fragment ready takes.
+
+        Args:
+            weight_bytes: Of its weights once they are loaded.
+            stored_bytes: Of them as they are stored: packed ones are unpacked, as payloads are.
+        """
         runs = self.facts.runs
-        return (runs.load_s + runs.load_s_per_byte * weight_bytes) * self.facts.slow_down
+        seconds = runs.load_s + runs.load_s_per_byte * weight_bytes
+        if stored_bytes < weight_bytes:
+            seconds += self.facts.wires.get(_PACKED, _FREE).decode_s_per_byte * weight_bytes
+        return seconds * self.facts.slow_down
 
 
 def _has_blocks(box: Region) -> bool:

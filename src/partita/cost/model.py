@@ -250,7 +250,8 @@ class CostModel:
                 elif isinstance(step, Send):
                     encode[step.id] = self._encode_s(cost, program, step)
                 elif isinstance(step, Load):
-                    load[step.id] = cost.load_s(layout.works[step.fragment].weight_bytes)
+                    info = program.fragments[step.fragment]
+                    load[step.id] = cost.load_s(info.weight_bytes, info.stored_bytes)
         return Durations(
             compute_s=compute,
             receive_s=receive,

@@ -22,12 +22,17 @@ _DTYPES = {
 }  # fmt: skip
 
 
+#: How a model says in its properties that its quantised parts are for integer kernels.
+KERNELS, INTEGER = "partita.kernels", "integer"
+
+
 class GraphFacts(msgspec.Struct):
     """What a serialised model uses and how it is called.
 
     Attributes:
         domains: Operator domains of all nodes, also in subgraphs; ``""`` is standard ONNX.
         locations: External-data locations of all tensors.
+        integer: Whether quantised parts are for integer kernels.
     """
 
     domains: set[str] = msgspec.field(default_factory=set)
@@ -36,6 +41,7 @@ class GraphFacts(msgspec.Struct):
     inputs: list[TensorSpec] = msgspec.field(default_factory=list)
     outputs: list[TensorSpec] = msgspec.field(default_factory=list)
     initializers: set[str] = msgspec.field(default_factory=set)
+    integer: bool = False
 
 
 def read_facts(graph: bytes) -> GraphFacts:
@@ -50,6 +56,10 @@ def read_facts(graph: bytes) -> GraphFacts:
         if field == 7:
             graphs += 1
             _read_graph(_nested(value), facts, 0)
+        elif field == 14:
+            entry = dict(_fields(_nested(value)))
+            said = _text(entry.get(1, b"")), _text(entry.get(2, b""))
+            facts.integer |= said == (KERNELS, INTEGER)
         elif field == 25:
             facts.functions += 1
     if graphs != 1:

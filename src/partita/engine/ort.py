@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import onnxruntime as ort
 
 from partita.engine.base import CPU, Blob, size_of
 from partita.engine.onnx_facts import GraphFacts, read_facts
+from partita.engine.packed import UNPACKED, collect_blobs, split_location, unpacked_bytes
 from partita.engine.session import SPIN_US, SessionConfig, open_session
 from partita.errors import RunError, first_line
 from partita.program import TensorSpec
@@ -20,7 +21,7 @@ from partita.units import format_bytes
 
 #: Operator domains that ONNX Runtime ships itself; all others would need foreign code.
 DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"})
-_BLOB_NAME = re.compile(r"^[0-9a-f]{64}$")
+_BLOB_NAME = re.compile(rf"^[0-9a-f]{{64}}(\.({'|'.join(UNPACKED)}))?$")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class OrtEngine:
         facts = check_graph(graph, blobs, self.options.memory_limit_bytes)
         try:
             session = open_session(
-                graph, self.config, {name: blobs[name] for name in sorted(facts.locations)}
+                graph, self.config_of(facts), collect_blobs(facts.locations, blobs)
             )
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
             raise RunError(f"Fragment cannot be loaded: {first_line(error)}.") from None
@@ -83,6 +84,10 @@ class OrtEngine:
         """
         is_alone = self.threads == 1 and self.providers[0] == CPU
         return time.thread_time if is_alone else time.perf_counter
+
+    def config_of(self, facts: GraphFacts) -> SessionConfig:
+        """How the session of a fragment with these facts is made."""
+        return replace(self.config, integer_kernels=facts.integer)
 
     @property
     def config(self) -> SessionConfig:
@@ -159,9 +164,9 @@ def check_graph(
                 f"Fragment refused: weights in {location!r}; "
                 "allowed are blobs named by 64 hex digits."
             )
-        if location not in blobs:
+        if split_location(location)[0] not in blobs:
             raise RunError(f"Fragment cannot be loaded: weight blob {location} is missing here.")
-    needed_bytes = len(graph) + sum(size_of(blobs[name]) for name in facts.locations)
+    needed_bytes = len(graph) + sum(_loaded_bytes(name, blobs) for name in facts.locations)
     needed_bytes += sum(spec.size_bytes for spec in (*facts.inputs, *facts.outputs))
     if memory_limit_bytes is not None and needed_bytes > memory_limit_bytes:
         raise RunError(
@@ -169,6 +174,16 @@ def check_graph(
             f"{format_bytes(memory_limit_bytes)} are allowed. Plan smaller stages for this device."
         )
     return facts
+
+
+def _loaded_bytes(location: str, blobs: Mapping[str, Blob]) -> int:
+    """The bytes of the weights at a graph's location."""
+    content_hash, dtype = split_location(location)
+    try:
+        blob = blobs[content_hash]
+        return unpacked_bytes(blob, dtype) if dtype else size_of(blob)
+    except ValueError as error:
+        raise RunError(f"Fragment cannot be loaded: weights at {location}: {error}.") from None
 
 
 def describe_fallback(missing: Sequence[str], used: Sequence[str], available: Sequence[str]) -> str:

@@ -35,8 +35,8 @@ class SessionConfig:
         optimise: What the engine makes of the graph: nothing, what suits all processors, or all.
         prepack: Whether weights are prepacked: copied into the layout that this processor's kernels
             read best.
-        integer_kernels: Whether pairs of quantising nodes become integer kernels. Not so for graphs
-            that Partita has read: their weights are folded to floats, and would be quantised anew.
+        integer_kernels: Whether pairs of quantising nodes become integer kernels. Only so where
+            weights are codes, too: floats between such pairs would be quantised anew.
         spin_us: Microseconds that an idle thread spins; 0 for none, None for the engine's own.
         shared_arena: Whether working memory is taken from one arena of the process, not from one of
             the session's own.

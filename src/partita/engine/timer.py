@@ -21,6 +21,7 @@ import onnxruntime as ort
 
 from partita.engine.base import Blob, make_inputs
 from partita.engine.ort import OrtEngine, check_graph
+from partita.engine.packed import collect_blobs
 from partita.engine.reference import Reference
 from partita.engine.session import open_session
 from partita.engine.timing import (
@@ -110,11 +111,12 @@ class FragmentTimer:
     def _open(
         self, fragment: TimedFragment, graph: bytes, blobs: Mapping[str, Blob], prefix: Path | None
     ) -> _Probe:
-        own = {name: blobs[name] for name in sorted(fragment.blobs)}
-        check_graph(graph, own, self._engine.options.memory_limit_bytes)
-        config = self._engine.config
+        packed = {name: blobs[name] for name in sorted(fragment.blobs)}
+        facts = check_graph(graph, packed, self._engine.options.memory_limit_bytes)
+        config = self._engine.config_of(facts)
         try:
             start_s = time.perf_counter()
+            own = collect_blobs(facts.locations, packed)
             first = open_session(graph, replace(config, profile_prefix=prefix), own)
             load_s = time.perf_counter() - start_s
             is_both = prefix is not None and fragment.timed

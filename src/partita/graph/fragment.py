@@ -11,11 +11,15 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from partita.engine.onnx_facts import INTEGER, KERNELS
+from partita.engine.packed import PackedHead, name_packed, pack_blob
 from partita.graph.graph import Graph
+from partita.graph.integer_nodes import drop_clips
 from partita.graph.node import Node
+from partita.graph.quantised import MOST_PACKED
 from partita.graph.regions import RegionMap, TensorBoxes
 from partita.graph.stored import EXTERNAL_BYTES, refer_to
-from partita.regions import Region
+from partita.regions import Grid, Packing, Region
 
 Value = tuple[str, Region]
 Held = dict[str, tuple[str, Region]]
@@ -23,8 +27,23 @@ Held = dict[str, tuple[str, Region]]
 Pieces = tuple[tuple[str, Region], ...]
 
 
+@dataclass(frozen=True)
+class Stored:
+    """Part of a constant that lies apart from the graph.
+
+    Attributes:
+        hash: Of the blob.
+        location: How graphs name it: packed codes also say as what they are read.
+        loaded_bytes: What it takes once it is loaded.
+    """
+
+    hash: str
+    location: str
+    loaded_bytes: int
+
+
 class BlobStore:
-    """Weight slices by content hash, each cut and hashed once.
+    """Weight slices by content hash, each cut and hashed once; quantised ones are packed codes.
 
     Args:
         graph: Whose constants are cut.
@@ -35,25 +54,59 @@ class BlobStore:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._hashes: dict[tuple[str, Region], str] = {}
+        self._stored: dict[tuple[str, Region, bool], Stored] = {}
         self.blobs: dict[str, np.ndarray[Any, np.dtype[np.uint8]]] = {}
 
     def cut(self, name: str, box: Region) -> np.ndarray[Any, Any]:
         """Part of a constant."""
         return self._graph.constants[name][box.slices()]
 
-    def add(self, name: str, box: Region) -> str:
-        """Keep part of a constant as a blob and return its hash."""
-        blob = self._hashes.get((name, box))
-        if blob is None:
-            part = self.cut(name, box)
-            flat = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
-            whole = part.size == self._graph.constants[name].size
-            known = self._graph.constant_hash(name) if whole else ""
-            blob = known or hashlib.sha256(flat.data).hexdigest()
-            self._hashes[name, box] = blob
-            self.blobs[blob] = flat
-        return blob
+    def packing(self, name: str, box: Region) -> Packing | None:
+        """How part of a constant is codes; None where it is not quantised."""
+        packing = self._graph.packings.get(name)
+        if packing is None or packing.axis is None:
+            return packing
+        return packing.cut(*box.bounds[packing.axis])
+
+    def add(self, name: str, box: Region, *, as_codes: bool = False) -> Stored:
+        """Keep part of a constant as a blob.
+
+        Args:
+            as_codes: Whether a quantised one is to be loaded as its codes, not as their values.
+        """
+        key = (name, box, as_codes)
+        stored = self._stored.get(key)
+        if stored is None:
+            packing = self.packing(name, box)
+            is_plain = packing is None or (packing.bits > MOST_PACKED and not as_codes)
+            stored = self._add(name, box) if is_plain else self._add_codes(name, box, as_codes)
+            self._stored[key] = stored
+        return stored
+
+    def _add(self, name: str, box: Region) -> Stored:
+        part = self.cut(name, box)
+        whole = part.size == self._graph.constants[name].size
+        known = self._graph.constant_hash(name) if whole else ""
+        return self._keep(np.ascontiguousarray(part), known)
+
+    def _add_codes(self, name: str, box: Region, as_codes: bool) -> Stored:
+        part, packing = self.cut(name, box), self.packing(name, box)
+        assert packing is not None
+        codes = packing.codes(part)
+        if as_codes and packing.bits >= MOST_PACKED:
+            return self._keep(codes)
+        head = PackedHead(packing.bits, packing.limits[0], part.shape, packing.axis)
+        blob = self._keep(pack_blob(codes, head, packing.scale, packing.zero))
+        dtype = packing.dtype if as_codes else "float32"
+        return Stored(
+            blob.hash, name_packed(blob.hash, dtype), part.size * np.dtype(dtype).itemsize
+        )
+
+    def _keep(self, content: np.ndarray[Any, Any], known: str = "") -> Stored:
+        flat = content.reshape(-1).view(np.uint8)
+        blob = known or hashlib.sha256(flat.data).hexdigest()
+        self.blobs[blob] = flat
+        return Stored(blob, blob, flat.nbytes)
 
 
 @dataclass(frozen=True)
@@ -64,13 +117,18 @@ class Fragment:
         graph: Serialised ONNX model; large initializers name blobs as external data.
         hash: SHA-256 of ``graph``.
         blobs: Hashes of the blobs that the graph names.
-        weight_bytes: Size of the blobs.
+        blob_bytes: Size of each once it is loaded.
     """
 
     graph: bytes
     hash: str
     blobs: tuple[str, ...]
-    weight_bytes: int
+    blob_bytes: tuple[int, ...]
+
+    @property
+    def weight_bytes(self) -> int:
+        """Size of all weights once they are loaded."""
+        return sum(self.blob_bytes)
 
 
 class FragmentWriter:
@@ -124,20 +182,43 @@ class FragmentWriter:
         """Add part of one of the graph's constants and return its name."""
         key = (name, box)
         if key not in self._weights:
-            array = self._graph.constants[name]
-            if box.size * array.itemsize < EXTERNAL_BYTES or array.dtype == object:
-                self._weights[key] = self.constant(self._store.cut(name, box))
+            packing = self._store.packing(name, box)
+            if self._graph.integer and packing is not None:
+                self._weights[key] = self._dequantised(name, box, packing)
             else:
-                self._weights[key] = self._external(name, box)
+                self._weights[key] = self._stored(name, box, self._store.cut(name, box))
         return self._weights[key]
 
-    def _external(self, name: str, box: Region) -> str:
-        blob = self._store.add(name, box)
-        self._blobs[blob] = self._store.blobs[blob].nbytes
+    def _dequantised(self, name: str, box: Region, packing: Packing) -> str:
+        """Codes with a node that turns them into values: what integer kernels are made of."""
+        codes = packing.codes(self._store.cut(name, box))
+        operands = [self._stored(name, box, codes, as_codes=True), self.constant(packing.scale)]
+        if packing.zero.any():
+            operands.append(self.constant(packing.zero.astype(codes.dtype)))
+        attrs = {} if packing.axis is None else {"axis": packing.axis}
+        return self.node("DequantizeLinear", operands, attrs)[0]
+
+    def _stored(
+        self, name: str, box: Region, array: np.ndarray[Any, Any], *, as_codes: bool = False
+    ) -> str:
+        """An initializer of ``array``, which is part of a constant; large ones lie apart."""
+        if array.nbytes < EXTERNAL_BYTES or array.dtype == object:
+            return self.constant(array)
+        stored = self._store.add(name, box, as_codes=as_codes)
+        self._blobs[stored.hash] = stored.loaded_bytes
         fresh = self._fresh()
-        tensor = refer_to(fresh, self._store.cut(name, box), blob)
-        self._initializers[fresh] = tensor
+        self._initializers[fresh] = refer_to(fresh, array, stored.location)
         return fresh
+
+    def requantise(self, name: str, grid: Grid) -> str:
+        """A pair of nodes that gives what is on ``grid`` again: its reader sees that it is."""
+        dtype = np.uint8
+        if not 0 <= grid.zero <= np.iinfo(dtype).max:
+            return name
+        scale, zero = np.asarray(grid.scale, np.float32), np.asarray(grid.zero, dtype)
+        operands = [self.constant(scale), self.constant(zero)]
+        (codes,) = self.node("QuantizeLinear", [name, *operands], {})
+        return self.node("DequantizeLinear", [codes, *operands], {})[0]
 
     def crop(self, name: str, held: Region, wanted: Region) -> str:
         """A name that holds ``wanted`` out of ``name``, which holds ``held``."""
@@ -214,6 +295,9 @@ class FragmentWriter:
             names: The outputs' local names.
         """
         self._rename(names)
+        if self._graph.integer:
+            outer = [f"o{k}" for k in range(len(names))]
+            self._nodes = drop_clips(self._nodes, self._small_constants(), outer)
         values = [
             [_value_info(f"{letter}{k}", *item) for k, item in enumerate(items)]
             for letter, items in (("i", inputs), ("o", outputs))
@@ -225,9 +309,18 @@ class FragmentWriter:
         model = helper.make_model(
             graph, opset_imports=opsets, ir_version=max(8, self._graph.ir_version)
         )
+        if self._graph.integer:
+            helper.set_model_props(model, {KERNELS: INTEGER})
         data = model.SerializeToString(deterministic=True)
-        weight_bytes = sum(self._blobs.values())
-        return Fragment(data, hashlib.sha256(data).hexdigest(), tuple(self._blobs), weight_bytes)
+        blobs, sizes = tuple(self._blobs), tuple(self._blobs.values())
+        return Fragment(data, hashlib.sha256(data).hexdigest(), blobs, sizes)
+
+    def _small_constants(self) -> dict[str, np.ndarray[Any, Any]]:
+        return {
+            name: numpy_helper.to_array(tensor)
+            for name, tensor in self._initializers.items()
+            if tensor.data_location != onnx.TensorProto.EXTERNAL
+        }
 
     def _named_inside(self) -> list[str]:
         return [

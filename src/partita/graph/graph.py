@@ -12,7 +12,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from partita.engine.onnx_facts import INTEGER, KERNELS
 from partita.errors import ModelError
+from partita.graph.integer_nodes import drop_clips
 from partita.graph.layer import Cut, Layer
 from partita.graph.liveness import live_tensors
 from partita.graph.mutable_graph import Array, make_opsets, name_apart
@@ -42,6 +44,7 @@ class Graph:
         packings: Of a quantised graph: how constants, activations and inputs are codes, by name.
         bits: What a quantised graph was made with; empty for others.
         base: The graph that a quantised one was made of; None for others.
+        integer: Whether quantised layers run on integer kernels: see ``with_kernels``.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Graph:
     packings: Mapping[str, Packing] = field(default_factory=dict)
     bits: Mapping[str, LayerBits] = field(default_factory=dict)
     base: Graph | None = None
+    integer: bool = False
 
     def __repr__(self) -> str:
         return f"Graph({self.name!r}, {len(self.layers)} layers, {self.parameters} parameters)"
@@ -99,6 +103,8 @@ class Graph:
         for name, packing in sorted(self.packings.items()):  # equal values may be other codes
             text = repr((name, packing.bits, packing.axis, packing.signed))
             digest.update(_frame(text.encode()))
+        if self.integer:
+            digest.update(_frame(INTEGER.encode()))
         return digest.hexdigest()
 
     def constant_hash(self, name: str) -> str:
@@ -203,34 +209,67 @@ class Graph:
     def _make_cut(self, position: int, tensors: tuple[str, ...]) -> Cut:
         return Cut(position, tensors, sum(self.size_bytes(name) for name in tensors))
 
-    def to_model(self, apart: dict[str, Array] | None = None) -> onnx.ModelProto:
-        """The normalised network as one ONNX model.
+    def to_model(
+        self, apart: dict[str, Array] | None = None, kept: Sequence[str] = ()
+    ) -> onnx.ModelProto:
+        """The normalised network as one ONNX model; on integer kernels with its weights' codes.
 
         Args:
             apart: Gets the bytes of large weights by the names of files that the model refers to,
                 flat and not copied; where it is not given, the model holds all weights.
+            kept: Inner tensors that the model must compute.
         """
         inputs, outputs = (
             [self._value_info(name) for name in names] for names in (self.inputs, self.outputs)
         )
         graph = helper.make_graph([n.proto for n in self.nodes], self.name, inputs, outputs)
         name_apart(graph)
+        openers = []
         for name, array in self.constants.items():
+            packing = self.packings.get(name) if self.integer else None
+            if packing is not None:
+                array, node = _as_codes(name, array, packing, graph)
+                name = node.input[0]
+                openers.append(node)
             if apart is None or array.nbytes < EXTERNAL_BYTES or array.dtype == object:
                 graph.initializer.append(numpy_helper.from_array(array, name))
             else:
                 file = f"weight-{len(apart)}"
                 graph.initializer.append(refer_to(name, array, file))
                 apart[file] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        return helper.make_model(
+        nodes = [*openers, *graph.node]
+        if self.integer:
+            nodes = drop_clips(nodes, self.constants, (*self.outputs, *kept))
+        del graph.node[:]
+        graph.node.extend(nodes)
+        model = helper.make_model(
             graph, ir_version=self.ir_version, opset_imports=make_opsets(self.opset_imports)
         )
+        if self.integer:
+            helper.set_model_props(model, {KERNELS: INTEGER})
+        return model
 
     def _value_info(self, name: str) -> onnx.ValueInfoProto:
         spec = self.tensors[name]
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(spec.dtype))
         shape = [None if extent < 0 else extent for extent in spec.shape]
         return helper.make_tensor_value_info(name, kind, shape if spec.shape else [])
+
+
+def _as_codes(
+    name: str, array: Array, packing: Packing, graph: onnx.GraphProto
+) -> tuple[Array, onnx.NodeProto]:
+    """A constant's codes, and the node that turns them into it; its operands go to ``graph``."""
+    codes = packing.codes(np.asarray(array, np.float32))
+    operands = [f"{name}.codes", f"{name}.scale"]
+    graph.initializer.append(numpy_helper.from_array(packing.scale, operands[1]))
+    if packing.zero.any():
+        operands.append(f"{name}.zero")
+        graph.initializer.append(
+            numpy_helper.from_array(packing.zero.astype(codes.dtype), operands[2])
+        )
+    attrs: dict[str, Any] = {} if packing.axis is None else {"axis": packing.axis}
+    return codes, helper.make_node("DequantizeLinear", operands, [name], f"{name}.open", **attrs)
 
 
 def _as_bytes(array: Array) -> memoryview:

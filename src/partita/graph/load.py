@@ -16,7 +16,9 @@ from partita.graph.model_file import Source
 from partita.graph.mutable_graph import SMALL_ELEMENTS, Info, MutableGraph
 from partita.graph.node import subgraphs, wrap_node
 from partita.graph.normalise import normalise
+from partita.graph.quantised import with_kernels
 from partita.graph.read import Shapes, bare_line, read_draft
+from partita.graph.read_quantised import find_packings, is_for_integers
 from partita.program import DTYPE_BYTES, TensorSpec
 
 
@@ -26,6 +28,7 @@ def load_graph(source: Source, *, shapes: Shapes | None = None, name: str | None
     Constants and batch normalisation are folded, idle nodes dropped, pads written out, and
     pointwise nodes fused to the layer before them. Its answers are the file's, to rounding. What is
     computed from a tensor whose shape depends on the data becomes one last layer that runs whole.
+    A model that comes quantised, weights and activations, runs on integer kernels.
 
     Args:
         source: Path of a file, its bytes, or a model in memory (which is not changed).
@@ -57,7 +60,8 @@ def _load(source: Source, shapes: Shapes | None, name: str | None) -> Graph:
     refuse_graph(draft)
     refuse_chance(draft)
     layers = make_layers(wiring, _side_by_side(groups), draft.constants, tensors, draft.opset)
-    return Graph(
+    packings = find_packings(draft, wiring.nodes)
+    graph = Graph(
         name=draft.name,
         nodes=wiring.nodes,
         constants=draft.constants,
@@ -68,7 +72,11 @@ def _load(source: Source, shapes: Shapes | None, name: str | None) -> Graph:
         opset_imports=draft.opset_imports,
         ir_version=draft.ir_version,
         parameters=parameters,
+        packings=packings,
     )
+    if is_for_integers(packings, graph.constants):
+        return with_kernels(graph, integer=True)
+    return graph
 
 
 def _wire(draft: MutableGraph) -> Wiring:

@@ -11,6 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from partita.graph.node import captured_names
+from partita.regions import Packing
 
 Array = npt.NDArray[np.generic]
 
@@ -53,6 +54,7 @@ class MutableGraph:
         declared: Shapes of outputs that the file fixes.
         measured: What a run found out about activations that inference knows nothing of.
         limit_bytes: Most bytes of constants that folding may end with.
+        packings: How what dequantising nodes wrote is codes, where those were constants.
     """
 
     name: str
@@ -66,6 +68,7 @@ class MutableGraph:
     declared: dict[str, tuple[int, ...]] = field(default_factory=dict)
     measured: dict[str, Info] = field(default_factory=dict)
     limit_bytes: int = GROWTH_BYTES
+    packings: dict[str, Packing] = field(default_factory=dict)
 
     @property
     def opset(self) -> int:

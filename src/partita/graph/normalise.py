@@ -22,6 +22,7 @@ from partita.graph.mutable_graph import Info, MutableGraph, node_reads
 from partita.graph.opset import raise_opset
 from partita.graph.parameters import count_parameters
 from partita.graph.pooling import round_down
+from partita.graph.read_quantised import open_weights
 from partita.graph.window import make_windows_explicit, refuse_channels
 from partita.graph.write_out import take_types, write_range_bounds, write_training_norms
 
@@ -110,6 +111,7 @@ def _fold(draft: MutableGraph) -> str:
         changed |= write_range_bounds(draft)
         changed |= write_training_norms(draft)
         changed |= fold_shapes(draft)
+        changed |= open_weights(draft)
         changed |= fold_constants(draft)
         changed |= fold_branches(draft)
         changed |= drop_idle(draft)

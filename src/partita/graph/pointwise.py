@@ -23,5 +23,11 @@ BROADCAST = frozenset(
     )
 )  # fmt: skip
 
+#: Operators whose answers are values of their first input: on whose grid they stay.
+MOVING = frozenset(
+    ("DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Relu", "Reshape",
+     "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze")
+)  # fmt: skip
+
 #: All pointwise operators of the standard ONNX domain.
 POINTWISE = UNARY | BROADCAST

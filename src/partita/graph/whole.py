@@ -33,10 +33,10 @@ class WholeModel:
 
     def _open(self) -> Any:
         weights: dict[str, Array] | None = {} if self._is_large else None
-        model = self._graph.to_model(weights)
+        model = self._graph.to_model(weights, self._tensors)
         for tensor in self._tensors:
             model.graph.output.append(onnx.helper.make_empty_tensor_value_info(tensor))
-        return open_model(model, weights)
+        return open_model(model, weights, integer=self._graph.integer)
 
     @property
     def _is_large(self) -> bool:
@@ -55,12 +55,15 @@ class WholeModel:
             self._session = None
 
 
-def open_model(model: onnx.ModelProto, weights: dict[str, Array] | None = None) -> Any:
+def open_model(
+    model: onnx.ModelProto, weights: dict[str, Array] | None = None, *, integer: bool = False
+) -> Any:
     """A session of a model in memory.
 
     Args:
         weights: Bytes of the weights that lie apart. They are prepacked by nobody then: that would
             hold them twice.
+        integer: Whether its quantised layers run on integer kernels.
     """
-    config = SessionConfig(prepack=weights is None)
+    config = SessionConfig(prepack=weights is None, integer_kernels=integer)
     return open_session(model.SerializeToString(), config, weights)

@@ -101,6 +101,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         keep_on: Tensors that must not leave a device: tensor name to device name.
         bits: With how many bits layers compute, and inputs of the network are rounded, by name;
             layers that are not named compute as the model does.
+        integer_kernels: Whether layers of 8 bits at most run on the engine's integer kernels.
         options: What else was asked, for planning anew; None for a plan that no planner made, or
             that is from before this was kept: ``wires`` then are what was asked.
     """
@@ -115,5 +116,6 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     in_flight: int = 1
     keep_on: dict[str, str] = {}
     bits: dict[str, LayerBits] = {}
+    integer_kernels: bool = False
     options: Asked | None = None
     schema: int = msgspec.field(default=SCHEMA_VERSION)

@@ -182,8 +182,9 @@ class FragmentInfo(msgspec.Struct, frozen=True):
         hash: SHA-256 of the fragment's graph; empty before the graph is written.
         blobs: SHA-256 of each weight blob that the graph names.
         graph_bytes: Size of the graph without weights.
-        weight_bytes: Size of the weights; blobs shared by fragments count in each.
-        blob_bytes: Size of each blob; empty before the graph is written.
+        weight_bytes: Size of the weights once loaded; blobs shared by fragments count in each.
+        blob_bytes: Size of each blob once loaded; empty before the graph is written.
+        stored_bytes: Size of the blobs as they are stored and sent: packed codes are smaller.
     """
 
     hash: str
@@ -191,6 +192,7 @@ class FragmentInfo(msgspec.Struct, frozen=True):
     graph_bytes: int
     weight_bytes: int
     blob_bytes: tuple[int, ...] = ()
+    stored_bytes: int = 0
 
 
 class DeviceProgram(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,6 +8,7 @@ from typing import get_args
 
 from partita.errors import PlanError
 from partita.graph import Graph, Layer, Node
+from partita.graph.pointwise import MOVING
 from partita.regions import Clipping, LayerBits
 
 #: Bits that weights and activations may have.
@@ -15,11 +16,6 @@ WIDTHS = (2, 3, 4, 6, 8)
 #: The input with a core's weights, and their axis along which outputs have scales of their own.
 #: A matrix product may have them on either side: see ``find_weights``.
 _WEIGHTS = {"Conv": (1, 0), "ConvTranspose": (1, 1)}
-#: Operators whose answers are values of their first input: on whose grid they stay.
-_MOVING = frozenset(
-    ("DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Relu", "Reshape",
-     "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze")
-)  # fmt: skip
 #: Quantising nodes have scales per axis, and clip codes, from this version of the operators on.
 _LEAST_OPSET = 13
 #: Ranges of clipping 'mse' are found for exponents in here; single numbers below, the largest
@@ -77,7 +73,7 @@ def is_moving(graph: Graph, layer: Layer) -> bool:
     """
     nodes = [graph.nodes[place] for place in layer.nodes]
     return len(layer.inputs) == 1 and all(
-        node.op in _MOVING and not node.domain and node.inputs[0] not in graph.constants
+        node.op in MOVING and not node.domain and node.inputs[0] not in graph.constants
         for node in nodes
     )
 

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from partita.errors import ModelError
 from partita.graph import Graph
 from partita.graph.mutable_graph import name_apart
+from partita.graph.quantised import with_kernels
 from partita.regions import SUM_BITS, Packing
 from partita.regions.packing import Codes
 
@@ -54,7 +55,7 @@ def to_qdq_model(graph: Graph) -> onnx.ModelProto:
             the version that 4 bits need.
     """
     check_file_widths(graph.name, (packing.bits for packing in graph.packings.values()))
-    model = graph.to_model()
+    model = with_kernels(graph, integer=False).to_model()
     constants = {n: p for n, p in graph.packings.items() if n in graph.constants}
     kept = [t for t in model.graph.initializer if t.name not in constants]
     nodes: list[onnx.NodeProto] = []

@@ -117,6 +117,7 @@ class _Quantizer:
             packings=self._packings,
             bits=dict(self._bits),
             base=self._graph,
+            integer=False,
         )
 
     def _wire(self) -> Wiring:

@@ -15,6 +15,8 @@ from onnx import external_data_helper
 
 from partita.cluster import Cluster
 from partita.compile import Compiled, compile_plan
+from partita.engine.onnx_facts import read_facts
+from partita.engine.packed import collect_blobs
 from partita.engine.session import SessionConfig, open_session
 from partita.errors import BundleError
 from partita.graph import Graph
@@ -114,7 +116,7 @@ def optimise_graph(
             },
         )
         try:
-            open_session(graph, config, blobs)
+            open_session(graph, config, collect_blobs(read_facts(graph).locations, blobs))
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
             _check_space(Path(folder), len(graph) + sum(a.nbytes for a in blobs.values()), error)
             raise

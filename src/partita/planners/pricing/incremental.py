@@ -13,6 +13,7 @@ from math import inf
 from operator import add, attrgetter
 
 from partita.cost.memory import MOST_COPIES
+from partita.graph.grids import travel_formats
 from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.costs import StepCosts
@@ -83,7 +84,8 @@ class IncrementalPricer:
     def __init__(self, cost: StepCosts, lowering: DraftLowering, options: PlanOptions) -> None:
         self._cost = cost
         self._blocks = TaskBuilder(cost, lowering, options)
-        self._transfers = TransferCosts(cost, options.wires, self._blocks)
+        formats = travel_formats(lowering.outline.graph, options.wires)
+        self._transfers = TransferCosts(cost, formats, self._blocks)
         self._in_flight = options.in_flight
         self._kept = {
             tensor: self._blocks.numbers[device] for tensor, device in options.keep_on.items()

@@ -8,6 +8,7 @@ import msgspec
 
 from partita.errors import PlanError
 from partita.graph import Graph
+from partita.graph.grids import find_grids
 from partita.plan import Plan
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.evaluator import Evaluator
@@ -18,12 +19,14 @@ _FLOATS = ("float32", "float64")
 def allow_lossy(graph: Graph, options: PlanOptions) -> PlanOptions:
     """Options with the format of ``compress`` for every tensor that it can carry.
 
-    Formats that are given for single tensors stay.
+    Formats that are given for single tensors stay, and quantised tensors travel as their codes.
     """
     if options.compress is None:
         return options
     formats = {
-        name: options.compress for name, spec in graph.tensors.items() if spec.dtype in _FLOATS
+        name: options.compress
+        for name, spec in graph.tensors.items()
+        if spec.dtype in _FLOATS and name not in graph.remember(find_grids)
     }
     return replace(options, wires={**formats, **options.wires})
 

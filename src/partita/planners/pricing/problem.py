@@ -9,6 +9,7 @@ from math import inf
 
 from partita.compile import Layout, build_layout
 from partita.cost import MemoryUse
+from partita.graph.grids import travel_formats
 from partita.plan import Identity, Plan
 from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.drafts.layer_order import LayerOrder
@@ -22,6 +23,7 @@ class Problem:
 
     Attributes:
         devices: Names of those that may compute.
+        formats: Wire formats of tensors that do not travel raw.
         watts: Of each device of the cluster while it computes; empty where costs do not tell.
 
     Raises:
@@ -33,6 +35,7 @@ class Problem:
         self.cost = cost
         self.options = options
         self.graph = cost.graph
+        self.formats = travel_formats(cost.graph, options.wires)
         self.cluster = cost.cluster
         self.requester = cost.cluster.requester
         for name in options.named_devices:
@@ -78,6 +81,7 @@ class Problem:
             in_flight=options.in_flight,
             keep_on=dict(options.keep_on),
             bits=dict(self.graph.bits),
+            integer_kernels=self.graph.integer,
         )
 
     def layout(self, plan: Plan) -> Layout:
@@ -87,4 +91,4 @@ class Problem:
     def wire_bytes(self, tensor: str) -> int:
         """The payload size of a whole tensor in the wire format that it is given."""
         spec = self.graph.tensors[tensor]
-        return wire_bytes(spec.shape, spec.dtype, self.options.wires.get(tensor, "raw"))
+        return wire_bytes(spec.shape, spec.dtype, self.formats.get(tensor, "raw"))
