@@ -91,7 +91,7 @@ def test_check_fails_a_graph_that_is_not_its_file(
 
     honest = Graph.to_model
 
-    def wrong(self: Graph, apart: object = None) -> onnx.ModelProto:
+    def wrong(self: Graph, *given: object) -> onnx.ModelProto:
         model = honest(self)
         weight = model.graph.initializer[0]
         array = onnx.numpy_helper.to_array(weight) * np.float32(1.01)
