@@ -56,7 +56,7 @@ def size(
     """
     wish = parse_wish(want.text)
     _check_names(options)
-    inputs = [files.model, files.cluster, *map(Path, profile_files(files.profiles))]
+    inputs = [files.model, files.cluster, files.bits, *profile_files(files.profiles)]
     check_output(output, *inputs)
     beside = None if output is None else output.with_suffix(".toml")
     _check_beside(output, beside)
