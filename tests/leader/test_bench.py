@@ -71,7 +71,7 @@ def test_an_emulated_device_is_as_much_slower_as_it_says() -> None:
     node = NodeTime("n", "Conv", 2.0, 16, (1,))
     timings = Timings((FragmentTimes(1.0, (2.0,), (0.5,), ((node,),)),), (7.0,))
     (slow,) = slow_timings(timings, 3.0).fragments
-    assert (slow.load_s, slow.walls, slow.shares) == (3.0, (6.0,), (0.5,))
+    assert (slow.load_s, slow.walls, slow.used) == (3.0, (6.0,), (1.5,))
     assert slow.runs[0][0].seconds == 6.0
     assert slow_timings(timings, 3.0).paces == (7.0,)
     facts = MachineTimes("m", "e", 7.0, 1.0, {"raw": WireTimes(((4, 1.0),), ((4, 2.0),))})

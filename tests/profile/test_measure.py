@@ -193,10 +193,13 @@ def test_a_disturbance_counts_for_the_layer_that_it_met() -> None:
         return FragmentRun(defaultdict(float, enumerate(layers)), enter=[(8, 0.5)])
 
     runs = [run(3.0, 2.0), run(1.0, 6.0)]
-    quiet = Quiet.of(runs, [3.5 / 5.5, 3.5 / 7.5])
+    quiet = Quiet.of(runs, [3.5, 3.5])
     assert [quiet.typical_s([one.layers[k] for one in runs]) for k in (0, 1)] == [1.0, 2.0]
+    # One that was interrupted beside its nodes is as good as any, and makes no other shorter.
+    quiet = Quiet.of([run(1.0, 2.0)] * 2 + [run(3.0, 9.0)], [3.6, 3.6, 3.7])
+    assert quiet.typical_s([1.0, 1.0]) == 1.0
     # Disturbed in every run: what all took together bounds the sum.
-    quiet = Quiet.of([run(3.0, 6.0)] * 2, [3.5 / 9.5] * 2)
+    quiet = Quiet.of([run(3.0, 6.0)] * 2, [3.5] * 2)
     assert quiet.typical_s([3.0]) + quiet.typical_s([6.0]) + quiet.typical_s([0.5]) == (
         pytest.approx(3.5)
     )

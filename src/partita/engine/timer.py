@@ -161,7 +161,7 @@ class _Probe:
     clock: Callable[[], float]
     per_round: int = 1
     walls: list[float] = field(default_factory=list)
-    shares: list[float] = field(default_factory=list)
+    used: list[float] = field(default_factory=list)
 
     def warm_up(self, order: TimingOrder) -> None:
         """Run a few times, and choose how often to run in a round."""
@@ -179,7 +179,7 @@ class _Probe:
     def run_round(self) -> None:
         """Run both sessions as often as chosen."""
         for _ in range(self.per_round):
-            self.shares.append(self._run_traced())
+            self.used.append(self._run_traced())
             if self.plain is not None:
                 self.walls.append(self.run_plain())
 
@@ -191,12 +191,11 @@ class _Probe:
         return self.clock() - start_s
 
     def _run_traced(self) -> float:
-        """Run the profiled session; the share of the time that this thread computed."""
+        """The processor seconds of one run of the profiled session."""
         assert self.traced is not None
-        day_s, start_s = time.perf_counter(), self.clock()
+        start_s = self.clock()
         self.traced.run(None, self.feeds)
-        used_s = self.clock() - start_s
-        return min(1.0, used_s / max(time.perf_counter() - day_s, 1e-9))
+        return self.clock() - start_s
 
     def finish(self) -> FragmentTimes:
         """All runs, warm-ups excluded; lets go of the sessions."""
@@ -205,7 +204,7 @@ class _Probe:
         runs = read_nodes(path.read_bytes())[WARM_UPS:]
         path.unlink()
         self.traced = self.plain = None
-        return FragmentTimes(self.load_s, tuple(self.walls), tuple(self.shares), runs)
+        return FragmentTimes(self.load_s, tuple(self.walls), tuple(self.used), runs)
 
 
 def read_nodes(content: bytes) -> tuple[tuple[NodeTime, ...], ...]:

@@ -64,13 +64,13 @@ class FragmentTimes(msgspec.Struct, frozen=True):
     Attributes:
         load_s: Making its session.
         walls: Seconds of each run, timed from outside.
-        shares: Per profiled run: processor time over time of day.
+        used: Processor seconds of each profiled run, all beside its nodes included.
         runs: The nodes of each profiled run.
     """
 
     load_s: float
     walls: tuple[float, ...]
-    shares: tuple[float, ...] = ()
+    used: tuple[float, ...] = ()
     runs: tuple[tuple[NodeTime, ...], ...] = ()
 
 

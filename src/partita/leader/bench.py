@@ -99,7 +99,7 @@ def slow_timings(timings: Timings, factor: float) -> Timings:
             FragmentTimes(
                 load_s=times.load_s * factor,
                 walls=tuple(seconds * factor for seconds in times.walls),
-                shares=times.shares,
+                used=tuple(seconds * factor for seconds in times.used),
                 runs=tuple(
                     tuple(
                         msgspec.structs.replace(node, seconds=node.seconds * factor)

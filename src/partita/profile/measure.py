@@ -39,9 +39,6 @@ from partita.regions import Region
 #: Sessions that are open at the same time; each holds its segment's weights. The six extents of one
 #: segment fit in; not tuned.
 _BATCH = 8
-#: A run is undisturbed when its thread had the processor for this share of the time. Not tuned: a
-#: higher share leaves fewer runs, a lower one lets disturbed ones in.
-_CLEAN_SHARE = 0.97
 #: With fewer undisturbed runs than this all are taken and corrected. Not tuned.
 _MIN_CLEAN = 3
 
@@ -182,7 +179,7 @@ class _Measurement:
         """Add what one fragment took."""
         trace = read_trace(times.runs, segment)
         nodes_s = 0.0
-        runs = Quiet.of(trace.runs, times.shares)
+        runs = Quiet.of(trace.runs, times.used)
         for place, (name, boxes) in enumerate(segment.layers):
             taken = [run.layers[place] for run in trace.runs]
             seconds = runs.typical_s([run.layers[place] for run in runs.runs])
@@ -241,21 +238,21 @@ class Quiet:
     scale: float
 
     @classmethod
-    def of(cls, runs: list[FragmentRun], shares: Sequence[float]) -> Quiet:
+    def of(cls, runs: list[FragmentRun], used: Sequence[float]) -> Quiet:
         """The undisturbed runs when there are enough of them.
 
-        A disturbance lies in one node or the other of a run: each node's least time of all runs is
-        nearest to its own, and all together take the least processor time of a run.
+        In an undisturbed run the nodes take no longer than the processor worked, by what it did
+        beside them. A disturbance lies in one node or the other of a run: each node's least time of
+        all runs is nearest to its own, and all together take no more than the least processor time.
 
         Args:
-            shares: Processor time over time of day of each run.
+            used: Processor seconds of each run.
         """
-        clean = [run for run, share in zip(runs, shares, strict=True) if share >= _CLEAN_SHARE]
+        clean = [run for run, used_s in zip(runs, used, strict=True) if run.total_s <= used_s]
         if len(clean) >= min(_MIN_CLEAN, len(runs)):
             return cls(clean, 1.0)
-        used_s = min(run.total_s * share for run, share in zip(runs, shares, strict=True))
         least_s = sum(map(min, zip(*(run.seconds for run in runs), strict=False)))
-        return cls(runs, min(1.0, used_s / least_s) if least_s else 1.0)
+        return cls(runs, min(1.0, min(used) / least_s) if least_s else 1.0)
 
     def typical_s(self, times: Sequence[float]) -> float:
         """The least of times, corrected where the runs were disturbed."""
