@@ -169,8 +169,36 @@ def test_a_judge_that_fails_is_named() -> None:
         _plan(judge=lambda plan: float("nan"))
 
 
+@pytest.mark.parametrize("planner", ["edge_only", "qdmp"])
+def test_rivals_have_one_width_on_the_edge(planner: str) -> None:
+    """All on the edge, and the cut of the network as it is, at 4 bits; without samples a line."""
+    graph, data = _network()
+    method = {f"{planner}.bits": "4"}
+    options = PlanOptions(quantisation=data, method=method)
+    result = find_plan(_cost(), planner=planner, options=options)
+    plain = find_plan(_cost(), planner=planner)
+    edge = {n for s in result.plan.stages if s.shards[0].device == "d0" for n in s.layers}
+    names = {layer.name for layer in graph.layers}
+    assert edge & names == {
+        n for s in plain.plan.stages if s.shards[0].device == "d0" for n in s.layers
+    }
+    assert {one.weight for name, one in result.plan.bits.items() if name in names} == {4}
+    assert result.latency_s < plain.latency_s
+    with pytest.raises(PlanError, match="4 bits without samples"):
+        find_plan(_cost(), planner=planner, options=PlanOptions(method=method))
+    with pytest.raises(PlanError, match="allowed: 2, 3, 4, 6, 8"):
+        find_plan(
+            _cost(),
+            planner=planner,
+            options=PlanOptions(quantisation=data, method={f"{planner}.bits": "5"}),
+        )
+
+
 def test_best_stays_exact() -> None:
     """The planner to use takes no accuracy for latency, whatever samples say."""
     _, data = _network()
-    result = find_plan(_cost(), options=PlanOptions(quantisation=data, max_evaluations=100))
+    options = PlanOptions(
+        quantisation=data, max_evaluations=100, method={"edge_only.bits": "4", "qdmp.bits": "4"}
+    )
+    result = find_plan(_cost(), options=options)
     assert not result.plan.bits

@@ -20,8 +20,8 @@ from partita.errors import PartitaError, PlanError
 from partita.plan import Plan
 from partita.planners.drafts.draft import Draft
 from partita.planners.edgecloud.neurosurgeon import best_prefixes
-from partita.planners.edgecloud.quantised_split import EdgeBits, make_problem
-from partita.planners.edgecloud.roles import Roles, RoleSettings, find_roles, split_draft
+from partita.planners.edgecloud.quantised_split import EdgeBits, make_problem, quantised_draft
+from partita.planners.edgecloud.roles import Roles, RoleSettings, find_roles
 from partita.planners.edgecloud.split_problem import Candidate
 from partita.planners.edgecloud.trade_offs import list_candidates
 from partita.planners.options import PlanOptions
@@ -115,12 +115,8 @@ class _Search:
 
     def _price(self, candidate: Candidate, bits: dict[str, LayerBits]) -> tuple[Draft, float]:
         """A candidate's draft and latency; infinite where it is not possible."""
-        quantised = self._evaluator.quantised(bits)
-        known = set(self._problem.network.layers)
-        here = set(self._problem.network.layers[: candidate.split.cut])
-        order = quantised.outline.order
-        edge = {place for place, name in enumerate(order) if name in here or name not in known}
-        draft = split_draft(quantised, self._roles, edge)
+        edge = set(self._problem.network.layers[: candidate.split.cut])
+        quantised, draft = quantised_draft(self._evaluator, self._roles, edge, bits)
         return draft, quantised.latency_of(draft)
 
     def _plan(self, draft: Draft, bits: dict[str, LayerBits]) -> Plan:

@@ -16,6 +16,7 @@ from math import inf
 from partita.errors import InfeasibleError
 from partita.planners.edgecloud.min_cut import least_cut
 from partita.planners.edgecloud.neurosurgeon import best_prefixes
+from partita.planners.edgecloud.quantised_split import choose_uniform
 from partita.planners.edgecloud.roles import RoleSettings, find_roles, split_draft, two_sides
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
@@ -31,9 +32,12 @@ class QdmpSettings(RoleSettings):
     Attributes:
         whole: Whether the edge must have room for the whole network, as in the original, which cuts
             it elsewhere when the link changes; else for its part alone.
+        bits: Of all weights and activations on the edge, once the cut is chosen; None leaves them
+            as they are.
     """
 
     whole: bool = False
+    bits: int | None = None
 
 
 QDMP = QdmpSettings()
@@ -55,6 +59,9 @@ def plan_qdmp(evaluator: Evaluator) -> Chosen:
     sides = two_sides(evaluator, roles)
     edge = least_cut(sides) if roles.edge == evaluator.requester else None
     if edge is not None:
+        if settings.bits is not None:
+            names = [evaluator.outline.order[place] for place in sorted(edge)]
+            return choose_uniform(evaluator, roles, names, settings.bits)
         draft = split_draft(evaluator, roles, edge)
         if evaluator.score(draft)[0] < inf:
             least = format_seconds(sides.seconds(edge))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import inf
 
 import numpy as np
 
+from partita.errors import PlanError
 from partita.graph import Graph
+from partita.planners.drafts.draft import Draft
 from partita.planners.edgecloud.knapsack import Floats
-from partita.planners.edgecloud.network import Network, network_of
-from partita.planners.edgecloud.roles import Roles, layer_seconds, two_sides
+from partita.planners.edgecloud.network import INPUT_BITS, Network, network_of
+from partita.planners.edgecloud.roles import Roles, layer_seconds, split_draft, two_sides
 from partita.planners.edgecloud.split_problem import Split, SplitProblem
 from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.registry import Chosen
 from partita.quantisation import LayerBits, QuantisationData, quantize
 
 #: Bits of what is not quantised.
@@ -80,6 +83,41 @@ class EdgeBits:
             inputs = (name for name in self._graph.inputs if name in errors.activations)
             activations |= dict.fromkeys(inputs, self.input_bits)
         return self._data.bits(self._graph, weights, activations)
+
+
+def quantised_draft(
+    evaluator: Evaluator, roles: Roles, edge: Collection[str], bits: Mapping[str, LayerBits]
+) -> tuple[Evaluator, Draft]:
+    """The network with so many bits, and layers of it on the edge.
+
+    Args:
+        edge: Names of layers; those that round an input are there, too.
+    """
+    quantised = evaluator.quantised(bits)
+    known = set(evaluator.outline.order)
+    places = {
+        place
+        for place, name in enumerate(quantised.outline.order)
+        if name in edge or name not in known
+    }
+    return quantised, split_draft(quantised, roles, places)
+
+
+def choose_uniform(evaluator: Evaluator, roles: Roles, edge: Sequence[str], width: int) -> Chosen:
+    """Layers on the edge, all of one width, the input in bytes; the rest in the cloud as it is.
+
+    Raises:
+        PlanError: There are no samples, or no such width.
+    """
+    data = evaluator.options.quantisation
+    if data is None:
+        raise PlanError(
+            f"Layers cannot have {width} bits without samples, which say what numbers they hold:"
+            " PlanOptions has a field 'quantisation' for that."
+        )
+    bits = EdgeBits(evaluator.graph, data, INPUT_BITS, has_floats=True)
+    table = bits.table(edge, Split.uniform(len(edge), width))
+    return Chosen(quantised_draft(evaluator, roles, edge, table)[1], bits=table)
 
 
 def make_problem(evaluator: Evaluator, roles: Roles, bits: EdgeBits) -> SplitProblem:

@@ -120,6 +120,7 @@ def _published(evaluator: Evaluator, rates: Sequence[Draft]) -> Iterator[Draft]:
     for name in names:
         if not evaluator.budget.is_late(1.0):
             with suppress(PlanError):
-                draft = get_planner(name).choose(evaluator).draft
-                if draft and is_allowed(draft, evaluator.options.axes):
-                    yield draft
+                chosen = get_planner(name).choose(evaluator)
+                is_exact = chosen.draft and not chosen.bits
+                if is_exact and is_allowed(chosen.draft, evaluator.options.axes):
+                    yield chosen.draft
