@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from onnx import helper
 
 from partita.engine import OrtEngine
 from partita.graph import load_graph
 from partita.graph.fragment import BlobStore
+from partita.graph.whole import WholeModel
 from partita.loading import Division, load_bundle, write_bundle
+from tests.graph.test_read_quantised import draw_image
 from tests.models import make_model
+from tests.quantised_models import residual_network
 
 
 def test_quantised_models_answer_as_the_file(tmp_path: Path) -> None:
@@ -45,3 +49,23 @@ def test_quantised_models_answer_as_the_file(tmp_path: Path) -> None:
     with load_bundle(tmp_path / "b") as session:
         (answer,) = session.run(None, {"x": image})
     assert np.mean(answer != wanted) < 0.01
+
+
+def test_bundles_of_quantised_models_keep_their_size_and_kernels(tmp_path: Path) -> None:
+    """Weights lie in the bundle a byte each, and its children compute with integers."""
+    graph = load_graph(residual_network())
+    manifest = write_bundle(graph, [Division("s", (2, len(graph.layers)))], tmp_path / "b")
+    floats = sum(a.nbytes for n, a in graph.constants.items() if n in graph.packings)
+    assert sum(child.size_bytes for child in manifest.variants[0].children) < floats
+    operators = {
+        node.op_type
+        for child in manifest.variants[0].children
+        for node in onnx.load(
+            tmp_path / "b" / "s" / child.file, load_external_data=False
+        ).graph.node
+    }
+    assert "QLinearConv" in operators
+    expected = WholeModel(graph).run(draw_image())["y"]
+    with load_bundle(tmp_path / "b") as session:
+        (answer,) = session.run(None, draw_image())
+    np.testing.assert_array_equal(answer, expected)

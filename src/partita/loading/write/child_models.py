@@ -103,12 +103,14 @@ def optimise_graph(
     graph: bytes, blobs: Mapping[str, Array], *, tuned: bool, threads: int
 ) -> onnx.ModelProto:
     """A serialised graph as :func:`optimise` does; ``blobs`` are what it names outside."""
+    facts = read_facts(graph)
     with tempfile.TemporaryDirectory(prefix="partita-child-") as folder:
         path = Path(folder) / "child.onnx"
         config = SessionConfig(
             threads=threads,
             optimise="all" if tuned else "extended",
             prepack=False,
+            integer_kernels=facts.integer,
             optimised_path=path,
             entries={
                 f"{_OUTSIDE}_file_name": "child.bin",
@@ -116,7 +118,7 @@ def optimise_graph(
             },
         )
         try:
-            open_session(graph, config, collect_blobs(read_facts(graph).locations, blobs))
+            open_session(graph, config, collect_blobs(facts.locations, blobs))
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
             _check_space(Path(folder), len(graph) + sum(a.nbytes for a in blobs.values()), error)
             raise
