@@ -41,6 +41,7 @@ _FLAGS = {
     "--seed": ("#", "3"),
     "--energy-limit": ("a=#", "x=#"),
     "--keep-on": ("a=x", "b=x", "a=y", "a=q", "x=a", "=", "a"),
+    "--kernels": ("float", "integer", "", "int8"),
     "--wire": ("x=uint8", "a=uint4", "y=float16", "q=uint8", "x=", "x=raw", "x=int3"),
     "--compress": ("uint8", "none", "float16", "zip", ""),
     "--axis": ("rows", "tiles", "output_channels", "replica", "none", ""),

@@ -64,6 +64,22 @@ def test_a_plan_with_bits_from_end_to_end(ask: Ask, folder: Path, samples: str) 
     assert (ran.code, ran.reply["passed"]) == (0, True)
 
 
+def test_a_plan_on_integer_kernels_from_end_to_end(ask: Ask, folder: Path, samples: str) -> None:
+    """The plan says so, and every verb that reads it computes with them."""
+    ask("quantize", "m.onnx", "--samples", samples, "--errors", "e.json")
+    words = ("plan", "m.onnx", "--cluster", "pair.toml", "--planner", "equal_rows", "-o", "i.json")
+    assert ask(*words, "--bits", "e.json", "--kernels", "integer").code == 0
+    assert load_plan(folder / "i.json").integer_kernels
+    checked = ask("check", "i.json", "--json")
+    assert (checked.code, checked.reply["lossy_transfers"]) == (0, False)
+    assert ask("simulate", "i.json").code == 0
+    assert ask("export", "i.json", "-o", "codes").code == 0
+    ran = ask("run", "i.json", "--requests", "2", "--check", "--json")
+    assert (ran.code, ran.reply["passed"]) == (0, True)
+    assert "no layer of model 'm' is quantised" in ask(*words, "--kernels", "integer").message
+    assert "allowed: integer, float" in ask(*words, "--kernels", "int8").message
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

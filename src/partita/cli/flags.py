@@ -66,6 +66,7 @@ class ModelFiles:
         shapes: Free dimensions: texts ``NAME=1x3x224x224``.
         profiles: Measured ones: texts ``FILE`` or ``DEVICE=FILE``.
         bits: File with the bits of layers; None leaves them as they are.
+        kernels: What quantised layers run on, ``integer`` or ``float``; None for the usual.
     """
 
     model: Path
@@ -74,6 +75,7 @@ class ModelFiles:
     profiles: Sequence[str] | None
     estimator: str
     bits: Path | None = None
+    kernels: str | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from partita.cluster import Cluster, list_differences, load_cluster
 from partita.compile import check_plan, planned_graph
 from partita.errors import ClusterError, InputError, PartitaError, PlanError
 from partita.graph import Graph, load_graph
+from partita.graph.quantised import with_kernels
 from partita.plan import Identity, Plan, load_plan
 
 _SHAPE = re.compile(r"^(?P<name>.+)=(?P<dims>\d+(?:x\d+)*)$")
@@ -78,16 +79,28 @@ def read_model(files: ModelFiles) -> Graph:
     """The graph to plan for, with as many bits as its file says, if one is given.
 
     Raises:
-        InputError: That is no file of bits.
+        InputError: That is no file of bits, or kernels are named that there are not.
         PlanError: Its bits do not fit the model.
     """
     graph = read_graph(files.model, files.shapes)
-    if files.bits is None:
-        return graph
-    from partita.quantisation import quantize
-    from partita.quantisation.file import load_findings
+    if files.bits is not None:
+        from partita.quantisation import quantize
+        from partita.quantisation.file import load_findings
 
-    return quantize(graph, load_findings(files.bits).bits)
+        graph = quantize(graph, load_findings(files.bits).bits)
+    if files.kernels not in (None, "integer", "float"):
+        raise InputError(
+            f"--kernels is '{files.kernels}', allowed: integer, float.", subject=files.kernels
+        )
+    if files.kernels is None or graph.integer == (files.kernels == "integer"):
+        return graph
+    if not graph.packings:
+        raise InputError(
+            f"--kernels integer: no layer of model '{graph.name}' is quantised. Give --bits, or a"
+            " quantised model.",
+            subject=files.kernels,
+        )
+    return with_kernels(graph, integer=not graph.integer)
 
 
 def read_plan(files: PlanFiles) -> Loaded:

@@ -41,6 +41,9 @@ def plan(
     bits: Annotated[
         Path | None, flag("--bits", "Bits of layers, from 'partita quantize --errors FILE'.")
     ] = None,
+    kernels: Annotated[
+        str | None, flag("--kernels", "What quantised layers run on: integer or float.")
+    ] = None,
     insecure: flags.InsecureOpt = False,
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
@@ -69,7 +72,7 @@ def plan(
         simple=simple,
         swap=swap,
     )
-    files = flags.ModelFiles(model, cluster, shape, profile, estimator, bits)
+    files = flags.ModelFiles(model, cluster, shape, profile, estimator, bits, kernels)
     if want is not None or price:
         from partita.cli.actions.want import WantFlags, check_alone, size
 
