@@ -7,11 +7,12 @@ from benchmarks.throughput import all_cuts, draw_case
 
 from partita.cluster import Cluster, Device
 from partita.errors import PlanError
-from partita.planners import Draft, Evaluator, PlanOptions, find_plan, planner_names
+from partita.planners import Draft, DraftStage, Evaluator, PlanOptions, find_plan, planner_names
 from partita.planners.registry import get_planner
 from partita.planners.search.pipelines import (
     balance_rows,
     busiest_s,
+    expected_s,
     pipeline_drafts,
     replica_drafts,
     whole_shares,
@@ -107,3 +108,14 @@ def test_without_load_no_replicas_are_tried(options: PlanOptions) -> None:
     """One request at a time, or latency, asks for none."""
     result = find_plan(make_cost(make_chain(3), 2e6, 1e6), options=options)
     assert all(stage.axis != "replica" for stage in result.plan.stages)
+
+
+@pytest.mark.parametrize("devices", [("d0", "d1", "d2", "d3"), ("d0", "d0", "d1", "d2")])
+def test_tiles_are_weighed_like_rows(devices: tuple[str, ...]) -> None:
+    """Each device has its tiles of every band and column, one that has two has both."""
+    cost = make_cost(make_chain(1, height=16), 1e6, 1e6, 1e6, 1e6, bandwidth=1e9)
+    evaluator = Evaluator(cost, PlanOptions(objective="throughput", in_flight=4))
+    tiles = DraftStage(0, 1, "tiles", devices, (0, 8, 16), (0, 8, 16))
+    rows = DraftStage(0, 1, "rows", ("d0", "d1", "d2", "d3"), (0, 4, 8, 12, 16))
+    times = [expected_s(evaluator, (stage,)) for stage in (tiles, rows)]
+    assert 0 < times[1] <= times[0] < 4 * times[1]

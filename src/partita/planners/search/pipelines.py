@@ -10,6 +10,7 @@ the whole network, ranges of it are replicated.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import inf
 from operator import itemgetter
 
@@ -149,8 +150,13 @@ def expected_s(evaluator: Evaluator, draft: Draft) -> float:
 def _parts(stage: DraftStage) -> dict[str, float]:
     """About the part of what is made of a stage that each of its devices holds."""
     weights = stage.shares or stage.widths or [1] * len(stage.devices)
-    pairs = zip(stage.devices, weights, strict=False)
-    return {device: weight / sum(weights) for device, weight in pairs}
+    if stage.axis == "tiles":
+        columns = [stop - start for start, stop in pairwise(stage.columns)]
+        weights = [height * width for height in stage.widths for width in columns]
+    parts = dict.fromkeys(stage.devices, 0.0)
+    for device, weight in zip(stage.devices, weights, strict=True):
+        parts[device] += weight / sum(weights)
+    return parts
 
 
 def _mean_move_s(
