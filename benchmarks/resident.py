@@ -31,7 +31,8 @@ from partita.lab import LabOptions, start_lab
 from partita.leader import deploy
 from partita.plan import Plan
 from partita.planners import DraftStage, Evaluator, PlanOptions, find_plan
-from partita.planners.drafts.draft import Draft
+from partita.planners.drafts.draft import Draft, share_cuts
+from partita.planners.drafts.row_division import shrink_positions
 from partita.zoo import build_model
 
 MODELS = ("mobilenet_v2", "squeezenet", "resnet50", "vgg16")
@@ -84,6 +85,22 @@ def channels(evaluator: Evaluator) -> Plan:
     return evaluator.problem.plan(tuple(stages))
 
 
+def edges(evaluator: Evaluator) -> Plan:
+    """Return rows whose edges are parts of their own: three on a device read the same weights."""
+    outline, devices = evaluator.outline, tuple(evaluator.devices)
+    start, stop = outline.row_runs()[0]
+    stages: list[DraftStage] = []
+    for low, high in pairwise((start, *shrink_positions(outline, start, stop), stop)):
+        rows = outline.rows(low, high)
+        if rows < 2 * len(devices):
+            break
+        cuts = share_cuts([1.0] * len(devices), rows)
+        stages.append(DraftStage(low, high, "rows", devices, cuts, edge=1))
+    end = stages[-1].stop if stages else 0
+    rest = DraftStage(end, len(outline), "none", devices[:1])
+    return evaluator.problem.plan((*stages, rest) if end < len(outline) else tuple(stages))
+
+
 def search(planner: str) -> Callable[[Evaluator], Plan]:
     """Return what a planner finds."""
 
@@ -105,6 +122,7 @@ CASES = (
     Case("16 ranges on 4", 4, ranges(16)),
     Case("rows on 3", 3, search("equal_rows")),
     Case("rows on 3, 4 in flight", 3, search("equal_rows"), 4),
+    Case("rows and their edges on 3", 3, edges),
     Case("tiles on 4", 4, search("deepthings")),
     Case("channels on 3", 3, channels),
     Case("best on 3", 3, search("best")),
