@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
-from partita.compile import check_plan, planned_graph
+from partita.cli.inputs import draw_inputs
+from partita.compile import check_plan, compile_plan, planned_graph
 from partita.errors import PlanError
+from partita.exactness.compare import check_exactness, tolerance_of
 from partita.graph import Graph
 from partita.plan import Plan, dump_plan, load_plan
 from partita.planners import PlanOptions, Result, find_plan
@@ -167,6 +169,21 @@ def test_a_judge_that_fails_is_named() -> None:
         _plan(judge=fail)
     with pytest.raises(PlanError, match="judge of plans answered nan"):
         _plan(judge=lambda plan: float("nan"))
+
+
+def test_a_split_answers_as_the_whole_quantised_network() -> None:
+    """Layers on both devices, what crosses sent as its codes: nothing is lost by dividing."""
+    graph, _ = _network()
+    result = _plan(method={"most_error": "1e-2"}, keep_on={"t3": "d1"})
+    assert {s.shards[0].device for s in result.plan.stages} == {"d0", "d1"}
+    assert result.plan.bits
+    quantised = planned_graph(graph, result.plan)
+    compiled = compile_plan(graph, result.plan, _cost().cluster)
+    sent = {s.tensor: s.wire for s in compiled.program.streams if s.tensor != "t4"}
+    assert sent
+    assert all(wire.startswith("codes") for wire in sent.values())
+    pieces = check_exactness(quantised, compiled, draw_inputs(graph.input_specs, 1, 5))
+    assert max(piece.relative for piece in pieces) <= tolerance_of(quantised)
 
 
 @pytest.mark.parametrize("planner", ["edge_only", "qdmp"])
