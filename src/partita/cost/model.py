@@ -177,7 +177,8 @@ class CostModel:
 
     def _check_model(self, device: Device, profile: Profile) -> None:
         own = self.graph.base or self.graph
-        if profile.model_hash != own.hash:
+        # Of the quantised graph itself one may be measured, too, as on integer kernels.
+        if profile.model_hash not in (own.hash, self.graph.hash):
             raise ClusterError(
                 f"Profile of device {device.name!r} is of model {profile.model!r}"
                 f" ({profile.model_hash[:12]}), not of {own.name!r}"

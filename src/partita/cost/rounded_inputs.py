@@ -15,7 +15,7 @@ def add_input_layers(profile: Profile, amounts: Amounts) -> Profile:
     names.
     """
     graph = amounts.graph
-    if graph.base is None:
+    if graph.base is None or profile.model_hash == graph.hash:
         return profile
     known = {layer.name for layer in graph.base.layers}
     added = {}

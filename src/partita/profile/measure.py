@@ -85,6 +85,8 @@ def measure_profile(
 
 
 def _precision(graph: Graph) -> str:
+    if graph.integer:
+        return "int8"
     return graph.tensors[graph.layers[0].outputs[0]].dtype if graph.layers else "float32"
 
 
