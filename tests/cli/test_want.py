@@ -134,3 +134,15 @@ def test_one_request_in_flight_is_one(want: Ask) -> None:
         answer = want("--want", "1/s", *flags, "-o", "wanted.json", "--json")
         assert answer.code == 0, answer.err
         assert json.loads(Path("wanted.json").read_text()).get("in_flight", 1) == expected
+
+
+def test_what_there_was_no_time_for_is_said(want: Ask) -> None:
+    """In the error, in the table's company and in JSON."""
+    answer = want("--want", "1 us", "--budget", "0")
+    assert answer.code == 3
+    last = answer.err.strip().splitlines()[-1]
+    assert "No number of boards that was tried is enough" in last
+    assert "Time ended before 2 to 64 x 'raspberry-pi-4' were tried" in last
+    answer = want("--want", "1/s", "--budget", "0", "--json")
+    assert answer.code == 0, answer.err
+    assert [one["untried"] for one in answer.reply["boards"]] == [None, None]

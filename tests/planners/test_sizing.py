@@ -6,7 +6,9 @@ import pytest
 
 from partita.cluster import Cluster, Device, Link
 from partita.cost import CostModel
+from partita.errors import InfeasibleError
 from partita.graph import Graph
+from partita.planners import PlanOptions, Result, sizing
 from partita.planners.sizing import Sized, Wish, offered, size_clusters
 from partita.simulation import predict
 from tests.planners.fakes import conv, make_graph
@@ -119,3 +121,52 @@ def test_no_link_is_made_up() -> None:
     assert {link.pair for link in sized.cost.cluster.links if "cam" in link.pair} <= {
         ("cam", name) for name in sized.cost.cluster.names
     }
+
+
+def test_all_searches_share_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has an equal part of what is left for those that may come, of all kinds."""
+    seen: list[float] = []
+
+    def find(cost: CostModel, *, planner: str, options: PlanOptions) -> Result:
+        seen.append(options.most_s)
+        raise InfeasibleError("no plan")
+
+    monkeypatch.setattr(sizing, "find_plan", find)
+    options = PlanOptions(budget_s=1000.0)
+    list(size_clusters(offer(PI3, PI4), Wish(latency_s=1.0), options=options, most=8))
+    most_attempts = 1 + 3 + 2  # one board, three times doubled, twice halved
+    assert len(seen) == 2 * 4
+    assert seen[0] == pytest.approx(1000.0 / (2 * most_attempts), rel=0.01)
+    assert seen[4] == pytest.approx(1000.0 / most_attempts, rel=0.01)
+    assert seen == sorted(seen)
+
+
+def test_numbers_without_time_are_said() -> None:
+    """One board of each kind is tried, whatever the time; of the others nothing is claimed."""
+    options = PlanOptions(budget_s=0.0)
+    found = list(size_clusters(offer(PI3, PI4), Wish(latency_s=1e-9), "single", options, most=16))
+    assert [(one.count, one.is_met, one.untried) for one in found] == [
+        (1, False, range(2, 17)),
+        (1, False, range(2, 17)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("attempts", "expected"),
+    [(0, (0, None)), (2, (2, None)), (4, (4, 8)), (5, (4, 6)), (9, (5, 6))],
+)
+def test_a_search_that_ends_early_says_between_which_numbers(
+    attempts: int, expected: tuple[int, int | None]
+) -> None:
+    """Six is enough: what is known after each attempt, and never more attempts than announced."""
+    left = [attempts]
+    announced: list[int] = []
+
+    def attempt(count: int, most_left: int) -> bool | None:
+        left[0] -= 1
+        announced.append(most_left)
+        return None if left[0] < 0 else count >= 6
+
+    assert sizing._smallest(attempt, 16) == expected
+    assert announced == sorted(announced, reverse=True)
+    assert announced[-1] >= 1

@@ -175,7 +175,7 @@ BudgetOpt = Annotated[
         "--budget",
         0,
         MOST_SECONDS,
-        "Seconds of a search (--want makes many); by default it ends by itself, or after 60.",
+        "Seconds of a search (--want: of all); by default it ends by itself, or after 60.",
     ),
 ]
 SeedOpt = Annotated[int, number("--seed", 0, 2**63 - 1, "Seed of everything that is drawn.")]

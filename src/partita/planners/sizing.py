@@ -3,10 +3,14 @@
 Each number is planned for anew, so that memory, links and what cannot be divided count. More boards
 of a kind never hurt a plan that may leave them idle, so that numbers are doubled until one fulfils
 the wish, then halved towards the smallest; a search that misses a plan can make it one too many.
+
+All searches share one time: each gets an equal part of what is left for those that may still come,
+so that what small numbers do not need is there for large ones.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,6 +26,8 @@ from partita.planners.result import Result
 
 #: Most boards that are tried.
 MOST_BOARDS = 64
+#: Seconds of all searches together where the options name no budget. Not tuned.
+MOST_S = 300.0
 #: Requests in flight per board where answers per second count and no number is given.
 _IN_FLIGHT = 2
 
@@ -60,6 +66,8 @@ class Sized:
         cost: Of the cluster with so many.
         result: The plan; None where there is none for any number.
         is_met: Whether it fulfils the wish.
+        untried: Numbers that may do and that no time was left for: smaller ones where ``count``
+            does, else larger ones.
     """
 
     kind: str
@@ -67,6 +75,7 @@ class Sized:
     cost: CostModel
     result: Result | None
     is_met: bool
+    untried: range
 
 
 def size_clusters(
@@ -85,7 +94,8 @@ def size_clusters(
         cost: Its cluster is the offer: one board of each kind stands for as many as are needed, its
             link to the requester for all their links. The requester counts as a board of its own
             kind where it computes, and computes nothing where others are asked for.
-        options: Their objective is the wish's, their budget the most of each search.
+        options: Their objective is the wish's, their budget that of all searches together,
+            :data:`MOST_S` where they have none. One number of each kind is always tried.
         in_flight: Requests under way; None for one where the latency counts, else two per board.
         most: Most boards that are tried.
         progress: Called with the kind and the number before each search.
@@ -93,16 +103,46 @@ def size_clusters(
     Raises:
         PlanError: The planner is unknown or an option is wrong.
     """
-    options = limit_only(replace(options or PlanOptions(), objective=wish.objective))
-    for kind, board in offered(cost.cluster).items():
-        trials = _Trials(cost, board, wish, _Search(planner, options, in_flight))
+    options = replace(options or PlanOptions(), objective=wish.objective)
+    boards = offered(cost.cluster)
+    clock = _Clock(MOST_S if options.budget_s is None else options.budget_s)
+    search = _Search(planner, limit_only(options), in_flight)
+    for place, (kind, board) in enumerate(boards.items(), 1):
+        trials = _Trials(cost, board, wish, search)
+        later = (len(boards) - place) * _most_attempts(most)
 
-        def attempt(count: int, kind: str = kind, trials: _Trials = trials) -> bool:
+        def attempt(
+            count: int,
+            left: int,
+            kind: str = kind,
+            trials: _Trials = trials,
+            later: int = later,
+        ) -> bool | None:
+            if trials.are_begun and clock.left_s <= 0:
+                return None
             progress(kind, count)
-            return trials.is_met(count)
+            return trials.is_met(count, clock.left_s / (left + later))
 
-        count = _smallest(attempt, most)
-        yield Sized(kind, *trials.get(count or trials.nearest(most)), is_met=count is not None)
+        low, high = _smallest(attempt, most)
+        count = trials.nearest(most) if high is None else high
+        untried = range(low + 1, most + 1 if high is None else high)
+        yield Sized(kind, *trials.get(count), is_met=high is not None, untried=untried)
+
+
+class _Clock:
+    """Time that ends.
+
+    Args:
+        most_s: Seconds from now on.
+    """
+
+    def __init__(self, most_s: float) -> None:
+        self._end_s = time.monotonic() + most_s
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the end; less than nothing afterwards."""
+        return self._end_s - time.monotonic()
 
 
 class _Search(NamedTuple):
@@ -120,11 +160,21 @@ class _Trials:
         self._cost, self._board, self._wish, self._search = cost, board, wish, search
         self._known: dict[int, tuple[CostModel, Result | None]] = {}
 
-    def is_met(self, count: int) -> bool:
-        """Whether so many boards fulfil the wish."""
+    @property
+    def are_begun(self) -> bool:
+        """Whether a number was tried."""
+        return bool(self._known)
+
+    def is_met(self, count: int, most_s: float) -> bool:
+        """Whether so many boards fulfil the wish, by a search of at most some seconds."""
         model, result = _model(self._cost, self._board, count), None
         usual = 1 if self._wish.per_second is None else _IN_FLIGHT * count
-        options = replace(self._search.options, in_flight=self._search.in_flight or usual)
+        options = self._search.options
+        options = replace(
+            options,
+            in_flight=self._search.in_flight or usual,
+            most_s=max(0.0, min(most_s, options.most_s)),
+        )
         with suppress(InfeasibleError):
             result = find_plan(model, planner=self._search.planner, options=options)
         self._known[count] = model, result
@@ -153,17 +203,43 @@ def offered(cluster: Cluster) -> Mapping[str, Device]:
     return boards
 
 
-def _smallest(attempt: Callable[[int], bool], most: int) -> int | None:
-    """The smallest number up to ``most`` that succeeds, if those above it do, too."""
-    low, high = 0, 1
-    while not attempt(high):
-        if high >= most:
-            return None
+def _most_attempts(most: int) -> int:
+    """Most attempts of :func:`_smallest`.
+
+    >>> [_most_attempts(most) for most in (1, 2, 64)]
+    [1, 2, 12]
+    """
+    doublings = (most - 1).bit_length()
+    return 1 + doublings + max(0, doublings - 1)
+
+
+def _smallest(attempt: Callable[[int, int], bool | None], most: int) -> tuple[int, int | None]:
+    """The smallest number up to ``most`` that succeeds, if those above it do, too.
+
+    Args:
+        attempt: Called with a number and how many attempts may still be made, this one counted;
+            None where it is not made, which ends the search.
+        most: The largest number.
+
+    Returns:
+        The largest number that failed, 0 if none, and the smallest that succeeded, if any: one
+        above it, unless attempts were not made.
+    """
+    low, high, left = 0, 1, _most_attempts(most)
+    while not (is_met := attempt(high, left)):
+        if is_met is None:
+            return low, None
+        left -= 1
         low, high = high, min(2 * high, most)
+        if low == high:
+            return low, None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if attempt(middle) else (middle, high)
-    return high
+        is_met = attempt(middle, (high - low - 1).bit_length())
+        if is_met is None:
+            break
+        low, high = (low, middle) if is_met else (middle, high)
+    return low, high
 
 
 def _model(cost: CostModel, board: Device, count: int) -> CostModel:

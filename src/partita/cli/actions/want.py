@@ -80,6 +80,7 @@ def size(
         describe_planned(planned) | {"boards": [_describe(one, prices) for one in found]},
         [
             draw_table(_table(found, prices, wish, cheapest)),
+            *_untried(found),
             plan_table(plan, cheapest.cost.cluster.names),
             *report_tables(planned.predicted),
             *describe_verdict(cheapest.result),
@@ -197,9 +198,25 @@ def _shortfall(found: Sequence[Sized]) -> str:
         for one in found
         if one.result is not None
     ]
+    tried = " that was tried" if any(one.untried for one in found) else f" up to {MOST_BOARDS}"
     if not words:
-        return f"No number of boards up to {MOST_BOARDS} can hold the network."
-    return f"No number of boards up to {MOST_BOARDS} is enough: {'; '.join(words)}."
+        what = f"No number of boards{tried} can hold the network."
+    else:
+        what = f"No number of boards{tried} is enough: {'; '.join(words)}."
+    return " ".join((what, *_untried(found)))
+
+
+def _untried(found: Sequence[Sized]) -> list[str]:
+    """What there was no time for, in a sentence per kind."""
+    return [
+        f"Time ended before {_numbers(one.untried)} x '{one.kind}' were tried: --budget gives more."
+        for one in found
+        if one.untried
+    ]
+
+
+def _numbers(numbers: range) -> str:
+    return f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
 
 
 def _describe(sized: Sized, prices: Mapping[str, float]) -> dict[str, object]:
@@ -208,6 +225,7 @@ def _describe(sized: Sized, prices: Mapping[str, float]) -> dict[str, object]:
         "kind": sized.kind,
         "count": sized.count,
         "is_met": sized.is_met,
+        "untried": [sized.untried[0], sized.untried[-1]] if sized.untried else None,
         "images_per_second": sized.result and sized.result.estimate.images_per_second,
         "latency_s": sized.result and sized.result.latency_s,
         "price": None if price is None else sized.count * price,
