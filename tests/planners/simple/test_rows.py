@@ -125,3 +125,14 @@ def test_advice_that_helps(planner: str) -> None:
     with pytest.raises(OverfullError, match="let another planner divide weights, such as"):
         find_plan(CostModel(make_wide(512, 512), cluster), planner=planner)
     assert find_plan(CostModel(make_wide(512, 512), cluster)).plan.stages
+
+
+def test_rows_end_with_the_time() -> None:
+    """A search without time prices one division, not all of them."""
+    cost = make_cost(make_chain(6, seed=1), 1e7, 2e7, bandwidth=1e9)
+    counts = []
+    for most_s, status in ((0.0, "cut short"), (60.0, "heuristic")):
+        evaluator = Evaluator(cost, PlanOptions("energy", most_s=most_s))
+        assert plan_equal_rows(evaluator).status == status
+        counts.append(evaluator.budget.evaluations)
+    assert counts[0] == 1 < counts[1]

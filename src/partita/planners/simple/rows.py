@@ -39,7 +39,8 @@ def _divided_by(evaluator: Evaluator, share: Callable[[Evaluator], Sequence[floa
     among = copy(evaluator)
     speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
     among.devices = linked_devices(evaluator, speeds) or evaluator.devices
-    return Chosen(divide_rows(among, share(among)))
+    draft = divide_rows(among, share(among))
+    return Chosen(draft, "cut short" if evaluator.budget.was_cut else "heuristic")
 
 
 def linked_devices(evaluator: Evaluator, capability: Mapping[str, float]) -> tuple[str, ...]:
@@ -70,7 +71,8 @@ def device_speeds(evaluator: Evaluator) -> list[float]:
 def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
     """The best division with fixed shares: where rows end, how layers are fused, who ends.
 
-    Without a layer that can be divided, the best single device.
+    Without a layer that can be divided, the best single device. Once the time is over, the best of
+    those looked at until then, of one at least.
 
     Raises:
         InfeasibleError: No such division is possible.
@@ -78,16 +80,23 @@ def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
     drafts = list(dict.fromkeys(_row_drafts(evaluator, shares)))
     if not drafts:
         return evaluator.best(single_drafts(evaluator), advice=NOT_DIVIDED)
+    busiest_s: dict[Draft, float] = {}
+    for draft in drafts:
+        if busiest_s and evaluator.budget.is_late(1.0):
+            break
+        busiest_s[draft] = evaluator.loads.busiest_s(draft)
     best, score = drafts[0], IMPOSSIBLE
     latency_counts = evaluator.options.objective == "latency"
-    for draft in sorted(drafts, key=evaluator.loads.busiest_s):
-        if latency_counts and evaluator.loads.busiest_s(draft) > score[0]:
+    for draft in sorted(busiest_s, key=busiest_s.__getitem__):
+        if latency_counts and busiest_s[draft] > score[0]:
+            break
+        if score[0] < inf and evaluator.budget.is_late(1.0):
             break
         new_score = evaluator.score(draft)
         if new_score < score:
             best, score = draft, new_score
     if score[0] == inf:
-        return evaluator.best(drafts, advice=NOT_DIVIDED)
+        return evaluator.best(busiest_s, advice=NOT_DIVIDED)
     return best
 
 
