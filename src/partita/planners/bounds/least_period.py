@@ -55,7 +55,7 @@ def _fluid_period_s(evaluator: Evaluator) -> float:
     floors = evaluator.remember(MinimumCosts)
     if evaluator.budget.left_s <= 0:
         return floors.shared_s() * SAFE
-    return _Rates(floors).solve() * SAFE
+    return (_Rates(floors).solve() or floors.shared_s()) * SAFE
 
 
 class _Rates(ShareProgram):

@@ -61,7 +61,7 @@ def _lower_bound_s(evaluator: Evaluator) -> float:
         if count < len(order) and fixed[order[count]] <= fixed[chosen[-1]]:
             continue
         best = min(best, _Shares(floors, gaps, chosen).solve())
-    return best * SAFE
+    return (best or floors.shared_s()) * SAFE  # one was not solved: the network as one layer
 
 
 class _Shares(ShareProgram):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 import numpy as np
 from scipy.optimize import linprog
@@ -110,13 +111,23 @@ class ShareProgram:
         return min(size, *(self.graph.size_bytes(name) for name in core.outputs if name))
 
     def minimize(self, column: Column) -> float:
-        """The least value of a column; infinite where no shares are possible, 0 if not solved."""
+        """The least value of a column; infinite where no shares are possible, 0 if not solved.
+
+        Nor where the time for bounds ends before the solver does.
+        """
         entries = [(r, c, v) for r, row in enumerate(self.rows) for c, v in row.items()]
         values = [entry[2] for entry in entries]
         places = ([entry[0] for entry in entries], [entry[1] for entry in entries])
         upper = coo_matrix((values, places), shape=(len(self.rows), len(self.columns)))
         objective = np.zeros(len(self.columns))
         objective[self.columns[column]] = 1.0
-        solved = linprog(objective, A_ub=upper.tocsr(), b_ub=self.limits, method="highs")
-        unsolved = float("inf") if solved.status == _INFEASIBLE else 0.0
+        limit_s = max(0.0, self.evaluator.budget.left_for_bounds_s)
+        solved = linprog(
+            objective,
+            A_ub=upper.tocsr(),
+            b_ub=self.limits,
+            method="highs",
+            options={"time_limit": limit_s} if limit_s < inf else {},
+        )
+        unsolved = inf if solved.status == _INFEASIBLE else 0.0
         return float(solved.fun) if solved.status == 0 else unsolved

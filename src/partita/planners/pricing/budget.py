@@ -75,10 +75,14 @@ class Budget:
         return late
 
     @property
+    def left_for_bounds_s(self) -> float:
+        """Seconds until the time is spent, and what is allowed beyond it for bounds."""
+        return self.left_s + (_GRACE_S if self.goes_on else _USUAL_GRACE_S)
+
+    @property
     def is_long_over(self) -> bool:
-        """Whether the time is spent, and what is allowed beyond it for bounds."""
-        grace_s = _GRACE_S if self.goes_on else _USUAL_GRACE_S
-        return self.left_s <= -grace_s
+        """Whether all of that is spent, too."""
+        return self.left_for_bounds_s <= 0
 
     def note(self, value: float) -> None:
         """Note what the objective of a plan is, if it is the best so far."""
