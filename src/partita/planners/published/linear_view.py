@@ -154,16 +154,20 @@ def fit_view(evaluator: Evaluator, devices: tuple[str, ...]) -> LinearView:
 
     A capability is the slope of the least squares line through the origin: work against seconds of
     all layers at several numbers of rows.
+
+    Args:
+        evaluator: Of the exact cost.
+        devices: Some of its devices.
     """
     outline, cluster = evaluator.outline, evaluator.cluster
-    points = list(_points(outline))
+    capability = evaluator.remember(_fit_capabilities)
     ends = dict.fromkeys((*devices, evaluator.requester))
     links = ((a, b, cluster.link(a, b)) for a in ends for b in ends)
     return LinearView(
         outline,
         evaluator.requester,
         devices,
-        {device: _fit_capability(evaluator, device, points) for device in devices},
+        {device: capability[device] for device in devices},
         {(a, b): link.bandwidth_at(0.0) for a, b, link in links if link is not None},
         {tensor: evaluator.problem.wire_bytes(tensor) for tensor in outline.graph.tensors
          if min(outline.graph.tensors[tensor].shape, default=0) >= 0},
@@ -189,6 +193,11 @@ def _points(outline: LayerOrder) -> Iterator[_Point]:
         for rows in sorted({max(1, round(height * extent)) for extent in EXTENTS}):
             box = whole if axis is None else whole.with_axis(axis, (0, rows))
             yield name, {tensor: box}, work * rows / height
+
+
+def _fit_capabilities(evaluator: Evaluator) -> dict[str, float]:
+    points = list(_points(evaluator.outline))
+    return {device: _fit_capability(evaluator, device, points) for device in evaluator.devices}
 
 
 def _fit_capability(evaluator: Evaluator, device: str, points: list[_Point]) -> float:
