@@ -49,7 +49,7 @@ def _local_copy_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def _fetched_not_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(placement.Holdings, "after", lambda self, *_: self)
+    patch.setattr(placement.Holdings, "put", lambda *_: None)
 
 
 def _overtaking_allowed(patch: pytest.MonkeyPatch) -> None:

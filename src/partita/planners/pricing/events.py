@@ -27,7 +27,7 @@ class TaskEvents:
 
     def feed(self, tensor: str, placement: TensorPlacement) -> None:
         """Add an input of the network."""
-        self._held[tensor] = Holdings.of(placement, [_FEED])
+        self._held[tensor] = Holdings.of(placement, [_FEED]).copy()
 
     def add(self, block: StageTasks) -> None:
         """Add the tasks of a block."""
@@ -36,7 +36,7 @@ class TaskEvents:
             waits = self._gather(task.device, task.reads)
             steps.append(self._add((task.device, "compute"), task.seconds, waits))
         for tensor, placement in block.made:
-            self._held[tensor] = Holdings.of(placement, steps)
+            self._held[tensor] = Holdings.of(placement, steps).copy()
 
     def answer(self, device: int, reads: Sequence[Read]) -> None:
         """Add the last step, which assembles the answer."""
@@ -61,7 +61,7 @@ class TaskEvents:
                     for move in fetch.moves
                 ]
                 makers = (*makers, *received)
-                self._held[tensor] = held.after(device, fetch.after, makers)
+                held.put(device, fetch.after, makers)
             waits += [makers[use] for use in fetch.uses]
         return waits
 

@@ -241,6 +241,7 @@ class IncrementalPricer:
             del state.held[tensor]
         for tensor, placement in block.made:
             state.held[tensor] = self._hold(tensor, placement, ends_s)
+            state.own.discard(tensor)
         return state
 
     def _hold(
@@ -281,7 +282,7 @@ class IncrementalPricer:
             self._bring(state, device, sends)
         for tensor, fetch, times in fetched:
             if fetch.after is not None:
-                state.held[tensor] = state.held[tensor].after(device, fetch.after, tuple(times))
+                state.own_holdings(tensor).put(device, fetch.after, tuple(times))
             for use in fetch.uses:
                 if times[use] > ready_s:
                     ready_s = times[use]

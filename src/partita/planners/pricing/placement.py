@@ -131,18 +131,23 @@ class Holdings(Generic[Mark]):
 
     @classmethod
     def of(cls, placement: TensorPlacement, marks: Sequence[Mark]) -> Holdings[Mark]:
-        """What devices hold of a new tensor, with the marks of the tasks that make it."""
+        """What devices hold of a new tensor, with the marks of the tasks that make it.
+
+        It shares the placement's list: who changes it takes a copy.
+        """
         by_device: list[tuple[Mark, ...]] = [()] * len(placement.locals)
         for task, device in placement.makers:
             by_device[device] += (marks[task],)
         return cls(placement.locals, by_device)
 
-    def after(self, device: int, pieces: DevicePieces, marks: tuple[Mark, ...]) -> Holdings[Mark]:
-        """What devices hold after one of them has fetched."""
-        changed: Holdings[Mark] = Holdings(self.pieces.copy(), self.marks.copy())
-        changed.pieces[device] = pieces
-        changed.marks[device] = marks
-        return changed
+    def copy(self) -> Holdings[Mark]:
+        """The same, to be changed without changing this."""
+        return Holdings(self.pieces.copy(), self.marks.copy())
+
+    def put(self, device: int, pieces: DevicePieces, marks: tuple[Mark, ...]) -> None:
+        """Change what one of the devices holds: it has fetched."""
+        self.pieces[device] = pieces
+        self.marks[device] = marks
 
 
 class DevicePieces:

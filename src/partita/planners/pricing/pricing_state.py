@@ -77,6 +77,7 @@ class PricingState:
         ports: Per port that was used.
         receives: Per device that spent time on receiving.
         held: Live tensors.
+        own: Those of them whose holdings no other state shares.
         load_bytes: Per device, at most so much memory.
         busy_s: Per device, seconds of computing.
         last_s: When all computing is done.
@@ -88,7 +89,7 @@ class PricingState:
 
     __slots__ = (
         "begun_s", "busy_s", "ends_s", "free_s", "held", "last_s", "lateness", "load_bytes",
-        "messages", "needed_s", "next", "ordered", "ports", "receives", "sends",
+        "messages", "needed_s", "next", "ordered", "own", "ports", "receives", "sends",
     )  # fmt: skip
 
     def __init__(self, devices: int) -> None:
@@ -100,6 +101,7 @@ class PricingState:
         self.ports: dict[int, PortUse] = {}
         self.receives: dict[int, Lane] = {}
         self.held: dict[str, Holdings[float]] = {}
+        self.own: set[str] = set()
         self.messages = 0
         self.lateness = 0.0
         self.last_s = 0.0
@@ -119,6 +121,7 @@ class PricingState:
         other.ports = self.ports.copy()
         other.receives = self.receives.copy()
         other.held = self.held.copy()
+        other.own = set()
         other.messages = self.messages
         other.lateness = self.lateness
         other.last_s = self.last_s
@@ -127,3 +130,11 @@ class PricingState:
         other.ordered = self.ordered
         other.next = {}
         return other
+
+    def own_holdings(self, tensor: str) -> Holdings[float]:
+        """A live tensor's holdings, to be changed without changing those of other states."""
+        held = self.held[tensor]
+        if tensor not in self.own:
+            held = self.held[tensor] = held.copy()
+            self.own.add(tensor)
+        return held

@@ -7,7 +7,7 @@ from itertools import count
 
 from partita.compile import FragmentWork
 from partita.cost.memory import MOST_COPIES, SESSION_BYTES
-from partita.planners.drafts.draft import Draft, DraftLowering, DraftStage
+from partita.planners.drafts.draft import SUMMED, Draft, DraftLowering, DraftStage
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.placement import Piece, TensorPlacement
@@ -109,7 +109,7 @@ class TaskBuilder:
 
     def _at(self, draft: Draft, index: int) -> tuple[StageTasks, ...]:
         stage = draft[index]
-        owner = self._drafter.owner(draft[:index], stage)
+        owner = self._drafter.owner(draft[:index], stage) if stage.axis in SUMMED else None
         key: object = stage if stage.axis != "reduce" else (stage, owner)
         known = self._blocks.get(key)
         if known is None:

@@ -100,7 +100,7 @@ class _Paths:
             self._waits.append([self._gather(task.device, task.reads) for task in block.tasks])
             marks = [(place, number, 0.0) for number in range(len(block.tasks))]
             for tensor, placement in block.made:
-                self._held[tensor] = Holdings.of(placement, marks)
+                self._held[tensor] = Holdings.of(placement, marks).copy()
         self._last: list[_Origin] = []
 
     def add_answer(self, device: int, reads: Sequence[Read]) -> None:
@@ -136,7 +136,7 @@ class _Paths:
             if fetch.after is not None:
                 sent = [_sent(held.marks[move.source][move.piece], move) for move in fetch.moves]
                 marks = (*marks, *sent)
-                self._held[tensor] = held.after(device, fetch.after, marks)
+                held.put(device, fetch.after, marks)
             origins += [marks[use] for use in fetch.uses]
         return origins
 
