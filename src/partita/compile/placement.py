@@ -40,11 +40,15 @@ def use_held(kind: BoxKind[Box], box: Box, held: Sequence[Box]) -> tuple[list[in
     missing = [box]
     used: list[int] = []
     for number, piece in enumerate(held):
-        if any(overlaps(part, piece) for part in missing):
-            used.append(number)
-            missing = [left for part in missing for left in subtract(part, piece)]
-            if not missing:
+        for part in missing:  # a loop, as planners ask very often
+            if overlaps(part, piece):
                 break
+        else:
+            continue
+        used.append(number)
+        missing = [left for part in missing for left in subtract(part, piece)]
+        if not missing:
+            break
     return used, missing
 
 

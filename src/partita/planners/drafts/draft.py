@@ -294,11 +294,11 @@ def share_cuts(shares: Sequence[float], height: int) -> tuple[int, ...]:
 
 def whole_stages(outline: LayerOrder, start: int, stop: int, device: str) -> Draft:
     """A range on one device, but pinned layers where they are pinned."""
-    stages: list[DraftStage] = []
-    for position in range(start, stop):
-        place = outline.pins.get(position, device)
-        if stages and stages[-1].devices == (place,):
-            stages[-1] = DraftStage(stages[-1].start, position + 1, "none", (place,))
-        else:
-            stages.append(DraftStage(position, position + 1, "none", (place,)))
-    return tuple(stages)
+    if start >= stop:
+        return ()
+    places = [outline.pins.get(position, device) for position in range(start, stop)]
+    inner = (start + n for n in range(1, stop - start) if places[n] != places[n - 1])
+    return tuple(
+        DraftStage(begin, end, "none", (places[begin - start],))
+        for begin, end in pairwise((start, *inner, stop))
+    )
