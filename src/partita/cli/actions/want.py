@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
+from rich.table import Table
+
 from partita.cli.actions.plan import describe_planned, describe_verdict, predict_plan
 from partita.cli.costs import profile_files, read_cost
 from partita.cli.flags import ModelFiles
@@ -79,8 +81,7 @@ def size(
     reply = Reply(
         describe_planned(planned) | {"boards": [_describe(one, prices) for one in found]},
         [
-            draw_table(_table(found, prices, wish, cheapest)),
-            *_untried(found),
+            *_show(found, prices, wish, cheapest),
             plan_table(plan, cheapest.cost.cluster.names),
             *report_tables(planned.predicted),
             *describe_verdict(cheapest.result),
@@ -230,6 +231,12 @@ def _describe(sized: Sized, prices: Mapping[str, float]) -> dict[str, object]:
         "latency_s": sized.result and sized.result.latency_s,
         "price": None if price is None else sized.count * price,
     }
+
+
+def _show(
+    found: Sequence[Sized], prices: Mapping[str, float], wish: Wish, cheapest: Sized
+) -> list[Table | str]:
+    return [draw_table(_table(found, prices, wish, cheapest)), *_untried(found)]
 
 
 def _table(
