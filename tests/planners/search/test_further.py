@@ -161,3 +161,18 @@ def test_the_benchmark_finds_no_worse_plan_in_more_time(objective: Objective) ->
     model = build_model("squeezenet", size=64)
     short, long = (search(model, 3, objective, budget_s, processor=True) for budget_s in (0.1, 0.3))
     assert long.bound_s * (1 - 1e-6) <= long.value_s <= short.value_s
+
+
+def test_moves_are_mended_where_climbing_takes_none() -> None:
+    """A move that is worse as it is, is better with its rows moved: budgets begin with those."""
+    for seed in range(6):
+        evaluator = Evaluator(_cost(seed), PlanOptions(budget_s=400.0))
+        speeds = device_speeds(evaluator)
+        moves = Moves(evaluator.outline, evaluator.devices, speeds)
+        start = min(single_drafts(evaluator), key=evaluator.score)
+        climbed = LocalSearch(evaluator, moves).climb(start, 3000)
+        mended = FurtherSearch(evaluator, [climbed], 0.0)._mend_moves(climbed)
+        if mended:
+            assert evaluator.score(mended) < evaluator.score(climbed)
+            return
+    pytest.fail("no move was better after it was mended")

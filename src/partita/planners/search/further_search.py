@@ -1,9 +1,10 @@
-"""What is done with time that is left: restarts from kicked plans, until it is over.
+"""What is done with time that is left: moves mended one by one, then restarts from kicked plans.
 
-Iterated local search over a few different plans. A kick changes more than local search can undo:
-several stages, a window of them made anew, who takes part, or the ends of two plans exchanged. What
-comes of it is mended in its rows, climbed where that is promising, and kept where it is better than
-a plan kept before. A seed gives the same kicks; only the clock decides how many.
+First every move of the best plan, edges of single stages among them, is mended in its rows. Then
+comes iterated local search over a few different plans. A kick changes more than local search can
+undo: several stages, a window of them made anew, who takes part, or the ends of two plans
+exchanged. What comes of it is mended in its rows, climbed where that is promising, and kept where
+it is better than a plan kept before. A seed gives the same kicks; only the clock decides how many.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.search.beam_search import shape_of
 from partita.planners.search.local_search import LocalSearch
 from partita.planners.search.moves import Moves, prune
+from partita.planners.search.overlapped import stage_edges
 from partita.planners.simple.rows import device_speeds
 
 #: The search ends where at most this part could be gained.
@@ -32,6 +34,9 @@ _MENDING, _CLIMBING = 150, 1500
 _PROMISING = 1.03
 #: One this much worse before its rows are moved is given up. Not tuned.
 _HOPELESS = 1.5
+#: Moves whose rows are moved, and how much worse they may be before: MobileNet-v2 on six unequal
+#: devices becomes 1 % faster by the seventeenth, VGG-16 on four 3 % by an edge.
+_MOST_MENDED, _REACH = 60, 1.15
 #: Most stages that a kick changes, and parts that a window is made of.
 _MOST_CHANGED, _MOST_WINDOW, _MOST_PARTS = 4, 6, 3
 #: The part of the time after which a plan that is to be made simpler or lossy is not searched for.
@@ -84,6 +89,11 @@ class FurtherSearch:
             if not self._is_over:
                 self._keep(self._search.climb(draft, _CLIMBING))
         while self._kept and not self._is_over:
+            better = self._mend_moves(self._kept[0])
+            if not better:
+                break
+            self._keep(better)
+        while self._kept and not self._is_over:
             self._kick()
             if self._search.tried > _MOST_TRIED:
                 self._evaluator.forget()
@@ -97,6 +107,26 @@ class FurtherSearch:
 
     def _score(self, draft: Draft) -> float:
         return self._evaluator.score(draft)[0]
+
+    def _mend_moves(self, draft: Draft) -> Draft:
+        """The first move, the best ones first, that is better once its rows are moved; or nothing.
+
+        Climbing takes moves that are better as they are: most need other rows than before.
+        """
+        limit = self._score(draft) * _REACH
+        moves = (*stage_edges(draft), *map(prune, self._moves.structural(draft)))
+        ranks = {}
+        for moved in dict.fromkeys(moves):
+            rank = None if self._is_over else self._evaluator.trial(moved, limit)
+            if rank is not None:
+                ranks[moved] = rank
+        for moved in sorted(ranks, key=ranks.__getitem__)[:_MOST_MENDED]:
+            if self._is_over:
+                break
+            (mended,) = self._search.successive_halving([moved], _MENDING, 1)
+            if self._evaluator.score(mended) < self._evaluator.score(draft):
+                return self._search.climb(mended, _CLIMBING)
+        return ()
 
     def _kick(self) -> None:
         rng = self._random

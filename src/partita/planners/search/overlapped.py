@@ -42,6 +42,15 @@ def edge_moves(draft: Draft) -> Iterator[Draft]:
         )
 
 
+def stage_edges(draft: Draft) -> Iterator[Draft]:
+    """Yield the draft with another edge, or none, in one stage."""
+    for index, stage in enumerate(draft):
+        if stage.axis in ("rows", "tiles"):
+            for edge in (0, *_EDGES):
+                if edge != stage.edge:
+                    yield (*draft[:index], replace(stage, edge=edge), *draft[index + 1 :])
+
+
 def _stages(
     outline: LayerOrder, crew: tuple[str, ...], shares: Sequence[float], axis: DraftAxis
 ) -> Iterator[DraftStage]:
