@@ -78,6 +78,12 @@ def test_without_limits_each_item_has_its_least_cost() -> None:
     assert choose_exactly(np.zeros((0, 3)), [np.zeros((0, 3))], [1.0]) == ()
 
 
+def test_a_tiny_limit_rules_out_what_uses_more() -> None:
+    """A limit so small that what is divided by it is infinite."""
+    costs, use = np.array([[1.0, 0.0], [2.0, 3.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
+    assert choose_exactly(costs, [use], [5e-324]) == (0, 1)
+
+
 @settings(max_examples=60)
 @given(RANDOM)
 def test_it_is_the_best_of_all_choices(rng: Random) -> None:

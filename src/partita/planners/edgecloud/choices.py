@@ -44,6 +44,7 @@ def choose_exactly(
     limits = np.array([limit for _, limit in limited], float)
     table = np.array([use for use, _ in limited], float).reshape(len(limits), items * options)
     allowed = np.isfinite(costs).reshape(-1) & (table <= limits[:, None]).all(axis=0)
+    table = np.where(allowed, table, 0.0)  # over a tiny limit the others would be infinite
     objective = np.where(allowed, _scaled(costs), 0.0)
     one_each = LinearConstraint(kron(eye_array(items), np.ones((1, options))), 1, 1)
     share, bound = np.where(limits > 0, limits, 1.0), limits.copy()
