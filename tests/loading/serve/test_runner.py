@@ -122,6 +122,7 @@ def slow_open(session, child, **options):
 
 BundleSession._open = slow_open
 feeds = dict(np.load(sys.argv[2]))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 with load_bundle(sys.argv[1]) as session:
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
