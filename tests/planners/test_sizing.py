@@ -82,6 +82,9 @@ def test_no_plan_for_any_number() -> None:
     sized = size(cost, Wish(latency_s=10.0), most=2)[PI3]
     assert sized.result is None
     assert not sized.is_met
+    options = PlanOptions(budget_s=0.0)  # nor where time ends before all were tried
+    (hurried,) = size_clusters(cost, Wish(latency_s=10.0), "single", options, most=4)
+    assert (hurried.count, hurried.result, hurried.untried) == (1, None, range(2, 5))
 
 
 def test_profiles_go_with_their_board() -> None:

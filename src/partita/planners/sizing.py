@@ -124,7 +124,7 @@ def size_clusters(
             return trials.is_met(count, clock.left_s / (left + later))
 
         low, high = _smallest(attempt, most)
-        count = trials.nearest(most) if high is None else high
+        count = trials.nearest() if high is None else high
         untried = range(low + 1, most + 1 if high is None else high)
         yield Sized(kind, *trials.get(count), is_met=high is not None, untried=untried)
 
@@ -180,14 +180,14 @@ class _Trials:
         self._known[count] = model, result
         return result is not None and self._wish.is_met(result)
 
-    def nearest(self, most: int) -> int:
-        """The number that came nearest to the wish."""
+    def nearest(self) -> int:
+        """The number that came nearest to the wish; the largest tried where none has a plan."""
         reached = {
             n: result.latency_s if self._wish.per_second is None else result.estimate.period_s
             for n, (_, result) in self._known.items()
             if result is not None
         }
-        return min(reached, key=lambda n: reached[n], default=most)
+        return min(reached, key=lambda n: reached[n], default=max(self._known))
 
     def get(self, count: int) -> tuple[int, CostModel, Result | None]:
         """A number that was tried, with its cost model and plan."""
