@@ -7,14 +7,17 @@ together: there widths are lowered where that costs least error per bit until al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from partita.planners.edgecloud.knapsack import Floats, choose_by_lagrangian, choose_least
 from partita.planners.edgecloud.network import Network
 
 Bits = tuple[int, ...]
+#: Per layer, the place of its width among the widths.
+Options = npt.NDArray[np.intp]
 
 
 def allocate_weights(
@@ -55,19 +58,34 @@ def allocate_activations(
     bits = np.array(widths)
     layers = np.arange(len(errors))
     chosen = errors.argmin(axis=1)
-    while (over := elements @ bits[chosen] + fixed > budget_bits).any():
+
+    def is_over(options: Options) -> npt.NDArray[np.bool_]:
+        over: npt.NDArray[np.bool_] = elements @ bits[options] + fixed > budget_bits
+        return over
+
+    while (over := is_over(chosen)).any():
         narrower = np.maximum(chosen - 1, 0)
         saved = elements[over].sum(axis=0) * (bits[chosen] - bits[narrower])
         if not saved.any():
             return None
         worse = np.maximum(errors[layers, narrower] - errors[layers, chosen], 0)
         chosen[np.where(saved > 0, worse / np.maximum(saved, 1), np.inf).argmin()] -= 1
+    # A layer whose error is less at a narrower width makes room for others: again until none gains.
+    while (
+        better := _improve(errors, chosen, lambda options: not is_over(options).any())
+    ) is not None:
+        chosen = better
+    return tuple(widths[option] for option in chosen)
+
+
+def _improve(errors: Floats, chosen: Options, fits: Callable[[Options], bool]) -> Options | None:
+    """The options with one layer's error less, of that which may gain most; None if none can."""
+    layers = np.arange(len(errors))
     for layer in np.argsort(errors.min(axis=1) - errors[layers, chosen], kind="stable"):
         for option in np.argsort(errors[layer], kind="stable"):
-            wider = np.where(layers == layer, option, chosen)
             if errors[layer, option] >= errors[layer, chosen[layer]]:
                 break
-            if (elements @ bits[wider] + fixed <= budget_bits).all():
-                chosen = wider
-                break
-    return tuple(widths[option] for option in chosen)
+            other = np.where(layers == layer, option, chosen)
+            if fits(other):
+                return other
+    return None
