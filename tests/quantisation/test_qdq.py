@@ -8,13 +8,13 @@ import pytest
 from onnx import TensorProto
 
 from partita.errors import ModelError
+from partita.graph.quantised import stored_bytes
 from partita.graph.whole import WholeModel
 from partita.quantisation import (
     CodeOptions,
     choose_bits,
     collect_ranges,
     quantize,
-    stored_bytes,
     to_qdq_model,
 )
 from tests.models import relative_difference, run_model
@@ -60,9 +60,9 @@ def test_widths_without_a_type_are_refused() -> None:
 
 
 def test_stored_bytes_are_those_of_codes_and_scales() -> None:
-    """Counted by hand: 4-bit weights two to a byte, and one float scale for each channel."""
+    """Counted by hand: 4-bit weights two to a byte, and a scale and a zero for each channel."""
     graph = small_graph()
     quantised = quantize(graph, choose_bits(graph, None, {"second": 4}, None))
-    saved = 8 * 8 * 9 * 4 - (8 * 8 * 9 // 2 + 8 * 4)
+    saved = 8 * 8 * 9 * 4 - (8 * 8 * 9 // 2 + 8 * 8)
     assert stored_bytes(quantised) == graph.weight_bytes - saved
     assert stored_bytes(graph) == sum(np.asarray(a).nbytes for a in graph.constants.values())

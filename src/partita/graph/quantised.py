@@ -45,6 +45,11 @@ def stored_shares(graph: Graph) -> dict[str, float]:
     return shares
 
 
+def stored_bytes(graph: Graph) -> int:
+    """Bytes of all constants as they are stored, each once: packed ones by codes and steps."""
+    return sum(_stored_bytes(graph, name) for name in graph.constants)
+
+
 def is_packed(graph: Graph, name: str) -> bool:
     """Whether a constant is stored as packed codes: it is quantised, and large enough."""
     packing = graph.packings.get(name)

@@ -6,7 +6,7 @@ from partita.lazy import on_first_use
 from partita.regions import LayerBits, Packing
 
 if TYPE_CHECKING:  # reading inputs from files needs neither ONNX nor SciPy
-    from partita.quantisation.bits import WIDTHS, check_bits, list_quantisable, stored_bytes
+    from partita.quantisation.bits import WIDTHS, check_bits, list_quantisable
     from partita.quantisation.choose import CodeOptions, choose_bits
     from partita.quantisation.data import QuantisationData
     from partita.quantisation.errors import ErrorTable, measure_errors, tabulate_errors
@@ -34,7 +34,6 @@ __all__ = [
     "quantize",
     "read_samples",
     "search_lapq",
-    "stored_bytes",
     "tabulate_errors",
     "to_qdq_model",
 ]
@@ -42,7 +41,7 @@ __all__ = [
 __getattr__ = on_first_use(
     __name__,
     {
-        "bits": "WIDTHS check_bits list_quantisable stored_bytes",
+        "bits": "WIDTHS check_bits list_quantisable",
         "choose": "CodeOptions choose_bits",
         "data": "QuantisationData",
         "errors": "ErrorTable measure_errors tabulate_errors",

@@ -153,16 +153,3 @@ def check_widths(widths: Collection[int], what: str) -> None:
                 f"{what} cannot have {width} bits, allowed: {', '.join(map(str, WIDTHS))}.",
                 subject=what,
             )
-
-
-def stored_bytes(graph: Graph) -> int:
-    """The size of all constants, each once: quantised ones by their codes, scales and zeros."""
-    total = 0
-    for name, array in graph.constants.items():
-        packing = graph.packings.get(name)
-        if packing is None:
-            total += array.nbytes
-        else:
-            total += -(-array.size * packing.bits // 8) + packing.scale.nbytes
-            total += 0 if packing.signed else packing.zero.size
-    return total

@@ -13,6 +13,7 @@ from partita.cli.output import Reply, check_output, progress_bar, write_output
 from partita.cli.sources import read_graph
 from partita.errors import InputError
 from partita.graph import Graph
+from partita.graph.quantised import stored_bytes
 from partita.quantisation import (
     WIDTHS,
     CodeOptions,
@@ -25,7 +26,6 @@ from partita.quantisation import (
     quantize,
     read_samples,
     search_lapq,
-    stored_bytes,
     tabulate_errors,
 )
 from partita.quantisation.bits import check_widths
