@@ -14,10 +14,11 @@ from partita.cli.inputs import draw_inputs
 from partita.compile import Compiled, check_plan, compile_plan
 from partita.exactness.compare import Difference, check_exactness, tolerance_of
 from partita.graph import Graph, load_graph
-from partita.graph.rules import partial, window
+from partita.graph.rules import partial
 from partita.plan import Plan, dump_plan, load_plan
 from partita.program.check import check_program
 from tests.laws.graphs import draw_model
+from tests.laws.halo_fault import forget_halo
 from tests.laws.random_plans import draw_cluster, draw_plan
 
 #: A source of choices that can be shrunk.
@@ -99,16 +100,7 @@ def _count_failures(seeds: range) -> int:
 @pytest.mark.slow
 def test_a_planted_halo_fault_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The law fails when windows forget one row or column of their halo."""
-    honest = window.part_of_axis
-
-    def short(axis: window.AxisWindow, interval: tuple[int, int]) -> window.AxisPart:
-        part = honest(axis, interval)
-        start, stop = part.need
-        if stop - start < 3 or start == 0 or interval == (0, axis.out_extent):
-            return part
-        return window.AxisPart((start + 1, stop), (1, part.pads[1]), part.computed, part.overflows)
-
-    monkeypatch.setattr(window, "part_of_axis", short)
+    forget_halo(monkeypatch)
     assert _count_failures(range(40)) >= 3
 
 

@@ -12,15 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partita.cli.inputs import draw_inputs
+from partita.cluster import Cluster
 from partita.compile import check_plan, compile_plan, float_plan, planned_graph
 from partita.exactness.compare import check_exactness, tolerance_of
 from partita.graph import Graph, load_graph
-from partita.graph.rules import window
 from partita.plan import Plan, dump_plan, load_plan
 from partita.quantisation import WIDTHS, CodeOptions, LayerBits, list_quantisable, quantize
 from partita.quantisation.choose import choose_bits
 from partita.quantisation.ranges import collect_ranges
 from tests.laws.graphs import draw_model
+from tests.laws.halo_fault import forget_halo
 from tests.laws.random_plans import draw_cluster, draw_plan
 
 RANDOM = st.randoms(use_true_random=False)
@@ -42,13 +43,22 @@ def draw_bits(rng: Random, graph: Graph) -> dict[str, LayerBits]:
     return choose_bits(graph, ranges, *chosen, options)
 
 
-def find_worst(graph: Graph, plan: Plan, cluster: object) -> float:
+def find_worst(graph: Graph, plan: Plan, cluster: Cluster) -> float:
     """Return the largest relative difference of any piece or output of the divided network."""
-    compiled = compile_plan(graph, plan, cluster)  # type: ignore[arg-type]
+    compiled = compile_plan(graph, plan, cluster)
     probe = partial(compile_plan, graph, plan, cluster)
     feeds = draw_inputs(graph.input_specs, 1, 5)
     found = check_exactness(graph, compiled, feeds, None, probe)  # type: ignore[arg-type]
     return max(each.relative for each in found)
+
+
+def draw_case(rng: Random) -> tuple[Graph, Graph, Cluster, Plan]:
+    """Return a network, the same with bits, a cluster, and a plan of it with those bits."""
+    base = load_graph(draw_model(rng))
+    graph = quantize(base, draw_bits(rng, base))
+    cluster = draw_cluster(rng)
+    plan = msgspec.structs.replace(draw_plan(rng, graph, cluster), bits=dict(graph.bits))
+    return base, graph, cluster, plan
 
 
 @pytest.mark.slow
@@ -56,10 +66,7 @@ def find_worst(graph: Graph, plan: Plan, cluster: object) -> float:
 @given(RANDOM)
 def test_split_equals_whole_with_bits(rng: Random) -> None:
     """A quantised network divided is the whole quantised one, and its division the float one's."""
-    base = load_graph(draw_model(rng))
-    graph = quantize(base, draw_bits(rng, base))
-    cluster = draw_cluster(rng)
-    plan = msgspec.structs.replace(draw_plan(rng, graph, cluster), bits=dict(graph.bits))
+    base, graph, cluster, plan = draw_case(rng)
     check_plan(base, plan, cluster)
     assert find_worst(graph, plan, cluster) <= tolerance_of(graph)
     exact = float_plan(base, plan)
@@ -72,10 +79,7 @@ def test_split_equals_whole_with_bits(rng: Random) -> None:
 @given(RANDOM)
 def test_a_plan_with_bits_is_the_same_after_its_file(rng: Random) -> None:
     """Read again and applied to the float model it compiles to the same program."""
-    base = load_graph(draw_model(rng))
-    graph = quantize(base, draw_bits(rng, base))
-    cluster = draw_cluster(rng)
-    plan = msgspec.structs.replace(draw_plan(rng, graph, cluster), bits=dict(graph.bits))
+    base, graph, cluster, plan = draw_case(rng)
     again = load_plan(dump_plan(plan))
     assert again == plan
     assert planned_graph(base, again).hash == graph.hash == again.model.hash
@@ -85,23 +89,10 @@ def test_a_plan_with_bits_is_the_same_after_its_file(rng: Random) -> None:
 @pytest.mark.slow
 def test_a_planted_halo_fault_is_seen_through_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The law fails when windows forget one row of their halo, whatever rounding allows."""
-    honest = window.part_of_axis
-
-    def short(axis: window.AxisWindow, interval: tuple[int, int]) -> window.AxisPart:
-        part = honest(axis, interval)
-        start, stop = part.need
-        if stop - start < 3 or start == 0 or interval == (0, axis.out_extent):
-            return part
-        return window.AxisPart((start + 1, stop), (1, part.pads[1]), part.computed, part.overflows)
-
-    monkeypatch.setattr(window, "part_of_axis", short)
+    forget_halo(monkeypatch)
     failed = 0
     for seed in range(30):
-        rng = Random(seed)
-        base = load_graph(draw_model(rng))
-        graph = quantize(base, draw_bits(rng, base))
-        cluster = draw_cluster(rng)
-        plan = msgspec.structs.replace(draw_plan(rng, graph, cluster), bits=dict(graph.bits))
+        base, _, cluster, plan = draw_case(Random(seed))
         try:
             exact = float_plan(base, plan)
             failed += find_worst(base, exact, cluster) > 1e-5
