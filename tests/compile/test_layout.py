@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from partita.compile import build_layout
@@ -28,6 +30,14 @@ def test_streams_of_two_halves() -> None:
         ("a", "left", "right", (3, 4)),
         ("b", "right", "left", (4, 8)),
     ]
+
+
+def test_a_device_knows_its_port() -> None:
+    """What its worker lets messages leave by; a device without a port has no rate."""
+    left, right = CLUSTER.devices
+    cluster = replace(CLUSTER, devices=(replace(left, port_bytes_per_s=5e6), right))
+    program = build_layout(GRAPH, halves(GRAPH, cluster), cluster).program
+    assert [program.device(n).port_bytes_per_s for n in ("left", "right")] == [5e6, None]
 
 
 def test_bytes_of_two_halves() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from tests.engine.test_slowed import VirtualClock
@@ -11,9 +13,10 @@ from tests.worker.bench import Bench, ramp, with_wire
 from tests.worker.tiny import tiny_chain
 
 from partita.engine import Slowdown
-from partita.program import Feed, Load
+from partita.program import Feed, Load, Send
 from partita.regions import encode_array
-from partita.worker.step_runners import StepPacing, make_step_runner
+from partita.worker.port_turns import LARGE_BYTES, PortTurns
+from partita.worker.step_runners import SendRunner, StepPacing, make_step_runner
 
 
 @pytest.mark.parametrize(("wire", "is_instant"), [("raw", True), ("float16", False)])
@@ -51,6 +54,27 @@ def test_a_damaged_piece_is_the_fault_of_the_way_it_came(tmp_path: Path) -> None
     assert failure.peer == "d0"
     assert failure.step == "receive t0 from d0"
     assert failure.message == "payload of 14 bytes in format uint4 was damaged on the way"
+
+
+def test_messages_leave_a_port_in_the_order_of_their_steps(tmp_path: Path) -> None:
+    """A turn is taken when a step is started; whichever thread comes first waits for its own."""
+    bench = Bench(tiny_chain(), tmp_path)
+    bench.load()
+    clock = VirtualClock()
+    context = replace(
+        bench.runtime.context, port_turns=PortTurns(clock), port_bytes_per_s=LARGE_BYTES / 2.0
+    )
+    stream = msgspec.structs.replace(bench.program.streams[0], wire_bytes=LARGE_BYTES)
+    context = replace(context, streams={**context.streams, stream.id: stream})
+    step = next(s for s in bench.program.device("d0").steps if isinstance(s, Send))
+    sender = SendRunner(step, context)
+    began_s = clock.time_s
+    for request in (0, 1):
+        sender.take_turn(request)
+        context.arrays.keep(request, ((sender.read, ramp()),))
+    for request in (1, 0):
+        sender.run(request, ())
+        assert clock.time_s - began_s == pytest.approx(2.0)
 
 
 def test_loads_and_feeds_have_nothing_to_run(tmp_path: Path) -> None:
