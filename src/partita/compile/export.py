@@ -6,40 +6,42 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import onnx
 
 from partita.cluster import Cluster
 from partita.compile.emit import Compiled, compile_plan
+from partita.compile.exported_weights import hold_weights
 from partita.compile.planned import planned_graph
-from partita.engine.packed import collect_blobs
 from partita.errors import InputError
 from partita.graph import Graph
 from partita.plan import Plan, Stage, hash_plan
-from partita.program import Compute, DeviceProgram, Feed, Receive, Send
+from partita.program import Compute, DeviceProgram, Feed, Program, Receive, Send
+from partita.regions import describe_wire
 
 _DEVICE_IR_VERSION = 11
+_MODEL = "model.onnx"
 
 
 def export_plan(graph: Graph, plan: Plan, cluster: Cluster, folder: Path) -> list[Path]:
     """Write the plan's files into ``folder`` and return the fragments' paths.
 
-    ``fragment-NN.onnx`` holds one fragment with its weights, inputs ``i0``, ``i1``... and outputs
-    ``o0``, ``o1``...; ``manifest.json`` says which device runs which, from which boxes of which
-    tensors, and what travels; ``model.onnx`` is the whole network with each node's devices stamped
-    as ONNX device configuration.
+    A fragment has its weights, packed codes among them, inputs ``i0``, ``i1``... and outputs
+    ``o0``, ``o1``...; its file bears the device's name where that runs it alone and nothing else,
+    as an edge and a cloud do. ``manifest.json`` says which device runs which, from which boxes of
+    which tensors, and what travels in what form; ``model.onnx`` is the whole network with each
+    node's devices stamped as ONNX device configuration.
 
     Raises:
         InputError: The folder exists and holds other files, or cannot be written.
     """
     graph = planned_graph(graph, plan)
     compiled = compile_plan(graph, plan, cluster)
-    manifest = _describe(graph, plan, compiled)
     try:
         if folder.exists() and any(folder.iterdir()):
             raise InputError(
@@ -47,8 +49,11 @@ def export_plan(graph: Graph, plan: Plan, cluster: Cluster, folder: Path) -> lis
             )
         work = Path(tempfile.mkdtemp(prefix=".export-", dir=folder.parent))
         try:
-            names = _write(work, compiled, manifest)
-            onnx.save_model(stamp_devices(graph, plan, cluster), str(work / "model.onnx"))
+            names = fragment_names(compiled.program)
+            _write(work, compiled, names)
+            text = json.dumps(_describe(graph, plan, compiled, names), indent=1) + "\n"
+            (work / "manifest.json").write_text(text, encoding="utf-8")
+            onnx.save_model(stamp_devices(graph, plan, cluster), str(work / _MODEL))
             os.chmod(work, 0o755)
             if folder.exists():
                 folder.rmdir()
@@ -62,31 +67,30 @@ def export_plan(graph: Graph, plan: Plan, cluster: Cluster, folder: Path) -> lis
     return [folder / name for name in names]
 
 
-def _write(folder: Path, compiled: Compiled, manifest: dict[str, Any]) -> list[str]:
-    names = []
-    for number, info in enumerate(compiled.program.fragments):
+def _write(folder: Path, compiled: Compiled, names: Sequence[str]) -> None:
+    for name, info in zip(names, compiled.program.fragments, strict=True):
         model = onnx.load_model_from_string(compiled.graphs[info.hash])
-        for tensor in model.graph.initializer:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                place = next(e.value for e in tensor.external_data if e.key == "location")
-                tensor.ClearField("external_data")
-                tensor.ClearField("data_location")
-                content = collect_blobs([place], compiled.blobs)[place]
-                tensor.raw_data = np.asarray(content).tobytes()
-        name = fragment_name(number)
+        hold_weights(model, compiled.blobs)
         onnx.save_model(model, str(folder / name))
-        names.append(name)
-    text = json.dumps(manifest, indent=1) + "\n"
-    (folder / "manifest.json").write_text(text, encoding="utf-8")
+
+
+def fragment_names(program: Program) -> list[str]:
+    """The file name of each fragment."""
+    users: list[set[str]] = [set() for _ in program.fragments]
+    for part in program.devices:
+        for step in part.steps:
+            if isinstance(step, Compute):
+                users[step.fragment].add(part.device)
+    runs = Counter(device for devices in users for device in devices)
+    names = []
+    for number, devices in enumerate(users):
+        alone = devices.pop() if len(devices) == 1 else ""
+        own = f"{alone}.onnx" if runs[alone] == 1 else ""
+        names.append(own if own and own.lower() != _MODEL else f"fragment-{number:02d}.onnx")
     return names
 
 
-def fragment_name(number: int) -> str:
-    """The file name of one fragment."""
-    return f"fragment-{number:02d}.onnx"
-
-
-def _describe(graph: Graph, plan: Plan, compiled: Compiled) -> dict[str, Any]:
+def _describe(graph: Graph, plan: Plan, compiled: Compiled, names: Sequence[str]) -> dict[str, Any]:
     program = compiled.program
     return {
         "model": graph.name,
@@ -96,14 +100,26 @@ def _describe(graph: Graph, plan: Plan, compiled: Compiled) -> dict[str, Any]:
         "inputs": [{"name": s.name, "shape": s.shape, "dtype": s.dtype} for s in program.inputs],
         "outputs": [{"name": s.name, "shape": s.shape, "dtype": s.dtype} for s in program.outputs],
         "fragments": [
-            {"file": fragment_name(k), "sha256": info.hash, "weight_bytes": info.weight_bytes}
-            for k, info in enumerate(program.fragments)
+            {
+                "file": name,
+                "sha256": info.hash,
+                "weight_bytes": info.weight_bytes,
+                "stored_bytes": info.stored_bytes,
+            }
+            for name, info in zip(names, program.fragments, strict=True)
         ],
-        "devices": {part.device: list(_describe_steps(compiled, part)) for part in program.devices},
+        # Else ONNX Runtime quantises what is between pairs of quantising nodes on its own.
+        "session_options": {"session.disable_quant_qdq": str(int(not graph.integer))},
+        "wires": {wire: describe_wire(wire) for wire in sorted({s.wire for s in program.streams})},
+        "devices": {
+            part.device: list(_describe_steps(compiled, part, names)) for part in program.devices
+        },
     }
 
 
-def _describe_steps(compiled: Compiled, part: DeviceProgram) -> Iterable[dict[str, Any]]:
+def _describe_steps(
+    compiled: Compiled, part: DeviceProgram, names: Sequence[str]
+) -> Iterable[dict[str, Any]]:
     buffers = {buffer.id: buffer for buffer in part.buffers}
 
     def piece(number: int) -> dict[str, Any]:
@@ -113,7 +129,7 @@ def _describe_steps(compiled: Compiled, part: DeviceProgram) -> Iterable[dict[st
         if isinstance(step, Compute):
             yield {
                 "do": "compute",
-                "fragment": fragment_name(step.fragment),
+                "fragment": names[step.fragment],
                 "inputs": [{"tensor": r.tensor, "box": r.box.bounds} for r in step.reads],
                 "outputs": [piece(number) for number in step.writes],
             }
@@ -125,7 +141,9 @@ def _describe_steps(compiled: Compiled, part: DeviceProgram) -> Iterable[dict[st
                 "to" if sends else "from": stream.target if sends else stream.source,
                 "tensor": stream.tensor,
                 "box": stream.box.bounds,
+                "dtype": stream.dtype,
                 "wire": stream.wire,
+                "payload_bytes": stream.wire_bytes,
                 **({} if stream.grid is None else msgspec.structs.asdict(stream.grid)),
             }
         elif isinstance(step, Feed):

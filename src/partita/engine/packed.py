@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import prod
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -107,6 +108,40 @@ def unpacked_bytes(blob: Blob, dtype: str) -> int:
     return prod(head.shape) * np.dtype(dtype).itemsize
 
 
+class PackedTensor(NamedTuple):
+    """What a packed blob holds.
+
+    Attributes:
+        scale: Float32, in a shape that broadcasts against the tensor's.
+        zero: What stands for 0 among the packed numbers; float32, of the same shape.
+        packed: Codes counted from the least, packed; flat bytes.
+    """
+
+    head: PackedHead
+    scale: Array
+    zero: Array
+    packed: Codes
+
+
+def read_packed(blob: Blob) -> PackedTensor:
+    """The parts of a packed blob, not copied where they need not be.
+
+    Raises:
+        ValueError: The blob is no packed one, or its length is not what its head says.
+    """
+    data = np.frombuffer(blob, np.uint8)
+    head, start = _read_head(data)
+    middle, end = start + 4 * head.scales, start + 8 * head.scales
+    if data.size != end + packed_bytes(prod(head.shape), head.bits):
+        raise ValueError(f"packed blob of {data.size} bytes does not hold what its head says")
+    shape = [1] * len(head.shape)
+    if head.axis is not None:
+        shape[head.axis] = -1
+    scale = np.frombuffer(blob, "<f4", head.scales, start).reshape(shape)
+    zero = np.frombuffer(blob, "<i4", head.scales, middle).reshape(shape) - head.low
+    return PackedTensor(head, scale, zero.astype(np.float32), data[end:])
+
+
 def unpack_blob(blob: Blob, dtype: str) -> Codes:
     """The tensor in a packed blob, as flat bytes of shape (elements times item size,).
 
@@ -114,25 +149,16 @@ def unpack_blob(blob: Blob, dtype: str) -> Codes:
         dtype: ``float32`` for values, ``int8`` or ``uint8`` for codes.
 
     Raises:
-        ValueError: The blob is no packed one, or its length is not what its head says.
+        ValueError: As :func:`read_packed`.
     """
-    data = np.frombuffer(blob, np.uint8)
-    head, start = _read_head(data)
-    count = prod(head.shape)
-    middle, end = start + 4 * head.scales, start + 8 * head.scales
-    if data.size != end + packed_bytes(count, head.bits):
-        raise ValueError(f"packed blob of {data.size} bytes does not hold what its head says")
-    codes = unpack_codes(data[end:], head.bits, count).reshape(head.shape)
+    head, scale, zero, packed = read_packed(blob)
+    codes = unpack_codes(packed, head.bits, prod(head.shape)).reshape(head.shape)
     if dtype != "float32":
         whole = (codes.astype(np.int16) + head.low).astype(dtype)
         return whole.reshape(-1).view(np.uint8)
-    shape = [1] * len(head.shape)
-    if head.axis is not None:
-        shape[head.axis] = -1
-    zero = np.frombuffer(blob, "<i4", head.scales, middle).reshape(shape) - head.low
     values = codes.astype(np.float32)
-    values -= zero.astype(np.float32)
-    values *= np.frombuffer(blob, "<f4", head.scales, start).reshape(shape)
+    values -= zero
+    values *= scale
     return values.reshape(-1).view(np.uint8)
 
 

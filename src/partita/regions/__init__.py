@@ -10,6 +10,7 @@ from partita.regions.wire import (
     Array,
     Grid,
     decode_array,
+    describe_wire,
     encode_array,
     wire_bytes,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "Packing",
     "Region",
     "decode_array",
+    "describe_wire",
     "encode_array",
     "find_tiling_fault",
     "hull_of",

@@ -84,6 +84,27 @@ def wire_bytes(shape: Sequence[int], dtype: str, wire: str) -> int:
     return _prefix(wire).size + packed_bytes(count, _BITS[wire])
 
 
+def describe_wire(wire: str) -> dict[str, Any]:
+    """What a program of somebody else's must know to read and write payloads in a format.
+
+    ``head`` lists what comes first, with its types, ``bits`` those of one code in what follows.
+    """
+    if wire in ("raw", "float16"):
+        kind = "the tensor's own type" if wire == "raw" else "float16"
+        return {"head": [], "values": f"{kind}, little-endian, row by row"}
+    if wire in CODE_FORMATS:
+        head, values = [], "(code - zero) * scale, with the stream's own scale and zero"
+    else:
+        head, values = [["scale", "<f4"], ["offset", "<f4"]], "code * scale + offset"
+    return {
+        "head": [["checksum", "<u4"], *head],
+        "checksum": "CRC-32 of all that follows it",
+        "bits": _BITS[wire],
+        "codes": "code i takes the bits from i * bits on, from the least significant of each byte",
+        "values": values,
+    }
+
+
 def _prefix(wire: str) -> struct.Struct:
     return _CHECKSUM if wire in CODE_FORMATS else _RANGE
 

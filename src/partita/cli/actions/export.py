@@ -8,6 +8,7 @@ from partita.cli.flags import PlanFiles
 from partita.cli.output import Reply, check_folder
 from partita.cli.sources import read_plan
 from partita.compile.export import export_plan
+from partita.units import format_bytes
 
 
 def export_fragments(files: PlanFiles, folder: Path) -> Reply:
@@ -21,8 +22,9 @@ def export_fragments(files: PlanFiles, folder: Path) -> Reply:
         "model": str(folder / "model.onnx"),
         "fragments": [str(path) for path in written],
     }
-    line = (
+    lines = [f"{path.name}: {format_bytes(path.stat().st_size)}" for path in written]
+    lines.append(
         f"{len(written)} fragments, manifest.json, and model.onnx with its devices stamped,"
         f" written to {folder}"
     )
-    return Reply(payload, [line])
+    return Reply(payload, [*lines])
