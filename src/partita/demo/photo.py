@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter
 
+from partita.demo.conditions import CLEAR, Conditions, draw_between
 from partita.demo.face import PLATE_SIZE, draw_plate, draw_text
 from partita.demo.perspective import Point, Quad, rectangle, warp_image
 from partita.demo.scene import PAINTS, draw_car, draw_street
@@ -21,6 +22,10 @@ MOST_PLATES = 4
 
 #: Edges come out smooth; more takes longer to draw. Not tuned.
 _OVERSAMPLING = 2
+
+#: Half a plate's width over its distance, 0.44 m and 2.75 m: times the sine of the angle by which
+#: it is turned away, the part by which one side is nearer.
+_NEARER = 0.08
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,11 @@ class DrawnPlate:
 
 
 def draw_photo(
-    seed: int, *, plates: int = 3, size: tuple[int, int] = (480, 640)
+    seed: int,
+    *,
+    plates: int = 3,
+    size: tuple[int, int] = (480, 640),
+    conditions: Conditions = CLEAR,
 ) -> tuple[Pixels, list[DrawnPlate]]:
     """A photo of cars on a road, and the plates on them from left to right.
 
@@ -52,6 +61,7 @@ def draw_photo(
         seed: Decides texts, places, colours, angles and noise.
         plates: How many cars, 1 to 4.
         size: Height and width in pixels.
+        conditions: Of typefaces, angles, blur and noise.
 
     Returns:
         The photo, uint8 of height x width x 3 in RGB order, and the truth about its plates.
@@ -75,16 +85,17 @@ def draw_photo(
     for index, depth in enumerate(depths):
         centre = slot * (index + 0.5 + random.uniform(-0.04, 0.04))
         text = draw_text(random)
-        corners = _place_car(canvas, (centre, float(depth), slot), text, random)
+        corners = _place_car(canvas, (centre, float(depth), slot), text, conditions, random)
         truth.append(DrawnPlate(text, _shrink(corners)))
     small = canvas.resize((width, height), Image.Resampling.LANCZOS)
-    return _expose(small, random), truth
+    return _expose(small, conditions, random), truth
 
 
 def _place_car(
     canvas: Image.Image,
     place: tuple[float, float, float],
     text: str,
+    conditions: Conditions,
     random: np.random.Generator,
 ) -> Quad:
     """Draw a car from behind at (centre, depth 0 far to 1 near, room), and return its corners."""
@@ -95,10 +106,10 @@ def _place_car(
     paint = PAINTS[int(random.integers(len(PAINTS)))]
     draw_car(ImageDraw.Draw(canvas, "RGBA"), (centre, ground, unit), paint)
     share = random.uniform(0.44, 0.48)
-    flat = _tilt((centre, ground - 25 * unit), wide * share, random)
+    flat = _tilt((centre, ground - 25 * unit), wide * share, conditions, random)
     shadow = [(x, y + 0.6 * unit) for x, y in flat]
     ImageDraw.Draw(canvas, "RGBA").polygon(shadow, fill=(0, 0, 0, 110))
-    texture = draw_plate(text)
+    texture = draw_plate(text, _draw_font(conditions, random))
     corners = rectangle(*PLATE_SIZE)
     picture = warp_image(texture, corners, flat, canvas.size)
     mask = warp_image(Image.new("L", PLATE_SIZE, 255), corners, flat, canvas.size)
@@ -106,12 +117,20 @@ def _place_car(
     return flat
 
 
-def _tilt(centre: Point, wide: float, random: np.random.Generator) -> Quad:
-    """A plate's corners around ``centre``, rolled and turned by a few degrees."""
+def _draw_font(conditions: Conditions, random: np.random.Generator) -> str:
+    fonts = conditions.fonts
+    return fonts[0] if len(fonts) == 1 else fonts[int(random.integers(len(fonts)))]
+
+
+def _tilt(centre: Point, wide: float, conditions: Conditions, random: np.random.Generator) -> Quad:
+    """A plate's corners around ``centre``, rolled, turned and looked at from the side."""
     x, y = centre
     tall = wide * PLATE_SIZE[1] / PLATE_SIZE[0]
-    roll = np.tan(np.radians(random.uniform(-3, 3)))
-    turn = random.uniform(-0.05, 0.05)
+    most_roll, most_yaw = conditions.roll_degrees, conditions.yaw_degrees
+    roll = np.tan(np.radians(random.uniform(-most_roll, most_roll)))
+    turn = random.uniform(-conditions.turn, conditions.turn)
+    yaw = np.radians(draw_between(random, (-most_yaw, most_yaw)))
+    wide, turn = wide * np.cos(yaw), turn + _NEARER * np.sin(yaw)
 
     def corner(side: int, edge: int) -> Point:
         lift = edge * tall / 2 * (1 + side * turn)
@@ -125,11 +144,13 @@ def _shrink(corners: Quad) -> Quad:
     return a, b, c, d
 
 
-def _expose(image: Image.Image, random: np.random.Generator) -> Pixels:
+def _expose(image: Image.Image, conditions: Conditions, random: np.random.Generator) -> Pixels:
     """The scene as a small camera sees it: slightly soft, darker at the rim, noisy."""
-    pixels = np.asarray(image.filter(ImageFilter.GaussianBlur(0.45)), dtype=np.float64)
+    blur = draw_between(random, conditions.blur)
+    pixels = np.asarray(image.filter(ImageFilter.GaussianBlur(blur)), dtype=np.float64)
     height, width, _ = pixels.shape
     y, x = np.linspace(-1, 1, height)[:, None], np.linspace(-1, 1, width)[None, :]
     rim = 1 - 0.12 * (x * x + y * y)
-    noisy = pixels * rim[..., None] + random.normal(0, 3.0, pixels.shape)
+    noise = draw_between(random, conditions.noise)
+    noisy = pixels * rim[..., None] + random.normal(0, noise, pixels.shape)
     return np.clip(np.rint(noisy), 0, 255).astype(np.uint8)

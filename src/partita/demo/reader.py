@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 from PIL import Image
 
 from partita.demo.detector import OUTPUTS, Detection, Pixels, decode_detections
@@ -30,6 +31,15 @@ class PlateRead:
 
     text: str
     detection: Detection
+
+
+def reader_model() -> onnx.ModelProto:
+    """The trained reader; its output is the scores of classes by position, 1 x positions x classes.
+
+    Raises:
+        ModelError: The package with the trained network is missing.
+    """
+    return onnx.load_from_string(load_resource(READER))
 
 
 def read_plates(pixels: Pixels, outputs: Mapping[str, npt.NDArray[Any]]) -> tuple[PlateRead, ...]:
@@ -57,10 +67,9 @@ def read_plate(pixels: Pixels, detection: Detection) -> str:
     Raises:
         ModelError: The package with the trained network is missing.
     """
-    strip = cut_plate(pixels, detection)
+    strip = strip_to_input(cut_plate(pixels, detection))
     session = _open_session()
-    bgr = strip[:, :, ::-1].astype(np.float32).transpose(2, 0, 1)[None]
-    (scores,) = session.run(None, {session.get_inputs()[0].name: (bgr / 255 - 0.5) / 0.5})
+    (scores,) = session.run(None, {session.get_inputs()[0].name: strip})
     return join_characters(scores[0].argmax(axis=1))
 
 
@@ -69,6 +78,12 @@ def cut_plate(pixels: Pixels, detection: Detection) -> Pixels:
     image = Image.fromarray(pixels)
     strip = warp_image(image, _widen(detection.corners), rectangle(*STRIP_SIZE), STRIP_SIZE)
     return np.asarray(strip)
+
+
+def strip_to_input(strip: Pixels) -> npt.NDArray[np.float32]:
+    """A strip as the reader's input, float32 of 1 x 3 x 32 x 200 in BGR order, -1 to 1."""
+    bgr = strip[:, :, ::-1].astype(np.float32).transpose(2, 0, 1)[None]
+    return (bgr / np.float32(255) - np.float32(0.5)) / np.float32(0.5)
 
 
 def join_characters(classes: npt.NDArray[np.integer]) -> str:
