@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # reading inputs from files needs neither ONNX nor SciPy
     from partita.quantisation.choose import CodeOptions, choose_bits
     from partita.quantisation.data import QuantisationData
     from partita.quantisation.errors import ErrorTable, measure_errors, tabulate_errors
+    from partita.quantisation.labelled import Labelled, label_by, measure_top1, read_labelled
     from partita.quantisation.lapq import search_lapq
     from partita.quantisation.outputs import Reference
     from partita.quantisation.qdq import to_qdq_model
@@ -21,6 +22,7 @@ __all__ = [
     "WIDTHS",
     "CodeOptions",
     "ErrorTable",
+    "Labelled",
     "LayerBits",
     "Packing",
     "QuantisationData",
@@ -29,9 +31,12 @@ __all__ = [
     "check_bits",
     "choose_bits",
     "collect_ranges",
+    "label_by",
     "list_quantisable",
     "measure_errors",
+    "measure_top1",
     "quantize",
+    "read_labelled",
     "read_samples",
     "search_lapq",
     "tabulate_errors",
@@ -45,6 +50,7 @@ __getattr__ = on_first_use(
         "choose": "CodeOptions choose_bits",
         "data": "QuantisationData",
         "errors": "ErrorTable measure_errors tabulate_errors",
+        "labelled": "Labelled label_by measure_top1 read_labelled",
         "lapq": "search_lapq",
         "outputs": "Reference",
         "qdq": "to_qdq_model",
