@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partita.cli.flags import ModelFiles, PlanFiles
-from partita.cli.output import cache_folder, progress_bar
+from partita.cli.output import cache_folder, progress_bar, say
 from partita.cluster import THIS_MACHINE, Cluster
 from partita.cost import CostModel
 from partita.errors import InputError
@@ -39,7 +39,13 @@ def read_cost(graph: Graph, cluster: Cluster, files: ModelFiles | PlanFiles) -> 
     if needs_this and _ALL not in profiles:
         # Of the others it says nothing: they are priced by their kinds.
         profiles[THIS_MACHINE] = measure_this_machine(graph)
-    return CostModel(graph, cluster, estimator=files.estimator, profiles=profiles)
+    cost = CostModel(graph, cluster, estimator=files.estimator, profiles=profiles)
+    if cost.on_floats:
+        say(
+            f"integer kernels of {', '.join(cost.on_floats)} are priced as kernels of floats:"
+            " 'partita profile --kernels integer' measures both"
+        )
+    return cost
 
 
 def split_profiles(texts: Sequence[str] | None) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from partita.cost.borders import find_blocked
 from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs, unpriced_device
 from partita.cost.estimators import UNLEARNED, Sources, check_estimator, make_estimator
 from partita.cost.memory import MemoryUse, device_memory, work_memory
-from partita.cost.rounded_inputs import add_input_layers
+from partita.cost.profiled_layers import fit_layers, lacks_integers
 from partita.errors import ClusterError, PlanError
 from partita.execution.durations import Durations
 from partita.graph import Graph
@@ -79,6 +79,10 @@ class CostModel:
             name; ``*`` stands for devices that neither it nor the cluster file names, the kind
             ``this-machine`` for those among them that are of it.
 
+    Attributes:
+        on_floats: Devices whose integer kernels are priced as those of floats, since their profiles
+            know no others.
+
     Raises:
         ClusterError: A device has neither profile nor kind, a profile is of another model, or the
             estimator is unknown.
@@ -105,6 +109,7 @@ class CostModel:
         self.options = options or CostOptions()
         self.amounts = Amounts(graph)
         self.profiles = profiles
+        self.on_floats: list[str] = []
         self.devices = {device.name: self._price(device) for device in cluster.devices}
         self.links = cluster.link_map
 
@@ -127,7 +132,9 @@ class CostModel:
         if profile is not None:
             name = self.estimator
             self._check_model(device, profile)
-            profile = add_input_layers(profile, self.amounts)
+            if lacks_integers(profile, self.graph):
+                self.on_floats.append(device.name)
+            profile = fit_layers(profile, self.amounts)
         elif entry is None and array is None:
             raise unpriced_device(device)
         own = self._precision()

@@ -95,6 +95,8 @@ class Profile(msgspec.Struct, frozen=True):
         machine: Processor and system, as the system names them.
         engine: Name and version.
         precision: Number format of the measured model.
+        integer: Layers of 8 bits on the engine's integer kernels, where they were measured; like
+            ``layers``, they count with the factor of ``runs``.
         wires: Per wire format.
         message_s: What one message costs on the device's fabric beyond the link, where measured.
         reference_s: What the engine's reference took at the pace that all times are given in.
@@ -110,6 +112,7 @@ class Profile(msgspec.Struct, frozen=True):
     model_hash: str
     layers: dict[str, LayerProfile]
     runs: RunCost = RunCost()
+    integer: dict[str, LayerProfile] = {}
     wires: dict[str, WireCost] = {}
     message_s: Cost = 0.0
     reference_s: Cost = 0.0
@@ -118,10 +121,18 @@ class Profile(msgspec.Struct, frozen=True):
     @property
     def sum_of_layers_s(self) -> float:
         """The seconds of all layers, each as a whole."""
-        return sum(
-            max((sample.seconds for sample in layer.samples), default=0.0)
-            for layer in self.layers.values()
-        )
+        return _sum_whole(self.layers)
+
+    @property
+    def sum_of_integer_layers_s(self) -> float | None:
+        """The same with 8 bits on integer kernels; None where that was not measured."""
+        return _sum_whole(self.integer) if self.integer else None
+
+
+def _sum_whole(layers: dict[str, LayerProfile]) -> float:
+    return sum(
+        max((sample.seconds for sample in layer.samples), default=0.0) for layer in layers.values()
+    )
 
 
 def dump_profile(profile: Profile) -> bytes:

@@ -16,6 +16,7 @@ from partita.profile.batch import FragmentBatch
 from partita.profile.bench import Bench, ThisMachine
 from partita.profile.data import LayerProfile, Profile, Sample
 from partita.profile.fit import fit_runs, fit_wire
+from partita.profile.integer import add_integer_layers, eight_bits
 from partita.profile.options import (
     Border,
     Loading,
@@ -60,12 +61,23 @@ def measure_profile(
         bench: Where fragments are timed, with its own threads and provider; by default here.
 
     Raises:
-        ModelError: An output's shape depends on the data, or is empty.
+        ModelError: An output's shape depends on the data, or is empty; or nothing can be quantised
+            that is to be measured so.
         ClusterError: The provider is missing, a layer cannot run, or a file cannot be written.
     """
     refuse_odd_outputs(graph)
     options = options or MeasureOptions()
     bench = bench or ThisMachine(options.threads, options.provider)
+    profile = _measure(graph, options, bench, progress)
+    if options.integer:
+        integer = _measure(eight_bits(graph), options, bench, progress)
+        profile = add_integer_layers(profile, integer)
+    return profile
+
+
+def _measure(
+    graph: Graph, options: MeasureOptions, bench: Bench, progress: Progress | None
+) -> Profile:
     state = load_state(graph, options, bench)
     progress = progress or (lambda done, total, what: None)
     measurement = _Measurement(graph, options, bench, state)

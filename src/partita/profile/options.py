@@ -31,6 +31,7 @@ class MeasureOptions:
         repeats: Most runs of one fragment.
         rounds: Parts that the runs are divided in, apart in time, so that some are quiet.
         budget_s: Fragments that take long are run less often, so that one takes about this long.
+        integer: Whether layers are measured with 8 bits on integer kernels, too.
         unfinished: File that keeps what is done when a measurement is interrupted, and from which
             the next one goes on; None keeps nothing.
     """
@@ -42,6 +43,7 @@ class MeasureOptions:
     repeats: int = 15
     rounds: int = 3
     budget_s: float = 0.6
+    integer: bool = False
     unfinished: Path | None = None
 
 

@@ -32,12 +32,16 @@ def profile_model(
         "layers": len(layers),
         "samples": sum(len(layer.samples) for layer in layers),
         "sum_of_layers_s": whole_s,
+        "sum_of_integer_layers_s": profile.sum_of_integer_layers_s,
         "file": str(output),
     }
     lines = [
         f"{payload['layers']} layers, {payload['samples']} extents measured on {profile.engine},"
         f" {profile.threads} thread(s)",
         f"Sum of whole layers: {format_seconds(whole_s)}",
-        f"Written to {output}",
     ]
+    if profile.integer:
+        integer_s = format_seconds(profile.sum_of_integer_layers_s or 0.0)
+        lines.append(f"On integer kernels:  {integer_s}")
+    lines.append(f"Written to {output}")
     return Reply(payload, [*lines])

@@ -35,6 +35,9 @@ def profile(
     ] = "CPUExecutionProvider",
     rows: Annotated[str, flag("--rows", "few extents per layer, or all of them.")] = "few",
     repeats: Annotated[int, number("--repeats", 1, 10**6, "Most runs per fragment.")] = 15,
+    kernels: Annotated[
+        str, flag("--kernels", "float, or integer: layers with 8 bits are measured, too.")
+    ] = "float",
     shape: flags.ShapeOpt = None,
     json: flags.JsonOpt = False,
     debug: flags.DebugOpt = False,
@@ -50,6 +53,8 @@ def profile(
     check_output(output, model)
     if rows not in ("few", "all"):
         raise InputError(f"--rows is '{rows}', allowed: few, all.", subject="--rows")
+    if kernels not in ("float", "integer"):
+        raise InputError(f"--kernels is '{kernels}', allowed: float, integer.", subject="--kernels")
     from partita.cli.actions.profile import MeasureOptions, profile_model
 
     options = MeasureOptions(
@@ -59,6 +64,7 @@ def profile(
         rows="few" if rows == "few" else "all",
         repeats=repeats,
         budget_s=0.6 if rows == "few" else 1e9,
+        integer=kernels == "integer",
         unfinished=output.with_name(output.name + ".unfinished"),
     )
     if cluster is None:
