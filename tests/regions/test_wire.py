@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hn
 
-from partita.regions import WIRE_FORMATS, Grid, decode_array, encode_array, wire_bytes
+from partita.regions import COMPRESSED, WIRE_FORMATS, Grid, decode_array, encode_array, wire_bytes
 
 LAW = settings(max_examples=100)
 SHAPES = hn.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
@@ -94,7 +94,7 @@ def test_a_constant_piece_stays_constant(wire: str, value: float) -> None:
     np.testing.assert_allclose(travel(array, wire), array, rtol=1e-6)
 
 
-@pytest.mark.parametrize("wire", WIRE_FORMATS)
+@pytest.mark.parametrize("wire", [wire for wire in WIRE_FORMATS if wire not in COMPRESSED])
 @pytest.mark.parametrize("change", [-1, 1, -4])
 def test_a_lying_length_is_refused(wire: str, change: int) -> None:
     """A payload that is longer or shorter than its shape says is refused, never read past."""

@@ -12,7 +12,7 @@ from partita.errors import PlanError
 from partita.graph import Graph
 from partita.plan import Plan, Shard, Stage
 from partita.program import MAX_SHARES
-from partita.regions import WIRE_FORMATS, Region, find_tiling_fault
+from partita.regions import WIRE_FORMATS, Region, find_tiling_fault, is_plan_format, suits
 
 _BOXED = ("rows", "tiles", "output_channels", "input_channels")
 
@@ -50,8 +50,10 @@ def _identity_faults(graph: Graph, plan: Plan, cluster: Cluster) -> Iterator[str
     for tensor, wire in plan.wires.items():
         if tensor not in graph.tensors:
             yield f"wires names tensor '{tensor}', which the model does not have"
-        if wire not in WIRE_FORMATS:
+        if not is_plan_format(wire):
             yield f"wires.{tensor} is '{wire}', allowed: {', '.join(WIRE_FORMATS)}"
+        elif tensor in graph.tensors and not suits(wire, graph.tensors[tensor].shape):
+            yield f"wires.{tensor} is '{wire}', but the tensor has no height and width"
     for tensor, device in plan.keep_on.items():
         if tensor not in graph.tensors:
             yield f"keep_on names tensor '{tensor}', which the model does not have"

@@ -30,7 +30,7 @@ from partita.program import (
     Stream,
     TensorSpec,
 )
-from partita.regions import CODE_FORMATS, Region, wire_bytes
+from partita.regions import Region, read_format, wire_bytes
 
 When = tuple[Choice, ...]
 
@@ -308,7 +308,7 @@ class _Build:
             wire_bytes=wire_bytes(box.shape, dtype, wire),
             credit=max(1, min(self.plan.in_flight, credit)),
             when=when,
-            grid=self.graph.remember(find_grids)[tensor] if wire in CODE_FORMATS else None,
+            grid=self.graph.remember(find_grids)[tensor] if read_format(wire).has_codes else None,
         )
         self.streams.append(stream)
         self.readers[owner.buffer] += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from partita.cluster import UNMEASURED, CatalogueEntry, Device
@@ -13,11 +13,13 @@ from partita.cost.borders import Borders
 from partita.cost.estimators import Estimator
 from partita.errors import ClusterError
 from partita.profile import RunCost, WireCost
-from partita.regions import Region
+from partita.regions import CODE_BITS, Region, read_format
 
 _FREE = WireCost(0.0, 0.0, 0.0, 0.0)
 #: The format that stands for all in which weights are packed: they are unpacked equally fast.
 _PACKED = "uint4"
+#: Bytes of packed codes for each byte of the floats that they stand for.
+_CODE_SHARES = {f"codes{bits}": bits / 32 for bits in CODE_BITS}
 #: Fewer channels than this are read in the standard layout even by blocked layers: ONNX Runtime's
 #: blocks hold 8 channels, 16 with AVX-512.
 _MIN_BLOCK = 8
@@ -159,13 +161,33 @@ class DeviceCost:
 
     def encode_s(self, wire: str, size_bytes: int) -> float:
         """The seconds that encoding a piece takes, by its bytes in memory."""
-        cost = self.facts.wires.get(wire.replace("codes", "uint"), _FREE)
-        return (cost.encode_s + cost.encode_s_per_byte * size_bytes) * self.facts.slow_down
+        seconds = sum(
+            cost.encode_s + cost.encode_s_per_byte * size
+            for cost, size in self._wire_works(wire, size_bytes)
+        )
+        return seconds * self.facts.slow_down
 
     def decode_s(self, wire: str, size_bytes: int) -> float:
         """The seconds that decoding a piece takes, by its bytes in memory."""
-        cost = self.facts.wires.get(wire.replace("codes", "uint"), _FREE)
-        return (cost.decode_s + cost.decode_s_per_byte * size_bytes) * self.facts.slow_down
+        seconds = sum(
+            cost.decode_s + cost.decode_s_per_byte * size
+            for cost, size in self._wire_works(wire, size_bytes)
+        )
+        return seconds * self.facts.slow_down
+
+    def _wire_works(self, wire: str, size_bytes: float) -> Iterator[tuple[WireCost, float]]:
+        """What is done to a piece, and to how many bytes: packing, then compressing what is packed.
+
+        Codes are packed as fast with the tensor's range as with the piece's own, which was timed.
+        """
+        form, wires = read_format(wire), self.facts.wires
+        if form.method == "jpeg":
+            yield wires.get(f"jpeg{form.quality}", _FREE), size_bytes
+            return
+        yield wires.get(form.base.replace("codes", "uint"), _FREE), size_bytes
+        if form.method:
+            share = _CODE_SHARES.get(form.base, 1.0)
+            yield wires.get(form.method, _FREE), size_bytes * share
 
     def load_s(self, weight_bytes: int, stored_bytes: int) -> float:
         """The seconds that making a fragment ready takes.

@@ -72,6 +72,23 @@ def make_inputs(specs: Sequence[TensorSpec], seed: int | np.random.Generator = 0
     return [_draw(rng, spec) for spec in specs]
 
 
+def draw_feature(shape: Sequence[int], seed: int = 0) -> npt.NDArray[np.float32]:
+    """What a layer with a ReLU makes, more or less: waves with noise, about half of them cut off.
+
+    How long compressing takes depends on what there is to compress.
+
+    Args:
+        shape: The waves run along the last two axes.
+    """
+    rng = np.random.default_rng(seed)
+    whole = np.ones(shape, np.float32)
+    for axis, extent in list(enumerate(shape))[-2:]:
+        wave = np.sin(np.arange(extent, dtype=np.float32) / np.float32(rng.uniform(2, 9)))
+        whole *= wave.reshape([-1 if other == axis else 1 for other in range(len(shape))])
+    whole += rng.normal(0, 0.1, shape).astype(np.float32)
+    return np.maximum(whole, 0, out=whole)
+
+
 def make_feeds(
     specs: Sequence[TensorSpec], seed: int | np.random.Generator = 0
 ) -> dict[str, Array]:

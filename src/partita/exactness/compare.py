@@ -19,7 +19,7 @@ from partita.exactness.steps import Steps, rounding_errors
 from partita.graph import Graph
 from partita.plan import Plan
 from partita.program import Program
-from partita.regions import EXACT_FORMATS, Array, Region
+from partita.regions import Array, Region, read_format
 
 #: Largest difference that rounding in another order explains, relative to the largest magnitude: of
 #: the networks in docs/exactness.md none of single precision is beyond 6.2e-6.
@@ -199,12 +199,12 @@ def tolerance_of(graph: Graph) -> float:
 
 def is_lossy(program: Program) -> bool:
     """Whether a transfer of the program rounds what it carries."""
-    return any(stream.wire not in EXACT_FORMATS for stream in program.streams)
+    return any(not read_format(stream.wire).is_exact for stream in program.streams)
 
 
 def is_lossy_plan(plan: Plan) -> bool:
     """Whether the plan names a wire format that rounds."""
-    return any(wire not in EXACT_FORMATS for wire in plan.wires.values())
+    return any(not read_format(wire).is_exact for wire in plan.wires.values())
 
 
 def check_exactness(

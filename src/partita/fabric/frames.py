@@ -10,6 +10,7 @@ import msgspec
 
 from partita.errors import RunError
 from partita.program import Stream
+from partita.regions import fits, most_bytes
 
 MAX_HEADER_BYTES = 16 * 1024
 _DIGEST_BYTES = 8
@@ -151,9 +152,10 @@ class PieceGate:
             raise _rejected(source, f"stream {number} comes from {stream.source!r}")
         if header.digest != digest:
             raise _rejected(source, f"stream {number} has another shape, type or format")
-        if not len(payload) == header.payload_bytes == stream.wire_bytes:
+        facts = stream.box.shape, stream.dtype, stream.wire
+        if len(payload) != header.payload_bytes or not fits(len(payload), *facts):
             raise _rejected(
                 source,
                 f"stream {number} has {len(payload)} payload bytes, header says "
-                f"{header.payload_bytes}, {stream.wire_bytes} needed",
+                f"{header.payload_bytes}, {most_bytes(*facts)} needed",
             )

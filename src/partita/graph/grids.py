@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from partita.regions import CODE_BITS, Grid, Packing
+from partita.regions import CODE_BITS, Grid, Packing, read_format
 
 if TYPE_CHECKING:
     from partita.graph.graph import Graph
@@ -33,7 +33,12 @@ def travel_formats(graph: Graph, asked: Mapping[str, str]) -> dict[str, str]:
     """The wire formats of tensors that do not travel raw: as asked, else codes of quantised ones.
 
     Args:
-        asked: Formats by tensor; ``raw`` keeps a quantised tensor from travelling as codes.
+        asked: Formats by tensor; ``raw`` keeps a quantised tensor from travelling as codes, and
+            ``zlib`` compresses these.
     """
     grids = graph.remember(find_grids)
-    return {**{name: grid.wire for name, grid in grids.items()}, **asked}
+    formats = {**{name: grid.wire for name, grid in grids.items()}, **asked}
+    for name, wire in asked.items():
+        if name in grids and read_format(wire).method == "zlib":
+            formats[name] = f"{grids[name].wire}+{wire}"
+    return formats

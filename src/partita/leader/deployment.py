@@ -25,6 +25,7 @@ from partita.worker.messages import (
     Stats,
     WorkerSpan,
     WorkerSpans,
+    check_formats,
 )
 
 #: Loading takes at least some milliseconds per fragment.
@@ -103,8 +104,10 @@ class Deployment:
         """Push, load, time and activate; afterwards requests may be fed.
 
         Raises:
-            RunError: A worker refused or failed; the epoch is retired everywhere.
+            RunError: A worker refused or failed, or has not a format in which the program sends;
+                the epoch is retired everywhere.
         """
+        check_formats(self.program, infos)
         try:
             self._group.each(self._install, self.devices)
             slowed = [name for name in self.devices if infos[name].slow_down > 1]

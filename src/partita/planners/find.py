@@ -29,7 +29,7 @@ from partita.planners.result import Estimate, Result, Status, is_worth
 from partita.planners.search.simplify import simplify
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
-from partita.regions import WIRE_FORMATS
+from partita.regions import WIRE_FORMATS, is_plan_format
 from partita.units import format_bytes
 
 #: Devices that a message names with what they lack.
@@ -138,7 +138,7 @@ def _check_wires(options: PlanOptions, graph: Graph) -> None:
                 subject=tensor,
             )
     for wire in (*options.wires.values(), *filter(None, [options.compress])):
-        if wire not in WIRE_FORMATS:
+        if not is_plan_format(wire):
             raise PlanError(
                 f"Wire format '{wire}' is unknown; allowed: {', '.join(WIRE_FORMATS)}.",
                 subject=wire,

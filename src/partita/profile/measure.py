@@ -150,7 +150,7 @@ class _Measurement:
         graph, bench, state = self.graph, self.bench, self.state
         facts = bench.facts
         weight_bytes = sum(map(cached_weights, graph.layers))
-        fitted = fit_runs(state, facts.copy_s_per_byte, weight_bytes)
+        fitted = fit_runs(state, facts.copy_s_per_byte, weight_bytes, integer=graph.integer)
         weight_s = fitted.weight_s_per_byte / fitted.runs.factor
         return Profile(
             device=self.options.device,

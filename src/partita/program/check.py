@@ -32,7 +32,7 @@ from partita.program.steps import (
     buffers_read,
     buffers_written,
 )
-from partita.regions import CODE_FORMATS, WIRE_FORMATS, Region, subtract_all, wire_bytes
+from partita.regions import Region, read_format, subtract_all, suits, wire_bytes
 
 When = tuple[Choice, ...]
 
@@ -185,17 +185,22 @@ def _check_stream(program: Program, stream: Stream, name: str) -> Iterator[str]:
         yield f"{name} has credit {stream.credit}, at least 0 is needed"
     if program.routes and 0 < stream.credit < program.in_flight:
         yield f"{name} has credit {stream.credit}, replicas need {program.in_flight}"
-    if stream.wire not in (*WIRE_FORMATS, *CODE_FORMATS):
-        yield f"{name} has unknown wire format {stream.wire!r}"
-    elif (stream.wire in CODE_FORMATS) != _has_grid(stream):
+    try:
+        form = read_format(stream.wire)
+    except ValueError:
+        yield f"{name} has unknown wire format {stream.wire!r:.80}"
+        return
+    if form.has_codes != _has_grid(stream, form.base):
         yield f"{name} travels as {stream.wire} with grid {stream.grid}, which does not fit"
+    elif not suits(stream.wire, stream.box.shape):
+        yield f"{name} travels as {stream.wire}, its box has no height and width"
     elif stream.wire_bytes != wire_bytes(stream.box.shape, stream.dtype, stream.wire):
         yield f"{name} counts {stream.wire_bytes} bytes, its box takes another number"
 
 
-def _has_grid(stream: Stream) -> bool:
+def _has_grid(stream: Stream, base: str) -> bool:
     grid = stream.grid
-    if grid is None or grid.wire != stream.wire or stream.dtype != "float32":
+    if grid is None or grid.wire != base or stream.dtype != "float32":
         return False
     return 0 < grid.scale < inf and abs(grid.zero) < 2**15
 

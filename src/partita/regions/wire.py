@@ -1,12 +1,7 @@
-"""Wire formats: how a piece of a tensor travels.
+"""How a piece of a tensor travels: payloads of arrays, in the formats of :mod:`.formats`.
 
-``raw`` keeps the tensor's own bytes and is exact. ``float16`` casts; ``uint8`` and the packed
-``uint6``, ``uint4``, ``uint3``, ``uint2`` and ``uint1`` quantise affinely over the piece's own
-range, with one float32 scale and one float32 offset in front: all of these are lossy and named in
-the plan. ``codes8`` and the packed ``codes6`` to ``codes1`` carry a quantised tensor as its codes,
-whose scale and zero both ends know: what arrives is what was sent, bit for bit.
-
-Packed payloads have a checksum in front, since any bytes mean something.
+Packed payloads have a checksum in front, since any bytes mean something; then, where the piece's
+own range counts, its scale and offset in single precision.
 """
 
 from __future__ import annotations
@@ -14,7 +9,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -22,27 +16,29 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from partita.regions.bit_packing import CODE_BITS, Codes, pack_codes, packed_bytes, unpack_codes
+from partita.regions.bit_packing import Codes, pack_codes, unpack_codes
+from partita.regions.formats import (
+    CODE_FORMATS,
+    PACKED_BITS,
+    Format,
+    fits,
+    most_bytes,
+    read_format,
+)
+from partita.regions.pictures import draw_picture, read_picture
 
 #: What holds the elements of a tensor, or of a piece of one.
 Array = npt.NDArray[Any]
 Payload = bytes | memoryview
 
-#: Formats that a plan may name for any tensor.
-WIRE_FORMATS = ("raw", "float16", *(f"uint{bits}" for bits in CODE_BITS))
-#: Formats of quantised tensors; which one follows from the tensor.
-CODE_FORMATS = tuple(f"codes{bits}" for bits in CODE_BITS)
-#: Formats that change no value.
-EXACT_FORMATS = frozenset(("raw", *CODE_FORMATS))
-
-_BITS = {wire: bits for formats in (WIRE_FORMATS[2:], CODE_FORMATS) for wire, bits in
-         zip(formats, CODE_BITS, strict=True)}  # fmt: skip
 #: Checksum, scale and offset.
 _RANGE = struct.Struct("<Iff")
 _CHECKSUM = struct.Struct("<I")
 #: Values at a time, so that what is made on the way stays in the caches. The best of 2**12 to 2**18
 #: for ``uint4`` on x86-64.
 _BLOCK = 2**15
+#: Of zlib. Not tuned yet.
+_LEVEL = 6
 
 
 class Grid(msgspec.Struct, frozen=True):
@@ -63,32 +59,18 @@ class Grid(msgspec.Struct, frozen=True):
         return f"codes{self.bits}"
 
 
-@lru_cache(maxsize=64)
-def _item_bytes(dtype: str) -> int:
-    return np.dtype(dtype).itemsize
-
-
-def wire_bytes(shape: Sequence[int], dtype: str, wire: str) -> int:
-    """The payload size in bytes of a piece.
-
-    Args:
-        shape: Extents of the piece, in elements.
-        dtype: NumPy name of the tensor's type.
-        wire: One of :data:`WIRE_FORMATS` or :data:`CODE_FORMATS`.
-    """
-    count = prod(shape)
-    if wire == "raw":
-        return count * _item_bytes(dtype)
-    if wire == "float16":
-        return count * 2
-    return _prefix(wire).size + packed_bytes(count, _BITS[wire])
-
-
 def describe_wire(wire: str) -> dict[str, Any]:
     """What a program of somebody else's must know to read and write payloads in a format.
 
     ``head`` lists what comes first, with its types, ``bits`` those of one code in what follows.
     """
+    form = read_format(wire)
+    if form.method == "zlib":
+        words = "zlib's format, of the payload as it would be without; or that, if not shorter"
+        return {**describe_wire(form.base), "compression": words}
+    if form.method == "jpeg":
+        words = "a JPEG file in the place of the codes; or these, if it is not shorter"
+        return {**describe_wire(form.base), "compression": words}
     if wire in ("raw", "float16"):
         kind = "the tensor's own type" if wire == "raw" else "float16"
         return {"head": [], "values": f"{kind}, little-endian, row by row"}
@@ -99,24 +81,32 @@ def describe_wire(wire: str) -> dict[str, Any]:
     return {
         "head": [["checksum", "<u4"], *head],
         "checksum": "CRC-32 of all that follows it",
-        "bits": _BITS[wire],
+        "bits": PACKED_BITS[wire],
         "codes": "code i takes the bits from i * bits on, from the least significant of each byte",
         "values": values,
     }
 
 
-def _prefix(wire: str) -> struct.Struct:
-    return _CHECKSUM if wire in CODE_FORMATS else _RANGE
-
-
 def encode_array(array: npt.NDArray[np.generic], wire: str, grid: Grid | None = None) -> Payload:
     """The payload that carries ``array`` in format ``wire``.
 
-    A contiguous array in format ``raw`` is not copied: the payload is a view of it.
+    A contiguous array in format ``raw`` is not copied: the payload is a view of it. What does not
+    become shorter by being compressed travels as it is.
 
     Args:
-        grid: For one of :data:`CODE_FORMATS`: on which all values of ``array`` lie.
+        grid: For formats of codes: on which all values of ``array`` lie.
     """
+    form = read_format(wire)
+    if form.method == "zlib":
+        plain = _encode_fixed(array, form.base, grid)
+        packed = zlib.compress(plain, _LEVEL)
+        return packed if len(packed) < len(plain) else plain
+    if form.method == "jpeg":
+        return _encode_picture(array, form)
+    return _encode_fixed(array, wire, grid)
+
+
+def _encode_fixed(array: npt.NDArray[np.generic], wire: str, grid: Grid | None) -> Payload:
     if wire == "raw":
         return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
     if wire == "float16":
@@ -126,13 +116,30 @@ def encode_array(array: npt.NDArray[np.generic], wire: str, grid: Grid | None = 
         # The zero is added to whole numbers: the sum of one and a half step might round.
         packed = pack_codes(_find_codes(values, -0.0, grid.scale, grid.zero), grid.bits)
         return _CHECKSUM.pack(zlib.crc32(packed.data)) + packed.tobytes()
-    bits = _BITS[wire]
+    bits = PACKED_BITS[wire]
+    codes, scale, low = _find_range(values, bits)
+    return _seal(pack_codes(codes, bits).tobytes(), scale, low)
+
+
+def _encode_picture(array: npt.NDArray[np.generic], form: Format) -> Payload:
+    values = np.ascontiguousarray(array, np.float32).reshape(-1)
+    codes, scale, low = _find_range(values, PACKED_BITS[form.base])
+    file = draw_picture(codes, array.shape, form.quality)
+    return _seal(file if 0 < len(file) < codes.size else codes.tobytes(), scale, low)
+
+
+def _seal(body: bytes, scale: float, low: float) -> bytes:
+    """A payload with its range and the checksum of all."""
+    prefix = _RANGE.pack(0, scale, low)[_CHECKSUM.size :]
+    return _CHECKSUM.pack(zlib.crc32(body, zlib.crc32(prefix))) + prefix + body
+
+
+def _find_range(values: npt.NDArray[np.float32], bits: int) -> tuple[Codes, float, float]:
+    """The codes of values over their own range, the scale of these, and the least value."""
     low = float(values.min()) if values.size else 0.0
     high = float(values.max()) if values.size else 0.0
     scale = (high - low) / (2**bits - 1) or 1.0
-    packed = pack_codes(_find_codes(values, low, scale, 0), bits)
-    prefix = _RANGE.pack(0, scale, low)[_CHECKSUM.size :]
-    return _CHECKSUM.pack(zlib.crc32(packed.data, zlib.crc32(prefix))) + prefix + packed.tobytes()
+    return _find_codes(values, low, scale, 0), scale, low
 
 
 def _find_codes(values: npt.NDArray[np.float32], low: float, scale: float, zero: int) -> Codes:
@@ -166,25 +173,67 @@ def decode_array(
         ValueError: The payload's length does not fit shape, type and format, or its checksum does
             not fit its bytes.
     """
-    expected = wire_bytes(shape, dtype, wire)
-    if len(payload) != expected:
-        raise ValueError(f"payload has {len(payload)} bytes, {expected} needed")
-    if wire == "raw":
-        return np.frombuffer(payload, dtype).reshape(shape)
-    if wire == "float16":
-        return np.frombuffer(payload, np.float16).astype(dtype).reshape(shape)
-    said = _CHECKSUM.unpack_from(payload)[0]
-    if zlib.crc32(memoryview(payload)[_CHECKSUM.size :]) != said:
-        raise ValueError(f"payload of {expected} bytes in format {wire} was damaged on the way")
-    packed = np.frombuffer(payload, np.uint8, offset=_prefix(wire).size)
-    codes = unpack_codes(packed, _BITS[wire], prod(shape))
-    if grid is not None:
-        values = (codes.astype(np.float32) - np.float32(grid.zero)) * np.float32(grid.scale)
-    else:
-        _, scale, low = _RANGE.unpack_from(payload)
-        values = codes.astype(np.float32)
-        values *= np.float32(scale)
-        values += np.float32(low)
+    form, most = read_format(wire), most_bytes(shape, dtype, wire)
+    if not fits(len(payload), shape, dtype, wire):
+        at_most = "at most " if form.method else ""
+        raise ValueError(f"payload has {len(payload)} bytes, {at_most}{most} needed")
+    try:
+        if form.method == "zlib" and len(payload) < most:
+            payload = _inflate(payload, most)
+        if form.base == "raw":
+            return np.frombuffer(payload, dtype).reshape(shape)
+        if form.base == "float16":
+            return np.frombuffer(payload, np.float16).astype(dtype).reshape(shape)
+        values = _decode_packed(payload, shape, form, grid)
+    except _Damaged as error:
+        raise ValueError(
+            f"payload of {len(payload)} bytes in format {wire} was damaged on the way{error}"
+        ) from None
     if np.dtype(dtype).kind in "iu":
         values = np.rint(values)
     return values.astype(dtype, copy=False).reshape(shape)
+
+
+class _Damaged(Exception):
+    """A payload does not hold what was sent; says what more is known."""
+
+
+def _inflate(payload: bytes | bytearray | memoryview, size: int) -> bytes:
+    """What was compressed to ``payload``: exactly ``size`` bytes, whose checksum is right."""
+    stream = zlib.decompressobj()
+    try:
+        plain = stream.decompress(payload, size + 1)
+    except zlib.error:
+        raise _Damaged from None
+    if len(plain) != size or not stream.eof or stream.unused_data:
+        raise _Damaged
+    return plain
+
+
+def _decode_packed(
+    payload: bytes | bytearray | memoryview, shape: Sequence[int], form: Format, grid: Grid | None
+) -> npt.NDArray[np.float32]:
+    """The values in a payload with a checksum, flat."""
+    prefix = _CHECKSUM if form.has_codes else _RANGE
+    if len(payload) < prefix.size:
+        raise _Damaged
+    said = _CHECKSUM.unpack_from(payload)[0]
+    if zlib.crc32(memoryview(payload)[_CHECKSUM.size :]) != said:
+        raise _Damaged
+    body, count = memoryview(payload)[prefix.size :], prod(shape)
+    if form.method == "jpeg" and len(body) < count:
+        try:
+            codes = read_picture(body, shape)
+        except ValueError as error:
+            raise _Damaged(f": {error}") from None
+    else:
+        codes = unpack_codes(np.frombuffer(body, np.uint8), PACKED_BITS[form.base], count)
+    values = codes.astype(np.float32)
+    if grid is not None:
+        values -= np.float32(grid.zero)
+        values *= np.float32(grid.scale)
+        return values
+    _, scale, low = _RANGE.unpack_from(payload)
+    values *= np.float32(scale)
+    values += np.float32(low)
+    return values

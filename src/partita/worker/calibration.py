@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
-from partita.engine import Reference, SlowedRunner, calibrate, make_inputs
+from partita.engine import Reference, SlowedRunner, calibrate, draw_feature, make_inputs
+from partita.regions import Array, read_format
 from partita.worker.runtime import Runtime
 from partita.worker.step_runners import ReceiveRunner, SendRunner
 
@@ -71,16 +72,22 @@ def _calibrate_codecs(runtime: Runtime, repeats: int) -> None:
     for runner in runtime.step_runners.values():
         if isinstance(runner, SendRunner):
             buffer = runtime.context.buffers[runner.read]
-            array = np.ones(buffer.box.shape, buffer.dtype)
+            array = _example(buffer.box.shape, buffer.dtype, runner.codec.wire)
             seconds = _least_s(partial(runner.codec.encode, array), repeats)
         elif isinstance(runner, ReceiveRunner) and not runner.is_instant:
             codec = runner.codec
-            payload = codec.encode(np.zeros(codec.shape, codec.dtype))
+            payload = codec.encode(_example(codec.shape, codec.dtype, codec.wire))
             seconds = _least_s(partial(codec.decode, payload), repeats)
         else:
             continue
         alone_s = runtime.pacing.alone_s
         alone_s[runner.step] = min(seconds, alone_s.get(runner.step, seconds))
+
+
+def _example(shape: Sequence[int], dtype: str, wire: str) -> Array:
+    """A piece to be encoded; only where it is compressed does it matter what is in it."""
+    is_plain = not read_format(wire).method
+    return np.ones(shape, dtype) if is_plain else draw_feature(shape).astype(dtype)
 
 
 def _least_s(call: Callable[[], object], repeats: int) -> float:

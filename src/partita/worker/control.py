@@ -25,6 +25,7 @@ from partita.fabric import (
 from partita.fabric.frames import decode_header
 from partita.host import clock_origin, host_name
 from partita.program import Program, check_part
+from partita.regions import list_formats
 from partita.version import VERSION
 from partita.worker.calibration import calibrate_runtime
 from partita.worker.lanes import Lanes
@@ -186,6 +187,7 @@ class Worker:
             slow_down=parts.slow_down.factor,
             paced=isinstance(self.endpoint, ShapedEndpoint),
             host=host_name(),
+            formats=list_formats(),
         )
 
     def _hello(self, body: bytes) -> Info:

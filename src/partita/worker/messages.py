@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -9,10 +10,10 @@ import msgspec
 from partita.engine.timing import MachineTimes, TimingOrder, Timings
 from partita.errors import RunError
 from partita.program import Program, Stream, TensorSpec
-from partita.regions import Region, wire_bytes
+from partita.regions import COMPRESSED, Region, wire_bytes
 
 #: Raised whenever a message below, a step or the wire changes its meaning.
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 
 #: Content travels in chunks of this size: 80 ms of a 100 Mbit/s link, so that other calls get
 #: through between two.
@@ -43,6 +44,7 @@ class Info(msgspec.Struct, frozen=True):
         slow_down: Factor by which the worker pretends to be slower; 1 on a real device.
         paced: Whether sending takes as long as the link does; else a send only fills a buffer.
         host: The same for workers of one machine.
+        formats: Wire formats that the worker has; pictures take a library.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Info(msgspec.Struct, frozen=True):
     slow_down: float
     paced: bool = False
     host: str = ""
+    formats: tuple[str, ...] = ()
 
 
 class Have(msgspec.Struct, frozen=True):
@@ -326,6 +329,24 @@ def answer_streams(program: Program, leader: str) -> tuple[Stream, ...]:
         _edge_stream(FIRST_ANSWER + index, tensor, program.requester, leader)
         for index, tensor in enumerate(program.outputs)
     )
+
+
+def check_formats(program: Program, infos: Mapping[str, Info]) -> None:
+    """Compare the formats that compress, among those of a program's streams, with workers' own.
+
+    Raises:
+        RunError: A worker has not the library for one.
+    """
+    for stream in program.streams:
+        name = stream.wire.partition("@")[0].rpartition("+")[2]
+        for device in (stream.source, stream.target):
+            known = infos[device].formats
+            if name in COMPRESSED and name not in known:
+                raise RunError(
+                    f"Worker {device!r} has not the format {name} of tensor {stream.tensor!r}, it"
+                    f" has {', '.join(known)}. Install Pillow there, or plan with another format.",
+                    device=device,
+                )
 
 
 def _edge_stream(number: int, tensor: TensorSpec, source: str, target: str) -> Stream:

@@ -26,7 +26,7 @@ from partita.execution import Report
 from partita.plan import Plan, Stage, dump_plan
 from partita.planners import OBJECTIVES, Estimate, PlanOptions, Result, find_plan
 from partita.planners.result import describe_bound
-from partita.regions import WIRE_FORMATS
+from partita.regions import WIRE_FORMATS, is_plan_format
 from partita.report import plan_table, report_tables
 from partita.report.tables import TableData, describe_path
 from partita.report.text import draw_table
@@ -124,7 +124,7 @@ def make_options(
         )
     formats = parse_pairs("--wire", wires)
     for tensor, wire in formats.items():
-        if wire not in WIRE_FORMATS:
+        if not is_plan_format(wire):
             raise InputError(
                 f"--wire {tensor}={wire}: allowed formats: {', '.join(WIRE_FORMATS)}.", subject=wire
             )
