@@ -65,17 +65,24 @@ def test_slow_down_multiplies_this_machines_profile() -> None:
     assert cost.devices["b"].encode_s("uint8", 1000) == pytest.approx(8 * (1e-3 + 1e-3))
 
 
-def test_tiles_and_channels_scale_by_their_share() -> None:
-    """Half of the columns, or of the channels, takes half of what the rows take."""
+def test_columns_take_what_rows_of_their_area_take() -> None:
+    """All weights are read for a few columns as for a few rows; a channel has its own."""
     graph = conv_graph()
     cost = CostModel(graph, Cluster.of(["a"]), profiles=straight_profile(graph))
     whole = Region.full((1, 4, 16, 16))
     half_rows = whole.with_axis(2, (4, 12))
     assert cost.layer_s("a", "c0", {"t1": half_rows}) == pytest.approx(layer_s(8))
     tile = half_rows.with_axis(3, (0, 8))
-    assert cost.layer_s("a", "c0", {"t1": tile}) == pytest.approx(layer_s(8) / 2)
+    assert cost.layer_s("a", "c0", {"t1": tile}) == pytest.approx(layer_s(4))
+    column = whole.with_axis(3, (0, 1))
+    assert cost.layer_s("a", "c0", {"t1": column}) == pytest.approx(layer_s(1))
+    thin = whole.with_axis(2, (0, 5)).with_axis(3, (0, 8))
+    assert cost.layer_s("a", "c0", {"t1": thin}) == pytest.approx(layer_s(2.5))
     channels = whole.with_axis(1, (0, 1))
     assert cost.layer_s("a", "c0", {"t1": channels}) == pytest.approx(layer_s(16) / 4)
+    both = tile.with_axis(1, (0, 2))
+    assert cost.layer_s("a", "c0", {"t1": both}) == pytest.approx(layer_s(4) / 2)
+    assert cost.layer_s("a", "c0", {"t1": thin.with_axis(2, (0, 1))}) == pytest.approx(layer_s(0.5))
 
 
 def test_partial_sums_and_merges_cost_their_share_and_their_bytes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,39 @@ class Amount:
         return self.weight_bytes + self.moved_bytes * rows / self.rows
 
 
+class Extent(NamedTuple):
+    """How much of a layer a box of its first output is.
+
+    Attributes:
+        rows: As many whole rows as the box's rows are large: part of a row's columns is part of a
+            row, since a layer reads all its weights for the one as for the other. Measured on
+            convolutions of three networks, columns take 0.9 to 1.2 times that, single ones under a
+            window of 3 up to 1.7 times.
+        share: Of each row's channels.
+        columns: The width of a box that has not all columns, else None.
+    """
+
+    rows: float
+    share: float
+    columns: int | None = None
+
+
+class _Place(NamedTuple):
+    """Where a layer's first output has rows and columns.
+
+    Attributes:
+        rows: Their axis.
+        columns: Their axis.
+        row_size: Elements of one row.
+        width: How many columns there are.
+    """
+
+    rows: int | None
+    columns: int | None
+    row_size: int
+    width: int
+
+
 class Amounts:
     """The amounts of all layers of a graph, and the extents of boxes."""
 
@@ -119,23 +152,38 @@ class Amounts:
             return 8 * array.itemsize
         return 8 * type_bytes(self.graph.tensors[name].dtype)
 
-    def _place(self, layer: Layer) -> tuple[int | None, int]:
-        """The row axis of the first output, and the elements of one of its rows."""
+    def _place(self, layer: Layer) -> _Place:
         if not layer.outputs:
-            return None, 1
-        spec = self.graph.tensors[layer.outputs[0]]
+            return _Place(None, None, 1, 1)
+        shape = self.graph.tensors[layer.outputs[0]].shape
         axis = self.axes.axis(layer.outputs[0])
-        size = max(1, Region.full(spec.shape).size)
-        return axis, size if axis is None else max(1, size // max(1, spec.shape[axis]))
-
-    def extent(self, layer: str, box: Region) -> tuple[int, float]:
-        """The rows of ``box`` of the layer's first output, and the share of each row."""
-        axis, row_size = self._places[layer]
+        size = max(1, Region.full(shape).size)
         if axis is None:
-            return 1, box.size / row_size
-        start, stop = box.bounds[axis]
+            return _Place(None, None, size, 1)
+        row_size = max(1, size // max(1, shape[axis]))
+        columns = axis + 1
+        if columns == len(shape) or columns == self.axes.channel_axis(layer.name):
+            return _Place(axis, None, row_size, 1)
+        return _Place(axis, columns, row_size, shape[columns])
+
+    def extent(self, layer: str, box: Region) -> Extent:
+        """How much of the layer ``box`` of its first output is."""
+        place = self._places[layer]
+        if place.rows is None:
+            return Extent(1, box.size / place.row_size)
+        start, stop = box.bounds[place.rows]
         rows = stop - start
-        return rows, box.size / (rows * row_size) if rows > 0 else 0.0
+        if rows <= 0:
+            return Extent(0, 0.0)
+        share = box.size / (rows * place.row_size)
+        if share == 1.0 or place.columns is None:
+            return Extent(rows, share)
+        start, stop = box.bounds[place.columns]
+        columns = stop - start
+        if columns == place.width:
+            return Extent(rows, share)
+        of_width = columns / place.width
+        return Extent(rows * of_width, share / of_width, columns)
 
 
 def find_group(layer: Layer, channels: int) -> str:

@@ -62,8 +62,11 @@ class DeviceCost:
         curve = self._curves.get(layer)
         if curve is None:
             curve = self._curves[layer] = self._curve(layer)
-        rows, share = self._amounts.extent(layer, box)
-        return curve[rows if rows < len(curve) else -1] * share
+        extent = self._amounts.extent(layer, box)
+        if extent.columns is None:
+            rows = int(extent.rows)
+            return curve[rows if rows < len(curve) else -1] * extent.share
+        return _between(curve, extent.rows) * extent.share
 
     def _curve(self, layer: str) -> list[float]:
         scale = self.facts.slow_down * self.facts.runs.factor
@@ -201,6 +204,16 @@ class DeviceCost:
         if stored_bytes < weight_bytes:
             seconds += self.facts.wires.get(_PACKED, _FREE).decode_s_per_byte * weight_bytes
         return seconds * self.facts.slow_down
+
+
+def _between(curve: Sequence[float], rows: float) -> float:
+    """The curve at a part of a row; below one row, the line through the first two goes on."""
+    low = int(rows)
+    if low + 1 >= len(curve):
+        return curve[-1]
+    if low == 0 and len(curve) > 2:
+        return max(curve[1] * rows, curve[1] - (curve[2] - curve[1]) * (1 - rows))
+    return curve[low] + (curve[low + 1] - curve[low]) * (rows - low)
 
 
 def _has_blocks(box: Region) -> bool:

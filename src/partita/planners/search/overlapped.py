@@ -26,8 +26,7 @@ def overlapped_draft(evaluator: Evaluator, axis: DraftAxis = "rows") -> Draft:
     """All layers divided in proportion to speed, a stage per window.
 
     Args:
-        axis: ``rows``, or ``tiles`` for one column per device: an edge of a column has all rows, so
-            that devices which read their weights for each row of a layer lose nothing by edges.
+        axis: ``rows``, or ``tiles`` for one column per device, each with all rows.
     """
     speeds = device_speeds(evaluator)
     return tuple(_stages(evaluator.outline, evaluator.devices, speeds, axis))
