@@ -85,21 +85,24 @@ def nearest_first(owners: Sequence[Owner], rate: Callable[[Owner], float]) -> Se
 
 
 def _spans_overlap(one: Interval, other: Interval) -> bool:
-    return max(one[0], other[0]) < min(one[1], other[1])
+    (start, stop), (low, high) = one, other  # compared one by one, as planners ask very often
+    return start < high and low < stop and start < stop and low < high
 
 
 def _common_span(one: Interval, other: Interval) -> Interval:
-    return (max(one[0], other[0]), min(one[1], other[1]))
+    (start, stop), (low, high) = one, other
+    return (max(start, low), min(stop, high))
 
 
 def _subtract_span(one: Interval, other: Interval) -> list[Interval]:
+    (start, stop), (low, high) = one, other
     if not _spans_overlap(one, other):
-        return [one] if one[0] < one[1] else []
+        return [one] if start < stop else []
     left = []
-    if one[0] < other[0]:
-        left.append((one[0], other[0]))
-    if other[1] < one[1]:
-        left.append((other[1], one[1]))
+    if start < low:
+        left.append((start, low))
+    if high < stop:
+        left.append((high, stop))
     return left
 
 

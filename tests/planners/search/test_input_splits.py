@@ -9,6 +9,7 @@ from partita.planners import DraftStage, Evaluator, PlanOptions, find_plan
 from partita.planners.search.input_splits import InputSplits
 from partita.planners.search.local_search import LocalSearch
 from partita.planners.search.moves import Moves
+from partita.planners.simple.rows import divide_rows
 from tests.encoders import make_encoder
 from tests.planners.fakes import FakeCost, dense, make_chain, make_cost, make_dense, make_graph
 
@@ -56,6 +57,20 @@ def test_nothing_is_tried_where_links_are_slow() -> None:
     before = evaluator.budget.evaluations
     assert list(search_for(evaluator).improve(whole)) == []
     assert evaluator.budget.evaluations == before
+
+
+def test_sums_everywhere_are_priced_only_where_they_may_win() -> None:
+    """What all sums could save at most is worth pricing beside one device, not beside rows."""
+    evaluator = Evaluator(
+        make_cost(make_chain(6, seed=3), *[1e7] * 4, bandwidth=1e6, overhead_s=1e-6), PlanOptions()
+    )
+    rows = divide_rows(evaluator, [1.0] * 4)
+    before = evaluator.budget.evaluations
+    assert list(search_for(evaluator).improve(rows)) == []
+    assert evaluator.budget.evaluations == before
+    whole = (DraftStage(0, len(evaluator.outline), "none", ("d0",)),)
+    tried = list(search_for(evaluator).improve(whole))
+    assert any(draft[0].axis != "none" and draft[-1].axis == "input_channels" for draft in tried)
 
 
 @pytest.mark.parametrize("graph", [make_chain(4, seed=1), make_dense(4)], ids=["chain", "dense"])

@@ -92,6 +92,7 @@ class TaskBuilder:
         self.numbers = {name: number for number, name in enumerate(cost.cluster.names)}
         self._keys = count()
         self._parts: dict[tuple[object, ...], list[ShardWork]] = {}
+        self._tasks: dict[tuple[object, ...], list[Task]] = {}
         self._blocks: dict[object, tuple[StageTasks, ...]] = {}
         self._layers: dict[tuple[int, int], tuple[str, ...]] = {}
         self._dead: dict[tuple[int, int], frozenset[str]] = {}
@@ -143,13 +144,19 @@ class TaskBuilder:
     def _make(self, stage: DraftStage, owner: DraftStage | None) -> tuple[StageTasks, ...]:
         if owner is not None:
             return self._sum(stage, owner)
-        tasks = []
+        tasks: list[Task] = []
         for number, device in enumerate(stage.devices):
-            tasks += [self._task(device, part) for part in self._shards(stage, number)]
+            key = (stage.start, stage.stop, *self._drafter.span_key(stage, number))
+            known = self._tasks.get((device, *key))
+            if known is None:
+                shards = self._shards(stage, number, key)
+                known = self._tasks[device, *key] = [self._task(device, part) for part in shards]
+            tasks += known
         return (self._finish(tasks, stage),)
 
-    def _shards(self, stage: DraftStage, number: int) -> Sequence[ShardWork]:
-        key = (stage.start, stage.stop, *self._drafter.span_key(stage, number))
+    def _shards(
+        self, stage: DraftStage, number: int, key: tuple[object, ...]
+    ) -> Sequence[ShardWork]:
         known = self._parts.get(key)
         if known is None:
             layers = self._range(stage.start, stage.stop)

@@ -99,11 +99,18 @@ class TransferCosts:
             [0.0 if link is None else link.bandwidth_bytes_per_s for link in column]
             for column in zip(*self._links, strict=True)
         ]
+        #: By target: whether it has links from all others, equally fast: of itself it fetches nothing.
+        self._is_even = [
+            len({*rates[:target], *rates[target + 1 :]}) < 2
+            for target, rates in enumerate(self._rates)
+        ]
         self._port_numbers: dict[Port, int] = defaultdict(count().__next__)
         self._known: dict[tuple[int, int, int, str, int], Transfer | None] = {}
 
     def nearest(self, target: int, owners: Sequence[Owner]) -> Sequence[Owner]:
         """Owners, those with the fastest link to ``target`` first."""
+        if self._is_even[target]:
+            return owners
         rates = self._rates[target]
         return nearest_first(owners, lambda owner: rates[owner.device])
 

@@ -51,7 +51,9 @@ class InputSplits:
             for link in evaluator.cluster.links
             if link.source in speeds and link.target in speeds
         }
-        self._pairs = self._promising() if self._may_help else []
+        #: What could be saved, and the seconds at most; those first that could save most.
+        self._gains_s = self._promising() if self._may_help else {}
+        self._pairs = list(self._gains_s)[:_MOST_PAIRS]
 
     @property
     def _may_help(self) -> bool:
@@ -63,7 +65,7 @@ class InputSplits:
         """Yield drafts made from one, each better than those before; and those of pairs alone."""
         if not self._pairs or self._evaluator.budget.is_spent:
             return
-        for start in (draft, *self._chains()):
+        for start in (draft, *self._chains(draft)):
             for _ in range(_ROUNDS):
                 better = self._with_pairs(start)
                 if better == start:
@@ -128,17 +130,22 @@ class InputSplits:
                     result += stages
         return tuple(result)
 
-    def _chains(self) -> Iterator[Draft]:
-        """Yield drafts of pairs alone, where they are most of the work: transformers."""
+    def _chains(self, draft: Draft) -> Iterator[Draft]:
+        """Yield drafts of pairs alone, where they are most of the work: transformers.
+
+        None where the fastest device, less all that the pairs save at most, is slower than a draft.
+        """
         outline, total = self._outline, len(self._outline)
         chosen: list[ChannelPair] = []
-        for pair in self._all_promising:
+        for pair in self._gains_s:
             if all(pair.last < one.start or one.last < pair.start for one in chosen):
                 chosen.append(pair)
         chosen.sort(key=lambda pair: pair.start)
         fastest, ranges = self._ranked[0], self._evaluator.ranges
+        alone_s = ranges.work_s(0, total, fastest)
         covered_s = sum(ranges.work_s(p.start, p.last + 1, fastest) for p in chosen)
-        if covered_s < 0.5 * ranges.work_s(0, total, fastest):
+        least_s = alone_s - sum(self._gains_s[pair] for pair in chosen)
+        if covered_s < 0.5 * alone_s or self._is_above(least_s, draft):
             return
         for home in dict.fromkeys((fastest, self._evaluator.requester)):
             if home not in self._ranked:
@@ -153,8 +160,14 @@ class InputSplits:
                 stages += pair.stages(crew, self._shares(crew), merge)
             yield (*stages, *whole_stages(outline, stages[-1].stop, total, home))
 
-    def _promising(self) -> list[ChannelPair]:
-        """The pairs, and sums alone, that could save time, those first that could save most."""
+    def _is_above(self, latency_s: float, draft: Draft) -> bool:
+        """Whether all plans of at least a latency are worse than a draft."""
+        options = self._evaluator.options
+        requests = options.in_flight if options.objective == "throughput" else 1
+        return latency_s / requests >= self._evaluator.score(draft)[0]
+
+    def _promising(self) -> dict[ChannelPair, float]:
+        """The pairs, and sums alone, that could save time, with how much at most."""
         outline = self._outline
         pairs = channel_pairs(outline)
         alone = [
@@ -165,8 +178,7 @@ class InputSplits:
         allowed = alone if axes and "output_channels" not in axes else (*pairs, *alone)
         gains = {pair: self._gain_s(pair) for pair in allowed}
         ranked = sorted(gains, key=lambda pair: (-gains[pair], pair.last, pair.start))
-        self._all_promising = [pair for pair in ranked if gains[pair] > 0]
-        return self._all_promising[:_MOST_PAIRS]
+        return {pair: gains[pair] for pair in ranked if gains[pair] > 0}
 
     def _gain_s(self, pair: ChannelPair) -> float:
         """What dividing a pair saves at most: computing, less the way of one partial result."""
