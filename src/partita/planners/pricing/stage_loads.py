@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from partita.compile import FragmentWork
 from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.pricing.problem import Problem
@@ -51,11 +49,12 @@ class StageLoads:
         return tuple(loads)
 
     def _work_s(self, device: str, work: FragmentWork) -> float:
-        """The seconds of a work, with what the device must bring in for it alone."""
+        """The seconds of a work, with what the device must bring in for it alone.
+
+        For one request: a plan may have fewer under way than asked for, and then swaps less.
+        """
         problem = self._problem
         seconds = problem.cost.work_s(device, work)
         if problem.may_swap(device):
-            use = problem.cost.work_memory(work)
-            pieces = use.pieces * problem.options.in_flight
-            seconds += problem.swap_s(device, replace(use, pieces=pieces))
+            seconds += problem.swap_s(device, problem.cost.work_memory(work))
         return seconds
