@@ -99,7 +99,7 @@ class TransferCosts:
             [0.0 if link is None else link.bandwidth_bytes_per_s for link in column]
             for column in zip(*self._links, strict=True)
         ]
-        #: By target: whether it has links from all others, equally fast: of itself it fetches nothing.
+        #: By target: whether it has links from all others, equally fast.
         self._is_even = [
             len({*rates[:target], *rates[target + 1 :]}) < 2
             for target, rates in enumerate(self._rates)
