@@ -23,13 +23,13 @@ from partita.planners.drafts.draft import DIVIDED, Draft
 from partita.planners.options import OBJECTIVES, Objective, PlanOptions, asked_of
 from partita.planners.pricing.costs import Costs
 from partita.planners.pricing.evaluator import Evaluator
-from partita.planners.pricing.lossy import allow_lossy, drop_needless
+from partita.planners.pricing.wire_formats import allow_formats, drop_needless, expect_again
 from partita.planners.registry import Chosen, get_planner
 from partita.planners.result import Estimate, Result, Status, is_worth
 from partita.planners.search.simplify import simplify
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
-from partita.regions import WIRE_FORMATS, is_plan_format
+from partita.regions import COMPRESSED, WIRE_FORMATS, is_plan_format
 from partita.units import format_bytes
 
 #: Devices that a message names with what they lack.
@@ -143,11 +143,17 @@ def _check_wires(options: PlanOptions, graph: Graph) -> None:
                 f"Wire format '{wire}' is unknown; allowed: {', '.join(WIRE_FORMATS)}.",
                 subject=wire,
             )
+    if options.compress in COMPRESSED and options.payloads is None:
+        raise PlanError(
+            f"Format '{options.compress}' needs samples, which say how long its payloads are:"
+            " PlanOptions has a field 'payloads' for that.",
+            subject=options.compress,
+        )
 
 
 def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Result:
     method = get_planner(name)
-    evaluator = Evaluator(cost, allow_lossy(cost.graph, options))
+    evaluator = Evaluator(cost, allow_formats(cost.graph, options))
     try:
         chosen = method.choose(evaluator)
     except OverfullError as error:
@@ -159,6 +165,8 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         chosen = replace(chosen, draft=draft, status="heuristic", note="")
     plan = _plan(evaluator, chosen, name, options)
     if options.compress is not None:
+        if chosen.bits:
+            plan = expect_again(evaluator, plan, options)
         plan = drop_needless(evaluator, plan, options)
     estimate = evaluator.evaluate(plan)
     plan = msgspec.structs.replace(plan, in_flight=estimate.in_flight)

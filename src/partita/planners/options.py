@@ -7,9 +7,13 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal
 
+import msgspec
+
 from partita.errors import InfeasibleError
+from partita.graph import Graph
 from partita.plan import Asked, Plan
 from partita.quantisation import QuantisationData
+from partita.regions import COMPRESSED, read_format
 
 Objective = Literal["latency", "throughput", "memory", "energy"]
 
@@ -36,8 +40,8 @@ class PlanOptions:
         max_evaluations: Most plans a search may price; None for as many as its rounds take.
         axes: Along which ``best`` may divide stages: some of ``rows``, ``tiles``,
             ``output_channels`` and ``input_channels``; all when None.
-        compress: Wire format that tensors of floating point may travel in where that is faster;
-            None keeps them raw.
+        compress: Wire format that tensors of floating point may travel in where that is faster, all
+            tensors where it is exact; None keeps them raw.
         energy_limits: Most joules of one request, by device.
         method: Settings of single methods: values by ``planner.setting``, as text.
         simple: Whether of all plans within 5 % of the best one found the coarsest is wanted: the
@@ -48,6 +52,8 @@ class PlanOptions:
             runs; the cost model's prediction when None.
         quantisation: What samples say of the network's numbers, for methods that choose widths;
             they leave all as it is when None.
+        payloads: Returns for tensors of a network, and a format that compresses, what share of its
+            most bytes each payload is expected to take: what samples say, as ``measure_shares``.
         judge: Returns the accuracy of a plan on data apart from the samples, above 0, for such
             methods.
         accuracy_drop: Most that a plan's accuracy may be below that of the network as it is, as a
@@ -71,6 +77,7 @@ class PlanOptions:
     swap: bool = False
     measure: Callable[[Plan], float] | None = None
     quantisation: QuantisationData | None = None
+    payloads: Callable[[Graph, Collection[str], str], Mapping[str, float]] | None = None
     judge: Callable[[Plan], float] | None = None
     accuracy_drop: float = 0.05
 
@@ -96,8 +103,14 @@ def asked_of(options: PlanOptions) -> Asked:
 
 
 def options_of(plan: Plan, *, most_s: float = PlanOptions.most_s) -> PlanOptions:
-    """The options that a plan was made with, but the time, and what measured its runs."""
+    """The options that a plan was made with, but the time, and what measured its runs.
+
+    Of formats that compress those stay that the plan has, with what samples said of them.
+    """
     asked = plan.options or Asked(wires=plan.wires)
+    known = {name: wire for name, wire in plan.wires.items() if read_format(wire).method}
+    if asked.compress in COMPRESSED:
+        asked = msgspec.structs.replace(asked, compress=None, wires={**asked.wires, **known})
     return PlanOptions(
         objective=plan.objective,  # type: ignore[arg-type]
         most_s=most_s,

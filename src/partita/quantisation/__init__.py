@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # reading inputs from files needs neither ONNX nor SciPy
     from partita.quantisation.labelled import Labelled, label_by, measure_top1, read_labelled
     from partita.quantisation.lapq import search_lapq
     from partita.quantisation.outputs import Reference
+    from partita.quantisation.payloads import measure_shares
     from partita.quantisation.qdq import to_qdq_model
     from partita.quantisation.quantizer import quantize
     from partita.quantisation.ranges import Ranges, collect_ranges
@@ -34,6 +35,7 @@ __all__ = [
     "label_by",
     "list_quantisable",
     "measure_errors",
+    "measure_shares",
     "measure_top1",
     "quantize",
     "read_labelled",
@@ -53,6 +55,7 @@ __getattr__ = on_first_use(
         "labelled": "Labelled label_by measure_top1 read_labelled",
         "lapq": "search_lapq",
         "outputs": "Reference",
+        "payloads": "measure_shares",
         "qdq": "to_qdq_model",
         "quantizer": "quantize",
         "ranges": "Ranges collect_ranges",

@@ -25,6 +25,10 @@ Advance = Callable[[int, int, str], None]
 #: Bins on each side of 0. Half of them hold the range after it has doubled: eight to a step of 8
 #: bits.
 _HALF = 4096
+#: Bits of a picture's numbers, the largest of them, and what it may stand for.
+_PIXEL_BITS, _MOST_BYTE, _TOPS = 8, 255, (1.0, 255.0)
+#: By how much of a step a picture's numbers may be off bytes: single precision rounds by less.
+_NEAR = 1e-3
 
 
 class Histogram:
@@ -97,10 +101,13 @@ class Ranges:
     Attributes:
         histograms: Of what layers make, and of the network's inputs, by name.
         samples: How many there were.
+        pixels: Of inputs that are pictures of bytes in every sample, what the largest byte is: 1 or
+            255. Their range is that of bytes, whatever the samples hold: so nothing is rounded.
     """
 
     histograms: dict[str, Histogram]
     samples: int
+    pixels: dict[str, float] = field(default_factory=dict)
     _limits: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict)
 
     def limits(
@@ -111,6 +118,8 @@ class Ranges:
         Raises:
             InputError: Samples tell nothing of it.
         """
+        if bits == _PIXEL_BITS and name in self.pixels:
+            return 0.0, self.pixels[name]
         key = (name, bits, clipping, norm)
         if key not in self._limits:
             if name not in self.histograms:
@@ -145,6 +154,8 @@ def collect_ranges(
     tensors = quantised_tensors(graph)
     model = WholeModel(graph, {name for names in tensors.values() for name in names})
     histograms = {name: Histogram() for name in tensors}
+    pixels: dict[str, tuple[float, ...]]
+    pixels = {name: _TOPS for name in tensors if name in graph.inputs}
     for number, feeds in enumerate(samples):
         if advance is not None:
             advance(number, len(samples), "ranges")
@@ -158,7 +169,17 @@ def collect_ranges(
                         subject=name,
                     )
                 histograms[layer].add(values[name])
-    return Ranges(histograms, len(samples))
+        for name in pixels:
+            pixels[name] = tuple(top for top in pixels[name] if _are_bytes(values[name], top))
+    tops = {name: left[0] for name, left in pixels.items() if left}
+    return Ranges(histograms, len(samples), tops)
+
+
+def _are_bytes(array: Array, top: float) -> bool:
+    """Whether all numbers are those that bytes stand for, 0 to ``top``."""
+    codes = np.asarray(array, np.float32) * np.float32(_MOST_BYTE / top)
+    is_near = np.abs(codes - np.rint(codes)).max(initial=0) <= _NEAR
+    return bool(is_near and codes.min(initial=0) >= -_NEAR and codes.max(initial=0) <= _MOST_BYTE)
 
 
 def quantised_tensors(graph: Graph) -> dict[str, tuple[str, ...]]:

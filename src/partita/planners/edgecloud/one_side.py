@@ -5,18 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from partita.planners.edgecloud.quantised_split import choose_uniform
-from partita.planners.edgecloud.roles import ROLES, find_roles, split_draft
+from partita.planners.edgecloud.roles import RoleSettings, find_roles, split_draft
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import NOT_DIVIDED
 
 
-@register("cloud_only", cost="published", settings=ROLES)
+@dataclass(frozen=True)
+class CloudOnlySettings(RoleSettings):
+    """Who is the cloud, and what is sent.
+
+    Attributes:
+        input_bits: Of each number of the network's inputs, 8 for pictures of bytes; None leaves
+            them as they are.
+    """
+
+    input_bits: int | None = None
+
+
+CLOUD_ONLY = CloudOnlySettings()
+
+
+@register("cloud_only", cost="published", settings=CLOUD_ONLY)
 def plan_cloud_only(evaluator: Evaluator) -> Chosen:
     """The whole network on the fastest device that can talk with the requester, but for it."""
-    cloud = read_settings(ROLES, "cloud_only", evaluator.options.method).cloud
-    draft = split_draft(evaluator, find_roles(evaluator, cloud), ())
+    settings = read_settings(CLOUD_ONLY, "cloud_only", evaluator.options.method)
+    roles = find_roles(evaluator, settings.cloud)
+    if settings.input_bits is not None:
+        bits = settings.input_bits
+        return choose_uniform(evaluator, roles, (), bits, input_bits=bits)
+    draft = split_draft(evaluator, roles, ())
     return Chosen(evaluator.best([draft], advice=NOT_DIVIDED))
 
 

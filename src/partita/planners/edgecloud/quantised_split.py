@@ -103,7 +103,13 @@ def quantised_draft(
     return quantised, split_draft(quantised, roles, places)
 
 
-def choose_uniform(evaluator: Evaluator, roles: Roles, edge: Sequence[str], width: int) -> Chosen:
+def choose_uniform(
+    evaluator: Evaluator,
+    roles: Roles,
+    edge: Sequence[str],
+    width: int,
+    input_bits: int = INPUT_BITS,
+) -> Chosen:
     """Layers on the edge, all of one width, the input in bytes; the rest in the cloud as it is.
 
     Raises:
@@ -115,7 +121,7 @@ def choose_uniform(evaluator: Evaluator, roles: Roles, edge: Sequence[str], widt
             f"Layers cannot have {width} bits without samples, which say what numbers they hold:"
             " PlanOptions has a field 'quantisation' for that."
         )
-    bits = EdgeBits(evaluator.graph, data, INPUT_BITS, has_floats=True)
+    bits = EdgeBits(evaluator.graph, data, input_bits, has_floats=True)
     table = bits.table(edge, Split.uniform(len(edge), width))
     return Chosen(quantised_draft(evaluator, roles, edge, table)[1], bits=table)
 

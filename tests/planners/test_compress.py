@@ -1,0 +1,137 @@
+"""Formats that compress, as options of planners: what samples say of them decides."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cache, partial
+
+import numpy as np
+import pytest
+
+from partita.cluster import Cluster
+from partita.compile import build_layout, check_plan, compile_plan, planned_graph
+from partita.errors import PlanError
+from partita.exactness.compare import check_exactness, is_lossy
+from partita.graph import Graph
+from partita.plan import Plan, dump_plan, load_plan
+from partita.planners import PlanOptions, find_plan
+from partita.planners.options import options_of
+from partita.quantisation import measure_shares
+from partita.quantisation.samples import Feeds
+from partita.regions import read_format
+from tests.planners.edgecloud.test_autosplit import IntegerCost, _network
+from tests.planners.fakes import make_chain, make_cost
+
+
+def halve(graph: Graph, tensors: Collection[str], wire: str) -> Mapping[str, float]:
+    """Return what a user's samples might say: half of everything."""
+    return dict.fromkeys(tensors, 0.5)
+
+
+def sent(graph: Graph, plan: Plan, cluster: Cluster) -> dict[str, int]:
+    """Return the expected bytes of what travels, by tensor."""
+    program = build_layout(planned_graph(graph, plan), plan, cluster).program
+    return {stream.tensor: stream.wire_bytes for stream in program.streams}
+
+
+def test_what_is_compressed_is_sent_in_half_the_time() -> None:
+    """The input goes to the cloud as half of its bytes; raw it would take twice as long."""
+    cost = make_cost(make_chain(3), 1e4, 1e9, bandwidth=1e4)
+    raw = find_plan(cost, planner="cloud_only")
+    found = find_plan(
+        cost, planner="cloud_only", options=PlanOptions(compress="zlib", payloads=halve)
+    )
+    assert found.plan.wires["x"] == "zlib@0.5"
+    sizes = [sent(cost.graph, one.plan, cost.cluster)["x"] for one in (found, raw)]
+    assert sizes[0] == sizes[1] / 2
+    assert found.latency_s < 0.6 * raw.latency_s
+    assert not is_lossy(compile_plan(cost.graph, found.plan, cost.cluster).program)
+    check_plan(cost.graph, load_plan(dump_plan(found.plan)), cost.cluster)
+
+
+def test_what_gains_nothing_stays_as_it_is() -> None:
+    """Noise is as long as before: the plan names no format."""
+    cost = make_cost(make_chain(3), 1e4, 1e9, bandwidth=1e4)
+    noise = lambda graph, tensors, wire: dict.fromkeys(tensors, 1.0)  # noqa: E731
+    options = PlanOptions(compress="zlib", payloads=noise)
+    assert find_plan(cost, planner="cloud_only", options=options).plan.wires == {}
+
+
+def test_compressing_moves_the_cut() -> None:
+    """Where pictures are a tenth of their bytes the cloud is sooner than a cut."""
+    cost = make_cost(make_chain(4), 1e6, 1e9, bandwidth=2e5)
+    tenth = lambda graph, tensors, wire: {t: 0.1 if t == "x" else 1.0 for t in tensors}  # noqa: E731
+    cut = find_plan(cost, planner="neurosurgeon")
+    assert cut.plan.stages[0].shards[0].device == "d0"
+    options = PlanOptions(compress="jpeg60", payloads=tenth)
+    found = find_plan(cost, planner="neurosurgeon", options=options)
+    assert [shard.device for stage in found.plan.stages for shard in stage.shards] == ["d1"]
+    assert found.plan.wires["x"] == "jpeg60@0.1"
+    assert found.latency_s < cut.latency_s
+
+
+def test_it_takes_samples() -> None:
+    """Without, nobody knows how long payloads are; one line says what to give."""
+    cost = make_cost(make_chain(2), 1e7, 1e9)
+    with pytest.raises(PlanError, match="'zlib' needs samples, which say how long its payloads"):
+        find_plan(cost, options=PlanOptions(compress="zlib"))
+
+
+def test_planning_anew_keeps_what_samples_said() -> None:
+    """There are no samples then: what travels compressed still does, as it was expected to."""
+    cost = make_cost(make_chain(3), 1e4, 1e9, bandwidth=1e4)
+    options = PlanOptions(compress="zlib", payloads=halve)
+    plan = find_plan(cost, planner="cloud_only", options=options).plan
+    again = find_plan(cost, planner="cloud_only", options=options_of(plan)).plan
+    assert again.wires == plan.wires != {}
+
+
+@cache
+def draw_few() -> list[Feeds]:
+    """Return inputs of the small network, of noise."""
+    rng = np.random.default_rng(0)
+    return [{"t0": rng.standard_normal((1, 8, 16, 16)).astype(np.float32)} for _ in range(2)]
+
+
+def fast_cloud() -> IntegerCost:
+    """Return an edge that is best cut from a cloud."""
+    graph, _ = _network()
+    cost = make_cost(graph, 2e7, 1e9, bandwidth=1e6)
+    return IntegerCost(graph, cost.cluster, cost.macs_per_s)
+
+
+def test_codes_of_a_quantised_network_are_compressed() -> None:
+    """AUTO-SPLIT's tensor travels as its own codes, packed without loss; answers are the same."""
+    graph, data = _network()
+    cost = fast_cloud()
+    settings = {"autosplit.most_error": "1.0"}
+    given = PlanOptions(quantisation=data, method=settings)
+    plain = find_plan(cost, planner="autosplit", options=given)
+    options = PlanOptions(
+        quantisation=data,
+        method=settings,
+        compress="zlib",
+        payloads=partial(measure_shares, draw_few()),
+    )
+    found = find_plan(cost, planner="autosplit", options=options)
+    assert found.plan.bits
+    assert found.latency_s < plain.latency_s
+    planned = planned_graph(graph, found.plan)
+    compiled = compile_plan(planned, found.plan, cost.cluster)
+    wires = {stream.tensor: stream.wire for stream in compiled.program.streams}
+    squeezed = {name: read_format(wire) for name, wire in wires.items() if name in found.plan.wires}
+    assert any(form.has_codes and form.method == "zlib" for form in squeezed.values())
+    assert not is_lossy(compiled.program)
+    for found_difference in check_exactness(planned, compiled, draw_few()):
+        assert found_difference.relative <= 1e-5
+
+
+def test_the_cloud_takes_pictures_as_bytes() -> None:
+    """The input is rounded on the camera, and travels as a quarter of its floats."""
+    _, data = _network()
+    cost = fast_cloud()
+    options = PlanOptions(quantisation=data, method={"cloud_only.input_bits": "8"})
+    found = find_plan(cost, planner="cloud_only", options=options)
+    assert list(found.plan.bits) == ["t0"]
+    assert sent(cost.graph, found.plan, cost.cluster)["t0.quantized"] == 8 * 16 * 16 + 4
+    assert found.latency_s < find_plan(cost, planner="cloud_only").latency_s
