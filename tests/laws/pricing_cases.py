@@ -25,7 +25,7 @@ from tests.planners.fakes import (
 from tests.planners.random_drafts import draw_draft
 
 #: Wire formats that a tensor of floating point may travel in; half of the tensors stay raw.
-_FORMATS = ("float16", "uint8", "uint4")
+_FORMATS = ("float16", "uint8", "uint4", "zlib@0.37")
 
 
 @dataclass(frozen=True)
