@@ -93,6 +93,10 @@ EDITS: dict[str, tuple[Edit, str]] = {
         with_stage(1, layers=("second", "second")),
         "stage 's1' has no layers, or one of them twice",
     ),
+    "no layers, and a merge": (
+        with_stage(1, layers=(), merge=(Shard("left"),)),
+        "stage 's1' has no layers, or one of them twice",
+    ),
     "layer forgotten": (with_order(0, 1), "layer 'mean' is in no stage (1 such layers)"),
     "stage name twice": (with_stage(1, name="s0"), "stage name 's0' is used 2 times"),
     "order broken": (with_order(1, 0, 2), "stage 's1' reads 'a' before a stage makes it"),

@@ -85,7 +85,7 @@ def _stage_faults(graph: Graph, plan: Plan, cluster: Cluster) -> Iterator[str]:
             for shard in (*stage.shards, *stage.merge)
             if shard.device not in cluster.names
         )
-        if set(stage.layers) <= known:
+        if stage.layers and set(stage.layers) <= known:
             yield from _shard_faults(builder, stage)
     missing = [layer.name for layer in graph.layers if layer.name not in placed]
     if missing:
