@@ -11,6 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from partita.errors import ModelError
 from partita.graph import Graph, Window, load_graph
+from partita.graph.whole import WholeModel
+from partita.zoo import build_model
 from tests.models import (
     SMALL_LIGHT_MODELS,
     Array,
@@ -382,3 +384,17 @@ def test_attributes_come_as_python_values() -> None:
     assert graph.nodes[0].attrs["mode"] == "nearest"
     assert graph.nodes[0].inputs == ("x", "", "k")
     assert numpy_helper.to_array(graph.to_model().graph.initializer[0]).tolist() == [1, 1, 2, 2]
+
+
+def test_a_network_as_it_is_written_has_a_layer_per_node() -> None:
+    """Normalisations and activations stay apart, and the answer is the optimised network's."""
+    model = build_model("mobilenet_v2", size=32)
+    plain, optimised = (load_graph(model, optimise=way) for way in (False, True))
+    assert len(plain.layers) == len(plain.nodes) == len(model.graph.node)
+    assert len(optimised.layers) < len(plain.layers) / 2
+    assert {"BatchNormalization", "Clip", "Add"} <= {layer.kind for layer in plain.layers}
+    assert plain.macs == optimised.macs
+    feeds = {"input": np.random.default_rng(0).standard_normal((1, 3, 32, 32), np.float32)}
+    ours, other = (WholeModel(graph).run(feeds) for graph in (plain, optimised))
+    for name, array in other.items():
+        assert np.abs(ours[name] - array).max() <= 1e-4 * np.abs(array).max()

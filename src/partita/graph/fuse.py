@@ -32,7 +32,9 @@ class Wiring:
     shape_of: ShapeOf
 
 
-def group_nodes(wiring: Wiring, tail: frozenset[int]) -> list[tuple[int, ...]]:
+def group_nodes(
+    wiring: Wiring, tail: frozenset[int], *, fuse: bool = True
+) -> list[tuple[int, ...]]:
     """Groups of node places in topological order; the first of each is its core.
 
     A pointwise node joins the group before it if that leaves one tensor to be read by others, keeps
@@ -41,6 +43,7 @@ def group_nodes(wiring: Wiring, tail: frozenset[int]) -> list[tuple[int, ...]]:
 
     Args:
         tail: Places of nodes that form one last group whatever they are.
+        fuse: Whether nodes join others at all.
     """
     before = _ancestors(wiring)
     taken = set(tail)
@@ -52,7 +55,7 @@ def group_nodes(wiring: Wiring, tail: frozenset[int]) -> list[tuple[int, ...]]:
         available = set(wiring.inputs)
         for name in node.reads:
             available |= before.get(name, frozenset()) | {name}
-        while step := _next_followers(wiring, group, available, taken):
+        while fuse and (step := _next_followers(wiring, group, available, taken)):
             group += step
         taken.update(group)
         groups.append(tuple(group))

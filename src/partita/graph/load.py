@@ -22,7 +22,13 @@ from partita.graph.read_quantised import find_packings, is_for_integers
 from partita.program import DTYPE_BYTES, TensorSpec
 
 
-def load_graph(source: Source, *, shapes: Shapes | None = None, name: str | None = None) -> Graph:
+def load_graph(
+    source: Source,
+    *,
+    shapes: Shapes | None = None,
+    name: str | None = None,
+    optimise: bool = True,
+) -> Graph:
     """The normalised graph of an ONNX model.
 
     Constants and batch normalisation are folded, idle nodes dropped, pads written out, and
@@ -34,12 +40,14 @@ def load_graph(source: Source, *, shapes: Shapes | None = None, name: str | None
         source: Path of a file, its bytes, or a model in memory (which is not changed).
         shapes: Shape in elements of each input that has free dimensions.
         name: For people; the file's name if not given.
+        optimise: Whether batch normalisation is folded and pointwise nodes are fused; else each
+            node is a layer, for methods that are to see the network as it is written.
 
     Raises:
         ModelError: The model cannot be read, is not supported, or its shapes are not fixed.
     """
     try:
-        return _load(source, shapes, name)
+        return _load(source, shapes, name, optimise=optimise)
     except ModelError:
         raise
     except Exception:  # A file that is no model of ONNX can break every rule: the engine says so.
@@ -47,11 +55,11 @@ def load_graph(source: Source, *, shapes: Shapes | None = None, name: str | None
         raise
 
 
-def _load(source: Source, shapes: Shapes | None, name: str | None) -> Graph:
+def _load(source: Source, shapes: Shapes | None, name: str | None, *, optimise: bool) -> Graph:
     draft = read_draft(source, name, shapes)
-    parameters, moving = normalise(draft)
+    parameters, moving = normalise(draft, optimise=optimise)
     tail = frozenset(p for p, node in enumerate(draft.nodes) if not moving.isdisjoint(node.output))
-    groups = group_nodes(_wire(draft), tail)
+    groups = group_nodes(_wire(draft), tail, fuse=optimise)
     draft.nodes = [draft.nodes[place] for group in groups for place in group]
     wiring = _wire(draft)
     tensors = _describe_tensors(draft)

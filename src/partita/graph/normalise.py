@@ -32,8 +32,11 @@ NORMALISER_VERSION = 1
 _MOST_ROUNDS = 16
 
 
-def normalise(draft: MutableGraph) -> tuple[int, frozenset[str]]:
+def normalise(draft: MutableGraph, *, optimise: bool = True) -> tuple[int, frozenset[str]]:
     """Normalise ``draft`` in place.
+
+    Args:
+        optimise: Whether scales and shifts, as of batch normalisation, are folded into weights.
 
     Returns:
         The number of trained parameters before anything is folded into anything else, and the
@@ -56,8 +59,9 @@ def normalise(draft: MutableGraph) -> tuple[int, frozenset[str]]:
     if not draft.nodes:
         raise ModelError(f"Model '{draft.name}' computes nothing.", subject=draft.name)
     parameters = count_parameters(draft)
-    with np.errstate(all="ignore"):  # infinite weights are the model's own affair
-        fold_affine(draft)
+    if optimise:
+        with np.errstate(all="ignore"):  # infinite weights are the model's own affair
+            fold_affine(draft)
     draft.drop_unused()
     return parameters, moving
 
