@@ -114,7 +114,7 @@ class Result:
             None where nothing was known at half time.
         least_period_s: No plan takes less per request under steady load with as many requests in
             flight; None where throughput is not the objective.
-        trade_offs: Plans of other accuracy that the method looked at, of ever less error.
+        trade_offs: Plans of other accuracy that the method looked at, the soonest first.
     """
 
     plan: Plan

@@ -1,8 +1,9 @@
-"""Splits of ever less error, the soonest first: what accuracy is weighed against latency by.
+"""Splits of less and less error, the soonest first: what accuracy is weighed against latency by.
 
 Source: AUTO-SPLIT, section 4.2. Algorithm 1 finds splits of little error for a grid of budgets of
 memory; here each bound on the sum of errors has its soonest split, and no split of the grid that is
-as soon has less error.
+as soon has less error. One width for all on the edge is there whatever its sum of errors: sums over
+many layers say little of accuracy beside those over few.
 """
 
 from __future__ import annotations
@@ -32,14 +33,19 @@ def list_candidates(
         as_printed: Whether splits are those of Algorithm 1 alone, as it is printed.
     """
     splits = list(grid_splits(problem, exact=exact))
+    count = len(problem.network.layers)
+    uniform = set[Split]()
     if not as_printed:
-        count = len(problem.network.layers)
-        splits += [Split.uniform(count, width) for width in problem.widths]
-        if exact:
-            splits += _soonest(problem, most_error)
-    listed = [Candidate(problem.latency_s(s), problem.error(s), s) for s in dict.fromkeys(splits)]
+        uniform = {Split.uniform(count, width) for width in problem.widths}
+        splits += _soonest(problem, most_error) if exact else ()
+    listed = [
+        Candidate(problem.latency_s(s), problem.error(s), s)
+        for s in dict.fromkeys((*splits, *uniform))
+    ]
     kept = [one for one in listed if problem.is_feasible(one.split, most_error)]
-    return sorted(kept) if as_printed else pareto(kept)
+    if as_printed:
+        return sorted(kept)
+    return sorted({*pareto(kept), *(one for one in kept if one.split in uniform)})
 
 
 def _soonest(problem: SplitProblem, most_error: float) -> Iterable[Split]:
