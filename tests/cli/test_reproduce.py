@@ -79,7 +79,7 @@ def test_people_read_a_sentence(ask: Ask) -> None:
             ["distredge", "--figure", "3"],
             "Figure 3 of 'distredge' is not reproduced; allowed: figures 4,",
         ),
-        (["nobody"], "Paper 'nobody' is unknown; allowed: collaborative, distredge"),
+        (["nobody"], "Paper 'nobody' is unknown; allowed: autosplit, collaborative, distredge"),
         (["distredge", "--seeds", "4-2"], "--seeds '4-2' is not understood"),
         (["distredge", "--figure", "9", "--models", "vgg17"], "Model 'vgg17' is not in the zoo"),
         (["distredge", "--images", "0"], "got 0, allowed: 1 to 1000000"),

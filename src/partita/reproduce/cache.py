@@ -16,7 +16,18 @@ from partita.files import write_whole
 
 Kept = TypeVar("Kept")
 #: Packages whose code decides results; a change to one of them makes old results void.
-_PACKAGES = ("planners", "cost", "compile", "graph", "simulation", "execution", "cluster", "zoo")
+_PACKAGES = (
+    "planners",
+    "cost",
+    "compile",
+    "quantisation",
+    "graph",
+    "simulation",
+    "execution",
+    "cluster",
+    "zoo",
+    "reproduce",
+)
 
 
 class ResultCache:

@@ -8,8 +8,9 @@ from random import Random
 
 import pytest
 
-from partita.graph import POINTWISE, Graph, load_graph
+from partita.graph import load_graph
 from partita.planners.edgecloud.network import Network, candidate_cuts, network_of
+from partita.reproduce.autosplit.numbering import weighted_groups
 from partita.zoo import build_model
 from tests.planners.edgecloud.cases import draw_network
 from tests.planners.fakes import make_gated, make_residual
@@ -19,48 +20,13 @@ from tests.planners.fakes import make_gated, make_residual
 def _resnet50() -> tuple[Network, list[int]]:
     """Return the network with the cut after each layer with weights, as the paper numbers them."""
     graph = load_graph(build_model("resnet50"))
-    groups = _weighted_groups(graph)
+    groups = weighted_groups(graph)
     network = network_of(graph, [name for group in groups for name in group])
     cuts, done = [], 0
     for group in groups:
         done += len(group)
         cuts.append(done)
     return network, cuts
-
-
-def _weighted_groups(graph: Graph) -> list[list[str]]:
-    """Return layers with weights, each with those without that the paper fuses to it.
-
-    Pooling with a window and sums belong to the layer before, a mean over all to the one after.
-    What a layer reads comes right before it, its own input before what is added to it.
-    """
-    home: dict[str, str] = {}
-    for layer in graph.layers:
-        first = graph.producer(layer.inputs[0])
-        if layer.macs:
-            home[layer.name] = layer.name
-        elif first is not None and (layer.window is not None or layer.kind in POINTWISE):
-            home[layer.name] = home[first.name]
-    for layer in reversed(graph.layers):
-        if layer.name not in home:
-            home[layer.name] = home[graph.readers(layer.outputs[0])[0].name]
-    members: dict[str, list[str]] = {}
-    for layer in graph.layers:
-        members.setdefault(home[layer.name], []).append(layer.name)
-    order: list[str] = []
-
-    def visit(group: str) -> None:
-        if group in order:
-            return
-        for name in members[group]:
-            for tensor in graph.layer(name).inputs:
-                maker = graph.producer(tensor)
-                if maker is not None and home[maker.name] != group:
-                    visit(home[maker.name])
-        order.append(group)
-
-    visit(home[graph.layers[-1].name])
-    return [members[group] for group in order]
 
 
 def _valid(bits: int) -> list[int]:
