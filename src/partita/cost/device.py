@@ -183,14 +183,28 @@ class DeviceCost:
 
         Codes are packed as fast with the tensor's range as with the piece's own, which was timed.
         """
-        form, wires = read_format(wire), self.facts.wires
+        form = read_format(wire)
         if form.method == "jpeg":
-            yield wires.get(f"jpeg{form.quality}", _FREE), size_bytes
+            yield self._compressing(f"jpeg{form.quality}"), size_bytes
             return
-        yield wires.get(form.base.replace("codes", "uint"), _FREE), size_bytes
+        yield self.facts.wires.get(form.base.replace("codes", "uint"), _FREE), size_bytes
         if form.method:
-            share = _CODE_SHARES.get(form.base, 1.0)
-            yield wires.get(form.method, _FREE), size_bytes * share
+            yield self._compressing(form.method), size_bytes * _CODE_SHARES.get(form.base, 1.0)
+
+    def _compressing(self, name: str) -> WireCost:
+        """What a format takes that compresses; of a device of the catalogue nothing is known.
+
+        Raises:
+            ClusterError: The device's profile does not say.
+        """
+        wires, device = self.facts.wires, self.facts.device.name
+        if wires and name not in wires:
+            raise ClusterError(
+                f"Profile of device {device!r} does not say what wire format '{name}' takes: it is"
+                " older, or the device has no Pillow. Measure it again with 'partita profile'.",
+                subject=device,
+            )
+        return wires.get(name, _FREE)
 
     def load_s(self, weight_bytes: int, stored_bytes: int) -> float:
         """The seconds that making a fragment ready takes.

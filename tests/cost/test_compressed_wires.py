@@ -1,0 +1,41 @@
+"""What compressing costs: packing, then what is done to the packed bytes."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from partita.cluster import Cluster, Device
+from partita.cost import CostModel
+from partita.errors import ClusterError
+from partita.profile import WireCost
+from tests.cost.fakes import conv_graph, straight_profile
+
+ZLIB = WireCost(1e-4, 1e-7, 2e-4, 2e-7)
+JPEG = WireCost(1e-3, 3e-7, 1e-3, 4e-7)
+
+
+def make_cost(wires: dict[str, WireCost], slow_down: float = 1.0) -> CostModel:
+    """Return the costs of one device whose profile has wires beside those of the fake."""
+    graph = conv_graph()
+    profile = straight_profile(graph)
+    profile = msgspec.structs.replace(profile, wires={**profile.wires, **wires})
+    return CostModel(graph, Cluster.of([Device("d", slow_down=slow_down)]), profiles=profile)
+
+
+def test_compressing_is_priced_on_top_of_packing() -> None:
+    """Of 4000 bytes of floats 1000 bytes of codes are compressed; pictures are one work."""
+    cost = make_cost({"zlib": ZLIB, "jpeg60": JPEG}, slow_down=2.0)
+    packing = cost.encode_s("d", "codes8", 4000)
+    assert cost.encode_s("d", "codes8+zlib@0.5", 4000) == pytest.approx(packing + 2 * 2e-4)
+    assert cost.decode_s("d", "codes8+zlib", 4000) == pytest.approx(
+        cost.decode_s("d", "codes8", 4000) + 2 * 4e-4
+    )
+    assert cost.encode_s("d", "zlib@0.1", 4000) == pytest.approx(2 * 5e-4)
+    assert cost.encode_s("d", "jpeg60@0.1", 4000) == pytest.approx(2 * 2.2e-3)
+
+
+def test_a_profile_that_does_not_know_the_format_is_refused() -> None:
+    """It would be priced as nothing: one line says to measure again."""
+    with pytest.raises(ClusterError, match="'d' does not say what wire format 'jpeg80' takes"):
+        make_cost({}).encode_s("d", "jpeg80@0.1", 4000)
