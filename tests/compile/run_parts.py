@@ -17,6 +17,16 @@ import onnxruntime  # noqa: E402
 
 def pack(array, step, form):
     """Return the payload of an array."""
+    plain = pack_plain(array, step, form)
+    if "compression" not in form:
+        return plain
+    assert form["compression"].startswith("zlib")
+    packed = zlib.compress(plain)
+    return packed if len(packed) < len(plain) else plain
+
+
+def pack_plain(array, step, form):
+    """Return the payload without compression."""
     if "bits" not in form:
         return array.astype("<f2" if step["wire"] == "float16" else array.dtype).tobytes()
     bits, head = form["bits"], b""
@@ -34,6 +44,8 @@ def pack(array, step, form):
 
 def unpack(payload, step, form):
     """Return the array in a payload."""
+    if "compression" in form and len(payload) < step["payload_bytes"]:
+        payload = zlib.decompress(payload)
     assert len(payload) == step["payload_bytes"]
     shape = [stop - start for start, stop in step["box"]]
     if "bits" not in form:

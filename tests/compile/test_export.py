@@ -65,6 +65,7 @@ def run_apart(folder: Path, feeds: dict[str, np.ndarray], tmp_path: Path) -> dic
         (6, 6, False, ""),
         (8, 8, False, ""),
         (4, 8, True, ""),
+        (0, 2, False, "zlib@0.5"),
         (0, 0, False, "uint4"),
         (0, 0, False, "float16"),
     ],
@@ -76,7 +77,7 @@ def test_two_parts_run_without_partita(
     graph = small_graph()
     feeds = draw_samples(1)[0]
     ranges = collect_ranges(graph, draw_samples())
-    bits = choose_bits(graph, ranges, weights or None, activations or None) if weights else {}
+    bits = choose_bits(graph, ranges, weights or None, activations or None)
     plan = cut_plan(graph, bits, 3, integer=integer, wire=wire)
     folder = tmp_path / "parts"
     written = export_plan(graph, plan, CLUSTER, folder)
@@ -86,7 +87,7 @@ def test_two_parts_run_without_partita(
     np.testing.assert_allclose(found["y"], expected["y"], rtol=0, atol=1e-6)
     manifest = json.loads((folder / "manifest.json").read_text())
     (sent,) = [s for s in manifest["devices"]["camera"] if s["do"] == "send"]
-    assert sent["wire"] == (wire or f"codes{activations}")
+    assert sent["wire"] == "+".join(filter(None, (activations and f"codes{activations}", wire)))
 
 
 def test_packed_weights_stay_packed(tmp_path: Path) -> None:

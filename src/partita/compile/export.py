@@ -22,7 +22,7 @@ from partita.errors import InputError
 from partita.graph import Graph
 from partita.plan import Plan, Stage, hash_plan
 from partita.program import Compute, DeviceProgram, Feed, Program, Receive, Send
-from partita.regions import describe_wire
+from partita.regions import describe_wire, most_bytes
 
 _DEVICE_IR_VERSION = 11
 _MODEL = "model.onnx"
@@ -143,7 +143,7 @@ def _describe_steps(
                 "box": stream.box.bounds,
                 "dtype": stream.dtype,
                 "wire": stream.wire,
-                "payload_bytes": stream.wire_bytes,
+                "payload_bytes": most_bytes(stream.box.shape, stream.dtype, stream.wire),
                 **({} if stream.grid is None else msgspec.structs.asdict(stream.grid)),
             }
         elif isinstance(step, Feed):

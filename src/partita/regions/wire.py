@@ -67,10 +67,13 @@ def describe_wire(wire: str) -> dict[str, Any]:
     """
     form = read_format(wire)
     if form.method == "zlib":
-        words = "zlib's format, of the payload as it would be without; or that, if not shorter"
+        words = "zlib's format, of the payload as it would be without, or that, if not shorter"
         return {**describe_wire(form.base), "compression": words}
     if form.method == "jpeg":
-        words = "a JPEG file in the place of the codes; or these, if it is not shorter"
+        words = (
+            "a JPEG file in the place of the codes, or these, if it is not shorter; three channels"
+            " at a time, groups under each other, each filled up to a multiple of 8 rows"
+        )
         return {**describe_wire(form.base), "compression": words}
     if wire in ("raw", "float16"):
         kind = "the tensor's own type" if wire == "raw" else "float16"
