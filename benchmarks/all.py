@@ -70,6 +70,7 @@ BENCHMARKS = (
     Benchmark("routes", "Replicas of unequal speed", "the rule or measurement that the row names"),
     Benchmark("transport", "Tensors through the fabric", "plain blocking socket, or ideal link"),
     Benchmark("packing", "Codes to payloads and back", "bit planes by NumPy's own packing"),
+    Benchmark("compressed", "Compressed payloads on the lab", "measured, where there is one"),
     Benchmark("integer_kernels", "8-bit networks on integer kernels", "their own floats"),
     Benchmark("planning", "Planning", "`inspect`: onnx alone, reading and shape inference"),
     Benchmark("optimality", "Small networks", "trying every plan", is_long=True),

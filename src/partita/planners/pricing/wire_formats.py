@@ -47,7 +47,10 @@ def _carries(graph: Graph, tensor: str, wire: str) -> bool:
     if min(spec.shape, default=0) < 0 or not suits(wire, spec.shape):
         return False
     is_quantised = tensor in graph.remember(find_grids)
-    return form.method == "zlib" or (spec.dtype in _FLOATS and not is_quantised)
+    if form.method == "zlib":
+        return True
+    kinds = (*_FLOATS, "uint8") if form.method else _FLOATS
+    return spec.dtype in kinds and not is_quantised
 
 
 def _expect(graph: Graph, options: PlanOptions, wires: dict[str, str]) -> dict[str, str]:
