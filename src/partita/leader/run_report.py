@@ -13,7 +13,8 @@ from partita.leader.clocks import measure_offset
 from partita.leader.deployment import Deployment
 from partita.leader.requests import Request
 from partita.leader.worker_group import WorkerGroup
-from partita.program import Compute, Program
+from partita.program import Compute, Program, Send
+from partita.regions import read_format
 from partita.worker.messages import Stats, WorkerSpan
 
 
@@ -98,8 +99,29 @@ def _report_epoch(
     memory = {name: _memory_bytes(stats) for name, stats in log.stats.items()}
     report = builder.build((), 0.0, memory, _list_queues(log))
     told = (use if use.name in log.spans else DeviceUse(use.name) for use in report.devices)
-    links = (use for use in report.links if use.source in log.spans)
+    links = (_count_payloads(log, use) for use in report.links if use.source in log.spans)
     return replace(report, devices=tuple(told), links=tuple(links))
+
+
+def _count_payloads(log: EpochLog, use: LinkUse) -> LinkUse:
+    """A link's use with the bytes that really left, where payloads are compressed.
+
+    Workers count them since the deployment: the requests of the report have their part of that.
+    """
+    streams = {
+        s.id: s for s in log.program.streams if (s.source, s.target) == (use.source, use.target)
+    }
+    if not any(read_format(stream.wire).method for stream in streams.values()):
+        return use
+    sends = {
+        step.id: streams[step.stream].wire_bytes
+        for step in log.program.device(use.source).steps
+        if isinstance(step, Send) and step.stream in streams
+    }
+    spans = (log.spans or {})[use.source]
+    expected = sum(sends[span.step] for span in spans if span.step in sends)
+    sent = sum(each.bytes for each in log.stats[use.source].sent if each.target == use.target)
+    return replace(use, bytes=round(use.bytes * sent / expected)) if expected else use
 
 
 def _memory_bytes(stats: Stats) -> int:

@@ -37,8 +37,8 @@ CODE_FORMATS = tuple(f"codes{bits}" for bits in CODE_BITS)
 #: Bits of one element in packed formats.
 PACKED_BITS = {f"{kind}{bits}": bits for kind in ("uint", "codes") for bits in CODE_BITS}
 _CHECKSUM_BYTES, _RANGE_BYTES = 4, 12
-#: A picture has a height and a width, and something to be compressed.
-_LEAST_RANK = 3
+#: A picture has a height and a width beside its channels, and is one of several requests.
+_LEAST_RANK = 4
 
 
 class Format(NamedTuple):

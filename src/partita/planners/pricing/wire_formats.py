@@ -49,6 +49,8 @@ def _carries(graph: Graph, tensor: str, wire: str) -> bool:
     is_quantised = tensor in graph.remember(find_grids)
     if form.method == "zlib":
         return True
+    if form.method and tensor in graph.outputs:
+        return False  # numbers that are no pictures, whose digits are what was asked for
     kinds = (*_FLOATS, "uint8") if form.method else _FLOATS
     return spec.dtype in kinds and not is_quantised
 
