@@ -18,6 +18,7 @@ from partita.errors import PlanError
 from partita.graph import Graph
 from partita.graph.fragment import BlobStore, Fragment, FragmentWriter, Held, Pieces
 from partita.graph.grids import find_grids
+from partita.graph.pins import spread_pins
 from partita.plan import Plan
 from partita.program import FragmentInfo, Program
 from partita.program.check import check_program, find_leaks
@@ -55,7 +56,7 @@ def compile_plan(
     graph = planned_graph(graph, plan)
     compiled = write_fragments(graph, build_layout(graph, plan, cluster), probes)
     faults = check_program(compiled.program)
-    for tensor, device in plan.keep_on.items():
+    for tensor, device in spread_pins(graph, plan.keep_on).items():
         faults += find_leaks(compiled.program, tensor, device)
     if faults:
         raise PlanError(f"Plan compiles to a program that is not sound: {faults[0]}.")

@@ -12,6 +12,7 @@ from partita.compile.work import FragmentWork, WorkBuilder, WorkKey
 from partita.errors import PlanError
 from partita.graph import Graph
 from partita.graph.grids import find_grids, travel_formats
+from partita.graph.pins import spread_pins
 from partita.plan import Plan, Shard, Stage, hash_plan
 from partita.program import (
     Buffer,
@@ -96,7 +97,7 @@ class _Build:
         self.work_list: list[FragmentWork] = []
         self.routes: list[int] = []
         self.shares: list[tuple[int, ...]] = []
-        self.kept = dict(plan.keep_on)
+        self.kept = spread_pins(self.graph, plan.keep_on)
         self.formats = travel_formats(self.graph, plan.wires)
         self.replicated = any(stage.axis == "replica" for stage in plan.stages)
         self.next_id = 0

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from partita.graph import Graph
+from partita.graph.pins import rounded_inputs
 from partita.graph.quantised import with_kernels
 from partita.plan import Plan, Shard, Stage
 from partita.quantisation import quantize
@@ -64,9 +65,7 @@ def float_plan(graph: Graph, plan: Plan) -> Plan:
     base = graph.base or graph
     quantised = planned_graph(graph, plan)
     known = {layer.name for layer in base.layers}
-    inputs = {
-        layer.outputs[0]: layer.inputs[0] for layer in quantised.layers if layer.name not in known
-    }
+    inputs = rounded_inputs(quantised)
     stages = []
     for stage in plan.stages:
         layers = tuple(name for name in stage.layers if name in known)

@@ -10,6 +10,7 @@ from math import inf
 from partita.compile import Layout, build_layout
 from partita.cost import MemoryUse
 from partita.graph.grids import travel_formats
+from partita.graph.pins import spread_pins
 from partita.plan import Identity, Plan
 from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.drafts.layer_order import LayerOrder
@@ -33,15 +34,16 @@ class Problem:
 
     def __init__(self, cost: Costs, options: PlanOptions) -> None:
         self.cost = cost
-        self.options = options
         self.graph = cost.graph
+        self._keep_on = options.keep_on
+        self.options = replace(options, keep_on=spread_pins(self.graph, options.keep_on))
         self.formats = travel_formats(cost.graph, options.wires)
         self.cluster = cost.cluster
         self.requester = cost.cluster.requester
         for name in options.named_devices:
             self.cluster.device(name)
         self.devices = tuple(options.devices or self.cluster.providers)
-        self.outline = LayerOrder(self.graph, options.keep_on, self.requester)
+        self.outline = LayerOrder(self.graph, self.options.keep_on, self.requester)
         self.lowering = DraftLowering(self.outline)
         self.watts: Sequence[float] = ()
         if isinstance(cost, StepCosts):
@@ -79,7 +81,7 @@ class Problem:
             seed=options.seed,
             wires=dict(options.wires),
             in_flight=options.in_flight,
-            keep_on=dict(options.keep_on),
+            keep_on=dict(self._keep_on),
             bits=dict(self.graph.bits),
             integer_kernels=self.graph.integer,
         )
