@@ -57,6 +57,15 @@ def test_limits_on_axes_hold() -> None:
         find_plan(_cost(3200, 2600, 2600), options=replace(QUICK, axes=("rows",)))
 
 
+def test_pinned_layers_may_be_on_a_device_that_is_not_filled() -> None:
+    """A search among some devices meets a layer that must be on another one."""
+    cost = _cost(10**6, 2600, 2600)
+    kept = cost.graph.layers[0].outputs[0]
+    evaluator = Evaluator(cost, PlanOptions(keep_on={kept: "d0"})).among(["d1", "d2"])
+    for draft in memory_starts(evaluator):
+        assert draft[0].devices == ("d0",)
+
+
 @pytest.mark.parametrize("first", [0, 10, 20])
 def test_a_plan_is_found_wherever_trying_all_finds_one(first: int) -> None:
     """And nothing is proven there: the short form of ``benchmarks.memory_fit``."""

@@ -8,6 +8,7 @@ the draft is priced, and then less room is given out the next time.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
@@ -94,7 +95,8 @@ class _Filling:
         self._rooms = rooms
         self._way = way
         self._devices = [name for name in rooms if name in evaluator.devices]
-        self._uses: dict[str, list[MemoryUse]] = {name: [] for name in rooms}
+        # Pinned layers may be on a device that is none of these.
+        self._uses: defaultdict[str, list[MemoryUse]] = defaultdict(list)
         self._first = 0  # the device being filled
 
     def run(self) -> Draft:
