@@ -8,14 +8,16 @@ import pytest
 
 from partita.cluster import UNMEASURED, Cluster, Device, Link
 from partita.compile import build_layout, work_builder
-from partita.cost import CostModel, CostOptions
+from partita.cost import CostModel, CostOptions, update_cost
 from partita.cost.memory import PROCESS_BYTES, SESSION_BYTES
 from partita.errors import ClusterError
+from partita.execution import Conditions
 from partita.graph import Graph
 from partita.plan import Identity, Plan, Shard, Stage
 from partita.profile import RunCost, save_profile
 from partita.program import Compute, Receive, Send
-from partita.regions import Region
+from partita.quantisation import quantize
+from partita.regions import LayerBits, Region
 from partita.simulation import latency_s
 from tests.cost.fakes import FIXED, WHOLE_S, conv_graph, skip_graph, straight_profile
 
@@ -41,6 +43,17 @@ def rows_plan(graph: Graph, cluster: Cluster, cuts: tuple[int, ...], wire: str =
         planner="hand",
         wires={} if wire == "raw" else {graph.inputs[0]: wire, output: wire},
     )
+
+
+def test_a_quantised_graph_is_priced_on_devices_as_slow() -> None:
+    """What was measured of a device holds for another graph of the model, too."""
+    graph = conv_graph()
+    cost = CostModel(graph, Cluster.of(["a", "b"]), profiles=straight_profile(graph))
+    slow = update_cost(cost, Conditions(slowness={"b": 3.0}))
+    other = slow.of(quantize(graph, {"c0": LayerBits(weight=8)}))
+    boxes = {"t1": Region.full(graph.tensors["t1"].shape)}
+    for name, factor in (("a", 1.0), ("b", 3.0)):
+        assert other.layer_s(name, "c0", boxes) == factor * cost.layer_s("a", "c0", boxes)
 
 
 def test_work_is_the_sum_of_layers_at_their_hulls() -> None:

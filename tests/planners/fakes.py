@@ -46,6 +46,10 @@ class FakeCost:
         """Return the same of another graph."""
         return replace(self, graph=graph, _seen={})
 
+    def on(self, cluster: Cluster) -> FakeCost:
+        """Return the same on another cluster."""
+        return replace(self, cluster=cluster, _seen={})
+
     def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
         """Return the layer's share of its work, rows rounded up to whole tiles."""
         key = (device, layer, tuple(boxes.items()))

@@ -183,6 +183,14 @@ class Cluster:
         kept = tuple(link for link in self.links if frozenset(link.pair) not in cut)
         return replace(self, links=kept)
 
+    def with_memory(self, name: str, memory_bytes: int) -> Cluster:
+        """The cluster with another memory of one device."""
+        devices = (
+            replace(device, memory_bytes=memory_bytes) if device.name == name else device
+            for device in self.devices
+        )
+        return replace(self, devices=tuple(devices))
+
     def with_time_scale(self, factor: float) -> Cluster:
         """The cluster whose traces run ``factor`` times as fast."""
         links = [

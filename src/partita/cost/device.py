@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from partita.cluster import UNMEASURED, CatalogueEntry, Device
+from partita.cluster import UNMEASURED, Array, CatalogueEntry, Device
 from partita.compile import FragmentWork
 from partita.compile.work import LayerBox, WorkKey
 from partita.cost.amount import Amounts, pieces_bytes
 from partita.cost.borders import Borders
 from partita.cost.estimators import Estimator
 from partita.errors import ClusterError
-from partita.profile import RunCost, WireCost
+from partita.profile import Profile, RunCost, WireCost
 from partita.regions import CODE_BITS, Region, read_format
 
 _FREE = WireCost(0.0, 0.0, 0.0, 0.0)
@@ -56,6 +56,12 @@ class DeviceCost:
         self._curves: dict[str, Sequence[float]] = {}
         self._works: dict[WorkKey, float] = {}
         self._boxes: dict[LayerBox, float] = {}
+
+    def slowed(self, slow_down: float) -> DeviceCost:
+        """The same with another slow-down."""
+        if slow_down == self.facts.slow_down:
+            return self
+        return DeviceCost(replace(self.facts, slow_down=slow_down), self._amounts)
 
     def layer_s(self, layer: str, box: Region) -> float:
         """The seconds that a layer takes for ``box`` of its first output, in company."""
@@ -259,3 +265,12 @@ def unpriced_device(device: Device) -> ClusterError:
             " give profiles={'*': measure_profile(graph)} for this machine."
         )
     return ClusterError(message, subject=device.name)
+
+
+def runs_of(profile: Profile | None, entry: CatalogueEntry | None, array: Array | None) -> RunCost:
+    """What runs of fragments take beyond their layers, from the first of these that is known."""
+    if profile is not None:
+        return profile.runs
+    if array is not None:
+        return RunCost(copy_s_per_byte=1 / array.off_chip_bytes_per_s)
+    return RunCost() if entry is None else catalogue_runs(entry)

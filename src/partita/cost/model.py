@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +11,6 @@ from partita.cluster import (
     OWN_ARRAY,
     THIS_MACHINE,
     UNMEASURED,
-    Array,
-    CatalogueEntry,
     Cluster,
     Device,
     find_entry,
@@ -19,7 +18,7 @@ from partita.cluster import (
 from partita.compile import FragmentWork, Layout, build_layout, planned_graph
 from partita.cost.amount import Amounts
 from partita.cost.borders import find_blocked
-from partita.cost.device import DeviceCost, DeviceFacts, catalogue_runs, unpriced_device
+from partita.cost.device import DeviceCost, DeviceFacts, runs_of, unpriced_device
 from partita.cost.estimators import UNLEARNED, Sources, check_estimator, make_estimator
 from partita.cost.memory import MemoryUse, device_memory, work_memory
 from partita.cost.profiled_layers import fit_layers, lacks_integers
@@ -27,7 +26,7 @@ from partita.errors import ClusterError, PlanError
 from partita.execution.durations import Durations
 from partita.graph import Graph
 from partita.plan import Plan
-from partita.profile import Profile, RunCost, load_profile
+from partita.profile import Profile, load_profile
 from partita.program import (
     Compute,
     DeviceProgram,
@@ -114,14 +113,28 @@ class CostModel:
         self.links = cluster.link_map
 
     def of(self, graph: Graph) -> CostModel:
-        """The same of another graph of the model, a quantised one."""
-        return CostModel(
+        """The same of another graph of the model, a quantised one; devices are as slow as here."""
+        other = CostModel(
             graph,
             self.cluster,
             estimator=self.estimator,
             profiles=self.profiles,
             options=self.options,
         )
+        for name, device in self.devices.items():
+            other.devices[name] = other.devices[name].slowed(device.facts.slow_down)
+        return other
+
+    def on(self, cluster: Cluster) -> CostModel:
+        """The same where the same devices have other memory, and links other rates."""
+        other = copy.copy(self)
+        other.cluster, other.links = cluster, cluster.link_map
+        return other
+
+    def of_plan(self, plan: Plan) -> CostModel:
+        """The same of the graph that a plan speaks of, whatever its bits."""
+        planned = planned_graph(self.graph, plan)
+        return self if planned is self.graph else self.of(planned)
 
     def _price(self, device: Device) -> DeviceCost:
         profile, slow_down = self._find_profile(device)
@@ -147,7 +160,7 @@ class CostModel:
             DeviceFacts(
                 device=device,
                 estimator=make_estimator(name, sources),
-                runs=_runs(learned, entry, array),
+                runs=runs_of(learned, entry, array),
                 wires=profile.wires if profile is not None else {},
                 blocked=find_blocked(self.graph, learned),
                 slow_down=slow_down,
@@ -237,7 +250,7 @@ class CostModel:
         if planned_graph(self.graph, plan) is not self.graph:
             raise PlanError(
                 f"Plan quantises model '{self.graph.name}' in another way than the graph that is"
-                " priced: make costs of planned_graph(graph, plan).",
+                " priced: ask of_plan(plan) first.",
                 subject="bits",
             )
         return build_layout(self.graph, plan, self.cluster)
@@ -389,11 +402,3 @@ class CostModel:
             seconds * self.devices[name].facts.watts_busy
             for name, seconds in self.busy_s(layout).items()
         )
-
-
-def _runs(profile: Profile | None, entry: CatalogueEntry | None, array: Array | None) -> RunCost:
-    if profile is not None:
-        return profile.runs
-    if array is not None:
-        return RunCost(copy_s_per_byte=1 / array.off_chip_bytes_per_s)
-    return RunCost() if entry is None else catalogue_runs(entry)

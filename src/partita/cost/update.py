@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from dataclasses import replace
 
-from partita.cost.amount import Amounts
-from partita.cost.device import DeviceCost
 from partita.cost.model import CostModel
 from partita.execution import Conditions
 from partita.execution.durations import Pair
@@ -20,21 +16,12 @@ def update_cost(cost: CostModel, belief: Conditions) -> CostModel:
         belief: Rates of links, constant from now on, and slowness of devices compared with the
             profiles of ``cost``. What it does not name stays as it is.
     """
-    updated = copy.copy(cost)
-    updated.cluster = cost.cluster.with_bandwidth(belief.rates)
-    updated.links = updated.cluster.link_map
+    updated = cost.on(cost.cluster.with_bandwidth(belief.rates))
     updated.devices = {
-        name: _slow(device, cost.amounts, belief.slowness.get(name, 1.0))
+        name: device.slowed(device.facts.slow_down * belief.slowness.get(name, 1.0))
         for name, device in cost.devices.items()
     }
     return updated
-
-
-def _slow(device: DeviceCost, amounts: Amounts, factor: float) -> DeviceCost:
-    facts = device.facts
-    if factor == 1.0:
-        return device
-    return DeviceCost(replace(facts, slow_down=facts.slow_down * factor), amounts)
 
 
 def rates_at(cost: CostModel, time_s: float) -> Mapping[Pair, float]:

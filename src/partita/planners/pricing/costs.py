@@ -27,6 +27,9 @@ class Costs(Protocol):
     def of(self, graph: Graph) -> Costs:
         """The costs of a graph that was quantised from this network."""
 
+    def on(self, cluster: Cluster) -> Costs:
+        """The costs where the same devices have other memory."""
+
     def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
         """The seconds for boxes of one layer's outputs, alone."""
 
