@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from functools import cache
+from itertools import pairwise, product
 from random import Random
 
 import numpy as np
+from onnx import numpy_helper
 
+from partita.graph import Graph
 from partita.planners.edgecloud.min_cut import SharedTensor, TwoSides
 from partita.planners.edgecloud.network import Network
 from partita.planners.edgecloud.split_problem import Split, SplitProblem
+from partita.quantisation import QuantisationData, collect_ranges, tabulate_errors
+from tests.planners.fakes import conv, make_graph
+
+WIDTHS = (2, 4, 8)
+
+
+@cache
+def quantised_chain(*channels: int, size: int = 16) -> tuple[Graph, QuantisationData]:
+    """Return drawn convolutions of so many channels, and what samples say of them."""
+    rng = np.random.default_rng(0)
+    parts: list[object] = []
+    for number, (before, after) in enumerate(pairwise(channels)):
+        node, weights = conv(f"c{number}", f"t{number}", f"t{number + 1}", (after, before, 3, 3))
+        drawn = rng.standard_normal((after, before, 3, 3)).astype(np.float32) / 10
+        parts += [node, numpy_helper.from_array(drawn, weights.name)]  # type: ignore[attr-defined]
+    graph = make_graph(parts, {"t0": (1, channels[0], size, size)}, [f"t{len(channels) - 1}"])
+    specs = graph.input_specs
+    samples = [
+        {spec.name: rng.standard_normal(spec.shape).astype(np.float32) for spec in specs}
+        for _ in range(3)
+    ]
+    ranges = collect_ranges(graph, samples)
+    return graph, QuantisationData(tabulate_errors(graph, ranges, WIDTHS), ranges)
 
 
 def draw_reads(rng: Random, count: int) -> list[set[int]]:

@@ -4,7 +4,7 @@ Source: Banitalebi-Dehkordi et al., "AUTO-SPLIT: a general framework of collabor
 (2021), and what it is compared with.
 """
 
-from partita.planners.edgecloud import autosplit, neurosurgeon, one_side, qdmp
+from partita.planners.edgecloud import autosplit, neurosurgeon, one_side, qdmp, tiers
 
 #: Importing a method registers it.
-__all__ = ["autosplit", "neurosurgeon", "one_side", "qdmp"]
+__all__ = ["autosplit", "neurosurgeon", "one_side", "qdmp", "tiers"]

@@ -80,7 +80,7 @@ class _Search:
         data: QuantisationData,
     ) -> None:
         self._evaluator, self._settings, self._roles = evaluator, settings, roles
-        self._accepts = _acceptance(evaluator.options, settings.most_error)
+        self._accepts = make_acceptance(evaluator.options, settings.most_error)
         self._bits = EdgeBits(
             evaluator.graph, data, settings.input_bits, has_floats=not settings.as_printed
         )
@@ -135,7 +135,7 @@ class _Search:
 Accepts = Callable[[Plan, Plan], tuple[bool, float | None]]
 
 
-def _acceptance(options: PlanOptions, most_error: float | None) -> Accepts:
+def make_acceptance(options: PlanOptions, most_error: float | None) -> Accepts:
     """What says whether a plan is accurate enough."""
     judge = options.judge
     if judge is None:

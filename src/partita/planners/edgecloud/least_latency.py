@@ -8,6 +8,8 @@ Source: the problem is AUTO-SPLIT's, equation 5; the paper solves it by Algorith
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -27,25 +29,46 @@ def soonest_split(problem: SplitProblem, most_error: float) -> Candidate:
         most_error: Bound on the sum of errors.
     """
     best = Candidate(problem.latency_s(CLOUD_ONLY), 0.0, CLOUD_ONLY)
-    cuts = range(1, len(problem.network.layers) + 1)
-    fits = [c for c in cuts if problem.is_feasible(Split.uniform(c, problem.widths[0]))]
-    costs = {cut: _costs(problem, cut) for cut in fits}
-    floors_s = {cut: _floor_s(problem, cut, costs[cut]) for cut in costs}
-    for cut in sorted(costs, key=lambda cut: (floors_s[cut], cut)):
-        if floors_s[cut] >= best.latency_s:
-            break
-        found = soonest_at(problem, cut, most_error, costs[cut])
-        if found is not None and found.latency_s < best.latency_s:
-            best = found
-    return best
+    return SoonestSplit([problem]).find(most_error, best) or best
 
 
-def soonest_at(
-    problem: SplitProblem, cut: int, most_error: float, costs: Floats | None = None
-) -> Candidate | None:
+class SoonestSplit:
+    """The soonest split of one network between devices of several choices.
+
+    Args:
+        problems: One per choice.
+    """
+
+    def __init__(self, problems: Sequence[SplitProblem]) -> None:
+        self._problems = problems
+        self._places = sorted(
+            (_floor_s(problem, cut, _costs(problem, cut)), number, cut)
+            for number, problem in enumerate(problems)
+            for cut in range(problem.first + 1, len(problem.network.layers) + 1)
+            if problem.is_feasible(
+                replace(Split.uniform(cut, problem.widths[0]), first=problem.first)
+            )
+        )
+
+    def find(self, most_error: float, best: Candidate | None = None) -> Candidate | None:
+        """The split of least latency; None where none is sooner than ``best``.
+
+        Args:
+            most_error: Bound on the sum of errors.
+        """
+        found, least_s = None, inf if best is None else best.latency_s
+        for floor_s, number, cut in self._places:
+            if floor_s >= least_s:
+                break
+            split = soonest_at(self._problems[number], cut, most_error)
+            if split is not None and split.latency_s < least_s:
+                found, least_s = split, split.latency_s
+        return found
+
+
+def soonest_at(problem: SplitProblem, cut: int, most_error: float) -> Candidate | None:
     """The soonest split at one cut; None where none keeps to the limits."""
-    costs = _costs(problem, cut) if costs is None else costs
-    count = len(problem.widths)
+    costs, count = _costs(problem, cut), len(problem.widths)
     uses, most = _memory_limits(problem, cut)
     if most_error < inf:
         uses.append(problem.weight_errors[:cut, :, None] + problem.activation_errors[:cut, None, :])
@@ -55,7 +78,8 @@ def soonest_at(
     if chosen is None:
         return None
     weights, made = np.divmod(np.array(chosen, int), count)
-    split = Split(cut, *(tuple(problem.widths[n] for n in bits) for bits in (weights, made)))
+    weight_bits, made_bits = (tuple(problem.widths[n] for n in bits) for bits in (weights, made))
+    split = Split(cut, weight_bits, made_bits, problem.first)
     return Candidate(problem.latency_s(split), problem.error(split), split)
 
 
@@ -86,10 +110,17 @@ def _floor_s(problem: SplitProblem, cut: int, costs: Floats) -> float:
 
 def _memory_limits(problem: SplitProblem, cut: int) -> tuple[list[Floats], list[float]]:
     """Bits of weights and each working set, by layer and widths, and what they may be together."""
-    if problem.edge_memory_bits == inf:
-        return [], []
     widths, network = np.array(problem.widths, float), problem.network
-    weights = np.outer(network.weights[:cut], widths)[:, :, None]
-    elements, fixed = network.working_elements(cut)
-    uses = [weights + np.outer(row, widths)[:, None, :] for row in elements]
-    return uses, [problem.edge_memory_bits - float(bits) for bits in fixed]
+    uses: list[Floats] = []
+    most: list[float] = []
+    for start, stop, room_bits in problem.rooms(cut):
+        if room_bits == inf:
+            continue
+        held = np.zeros(cut)
+        held[start:stop] = network.weights[start:stop]
+        elements, fixed = network.working_elements(stop, start)
+        elements = np.pad(elements, ((0, 0), (0, cut - stop)))
+        weights = np.outer(held, widths)[:, :, None]
+        uses += [weights + np.outer(row, widths)[:, None, :] for row in elements]
+        most += [room_bits - float(bits) for bits in fixed]
+    return uses, most

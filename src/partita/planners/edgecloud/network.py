@@ -54,12 +54,16 @@ class Network:
         return self._bits(self.crossing[cut], activation_bits)
 
     def memory_bits(
-        self, cut: int, weight_bits: Sequence[int], activation_bits: Sequence[int]
+        self, cut: int, weight_bits: Sequence[int], activation_bits: Sequence[int], first: int = 0
     ) -> int:
-        """The weights of the layers before a cut, and their largest working set (equation 3)."""
-        weights = sum(n * bits for n, bits in zip(self.weights[:cut], weight_bits, strict=True))
-        sets = (self._bits(tensors, activation_bits) for tensors in self.working[:cut])
-        return weights + max(sets, default=0)
+        """The weights of the layers before a cut, and their largest working set (equation 3).
+
+        Args:
+            first: Of these layers, the first that counts.
+        """
+        weights = list(zip(self.weights[:cut], weight_bits, strict=True))[first:]
+        sets = (self._bits(tensors, activation_bits) for tensors in self.working[first:cut])
+        return sum(n * bits for n, bits in weights) + max(sets, default=0)
 
     def _bits(self, tensors: Sequence[int], activation_bits: Sequence[int]) -> int:
         total = 0
@@ -69,14 +73,19 @@ class Network:
             total += self.sizes[tensor] * width
         return total
 
-    def working_elements(self, cut: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def working_elements(
+        self, cut: int, first: int = 0
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Each different working set before a cut: elements by the layer that made them, and bits.
+
+        Args:
+            first: Of the layers before the cut, the first whose working set counts.
 
         Returns:
             Elements, sets by layers before the cut, and the bits of inputs in each set. Sets that
             lie within another one are left out.
         """
-        sets = {frozenset(tensors) for tensors in self.working[:cut]}
+        sets = {frozenset(tensors) for tensors in self.working[first:cut]}
         largest = [one for one in sets if not any(one < other for other in sets)]
         elements = np.zeros((len(largest), cut), np.int64)
         fixed = np.zeros(len(largest), np.int64)

@@ -12,8 +12,15 @@ from partita.graph import Graph
 from partita.planners.drafts.draft import Draft
 from partita.planners.edgecloud.knapsack import Floats
 from partita.planners.edgecloud.network import INPUT_BITS, Network, network_of
-from partita.planners.edgecloud.roles import Roles, layer_seconds, split_draft, two_sides
+from partita.planners.edgecloud.roles import (
+    Roles,
+    layer_seconds,
+    pinned_s,
+    placed_draft,
+    two_sides,
+)
 from partita.planners.edgecloud.split_problem import Split, SplitProblem
+from partita.planners.pricing.costs import Costs
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen
 from partita.quantisation import LayerBits, QuantisationData, quantize
@@ -46,6 +53,7 @@ class EdgeBits:
         answers = (layer.name for layer in graph.layers if set(layer.outputs) & set(graph.outputs))
         self.answers = frozenset(answers)
         self.input_bits = input_bits
+        self._costs: list[Costs] = []
 
     def weight_errors(self, layers: Sequence[str]) -> Floats:
         """Errors by layer and width; nothing where there is nothing to quantise."""
@@ -60,6 +68,14 @@ class EdgeBits:
         none = dict.fromkeys(self.widths, 0.0)
         rows = [{**none, **errors.get(name, {})} for name in layers]
         return np.array([[row[width] for width in self.widths] for row in rows])
+
+    def costs(self, cost: Costs, layers: Sequence[str]) -> list[Costs]:
+        """The costs of the network at each width, one for all layers."""
+        if not self._costs:
+            uniform = (Split.uniform(len(layers), width) for width in self.widths)
+            tables = [self.table(layers, split) for split in uniform]
+            self._costs = [cost.of(quantize(self._graph, t)) if t else cost for t in tables]
+        return self._costs
 
     def table(self, layers: Sequence[str], split: Split) -> dict[str, LayerBits]:
         """A split as a table of bits.
@@ -93,14 +109,25 @@ def quantised_draft(
     Args:
         edge: Names of layers; those that round an input are there, too.
     """
+    parts = [(roles.edge, edge), (roles.cloud, evaluator.outline.order)]
+    return tiered_draft(evaluator, parts, bits)
+
+
+def tiered_draft(
+    evaluator: Evaluator,
+    parts: Sequence[tuple[str, Collection[str]]],
+    bits: Mapping[str, LayerBits],
+) -> tuple[Evaluator, Draft]:
+    """The network with so many bits, and its layers on several devices.
+
+    Args:
+        parts: Devices, each with names of layers; of several that name a layer the first has it.
+            The first of all has those that round an input, too.
+    """
     quantised = evaluator.quantised(bits)
-    known = set(evaluator.outline.order)
-    places = {
-        place
-        for place, name in enumerate(quantised.outline.order)
-        if name in edge or name not in known
-    }
-    return quantised, split_draft(quantised, roles, places)
+    places = {name: device for device, names in reversed(parts) for name in names}
+    devices = [places.get(name, parts[0][0]) for name in quantised.outline.order]
+    return quantised, placed_draft(quantised, devices)
 
 
 def choose_uniform(
@@ -136,37 +163,36 @@ def make_problem(evaluator: Evaluator, roles: Roles, bits: EdgeBits) -> SplitPro
     layers, widths = evaluator.outline.order, bits.widths
     network = network_of(evaluator.graph, layers, input_bits=bits.input_bits)
     link = evaluator.cluster.link(roles.edge, roles.cloud)
-    count = len(layers)
-    once_s = np.array([sides.cloud_start_s] * count + [0.0])
+    once_s = np.array([sides.cloud_start_s] * len(layers) + [0.0])
     once_s[1:] += sides.edge_start_s
-    overhead = evaluator.ranges.memory(0, count, roles.edge).overhead
-    is_barred = np.isinf(sides.edge_s)[:, None, None]
     return SplitProblem(
         network=network,
         widths=widths,
-        edge_s=np.where(is_barred, inf, _edge_s(evaluator, roles.edge, bits, network)),
+        edge_s=width_seconds(evaluator, roles.edge, bits, network),
         cloud_s=np.array(sides.cloud_s),
         answer_s=once_s,
         weight_errors=bits.weight_errors(layers),
         activation_errors=bits.activation_errors(layers),
         send_s_per_bit=inf if link is None else 1 / 8 / link.bandwidth_at(0.0),
         send_s=0.0 if link is None else link.per_message_s,
-        edge_memory_bits=8 * max(0.0, evaluator.problem.limit_bytes(roles.edge) - overhead),
+        edge_memory_bits=room_bits(evaluator, roles.edge),
     )
 
 
-def _edge_s(evaluator: Evaluator, device: str, bits: EdgeBits, network: Network) -> Floats:
-    """Seconds by layer, width of its weights and width of what it makes.
+def room_bits(evaluator: Evaluator, device: str) -> float:
+    """The bits that a device has for weights and tensors of one fragment."""
+    overhead = evaluator.ranges.memory(0, len(evaluator.outline), device).overhead
+    return 8 * max(0.0, evaluator.problem.limit_bytes(device) - overhead)
+
+
+def width_seconds(evaluator: Evaluator, device: str, bits: EdgeBits, network: Network) -> Floats:
+    """Seconds by layer, width of its weights and width of what it makes; infinite where pinned.
 
     The cost model is asked for networks of one width each. Where both widths differ a layer counts
     as one of the width that its bytes have in the mean: exact where memory bounds it.
     """
     graph, layers = evaluator.graph, network.layers
-    levels = []
-    for width in bits.widths:
-        table = bits.table(layers, Split.uniform(len(layers), width))
-        cost = evaluator.cost.of(quantize(graph, table)) if table else evaluator.cost
-        levels.append(layer_seconds(cost, device, layers))
+    levels = [layer_seconds(cost, device, layers) for cost in bits.costs(evaluator.cost, layers)]
     widths = np.array(bits.widths, float)
     seconds = np.empty((len(layers), len(widths), len(widths)))
     for place, name in enumerate(layers):
@@ -177,4 +203,5 @@ def _edge_s(evaluator: Evaluator, device: str, bits: EdgeBits, network: Network)
         made = np.full_like(widths, FLOAT_BITS) if name in bits.answers else widths
         mean = share * widths[:, None] + (1 - share) * made[None, :]
         seconds[place] = np.interp(mean, widths, [level[place] for level in levels])
+        seconds[place] = pinned_s(evaluator, place, device, 0.0) + seconds[place]
     return seconds

@@ -69,17 +69,19 @@ def find_roles(evaluator: Evaluator, cloud: str | None = None) -> Roles:
 
 
 def split_draft(evaluator: Evaluator, roles: Roles, edge: Collection[int]) -> Draft:
-    """Layers at some positions on the edge, all others in the cloud, but for those pinned.
+    """Layers at some positions on the edge, all others in the cloud, but for those pinned."""
+    positions = range(len(evaluator.outline))
+    return placed_draft(evaluator, [roles.edge if p in edge else roles.cloud for p in positions])
+
+
+def placed_draft(evaluator: Evaluator, devices: Sequence[str]) -> Draft:
+    """Each layer of the order on a device, but for those pinned.
 
     Ranges of layers that follow each other on one device are one stage.
     """
     pins = evaluator.outline.pins
-    places = [
-        pins.get(position, roles.edge if position in edge else roles.cloud)
-        for position in range(len(evaluator.outline))
-    ]
     stages, start = [], 0
-    for device, run in groupby(places):
+    for device, run in groupby(pins.get(place, name) for place, name in enumerate(devices)):
         stop = start + len(list(run))
         stages.append(DraftStage(start, stop, "none", (device,)))
         start = stop
@@ -99,15 +101,11 @@ def two_sides(evaluator: Evaluator, roles: Roles) -> TwoSides:
     Paid once are the delays of both links, and what a device takes for a fragment beyond its
     layers: where the cloud has any layer it has one that answers.
     """
-    outline, ranges = evaluator.outline, evaluator.ranges
-    count, (edge, cloud) = len(outline), (roles.edge, roles.cloud)
+    outline, (edge, cloud) = evaluator.outline, (roles.edge, roles.cloud)
     layers_s = {
         device: layer_seconds(evaluator.cost, device, outline.order) for device in {edge, cloud}
     }
-    start_s = {
-        device: max(0.0, ranges.work_s(0, count, device) - sum(seconds))
-        for device, seconds in layers_s.items()
-    }
+    start_s = {device: fragment_s(evaluator, device) for device in {edge, cloud}}
     links = (evaluator.cluster.link(edge, cloud), evaluator.cluster.link(cloud, edge))
     delay_s = sum(link.latency_s for link in links if link is not None)
     place = {name: position for position, name in enumerate(outline.order)}
@@ -120,9 +118,9 @@ def two_sides(evaluator: Evaluator, roles: Roles) -> TwoSides:
             send_s = _busy_s(evaluator, tensor, (edge, cloud))
             tensors.append(SharedTensor(at, readers, send_s))
     return TwoSides(
-        [_pinned(evaluator, p, edge, s) for p, s in enumerate(layers_s[edge])],
+        [pinned_s(evaluator, p, edge, s) for p, s in enumerate(layers_s[edge])],
         [
-            _pinned(evaluator, p, cloud, s) + _answer_s(evaluator, p, (cloud, edge))
+            pinned_s(evaluator, p, cloud, s) + answer_s(evaluator, p, (cloud, edge))
             for p, s in enumerate(layers_s[cloud])
         ],
         tensors,
@@ -144,7 +142,14 @@ def layer_seconds(cost: Costs, device: str, layers: Sequence[str]) -> list[float
     ]
 
 
-def _pinned(evaluator: Evaluator, position: int, device: str, seconds: float) -> float:
+def fragment_s(evaluator: Evaluator, device: str) -> float:
+    """The seconds of a fragment beyond its layers, those of the whole network."""
+    order = evaluator.outline.order
+    layers_s = sum(layer_seconds(evaluator.cost, device, order))
+    return max(0.0, evaluator.ranges.work_s(0, len(order), device) - layers_s)
+
+
+def pinned_s(evaluator: Evaluator, position: int, device: str, seconds: float) -> float:
     """The seconds of a layer; infinite where it must be elsewhere."""
     return seconds if evaluator.outline.pins.get(position, device) == device else inf
 
@@ -164,8 +169,8 @@ def _busy_s(evaluator: Evaluator, tensor: str, ends: tuple[str, str]) -> float:
     return seconds
 
 
-def _answer_s(evaluator: Evaluator, position: int, ends: tuple[str, str]) -> float:
-    """The seconds that what a layer in the cloud answers takes on its way back."""
+def answer_s(evaluator: Evaluator, position: int, ends: tuple[str, str]) -> float:
+    """The seconds that what a layer answers takes from where it is made to the requester."""
     layer = evaluator.graph.layer(evaluator.outline.order[position])
     answers = (tensor for tensor in layer.outputs if tensor in evaluator.graph.outputs)
     return sum(_busy_s(evaluator, tensor, ends) for tensor in answers)

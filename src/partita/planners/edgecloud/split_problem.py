@@ -24,14 +24,16 @@ class Split:
     """A cut, and the widths of the layers before it.
 
     Attributes:
-        cut: Number of layers on the edge.
+        cut: Number of layers before the cloud's.
         weight_bits: Of each of them.
         activation_bits: Of what each of them makes.
+        first: How many of them are on a device before the edge; 0 where there is none.
     """
 
     cut: int
     weight_bits: Bits = ()
     activation_bits: Bits = ()
+    first: int = 0
 
     @classmethod
     def uniform(cls, cut: int, width: int) -> Split:
@@ -57,6 +59,9 @@ class SplitProblem:
         send_s_per_bit: From the edge to the cloud.
         send_s: Beyond that, where anything is sent.
         edge_memory_bits: Of the edge.
+        first: How many layers are on another device, which the edge gets its input from. Their
+            seconds, and those of sending to the edge, are among ``edge_s`` and ``answer_s``.
+        first_memory_bits: Of that device.
     """
 
     network: Network
@@ -69,6 +74,8 @@ class SplitProblem:
     send_s_per_bit: float
     send_s: float = 0.0
     edge_memory_bits: float = inf
+    first: int = 0
+    first_memory_bits: float = inf
 
     @cached_property
     def cuts(self) -> tuple[int, ...]:
@@ -105,14 +112,29 @@ class SplitProblem:
             weights + self.activation_errors[layers, self.options(split.activation_bits)].sum()
         )
 
+    def rooms(self, cut: int) -> list[tuple[int, int, float]]:
+        """The layers before a cut that share a memory, from and to, and its bits.
+
+        That of the device that has the inputs comes first.
+        """
+        edge = (self.first, cut, self.edge_memory_bits)
+        return [(0, self.first, self.first_memory_bits), edge] if self.first else [edge]
+
     def memory_bits(self, split: Split) -> int:
-        """What the edge holds (equation 3)."""
-        return self.network.memory_bits(split.cut, split.weight_bits, split.activation_bits)
+        """What the device that has the inputs holds (equation 3)."""
+        return self._held_bits(split, *self.rooms(split.cut)[0][:2])
+
+    def _held_bits(self, split: Split, start: int, stop: int) -> int:
+        widths = (split.weight_bits[:stop], split.activation_bits)
+        return self.network.memory_bits(stop, *widths, start)
 
     def is_feasible(self, split: Split, most_error: float = inf) -> bool:
-        """Whether a split keeps to the edge's memory, and to a bound on the sum of errors."""
+        """Whether a split keeps to all memory, and to a bound on the sum of errors."""
         return (
-            self.memory_bits(split) <= self.edge_memory_bits
+            all(
+                self._held_bits(split, start, stop) <= bits
+                for start, stop, bits in self.rooms(split.cut)
+            )
             and self.error(split) <= most_error * ROUNDING
         )
 

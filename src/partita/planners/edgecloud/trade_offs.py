@@ -8,13 +8,13 @@ many layers say little of accuracy beside those over few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 
 import numpy as np
 
 from partita.planners.edgecloud.algorithm1 import grid_splits
-from partita.planners.edgecloud.least_latency import soonest_split
+from partita.planners.edgecloud.least_latency import SoonestSplit
 from partita.planners.edgecloud.split_problem import Candidate, Split, SplitProblem
 
 #: Bounds on the sum of errors that are tried, in equal steps of its logarithm. Not tuned.
@@ -37,7 +37,7 @@ def list_candidates(
     uniform = set[Split]()
     if not as_printed:
         uniform = {Split.uniform(count, width) for width in problem.widths}
-        splits += _soonest(problem, most_error) if exact else ()
+        splits += [one.split for one in list_soonest([problem], most_error)] if exact else ()
     listed = [
         Candidate(problem.latency_s(s), problem.error(s), s)
         for s in dict.fromkeys((*splits, *uniform))
@@ -48,16 +48,24 @@ def list_candidates(
     return sorted({*pareto(kept), *(one for one in kept if one.split in uniform)})
 
 
-def _soonest(problem: SplitProblem, most_error: float) -> Iterable[Split]:
-    """The soonest splits by bounds on the sum of errors."""
-    if most_error < inf:
-        return [soonest_split(problem, most_error).split]
+def list_soonest(problems: Sequence[SplitProblem], most_error: float = inf) -> list[Candidate]:
+    """The soonest split before the cloud for each bound on the sum of errors, where there is one.
+
+    Args:
+        problems: One network between devices of several choices.
+        most_error: The only bound; by default they go down from the errors of the narrowest width.
+    """
+    search = SoonestSplit(problems)
+    found = (search.find(bound) for bound in _error_bounds(problems[0], most_error))
+    return [one for one in found if one is not None]
+
+
+def _error_bounds(problem: SplitProblem, most_error: float) -> list[float]:
     sums = (problem.weight_errors + problem.activation_errors).sum(axis=0)
     sums = sums[sums > 0]
-    if not sums.size:
-        return [soonest_split(problem, inf).split]
-    bounds = np.geomspace(sums.max(), sums.min() * _FINEST, _BOUNDS)
-    return [soonest_split(problem, float(bound)).split for bound in bounds]
+    if most_error < inf or not sums.size:
+        return [most_error]
+    return [float(one) for one in np.geomspace(sums.max(), sums.min() * _FINEST, _BOUNDS)]
 
 
 def pareto(candidates: Iterable[Candidate]) -> list[Candidate]:

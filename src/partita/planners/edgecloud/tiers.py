@@ -1,0 +1,156 @@
+"""AUTO-SPLIT on the way to the cloud: device, gateway and cloud, rows among them, and the widths.
+
+Widths are found for a chain of three: the soonest cuts and widths for each bound on the sum of
+errors. The first that is accurate enough and sooner than AUTO-SPLIT's own two parts then quantises
+the network, which ``best`` divides among all devices at the exact price: by ranges, rows, whatever
+gains. So no plan is later than that of ``autosplit``, or than the exact one of ``best``.
+
+Source: the widths' problem is that of Banitalebi-Dehkordi et al., "AUTO-SPLIT: a general framework
+of collaborative edge-cloud AI" (2021), which knows no gateways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import inf
+
+from partita.errors import InfeasibleError, PlanError
+from partita.planners.drafts.draft import whole_stages
+from partita.planners.edgecloud.autosplit import (
+    AUTOSPLIT,
+    AutosplitSettings,
+    make_acceptance,
+    plan_autosplit,
+)
+from partita.planners.edgecloud.quantised_split import EdgeBits, make_problem, tiered_draft
+from partita.planners.edgecloud.roles import Roles, find_roles
+from partita.planners.edgecloud.tier_problem import find_gateways, tier_problems
+from partita.planners.edgecloud.trade_offs import list_soonest, pareto
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.registry import Chosen, get_planner, register
+from partita.planners.result import TradeOff
+from partita.planners.settings import read_settings
+from partita.quantisation import QuantisationData
+
+#: Gateways that are tried, the fastest first. Not tuned.
+_MOST_GATEWAYS = 3
+
+
+@dataclass(frozen=True)
+class TierSettings:
+    """Who is between; all else is as for ``autosplit``, by that method's settings.
+
+    Attributes:
+        gateway: Name of the only gateway; None for any device that may be one.
+    """
+
+    gateway: str | None = None
+
+
+TIERS = TierSettings()
+
+
+@register("tiers", cost="search", settings=TIERS)
+def plan_tiers(evaluator: Evaluator) -> Chosen:
+    """Ranges and rows on device, gateway and cloud, and their widths; without samples, `best`.
+
+    Raises:
+        PlanError: Nothing says what accuracy is enough, or the judge fails.
+        InfeasibleError: The network as it is has no plan, and nothing narrower is accurate enough.
+    """
+    gateway = read_settings(TIERS, "tiers", evaluator.options.method).gateway
+    settings = read_settings(AUTOSPLIT, "autosplit", evaluator.options.method)
+    roles = find_roles(evaluator, settings.cloud)
+    data, divide = evaluator.options.quantisation, get_planner("best").choose
+    if data is None or roles.edge != evaluator.requester:
+        return divide(evaluator)
+    found, failure = list[Chosen](), None
+    for choose in (plan_autosplit, divide):
+        try:
+            found.append(choose(evaluator))
+        except InfeasibleError as error:
+            failure = failure or error
+    most_s = min((_latency_s(evaluator, one) for one in found), default=inf)
+    gateways = find_gateways(evaluator, roles, gateway)[:_MOST_GATEWAYS]
+    tiered = _Tiered(evaluator, settings, roles, data)
+    found += [one for name in gateways for one in tiered.accurate(name, most_s)]
+    for one in [one for one in found if one.bits]:
+        with suppress(PlanError):
+            draft = divide(evaluator.quantised(one.bits)).draft
+            found.append(replace(one, draft=draft))
+    if not found and failure is not None:
+        raise failure
+    best = min(found, key=lambda one: _latency_s(evaluator, one))
+    seen = (*(one for chosen in found for one in chosen.trade_offs), *tiered.seen)
+    return replace(best, trade_offs=_falling(seen))
+
+
+class _Tiered:
+    """Splits among three devices.
+
+    Attributes:
+        seen: Those that were judged.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        settings: AutosplitSettings,
+        roles: Roles,
+        data: QuantisationData,
+    ) -> None:
+        self.seen: list[TradeOff] = []
+        self._evaluator, self._roles = evaluator, roles
+        self._most_error = inf if settings.most_error is None else settings.most_error
+        self._accepts = make_acceptance(evaluator.options, settings.most_error)
+        self._bits = EdgeBits(evaluator.graph, data, settings.input_bits, has_floats=True)
+        self._straight = make_problem(evaluator, roles, self._bits)
+        self._layers = evaluator.outline.order
+
+    def accurate(self, gateway: str, most_s: float) -> Iterator[Chosen]:
+        """Yield the first split that is accurate enough of those sooner than ``most_s``."""
+        outline = self._evaluator.outline
+        whole = whole_stages(outline, 0, len(outline), self._evaluator.requester)
+        reference = self._evaluator.problem.plan(whole, planner="tiers")
+        for one, seen in self._tries(gateway, most_s):
+            quantised = self._evaluator.quantised(one.bits)
+            plan = quantised.problem.plan(one.draft, planner="tiers")
+            is_enough, accuracy = self._accepts(plan, reference)
+            self.seen.append(replace(seen, accuracy=accuracy))
+            if is_enough:
+                yield one
+                return
+
+    def _tries(self, gateway: str, most_s: float) -> Iterator[tuple[Chosen, TradeOff]]:
+        """Yield splits that are sooner than ``most_s``, the soonest first, not judged yet."""
+        evaluator, layers = self._evaluator, self._layers
+        problems = list(tier_problems(evaluator, self._roles, gateway, self._bits, self._straight))
+        for candidate in pareto(list_soonest(problems, self._most_error)):
+            split = candidate.split
+            first, last = layers[: split.first], layers[: split.cut]
+            parts = [(self._roles.edge, first), (gateway, last), (self._roles.cloud, layers)]
+            bits = self._bits.table(layers, split)
+            quantised, draft = tiered_draft(evaluator, parts, bits)
+            latency_s = quantised.latency_of(draft)
+            if latency_s < most_s:
+                held = problems[0].network.memory_bits(
+                    split.first, split.weight_bits[: split.first], split.activation_bits
+                )
+                edge_bytes = -(-held // 8)
+                seen = TradeOff(latency_s, candidate.error, split.first, edge_bytes)
+                yield Chosen(draft, bits=bits), seen
+
+
+def _latency_s(evaluator: Evaluator, chosen: Chosen) -> float:
+    return evaluator.quantised(chosen.bits).latency_of(chosen.draft)
+
+
+def _falling(seen: Iterable[TradeOff]) -> tuple[TradeOff, ...]:
+    """Those that none before is as exact as, the soonest first."""
+    kept: list[TradeOff] = []
+    for one in sorted(seen, key=lambda one: (one.latency_s, one.error)):
+        if not kept or one.error < kept[-1].error:
+            kept.append(one)
+    return tuple(kept)
