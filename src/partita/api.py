@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from partita.adapting.replanner import Replanner, make_finder
 from partita.cluster import Cluster
-from partita.compile import compile_plan
+from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel
 from partita.execution import AdaptOptions, Report
 from partita.fabric import Endpoint, TlsOptions, ZenohEndpoint, ZenohOptions
 from partita.graph import Graph
 from partita.lab import start_lab
-from partita.leader import DeployOptions, Session
+from partita.leader import DeployOptions, Lost, Session
 from partita.leader import deploy as deploy_compiled
 from partita.plan import Plan
+from partita.quantisation import QuantisationData
 from partita.report.tables import describe_change
 from partita.simulation import predict
 from partita.units import format_seconds
@@ -55,12 +56,17 @@ class Adapt:
 
     Attributes:
         cost: What the plan was made with.
+        quantisation: What samples say, for planners that choose bits anew; the plan's own stay
+            without.
+        judge: Says which are accurate enough; by default those whose errors are no larger in sum.
         options: When to plan anew, and when to believe in the result.
     """
 
     cost: CostModel
     planner: str = "best"
     budget_s: float = 3.0
+    quantisation: QuantisationData | None = None
+    judge: Callable[[Plan], float] | None = None
     options: AdaptOptions = field(default_factory=AdaptOptions)
 
 
@@ -77,7 +83,8 @@ def deploy(
 
     Running workers are used where the cluster gives addresses; otherwise the cluster is emulated on
     this machine, with one worker process per device. Traces of emulated links begin when the
-    session is there; :meth:`Session.begin_traces` lets them begin anew.
+    session is there; :meth:`Session.begin_traces` lets them begin anew. Where the plan has a
+    fallback, that goes on when other devices are lost.
 
     Args:
         adapt: Whether and how the plan changes during the session; None keeps it.
@@ -89,16 +96,35 @@ def deploy(
     compiled = compile_plan(graph, plan, cluster)
     reference_s = adapt.cost.reference_s if adapt is not None else 0.0
     options = DeployOptions(planner=plan.planner, seed=plan.seed, reference_s=reference_s)
-    adapting = None
-    if adapt is not None:
-        finder = make_finder(plan, adapt.planner, adapt.budget_s)
-        adapting = (Replanner(adapt.cost, plan, finder), adapt.options)
+    fallback = None if plan.fallback is None else compile_plan(graph, plan.fallback, cluster)
+    planning = None if adapt is None else _make_replanner(plan, adapt)
+    recover: Callable[[Lost], Compiled] | None = None
+    if fallback is not None:
+        recover = planning.recover if planning is not None else lambda lost: fallback
     with (
         open_endpoint(cluster, access) as endpoint,
-        deploy_compiled(compiled, endpoint, options, adapting=adapting) as session,
+        deploy_compiled(
+            compiled,
+            endpoint,
+            options,
+            replan=recover,
+            adapting=None if adapt is None or planning is None else (planning, adapt.options),
+            standby=fallback,
+        ) as session,
     ):
         session.begin_traces()
         yield session
+
+
+def _make_replanner(plan: Plan, adapt: Adapt) -> Replanner:
+    finder = make_finder(
+        plan,
+        adapt.planner,
+        adapt.budget_s,
+        quantisation=adapt.quantisation,
+        judge=adapt.judge,
+    )
+    return Replanner(adapt.cost, plan, finder)
 
 
 @contextlib.contextmanager

@@ -38,11 +38,15 @@ class Bench:
         """A deployment under an epoch."""
         return Deployed(self.lab, tiny.program, epoch)
 
-    def start(self, replan: ReplanWithout | None = None, **options: object) -> FailureMonitor:
+    def start(
+        self, replan: ReplanWithout | None = None, *, standby: Any = None, **options: object
+    ) -> FailureMonitor:
         """Begin to look after the first epoch."""
         infos = {name: info_of(name) for name in self.lab.workers}
         given = DeployOptions(**options)  # type: ignore[arg-type]
-        self.monitors.append(FailureMonitor(self.lab.group, self.first, infos, given, replan))
+        self.monitors.append(
+            FailureMonitor(self.lab.group, self.first, infos, given, replan, standby=standby)
+        )
         return self.monitors[0]
 
     def ask(self) -> Future[Any]:

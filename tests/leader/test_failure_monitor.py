@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.leader.fakes import gone, stats_of
-from tests.leader.monitored import REST, TINY, Bench, error_of
+from tests.leader.monitored import ALONE, REST, TINY, Bench, error_of
 from tests.worker.tiny import Tiny
 
 from partita.errors import PlanError, RunError
@@ -135,6 +135,36 @@ def test_the_rest_takes_over_with_the_unanswered_requests(bench: Bench) -> None:
     bench.lab.workers["d0"].answer_request(REST.program, 0, answer, monitor.deployment.epoch)
     assert future.result(0)["t2"].tolist() == [1] * 4
     assert [log.epoch for log in monitor.fetch_logs()] == [1, monitor.deployment.epoch]
+
+
+def test_what_stands_by_takes_over_without_being_loaded(bench: Bench) -> None:
+    """The unanswered request is fed under its epoch at once; each answer tells its plan."""
+    standby = bench.deployment(7, ALONE)
+    monitor = bench.start(lambda lost: ALONE, standby=standby)
+    future = bench.ask()
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    assert monitor.deployment is standby
+    assert "prepare" not in bench.lab.workers["d0"].seen
+    fed = [(header.epoch, header.request) for header, _ in bench.lab.workers["d0"].pieces]
+    assert fed == [(1, 0), (7, 0)]
+    bench.lab.workers["d0"].answer_request(ALONE.program, 0, np.ones(4, np.float32), 7)
+    assert future.result(0)["t2"].tolist() == [1] * 4
+    assert monitor.plans == {1: TINY.program.plan_hash, 7: ALONE.program.plan_hash}
+    monitor.close()
+    assert (bench.first.retired, standby.retired) == (1, 1)
+
+
+def test_what_stands_by_is_taken_down_with_the_rest(bench: Bench) -> None:
+    """Where nothing was lost, and where another program takes over."""
+    standby = bench.deployment(7, ALONE)
+    monitor = bench.start(lambda lost: REST, standby=standby)
+    bench.ask()
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    assert monitor.deployment.devices == ("d0", "d1")
+    monitor.close()
+    assert standby.retired == 1
 
 
 def test_nobody_takes_over_for_the_requester(bench: Bench) -> None:

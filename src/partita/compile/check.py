@@ -23,15 +23,32 @@ def check_plan(graph: Graph, plan: Plan, cluster: Cluster) -> None:
     Raises:
         PlanError: Lists every broken rule, each with its place in the plan.
     """
-    graph = planned_graph(graph, plan)
-    faults = list(_identity_faults(graph, plan, cluster))
-    if plan.model.hash == graph.hash:
-        # Of another model's plan no layer would be known.
-        faults += _stage_faults(graph, plan, cluster)
+    faults = [*_list_faults(graph, plan, cluster), *_fallback_faults(graph, plan, cluster)]
     if faults:
         more = "".join(f"; {fault}" for fault in faults[1:8])
         rest = f"; and {len(faults) - 8} more" if len(faults) > 8 else ""
         raise PlanError(f"Plan is not sound: {faults[0]}{more}{rest}.", subject="plan")
+
+
+def _list_faults(graph: Graph, plan: Plan, cluster: Cluster) -> Iterator[str]:
+    graph = planned_graph(graph, plan)
+    yield from _identity_faults(graph, plan, cluster)
+    if plan.model.hash == graph.hash:
+        # Of another model's plan no layer would be known.
+        yield from _stage_faults(graph, plan, cluster)
+
+
+def _fallback_faults(graph: Graph, plan: Plan, cluster: Cluster) -> Iterator[str]:
+    """What is wrong with the plan that goes on when other devices are lost."""
+    alone = plan.fallback
+    if alone is None:
+        return
+    yield from (f"fallback: {fault}" for fault in _list_faults(graph, alone, cluster))
+    if alone.fallback is not None:
+        yield "fallback: it has a fallback itself, allowed: none"
+    devices = {shard.device for stage in alone.stages for shard in (*stage.shards, *stage.merge)}
+    for name in sorted(devices - {cluster.requester}):
+        yield f"fallback: it uses device '{name}', allowed: the requester '{cluster.requester}'"
 
 
 def _identity_faults(graph: Graph, plan: Plan, cluster: Cluster) -> Iterator[str]:

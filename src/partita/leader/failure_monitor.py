@@ -51,6 +51,7 @@ class FailureMonitor:
     Args:
         deployment: Active.
         replan: None ends the run on a loss.
+        standby: Prepared beside the first, for when ``replan`` gives its program.
 
     Attributes:
         deployment: The epoch that requests are admitted under.
@@ -58,6 +59,7 @@ class FailureMonitor:
         logs: Spans and totals of epochs that are over.
         lost: What the session goes on without.
         changes: One per recovery; times on the leader's clock.
+        plans: The hash of the plan that each epoch ran.
     """
 
     def __init__(
@@ -67,8 +69,12 @@ class FailureMonitor:
         infos: Mapping[str, Info],
         options: DeployOptions,
         replan: ReplanWithout | None,
+        *,
+        standby: Deployment | None = None,
     ) -> None:
         self.deployment = deployment
+        self.plans = {deployment.epoch: deployment.program.plan_hash}
+        self._standby = standby
         self.infos = dict(infos)
         self.retiring: list[Deployment] = []
         self.logs: list[EpochLog] = []
@@ -94,8 +100,9 @@ class FailureMonitor:
         if threading.current_thread() is not self._thread:
             self._thread.join(5.0)
         self._group.listener = None
-        for deployment in (*self.retiring, self.deployment):
-            deployment.retire()
+        for deployment in (*self.retiring, self.deployment, self._standby):
+            if deployment is not None:
+                deployment.retire()
 
     def switch(self, old: Deployment, new: Deployment) -> bool:
         """Admit under ``new`` from now on; ``old`` is retired after its last answer.
@@ -112,11 +119,9 @@ class FailureMonitor:
             is_there = set(new.devices) <= set(self._group.names)
             if old is not self.deployment or is_over or not is_there:
                 return False
-            self._group.expect_beats(new.devices)
             if not self._is_retired(old):
                 self.retiring.append(old)
-            self.deployment = new
-            self.tracker.resume(new)
+            self._enter(new)
             return True
 
     def drain(self, old: Deployment, timeout_s: float) -> bool:
@@ -328,12 +333,22 @@ class FailureMonitor:
                 return search_s
 
     def _deploy(self, compiled: Deployable) -> None:
+        standby = self._standby
+        if standby is not None and standby.program == compiled.program:
+            self._standby = None
+            self._enter(standby)
+            return
         self._group.add(part.device for part in compiled.program.devices)
         self._group.wait(_PRESENT_S)
         self.infos = self._group.greet()
         deployment = Deployment(compiled, self._group, self._options)
         deployment.prepare(self.infos)
+        self._enter(deployment)
+
+    def _enter(self, deployment: Deployment) -> None:
+        """Feed under an epoch that is prepared."""
         self.deployment = deployment
+        self.plans[deployment.epoch] = deployment.program.plan_hash
         self._group.expect_beats(deployment.devices)
         self.tracker.resume(deployment)
 

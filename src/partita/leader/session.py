@@ -32,6 +32,7 @@ class Session:
         deployment: Prepared and active.
         replan: Returns what runs without all that is lost; None ends the run on a loss.
         adapting: Who plans anew when links or devices change, and when; None keeps the plan.
+        standby: Prepared beside it, for when ``replan`` gives its program.
     """
 
     def __init__(
@@ -43,10 +44,11 @@ class Session:
         replan: ReplanWithout | None = None,
         *,
         adapting: tuple[Planning, AdaptOptions] | None = None,
+        standby: Deployment | None = None,
     ) -> None:
         self._group = group
         self._options = options
-        self._monitor = FailureMonitor(group, deployment, infos, options, replan)
+        self._monitor = FailureMonitor(group, deployment, infos, options, replan, standby=standby)
         self._tracker = self._monitor.tracker
         self._first = 0
         self._origin_s = time.monotonic()
@@ -138,6 +140,14 @@ class Session:
             for request in self._tracker.answered(self._first)
             if request.epoch == epoch and not request.is_again
         )
+
+    def plans(self) -> tuple[str, ...]:
+        """The hash of the plan that gave each answer, in the order of the inputs.
+
+        Those since the last ``run`` or ``iterate`` began, the last 100,000 at most.
+        """
+        answered = sorted(self._tracker.answered(self._first), key=lambda request: request.index)
+        return tuple(self._monitor.plans[request.epoch] for request in answered)
 
     def stats(self) -> dict[str, Stats]:
         """The totals of each device since the deployment: memory, drops, overruns, waits.

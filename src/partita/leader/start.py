@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from partita.errors import RunError
 from partita.execution import AdaptOptions
 from partita.fabric import Endpoint
 from partita.leader.deployment import Deployable, Deployment, DeployOptions
@@ -20,6 +21,7 @@ def deploy(
     *,
     replan: ReplanWithout | None = None,
     adapting: tuple[Planning, AdaptOptions] | None = None,
+    standby: Deployable | None = None,
 ) -> Session:
     """A session that runs ``compiled`` on the workers that ``endpoint`` reaches.
 
@@ -34,6 +36,8 @@ def deploy(
             None ends the run with an error on a loss.
         adapting: Who plans anew when links or devices change, made for this plan, and when. None
             keeps the plan.
+        standby: What is loaded beside it, for when ``replan`` gives the same program; on devices of
+            the first program.
 
     Raises:
         RunError: A worker is missing, of another version, refuses or fails; nothing stays active.
@@ -43,4 +47,11 @@ def deploy(
     infos = group.greet()
     deployment = Deployment(compiled, group, options)
     deployment.prepare(infos)
-    return Session(group, deployment, infos, options, replan, adapting=adapting)
+    spare = None if standby is None else Deployment(standby, group, options)
+    if spare is not None:
+        try:
+            spare.prepare(infos)
+        except RunError:
+            deployment.retire()
+            raise
+    return Session(group, deployment, infos, options, replan, adapting=adapting, standby=spare)

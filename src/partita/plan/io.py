@@ -31,6 +31,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "stages": Stage,
     "shards": Shard,
     "merge": Shard,
+    "fallback": Plan,
     "bits": LayerBits,
 }
 

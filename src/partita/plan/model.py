@@ -102,6 +102,9 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         bits: With how many bits layers compute, and inputs of the network are rounded, by name;
             layers that are not named compute as the model does.
         integer_kernels: Whether layers of 8 bits at most run on the engine's integer kernels.
+        fallback: What the requester goes on with alone when others are lost; it lies in memory
+            beside the plan. It has bits and a model's hash of its own.
+        accuracy: Of a fallback, as it was judged when it was planned.
         options: What else was asked, for planning anew; None for a plan that no planner made, or
             that is from before this was kept: ``wires`` then are what was asked.
     """
@@ -117,5 +120,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     keep_on: dict[str, str] = {}
     bits: dict[str, LayerBits] = {}
     integer_kernels: bool = False
+    fallback: Plan | None = None
+    accuracy: float | None = None
     options: Asked | None = None
     schema: int = msgspec.field(default=SCHEMA_VERSION)

@@ -20,6 +20,7 @@ from partita.planners.bounds.least_memory import lacks_memory
 from partita.planners.bounds.least_period import least_period_s
 from partita.planners.bounds.lower_bound import lower_bound_s
 from partita.planners.drafts.draft import DIVIDED, Draft
+from partita.planners.fallback import find_with_fallback
 from partita.planners.options import OBJECTIVES, Objective, PlanOptions, asked_of
 from partita.planners.pricing.costs import Costs
 from partita.planners.pricing.evaluator import Evaluator
@@ -62,6 +63,10 @@ def find_plan(
         options = replace(options, objective=objective)
     with _uncollected():
         check_options(options, cost.graph, cost.cluster)
+        if options.fallback:
+            return find_with_fallback(
+                cost, options, lambda less: _find(less, planner, options, began_s)
+            )
         return _find(cost, planner, options, began_s)
 
 

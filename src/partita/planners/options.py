@@ -48,6 +48,7 @@ class PlanOptions:
             fewest stages, then the fewest fragments.
         swap: Whether devices with a swap rate may hold more than their memory; what does not fit
             then costs time in every run.
+        fallback: Whether the requester keeps a plan of its own loaded, for when others are lost.
         measure: Runs a plan and returns its seconds per request, for methods that learn from real
             runs; the cost model's prediction when None.
         quantisation: What samples say of the network's numbers, for methods that choose widths;
@@ -75,6 +76,7 @@ class PlanOptions:
     method: Mapping[str, str] = field(default_factory=dict)
     simple: bool = False
     swap: bool = False
+    fallback: bool = False
     measure: Callable[[Plan], float] | None = None
     quantisation: QuantisationData | None = None
     payloads: Callable[[Graph, Collection[str], str], Mapping[str, float]] | None = None
@@ -119,6 +121,12 @@ def options_of(plan: Plan, *, most_s: float = PlanOptions.most_s) -> PlanOptions
         keep_on=plan.keep_on,
         **{name: getattr(asked, name) for name in Asked.__struct_fields__},
     )
+
+
+def bound_errors(options: PlanOptions, most_error: float) -> PlanOptions:
+    """The options with a bound on the sum of errors, but where one was given."""
+    method = {"autosplit.most_error": repr(most_error), **options.method}
+    return replace(options, method=method)
 
 
 def limit_only(options: PlanOptions) -> PlanOptions:

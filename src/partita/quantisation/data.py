@@ -26,6 +26,19 @@ class QuantisationData:
     ranges: Ranges
     options: CodeOptions = USUAL
 
+    def error_of(self, graph: Graph, bits: Mapping[str, LayerBits]) -> float:
+        """The sum of what layers lose by a table of bits; rounding inputs does not count."""
+        layers = {layer.name for layer in graph.layers}
+        return sum(
+            table[name][width]
+            for name, entry in bits.items()
+            for table, width in (
+                (self.errors.weights, entry.weight),
+                (self.errors.activations, entry.activation),
+            )
+            if width is not None and name in layers
+        )
+
     def bits(
         self, graph: Graph, weights: Mapping[str, int], activations: Mapping[str, int]
     ) -> dict[str, LayerBits]:

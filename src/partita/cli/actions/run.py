@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,6 +14,7 @@ import msgspec
 from partita.adapting.replanner import Find, Replanner, make_finder
 from partita.api import Access, open_endpoint
 from partita.cli.access import read_access
+from partita.cli.actions.answered import add_fallback, check_answers, measure_snr
 from partita.cli.actions.simulate import check_in_flight, read_adapt
 from partita.cli.answers import KeptAnswers, PackedAnswers
 from partita.cli.costs import read_cost
@@ -25,7 +25,6 @@ from partita.cli.replies import add_notes, describe_changes, describe_report, sh
 from partita.cli.sources import Loaded, read_plan
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel, CostOptions
-from partita.exactness.compare import compare_answers, is_lossy_plan, tolerance_of
 from partita.execution import Change, Report
 from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.plan import Plan
@@ -75,6 +74,8 @@ class Ran:
         changes: Of the plan; None where it could not change with drifts and nothing was lost.
         last_plan: The plan in force at the end, where it is not the one that was loaded.
         plan_runs: That one and the loaded one, each predicted and measured; empty without it.
+        answered_by: The plan that gave each answer, in order.
+        fallback_snr_db: What the fallback's bits change, measured where answers are checked.
     """
 
     loaded: Loaded
@@ -86,6 +87,8 @@ class Ran:
     changes: tuple[Change, ...] | None
     last_plan: Plan | None = None
     plan_runs: tuple[PlanRun, ...] = ()
+    answered_by: tuple[Plan, ...] = ()
+    fallback_snr_db: float | None = None
 
     @property
     def prediction(self) -> Report | None:
@@ -134,7 +137,9 @@ def run_plan(
         with open_session(loaded, read_access(access), cost, adapting) as opened:
             ran = run_requests(loaded, opened, feeds, answers, options)
         if options.check:
-            ran = replace(ran, checked=check_answers(loaded, feeds, answers, ran.last_plan))
+            checked = check_answers(loaded, feeds, answers, ran.answered_by)
+            snr_db = measure_snr(loaded, feeds, ran.answered_by)
+            ran = replace(ran, checked=checked, fallback_snr_db=snr_db)
         if not adapting.adapt and not ran.changes:
             ran = replace(ran, changes=None)
         reply = describe_run(ran)
@@ -181,7 +186,13 @@ def run_requests(
         tuple(session.changes),
         last if is_changed else None,
         measure_plans(opened, predicted, first, in_flight) if is_changed else (),
+        _fill(loaded.plan, [opened.replanner.plan_of(plan) for plan in session.plans()], feeds),
     )
+
+
+def _fill(first: Plan, known: Sequence[Plan], feeds: Sequence[Feeds]) -> tuple[Plan, ...]:
+    """The plan of each answer; of very long runs only the last ones are known."""
+    return (*[first] * (len(feeds) - len(known)), *known)
 
 
 def measure_plans(
@@ -221,12 +232,16 @@ def open_session(
             return replanner.recover(lost)
 
         say("deploying")
+        fallback = plan.fallback
         with deploy(
             compiled,
             endpoint,
             options,
-            replan=replan if flags.recover else None,
+            replan=replan if flags.recover or fallback is not None else None,
             adapting=(replanner, read_adapt(flags)) if flags.adapt else None,
+            standby=None
+            if fallback is None
+            else compile_plan(loaded.graph, fallback, loaded.cluster),
         ) as session:
             say("running")
             yield Opened(session, cost, refined, replanner)
@@ -235,25 +250,6 @@ def open_session(
 def make_search(plan: Plan, flags: AdaptFlags) -> Find:
     """What plans anew after a drift or a loss, as the flags say."""
     return make_finder(plan, flags.planner, flags.search_s)
-
-
-def check_answers(
-    loaded: Loaded, feeds: Sequence[Feeds], answers: Sequence[Feeds], last_plan: Plan | None
-) -> Checked:
-    """How far the answers are from the whole model's, by the rule of ``partita check``."""
-    plans = [plan for plan in (loaded.plan, last_plan) if plan is not None]
-    lossy = any(map(is_lossy_plan, plans))
-    probes = [partial(compile_plan, loaded.graph, plan, loaded.cluster) for plan in plans]
-    worst = compare_answers(loaded.graph, feeds, answers, [] if lossy else probes)
-    return Checked(
-        worst.max_difference,
-        worst.max_magnitude,
-        len(feeds),
-        passed=worst.is_within(tolerance_of(loaded.graph)),
-        lossy=lossy,
-        scale=None if lossy else worst.scale,
-        non_finite=worst.non_finite,
-    )
 
 
 def describe_run(ran: Ran) -> Reply:
@@ -272,6 +268,8 @@ def describe_run(ran: Ran) -> Reply:
         payload["plan_runs"] = [asdict(run) for run in ran.plan_runs]
         reply.shown.append(plan_table(ran.last_plan, cluster.names, title=LAST_PLAN))
         reply.shown.append(draw_table(tabulate_plan_runs(ran.plan_runs)))
+    if plan.fallback is not None:
+        add_fallback(reply, plan.fallback, ran.answered_by, ran.fallback_snr_db)
     if checked is not None:
         payload |= {
             "max_difference": checked.max_difference,

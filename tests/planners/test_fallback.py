@@ -1,0 +1,119 @@
+"""What the requester keeps loaded for when others are lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from partita.cli.inputs import draw_inputs
+from partita.cluster import Cluster, Device
+from partita.compile import build_layout, check_plan, compile_plan, planned_graph
+from partita.cost.memory import together
+from partita.errors import InfeasibleError, PlanError
+from partita.exactness.compare import check_exactness, tolerance_of
+from partita.plan import Plan, dump_plan, load_plan
+from partita.planners import PlanOptions, find_plan
+from partita.planners.fallback import keep_fallback
+from tests.planners.edgecloud.cases import quantised_chain
+from tests.planners.fakes import FakeCost
+
+#: Of the camera: room for a plan in the cloud and for the network in bytes, or as it is.
+TIGHT, WIDE = 32_000, 44_000
+
+
+def _cost(camera_bytes: int, *, computes: bool = True) -> FakeCost:
+    devices = [Device("camera", memory_bytes=camera_bytes, computes=computes), Device("cloud")]
+    cluster = Cluster.of(devices, bandwidth_bytes_per_s=1e7)
+    return FakeCost(quantised_chain(8, 8, 16, 8, 4)[0], cluster, {"camera": 1e7, "cloud": 1e9})
+
+
+def _options(*, samples: bool = True, **more: object) -> PlanOptions:
+    data = quantised_chain(8, 8, 16, 8, 4)[1] if samples else None
+    method = {"autosplit.most_error": "1e-3"}
+    return PlanOptions(quantisation=data, method=method, fallback=True, **more)  # type: ignore[arg-type]
+
+
+def _plan(cost: FakeCost, planner: str = "autosplit", **more: object) -> Plan:
+    return find_plan(cost, planner=planner, options=_options(**more)).plan  # type: ignore[arg-type]
+
+
+def _held_bytes(cost: FakeCost, *plans: Plan) -> int:
+    """What the camera holds with several plans at the same time."""
+    uses = []
+    for plan in plans:
+        graph = planned_graph(cost.graph, plan)
+        uses.append(cost.of(graph).memory(build_layout(graph, plan, cost.cluster))["camera"])
+    return together(uses).total
+
+
+@pytest.mark.parametrize("planner", ["autosplit", "best", "cloud_only"])
+@pytest.mark.parametrize("camera_bytes", [TIGHT, WIDE])
+def test_the_camera_has_room_for_both(planner: str, camera_bytes: int) -> None:
+    """The plan's own network where that fits, else in bytes; alone on the camera, and exact."""
+    cost = _cost(camera_bytes)
+    plan = _plan(cost, planner)
+    fallback = plan.fallback
+    assert fallback is not None
+    assert {s.device for stage in fallback.stages for s in stage.shards} == {"camera"}
+    assert "cloud" in {s.device for stage in plan.stages for s in stage.shards}
+    assert _held_bytes(cost, plan, fallback) <= camera_bytes
+    assert (fallback.bits == plan.bits) == (camera_bytes == WIDE)
+    assert fallback.integer_kernels == (camera_bytes == TIGHT)
+    check_plan(cost.graph, plan, cost.cluster)
+    assert load_plan(dump_plan(plan)) == plan
+    graph = planned_graph(cost.graph, fallback)
+    compiled = compile_plan(cost.graph, fallback, cost.cluster)
+    assert not compiled.program.streams or {s.source for s in compiled.program.streams} == {
+        "camera"
+    }
+    pieces = check_exactness(graph, compiled, draw_inputs(cost.graph.input_specs, 1, 5))
+    assert max(piece.relative for piece in pieces) <= tolerance_of(graph)
+
+
+def test_a_fallback_is_judged() -> None:
+    """Its accuracy is in the plan, whatever it is: no threshold forbids it."""
+
+    def judge(plan: Plan) -> float:
+        return 0.4 if plan.integer_kernels else 0.8
+
+    plan = _plan(_cost(TIGHT), "cloud_only", judge=judge)
+    assert plan.fallback is not None
+    assert plan.fallback.accuracy == 0.4
+
+
+def test_what_is_planned_anew_leaves_the_fallback_its_room() -> None:
+    """It stays as it is, and both fit."""
+    cost = _cost(TIGHT)
+    fallback = _plan(cost).fallback
+    assert fallback is not None
+    options = replace(_options(), fallback=False)
+    again = keep_fallback(cost, fallback, lambda less: find_plan(less, options=options))
+    assert again.fallback == fallback
+    assert _held_bytes(cost, again, fallback) <= TIGHT
+
+
+def test_without_room_or_where_it_may_not_be_there_is_none() -> None:
+    """One line with what it needs: no plan is made that claims to have one."""
+    with pytest.raises(InfeasibleError, match=r"fallback takes .* of the .*'camera': raise"):
+        _plan(_cost(20_000))
+    with pytest.raises(InfeasibleError, match="fallback takes"):
+        _plan(_cost(TIGHT), "cloud_only", samples=False)
+    with pytest.raises(InfeasibleError, match="requester 'camera' does not compute"):
+        _plan(_cost(WIDE, computes=False))
+    with pytest.raises(InfeasibleError, match="must not leave device 'cloud'"):
+        _plan(_cost(WIDE), keep_on={"t2": "cloud"})
+
+
+def test_a_fallback_that_needs_others_is_refused() -> None:
+    """Also in a file that was edited."""
+    cost = _cost(WIDE)
+    plan = _plan(cost)
+    assert plan.fallback is not None
+    others = msgspec.structs.replace(plan.fallback, stages=_plan(cost, "cloud_only").stages)
+    if others.model.hash != plan.fallback.model.hash:
+        pytest.fail("the plan's own network was expected")
+    edited = msgspec.structs.replace(plan, fallback=others)
+    with pytest.raises(PlanError, match=r"fallback: .*'cloud', allowed: the requester 'camera'"):
+        check_plan(cost.graph, edited, cost.cluster)
