@@ -9,17 +9,27 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from partita.compile import Compiled, compile_plan
+from partita.compile import Compiled, compile_plan, planned_graph
 from partita.cost import CostModel, MemoryUse, rates_at, update_cost
 from partita.cost.memory import together
 from partita.execution import AdaptOptions, Conditions, Report
 from partita.execution.adapt import Proposed
 from partita.execution.durations import Pair
+from partita.graph import Graph
 from partita.leader import Expected, Lost
 from partita.plan import Plan, hash_plan
+from partita.planners.fallback import keep_fallback
 from partita.planners.find import find_plan
-from partita.planners.options import PlanOptions, options_of, restrict_devices
+from partita.planners.options import (
+    PlanOptions,
+    bound_errors,
+    options_of,
+    restrict_devices,
+)
+from partita.planners.pricing.costs import Costs
+from partita.planners.result import Result
 from partita.program import Program
+from partita.quantisation import QuantisationData
 from partita.simulation import Method, Searched, answer_period_s, plan_key, predict
 
 _LOG = logging.getLogger(__name__)
@@ -46,6 +56,9 @@ class Replanner:
         self._find = find if find is not None else make_finder(plan)
         self._lock = threading.Lock()
         self._plans: dict[str, Plan] = {}
+        self._by_hash: dict[str, Plan] = {}
+        #: Of plans whose bits are not those of the first; by their keys.
+        self._graphs: dict[str, Graph] = {}
         self._compiled: dict[str, Compiled] = {}
         self._memory: dict[str, Mapping[str, MemoryUse]] = {}
         self._key = self._keep(plan)
@@ -79,7 +92,7 @@ class Replanner:
         running = self.plan
         with self._lock:
             self._assumed = conditions
-        new_s, old_s = predict_s(model, plan), predict_s(model, running)
+        new_s, old_s = (predict_s(self._of(model, each), each) for each in (plan, running))
         return Proposed(self._keep(plan), new_s, old_s, search_s)
 
     def compile(self, key: str) -> Compiled:
@@ -87,7 +100,8 @@ class Replanner:
         with self._lock:
             compiled = self._compiled.pop(key, None)
         if compiled is None:
-            compiled = compile_plan(self._cost.graph, self._plans[key], self._cost.cluster)
+            plan = self._plans[key]
+            compiled = compile_plan(self._graph(plan), plan, self._cost.cluster)
         with self._lock:
             self._compiled[key] = compiled
             while len(self._compiled) > _KEPT:
@@ -96,8 +110,8 @@ class Replanner:
 
     def expect(self, key: str) -> Expected:
         """The durations of a plan's links and steps, at slowness 1."""
-        layout = self._cost.layout(self._plans[key])
-        durations = self._cost.price(layout)
+        cost = self._of(self._cost, self._plans[key])
+        durations = cost.price(cost.layout(self._plans[key]))
         per_message = {pair: spec.per_message_s for pair, spec in durations.links.items()}
         return Expected(durations.compute_s, per_message, self._stretch(self._plans[key]))
 
@@ -109,6 +123,10 @@ class Replanner:
                 uses[device].append(use)
         return {device: together(several).total for device, several in uses.items()}
 
+    def plan_of(self, plan_hash: str) -> Plan:
+        """A plan that ran, by its hash."""
+        return self._by_hash[plan_hash]
+
     def adopt(self, key: str) -> None:
         """Set the running plan."""
         self._key = key
@@ -116,14 +134,15 @@ class Replanner:
     def predict(self, requests: int, in_flight: int | None = None) -> Report:
         """The run of the running plan, under the conditions that it was planned for."""
         most = self.plan.in_flight
-        cost = update_cost(self._cost, self._assumed)
+        cost = self._of(update_cost(self._cost, self._assumed), self.plan)
         return predict(cost, self.plan, requests=requests, in_flight=min(in_flight or most, most))
 
     def recover(self, lost: Lost) -> Compiled:
         """Plan without what is lost; the result is the running plan from now on.
 
-        Where the planner finds nothing, for instance because it needs a link that is lost, or fails
-        in whatever way, ``best`` is asked.
+        A fallback that the plan has is that plan: it is loaded already. Where the planner finds
+        nothing, for instance because it needs a link that is lost, or fails in whatever way,
+        ``best`` is asked.
 
         Raises:
             PlanError: What is left cannot run the network.
@@ -140,7 +159,9 @@ class Replanner:
         rates = {p: r for p, r in self._assumed.rates.items() if p in rest.link_map}
         factors = {n: f for n, f in self._assumed.slowness.items() if n in rest.names}
         self._assumed = Conditions(rates, factors)
-        self.adopt(self._keep(self._find_any(update_cost(self._cost, self._assumed))))
+        fallback = self.plan.fallback
+        found = fallback or self._find_any(update_cost(self._cost, self._assumed))
+        self.adopt(self._keep(found))
         return self.compile(self._key)
 
     def _find_any(self, cost: CostModel) -> Plan:
@@ -153,15 +174,32 @@ class Replanner:
     def _keep(self, plan: Plan) -> str:
         key = plan_key(plan)
         kept = self._plans.setdefault(key, plan)
-        self._memory[hash_plan(kept)] = self._cost.memory(self._cost.layout(kept))
+        cost = self._of(self._cost, kept)
+        self._by_hash[hash_plan(kept)] = kept
+        self._memory[hash_plan(kept)] = cost.memory(cost.layout(kept))
         return key
+
+    def _of(self, cost: CostModel, plan: Plan) -> CostModel:
+        """The costs of the graph that a plan speaks of."""
+        graph = self._graph(plan)
+        return cost if graph is cost.graph else cost.of(graph)
+
+    def _graph(self, plan: Plan) -> Graph:
+        """That graph; the last few are kept."""
+        with self._lock:
+            key = plan_key(plan)
+            graph = self._graphs.pop(key, None) or planned_graph(self._cost.graph, plan)
+            self._graphs[key] = graph
+            while len(self._graphs) > _KEPT:
+                del self._graphs[next(iter(self._graphs))]
+            return graph
 
     def _stretch(self, plan: Plan) -> Mapping[Pair, float]:
         """How much longer messages on shared media and ports take than alone, as predicted."""
         links = self._cost.links
         if not any(spec.is_shared for spec in links.values()):
             return {}
-        cost = update_cost(self._cost, self._assumed)
+        cost = self._of(update_cost(self._cost, self._assumed), plan)
         report = predict(cost, plan, requests=_SIMULATED * plan.in_flight)
         alone: dict[Pair, float] = {}
         for stream in cost.layout(plan).program.streams:
@@ -189,19 +227,41 @@ def predict_s(cost: CostModel, plan: Plan) -> float:
     return answer_period_s(layout.program, cost.price(layout))
 
 
-def make_finder(plan: Plan, planner: str = "best", most_s: float = 3.0) -> Find:
+def make_finder(
+    plan: Plan,
+    planner: str = "best",
+    most_s: float = 3.0,
+    *,
+    quantisation: QuantisationData | None = None,
+    judge: Callable[[Plan], float] | None = None,
+) -> Find:
     """A search with the options that ``plan`` was made with, less lost devices.
+
+    It keeps the plan's fallback, and its bits, unless samples let it choose others.
 
     Args:
         plan: Its objective, seed, and all that :class:`partita.plan.Asked` keeps.
         planner: One of :func:`partita.planners.planner_names`.
         most_s: Seconds that a search may take.
+        quantisation: What samples say of the network, for planners that choose bits: accurate
+            enough is what no more errors sum up in than in the plan's bits.
+        judge: Says instead what is accurate enough, by the drop that the plan was asked for.
     """
-    asked = options_of(plan, most_s=most_s)
+    asked = replace(options_of(plan, most_s=most_s), quantisation=quantisation, judge=judge)
 
     def find(cost: CostModel) -> Plan:
         options = restrict_devices(asked, cost.cluster.names)
-        return find_plan(cost, planner=planner, options=options).plan
+        if quantisation is not None:
+            cost = cost.of(cost.graph.base or cost.graph)
+            if judge is None:
+                options = bound_errors(options, quantisation.error_of(cost.graph, plan.bits))
+
+        def search(less: Costs) -> Result:
+            return find_plan(less, planner=planner, options=options)
+
+        if plan.fallback is None:
+            return search(cost).plan
+        return keep_fallback(cost, plan.fallback, search)
 
     return find
 

@@ -247,7 +247,8 @@ def plan_key(plan: Plan) -> str:
     """What identifies a decision, whoever made it.
 
     Args:
-        plan: Its stages and wire formats count, not its planner or seed.
+        plan: Its stages, wire formats and bits count, not its planner or seed.
     """
-    parts = (plan.stages, sorted(plan.wires.items()), plan.in_flight)
+    bits = sorted(plan.bits.items())
+    parts = (plan.stages, sorted(plan.wires.items()), plan.in_flight, bits)
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

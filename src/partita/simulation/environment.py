@@ -73,6 +73,7 @@ class PricedPlan:
     """A plan with what its steps take, and the latencies that were found for it.
 
     Attributes:
+        cost: Of the graph that it speaks of.
         used: The links that it sends over.
         memory: Of each device that it uses.
         known: Latency by the slowness of devices and the constant rates of the used links.
@@ -80,6 +81,7 @@ class PricedPlan:
     """
 
     plan: Plan
+    cost: CostModel
     program: Program
     used: tuple[Pair, ...]
     memory: Mapping[str, MemoryUse]
@@ -109,10 +111,11 @@ class Environment:
 
     def price(self, plan: Plan) -> PricedPlan:
         """A plan ready for :meth:`latency_s`."""
-        layout = self.cost.layout(plan)
+        cost = self.cost.of_plan(plan)
+        layout = cost.layout(plan)
         program = layout.program
         used = dict.fromkeys((stream.source, stream.target) for stream in program.streams)
-        return PricedPlan(plan, program, tuple(used), self.cost.memory(layout))
+        return PricedPlan(plan, cost, program, tuple(used), cost.memory(layout))
 
     def latency_s(self, priced: PricedPlan, start_s: float) -> float:
         """What a request takes that is fed at ``start_s``, rates changing on its way."""
@@ -161,7 +164,7 @@ class Environment:
         durations = priced.durations.get(factors)
         if durations is None:
             slowness = dict(zip(self.slowness, factors, strict=True))
-            cost = update_cost(self.cost, Conditions({}, slowness))
+            cost = update_cost(priced.cost, Conditions({}, slowness))
             durations = priced.durations[factors] = cost.price(cost.layout(priced.plan))
         return durations
 
