@@ -114,15 +114,12 @@ class CostModel:
 
     def of(self, graph: Graph) -> CostModel:
         """The same of another graph of the model, a quantised one; devices are as slow as here."""
-        other = CostModel(
-            graph,
-            self.cluster,
-            estimator=self.estimator,
-            profiles=self.profiles,
-            options=self.options,
-        )
-        for name, device in self.devices.items():
-            other.devices[name] = other.devices[name].slowed(device.facts.slow_down)
+        other = copy.copy(self)
+        other.graph, other.amounts = graph, Amounts(graph)
+        other.devices = {
+            device.name: other._price(device).slowed(self.devices[device.name].facts.slow_down)
+            for device in self.cluster.devices
+        }
         return other
 
     def on(self, cluster: Cluster) -> CostModel:
@@ -250,7 +247,7 @@ class CostModel:
         if planned_graph(self.graph, plan) is not self.graph:
             raise PlanError(
                 f"Plan quantises model '{self.graph.name}' in another way than the graph that is"
-                " priced: ask of_plan(plan) first.",
+                " priced: make costs of planned_graph(graph, plan).",
                 subject="bits",
             )
         return build_layout(self.graph, plan, self.cluster)
