@@ -96,9 +96,7 @@ class CostModel:
         profiles: Profile | Mapping[str, Profile] | None = None,
         options: CostOptions | None = None,
     ) -> None:
-        self.graph = graph
-        self.cluster = cluster
-        self.estimator = estimator
+        self.graph, self.cluster, self.estimator = graph, cluster, estimator
         check_estimator(estimator)
         if not isinstance(profiles, Profile | Mapping | None):
             raise ClusterError(
@@ -115,7 +113,7 @@ class CostModel:
     def of(self, graph: Graph) -> CostModel:
         """The same of another graph of the model, a quantised one; devices are as slow as here."""
         other = copy.copy(self)
-        other.graph, other.amounts = graph, Amounts(graph)
+        other.graph, other.amounts, other.on_floats = graph, Amounts(graph), []
         other.devices = {
             device.name: other._price(device).slowed(self.devices[device.name].facts.slow_down)
             for device in self.cluster.devices
@@ -135,8 +133,8 @@ class CostModel:
 
     def _price(self, device: Device) -> DeviceCost:
         profile, slow_down = self._find_profile(device)
-        is_listed = device.kind not in (THIS_MACHINE, UNMEASURED, OWN_ARRAY)
-        entry = find_entry(device.kind) if is_listed else None
+        is_own = device.kind in (THIS_MACHINE, UNMEASURED, OWN_ARRAY)
+        entry = None if is_own else find_entry(device.kind)
         array = device.array or (entry.array if entry else None)
         name = "roofline" if array is None else "systolic"
         if profile is not None:
