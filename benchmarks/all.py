@@ -72,6 +72,7 @@ BENCHMARKS = (
     Benchmark("packing", "Codes to payloads and back", "bit planes by NumPy's own packing"),
     Benchmark("compressed", "Compressed payloads on the lab", "measured, where there is one"),
     Benchmark("integer_kernels", "8-bit networks on integer kernels", "their own floats"),
+    Benchmark("accuracy", "Accuracy in fewer bits", "their own floats, or the paper", is_long=True),
     Benchmark("planning", "Planning", "`inspect`: onnx alone, reading and shape inference"),
     Benchmark("optimality", "Small networks", "trying every plan", is_long=True),
     Benchmark("edge_cloud", "Edge and cloud", "trying everything", is_long=True),

@@ -55,7 +55,17 @@ class Row:
 
 def at_most(case: str, unit: str, ours: float, most: float) -> Row:
     """Return the row of a number that has a limit."""
-    return Row(case, unit, ours, None, None, f"<= {most:g} {unit}", ours <= most)
+    return Row(case, unit, ours, None, None, f"<= {most:g} {unit}".rstrip(), ours <= most)
+
+
+def at_least(case: str, unit: str, ours: float, least: float) -> Row:
+    """Return the row of a number that is to reach another."""
+    return Row(case, unit, ours, None, None, f">= {least:g} {unit}".rstrip(), ours >= least)
+
+
+def shown(case: str, unit: str, ours: float, peer: float | None = None) -> Row:
+    """Return a row that is there for comparison alone."""
+    return Row(case, unit, ours, peer, None, "", None)
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:

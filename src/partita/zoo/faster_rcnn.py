@@ -18,26 +18,30 @@ _ANCHORS = 3
 _HEAD = "rpn"
 
 
-def add_faster_rcnn(builder: Builder, x: str) -> tuple[str, ...]:
+def add_faster_rcnn(builder: Builder, x: str, *, finest: int = 2) -> tuple[str, ...]:
     """Add the network behind image ``x`` (N, 3, H, W).
 
+    Args:
+        finest: The first level of the pyramid, 2 to 5: groups of the backbone before it are not
+            looked at.
+
     Returns:
-        Per level, k from 2 to 6, ``scores<k>`` (N, 3, H/2^k, W/2^k), the anchors' logits, and
-        ``boxes<k>`` (N, 12, H/2^k, W/2^k), offsets to the anchors; nothing is decoded.
+        Per level, k from ``finest`` to 6, ``scores<k>`` (N, 3, H/2^k, W/2^k), the anchors' logits,
+        and ``boxes<k>`` (N, 12, H/2^k, W/2^k), offsets to the anchors; nothing is decoded.
     """
     return tuple(
         head
-        for level, features in enumerate(_add_pyramid(builder, x), start=2)
+        for level, features in enumerate(_add_pyramid(builder, x, finest), start=finest)
         for head in _add_heads(builder, features, level)
     )
 
 
-def _add_pyramid(builder: Builder, x: str) -> list[str]:
-    """Add backbone and pyramid; return the five levels, the finest first."""
+def _add_pyramid(builder: Builder, x: str, finest: int) -> list[str]:
+    """Add backbone and pyramid; return the levels, the finest first."""
     groups = add_resnet50_groups(builder, x)
     levels: list[str] = []
     above = ""
-    for level in range(5, 1, -1):
+    for level in range(5, finest - 1, -1):
         inner = builder.conv(groups[level - 2], f"fpn.inner{level}", _CHANNELS, kernel=1, bias=True)
         if above:
             finer = builder.upsample(above, f"fpn.up{level}")

@@ -1,0 +1,1 @@
+"""What fewer bits cost in accuracy, on trained networks and photos that lie in packages."""
