@@ -29,8 +29,8 @@ from partita.graph import load_graph
 from partita.quantisation.samples import Feeds
 from partita.zoo import build_model
 
-#: Of samples 11 from each of 6 photos, of judged crops 12 from each of 26.
-SAMPLES_EACH, JUDGED_EACH = 11, 12
+#: Of samples 5 from each of 6 photos, of judged crops 12 from each of 26.
+SAMPLES_EACH, JUDGED_EACH = 5, 12
 SAMPLE_SEED, JUDGED_SEED = 0, 1
 #: Pixels of the pictures that each EfficientNet-Lite was trained on.
 _LITE_SIZES = (224, 240, 260)
