@@ -10,7 +10,7 @@ from math import inf
 import pytest
 from benchmarks.budget import search
 
-from partita.plan import dump_plan
+from partita.plan import Plan, dump_plan
 from partita.planners import Objective, PlanOptions, Result, find_plan
 from partita.planners.bounds.least_period import fluid_period_s
 from partita.planners.bounds.lower_bound import lower_bound_s
@@ -23,6 +23,7 @@ from partita.planners.search.moves import Moves
 from partita.planners.search.rate_search import search_rates
 from partita.planners.simple.rows import device_speeds
 from partita.planners.simple.single import single_drafts
+from partita.simulation import CLOSE
 from partita.zoo import build_model
 from tests.planners.fakes import FakeCost, make_chain, make_cost
 
@@ -114,6 +115,23 @@ def test_hardly_anything_is_priced_after_the_end(
     monkeypatch.setattr(Evaluator, "_price", price)
     _find(objective, budget_s)
     assert len(late) <= len(_cost().cluster.names) + 2
+
+
+def test_the_plan_is_priced_in_full_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A price in full of a divided plan that takes one second of three leaves two to the search."""
+    budgets: set[Budget] = set()
+
+    def evaluate(self: Evaluator, plan: Plan, *, full: bool = True, close: float = CLOSE) -> object:
+        budgets.add(self.budget)
+        for _ in range(int(1 / TICK_S) if full and len(plan.stages) > 1 else 0):
+            _ = self.budget.spent_s
+        return real(self, plan, full=full, close=close)
+
+    real = Evaluator.evaluate
+    monkeypatch.setattr(Evaluator, "evaluate", evaluate)
+    assert len(_find("latency", 3.0).plan.stages) > 1
+    (budget,) = budgets
+    assert 2.5 < budget.spent_s < 3.2
 
 
 def test_bounds_without_time_are_lower_and_sound() -> None:

@@ -62,6 +62,10 @@ class Budget:
         """Whether evaluations or time are spent."""
         return self.evaluations >= self.most_evaluations or self.is_over
 
+    def reserve(self, seconds: float) -> None:
+        """Let the time end so much sooner, for what is done after a search."""
+        self._most_s -= seconds
+
     def is_late(self, share: float) -> bool:
         """Whether more than a part of the time is spent; a search that leaves out is cut."""
         late = self.spent_s >= share * self._most_s

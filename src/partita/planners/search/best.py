@@ -52,8 +52,9 @@ def plan_best(evaluator: Evaluator) -> Chosen:
             known = [optimum, *_others(evaluator), *rates, *_published(evaluator, rates)]
             return Chosen(evaluator.best(known), "optimal")
     others = [draft for draft in _others(evaluator) if is_allowed(draft, axes)]
-    if evaluator.budget.goes_on:
-        lower_bound_s(evaluator)  # now, so that it takes none of the time after the search
+    if evaluator.budget.goes_on:  # now, so that they take none of the time after the search
+        lower_bound_s(evaluator)
+        _reserve_time(evaluator, others)
     if rates and is_near_bound(evaluator, rates[0]):
         known = [*others, *rates, *_published(evaluator, rates)]
         return Chosen(_go_on(evaluator, [evaluator.best(known), *rates]))
@@ -67,6 +68,15 @@ def plan_best(evaluator: Evaluator) -> Chosen:
     best = evaluator.best([prune(best), best])
     status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"
     return Chosen(_go_on(evaluator, [best, *found]), status)
+
+
+def _reserve_time(evaluator: Evaluator, drafts: Sequence[Draft]) -> None:
+    """Keep time for the full price of the plan that is found: as much as a draft's takes now."""
+    budget = evaluator.budget
+    began_s = budget.spent_s
+    with suppress(PlanError):
+        evaluator.evaluate(evaluator.problem.plan(max(drafts, key=len)))
+    budget.reserve(budget.spent_s - began_s)
 
 
 def _go_on(evaluator: Evaluator, found: Sequence[Draft]) -> Draft:
