@@ -186,7 +186,7 @@ def test_memory_counts_weights_pieces_and_arena() -> None:
     piece = 4 * 16 * 16 * 4
     assert use.weights == 3 * 4 * 4 * 9 * 4
     assert use.pieces == 2 * piece
-    assert use.arena == int(1.3 * 2 * piece)
+    assert use.arena == 2 * piece
     assert use.overhead == PROCESS_BYTES + SESSION_BYTES
     assert use.total == use.overhead + use.weights + use.pieces + use.arena
 

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from partita.cluster import load_cluster
 from partita.compile import loaded_works
 from partita.cost import CostModel, CostOptions
+from partita.cost.arena import most_arena_bytes
 from partita.cost.memory import MOST_COPIES, PROCESS_BYTES, SESSION_BYTES
 from partita.errors import PlanError
 from partita.graph import load_graph
 from partita.planners import Evaluator, PlanOptions
 from partita.planners.pricing import time_left
-from partita.planners.pricing.constraints import most_arena_bytes
 from partita.planners.pricing.incremental import IncrementalPricer
 from partita.planners.pricing.pricing_state import (
     ImpossibleError,

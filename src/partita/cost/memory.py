@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 
 from partita.compile import FragmentWork, Layout, loaded_works
 from partita.cost.amount import pieces_bytes
+from partita.cost.arena import arena_bytes
 from partita.graph import Graph
 from partita.program import (
     Buffer,
@@ -23,11 +23,10 @@ from partita.program import (
 
 #: What a worker holds privately beyond an idle one: the process once it serves a plan, and each
 #: fragment's session beside its weights, of which the engine holds one copy, rearranged for its
-#: kernels. Tuned on 200 workers of 77 plans (MobileNet-v1 and v2, SqueezeNet, ResNet-50,
-#: Inception-v3, AlexNet, VGG-16: whole, ranges, rows, tiles, channels, 1 and 4 in flight) with
-#: ``python -m benchmarks.resident``, ONNX Runtime 1.32 on x86-64: 197 of them are within 10 % or 5
-#: MB of it. Fitted to one half of these networks and judged by the other, 192 are; of two that were
-#: in no fit, EfficientNet-B0 and Xception, 28 of 44 workers, from 0.68 to 1.24 of what is held.
+#: kernels. Chosen, with the copies below, on 240 workers (EfficientNet-B0, Xception, MobileNet-v2,
+#: SqueezeNet, ResNet-50, AlexNet: whole, ranges, rows, tiles, channels, 1 and 4 in flight) with
+#: ``python -m benchmarks.resident``, ONNX Runtime 1.32 on x86-64: 231 of them are within 10 % or 5
+#: MB of it. The arena's rule has nothing that is chosen.
 #:
 #: What several fragments read each of them holds. The engine shares prepacked weights through a
 #: container that its Python interface lacks. Optimised graphs that are written out and read again,
@@ -35,9 +34,9 @@ from partita.program import (
 #: whose rows a device has three parts, all made in one thread), and answer sooner; but workers,
 #: which load in threads of their own, held 61 MB so and 42 with copies (MobileNet-v2), and loading
 #: takes twice as long.
-PROCESS_BYTES, SESSION_BYTES = 5_000_000, 250_000
-#: What the engine's arena holds over the outputs that lie in it at one time: from the same.
-_ARENA_SHARE = 1.3
+PROCESS_BYTES, SESSION_BYTES = 5_000_000, 150_000
+#: Of what a step reads in pieces: put together, and rearranged by the engine.
+_GATHERED_COPIES = 3
 #: At most so many copies of what a fragment reads count beside its pieces.
 MOST_COPIES = 3
 
@@ -50,7 +49,8 @@ class MemoryUse:
         fragments: How many the device loads.
         weights: Of all of them.
         pieces: Live pieces of tensors, for all requests in flight.
-        arena: What the engine works with inside the largest fragment: one arena serves all.
+        arena: What the engine works with inside the largest fragment: one arena serves all. What is
+            put together of pieces for a fragment counts, too.
     """
 
     fragments: int
@@ -79,7 +79,8 @@ def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUs
     buffers = {buffer.id: buffer for buffer in part.buffers}
     steps = [step for step in part.steps if isinstance(step, Compute)]
     arenas = (
-        _arena_bytes(graph, layout.works[step.fragment], _gathered_bytes(step, buffers))
+        arena_bytes(graph, layout.works[step.fragment])
+        + _GATHERED_COPIES * _gathered_bytes(step, buffers)
         for step in steps
     )
     pieces = _peak_bytes(layout.program, part)
@@ -89,7 +90,7 @@ def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUs
 def work_memory(graph: Graph, work: FragmentWork) -> MemoryUse:
     """The memory of one fragment alone on a device, what it reads and makes for one request too."""
     pieces = pieces_bytes(graph, (*work.inputs, *work.outputs), "float32")
-    return MemoryUse(1, work.weight_bytes, pieces, _arena_bytes(graph, work))
+    return MemoryUse(1, work.weight_bytes, pieces, arena_bytes(graph, work))
 
 
 def one_by_one(uses: Iterable[MemoryUse]) -> MemoryUse:
@@ -117,17 +118,6 @@ def together(uses: Iterable[MemoryUse]) -> MemoryUse:
     """
     known = list(uses)
     return replace(one_by_one(known), pieces=sum(use.pieces for use in known))
-
-
-def _arena_bytes(graph: Graph, work: FragmentWork, gathered_bytes: int = 0) -> int:
-    """What one run works with beside its pieces: most of all neighbouring layers' outputs.
-
-    Args:
-        gathered_bytes: Of what it reads, so much is put together from pieces, and then rearranged.
-    """
-    sizes = [pieces_bytes(graph, item.boxes, "float32") for item in work.layers]
-    most = max((a + b for a, b in zip_longest(sizes, sizes[1:], fillvalue=0)), default=0)
-    return int(_ARENA_SHARE * (most + 2 * gathered_bytes))
 
 
 def _gathered_bytes(step: Compute, buffers: Mapping[int, Buffer]) -> int:

@@ -6,19 +6,13 @@ from operator import le
 
 from partita.compile import Layout, loaded_works
 from partita.cost import MemoryUse
+from partita.cost.arena import most_arena_bytes
 from partita.cost.memory import MOST_COPIES, PROCESS_BYTES
 from partita.errors import InfeasibleError, OverfullError
-from partita.graph import Graph
 from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.incremental import DraftPrice
 from partita.planners.pricing.problem import Problem
 from partita.units import format_bytes
-
-
-def most_arena_bytes(graph: Graph) -> int:
-    """More than the engine ever makes between the layers of a fragment."""
-    outputs = sorted(layer.output_bytes for layer in graph.layers)
-    return 2 * sum(outputs[-2:])
 
 
 class Constraints:

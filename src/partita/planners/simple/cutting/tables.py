@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from partita.cost import MemoryUse
+from partita.cost.arena import most_arena_bytes
 from partita.cost.memory import MOST_COPIES
 from partita.planners.drafts.draft import Draft, DraftStage
-from partita.planners.pricing.constraints import most_arena_bytes
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.simple.dividing import MOST_PARTS, is_too_large
 
