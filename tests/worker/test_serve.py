@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import os
 import signal
@@ -323,3 +324,38 @@ def test_a_lab_s_worker_reads_its_options_and_fails_in_one_line(
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"{}\n")))
     assert main() == ClusterError("").exit_code
     assert capsys.readouterr().err.startswith("Worker options are malformed: ")
+
+
+_THREADS_WITH_HEAPS = """
+import threading
+from partita.memory import private_bytes, release
+from partita.worker.serve import tune_memory
+
+def hold_for_a_while():
+    pieces = [bytes(200_000) for _ in range(100)]
+    del pieces[:]
+
+tune_memory()
+before = private_bytes()
+together = threading.Barrier(4)
+
+def work():
+    together.wait()
+    hold_for_a_while()
+    together.wait()
+
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+release()
+print(private_bytes() - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="glibc only")
+def test_what_threads_have_freed_is_given_back() -> None:
+    """A plan is not charged for what profiling, or the plan before it, took and freed."""
+    left = subprocess.check_output([sys.executable, "-c", _THREADS_WITH_HEAPS], text=True)
+    assert int(left) < 10_000_000
