@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -151,3 +156,15 @@ def test_null_engine_answers_zeros_of_the_right_shape() -> None:
         runner.run([seeded((1, 1))])
     with pytest.raises(RunError, match=r"evil\.org"):
         NullEngine().load(custom_domain(), {})
+
+
+def test_the_engine_reports_to_nobody(tmp_path: Path) -> None:
+    """Its telemetry would leave an identity and a database of events in the user's folders."""
+    load = "from partita.engine import OrtEngine; from partita.engine.reference import Reference"
+    # Of a continuous integration it would say nothing anyway: none of its variables here.
+    known = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    places = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    subprocess.run(
+        [sys.executable, "-c", f"{load}; Reference().time_s()"], env={**known, **places}, check=True
+    )
+    assert not list(tmp_path.rglob("*"))
