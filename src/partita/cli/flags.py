@@ -116,6 +116,23 @@ class AccessFlags:
 
 
 @dataclass(frozen=True)
+class AccuracyFlags:
+    """What bits may cost.
+
+    Attributes:
+        samples: Where they are: texts ``DIR``, ``FILE`` or ``NAME=DIR``; none leaves all as it is.
+        drop: Most that may be lost, such as ``5%``; None for the usual part.
+        judge: A rule's name or the user's function, ``MODULE:FUNCTION``; None for what fits.
+        pareto: File for all that there was to choose from; None writes none.
+    """
+
+    samples: Sequence[str] | None = None
+    drop: str | None = None
+    judge: str | None = None
+    pareto: Path | None = None
+
+
+@dataclass(frozen=True)
 class AdaptFlags:
     """What changes the plan while it runs, a drift or a loss, and who searches for how long.
 
@@ -213,6 +230,17 @@ SwapOpt = Annotated[
 SetOpt = Annotated[
     list[str] | None,
     flag("--set", "Change a planner's setting: PLANNER.SETTING=VALUE. Repeatable."),
+]
+PlanSamplesOpt = Annotated[
+    list[str] | None,
+    flag("--samples", "Let layers have fewer bits: folder of samples, or NAME=FOLDER. Repeatable."),
+]
+DropOpt = Annotated[
+    str | None, flag("--accuracy-drop", "Most that fewer bits may lose of the accuracy (5%).")
+]
+JudgeOpt = Annotated[
+    str | None,
+    flag("--judge", "labels, agreement, signal, or your own MODULE:FUNCTION of (run, data)."),
 ]
 TrainableOpt = Annotated[
     list[str] | None, flag("--trainable", "Layer that may be trained; may be repeated.")

@@ -8,13 +8,8 @@ import numpy as np
 
 from partita.cli.flags import RequestFlags
 from partita.engine import make_feeds
-from partita.errors import InputError
 from partita.program import TensorSpec
-from partita.quantisation.samples import Feeds, read_inputs
-from partita.units import format_bytes
-
-#: Inputs that are drawn are held all at once, so that drawing takes no time of a run.
-MOST_BYTES = 4 * 10**9
+from partita.quantisation.samples import Feeds, check_room, read_inputs
 
 
 def get_requests(specs: Sequence[TensorSpec], flags: RequestFlags) -> list[Feeds]:
@@ -32,15 +27,9 @@ def draw_inputs(specs: Sequence[TensorSpec], count: int, seed: int) -> list[Feed
     """``count`` requests drawn from a seed: normal floats, bytes, zeros and ones.
 
     Raises:
-        InputError: They take more than ``MOST_BYTES``.
+        InputError: Memory has no room for so many.
     """
-    size = sum(spec.size_bytes for spec in specs)
-    if count * size > MOST_BYTES:
-        raise InputError(
-            f"{count} inputs of {format_bytes(size)} each do not fit in memory: allowed are"
-            f" {format_bytes(MOST_BYTES)} at once.",
-            subject="--requests",
-        )
+    check_room(count, count * sum(spec.size_bytes for spec in specs), "--requests")
     rng = np.random.default_rng(seed)
     return [make_feeds(specs, rng) for _ in range(count)]
 

@@ -78,6 +78,10 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         method: Settings of single methods: values by ``planner.setting``, as text.
         simple: Whether a coarser plan was preferred to the best one.
         swap: Whether devices that swap may hold more than their memory.
+        accuracy_drop: Most that might be lost of the network's accuracy, as a part of it; None
+            where that was not judged.
+        samples: Where the samples lie that accuracy was judged on, and ranges found from.
+        judge: The user's function that judged, as ``MODULE:FUNCTION``; empty for the usual judge.
     """
 
     wires: dict[str, str] = {}
@@ -89,6 +93,9 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     method: dict[str, str] = {}
     simple: bool = False
     swap: bool = False
+    accuracy_drop: float | None = None
+    samples: tuple[str, ...] = ()
+    judge: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -16,6 +16,7 @@ from partita.compile import build_layout, planned_graph
 from partita.cost import MemoryUse
 from partita.cost.memory import SESSION_BYTES, together
 from partita.errors import InfeasibleError
+from partita.exactness.accuracy import ask_judge
 from partita.graph import Graph
 from partita.graph.quantised import with_kernels
 from partita.plan import Plan
@@ -59,7 +60,8 @@ def find_with_fallback(cost: Costs, options: PlanOptions, find: FindResult) -> R
     chosen = own if together([*uses, own.use]).total <= has else narrow
     fallback = chosen.plan
     if options.judge is not None:
-        fallback = msgspec.structs.replace(fallback, accuracy=float(options.judge(fallback)))
+        accuracy = float(ask_judge(options.judge, fallback).mean())
+        fallback = msgspec.structs.replace(fallback, accuracy=accuracy)
     return replace(result, plan=msgspec.structs.replace(result.plan, fallback=fallback))
 
 

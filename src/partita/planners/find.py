@@ -109,6 +109,11 @@ def check_options(options: PlanOptions, graph: Graph, cluster: Cluster) -> None:
         )
     if options.max_evaluations is not None and options.max_evaluations < 1:
         raise PlanError(f"Plans to price: {options.max_evaluations}, must be at least 1.")
+    if not 0 <= options.accuracy_drop < 1:
+        raise PlanError(
+            f"Accuracy drop: {options.accuracy_drop:g}, must be from 0 to below 1, a part of the"
+            " network's accuracy."
+        )
     if options.swap and all(one.swap_bytes_per_s is None for one in cluster.devices):
         raise PlanError(
             "Devices may swap, but none can: give one a rate in the cluster file, such as"
@@ -197,6 +202,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
         evaluations=evaluator.budget.evaluations,
         least_period_s=least_s,
         trade_offs=chosen.trade_offs,
+        advice=chosen.advice,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from partita.errors import InfeasibleError
+from partita.exactness.accuracy import Judge
 from partita.graph import Graph
 from partita.plan import Asked, Plan
 from partita.quantisation import QuantisationData
@@ -56,9 +57,10 @@ class PlanOptions:
         payloads: Returns for tensors of a network, and a format that compresses, what share of its
             most bytes each payload is expected to take: what samples say, as ``measure_shares``.
         judge: Returns the accuracy of a plan on data apart from the samples, above 0, for such
-            methods.
+            methods; or a score per sample, whose mean is the accuracy.
         accuracy_drop: Most that a plan's accuracy may be below that of the network as it is, as a
-            part of it.
+            part of it, from 0 to below 1.
+        judge_all: Whether also those of a method's plans are judged that come after its choice.
     """
 
     objective: Objective = "latency"
@@ -80,8 +82,9 @@ class PlanOptions:
     measure: Callable[[Plan], float] | None = None
     quantisation: QuantisationData | None = None
     payloads: Callable[[Graph, Collection[str], str], Mapping[str, float]] | None = None
-    judge: Callable[[Plan], float] | None = None
+    judge: Judge | None = None
     accuracy_drop: float = 0.05
+    judge_all: bool = False
 
     @property
     def named_devices(self) -> tuple[str, ...]:
@@ -101,25 +104,32 @@ def asked_of(options: PlanOptions) -> Asked:
         method=dict(options.method),
         simple=options.simple,
         swap=options.swap,
+        accuracy_drop=None if options.judge is None else options.accuracy_drop,
     )
 
 
 def options_of(plan: Plan, *, most_s: float = PlanOptions.most_s) -> PlanOptions:
     """The options that a plan was made with, but the time, and what measured its runs.
 
-    Of formats that compress those stay that the plan has, with what samples said of them.
+    Of formats that compress those stay that the plan has, with what samples said of them. There is
+    no judge: whoever plans anew keeps the plan's bits, whose accuracy is known, or makes one of the
+    samples that the plan names.
     """
     asked = plan.options or Asked(wires=plan.wires)
     known = {name: wire for name, wire in plan.wires.items() if read_format(wire).method}
     if asked.compress in COMPRESSED:
         asked = msgspec.structs.replace(asked, compress=None, wires={**asked.wires, **known})
+    kept = {name: getattr(asked, name) for name in Asked.__struct_fields__}
+    del kept["samples"], kept["judge"]
+    if kept["accuracy_drop"] is None:
+        del kept["accuracy_drop"]
     return PlanOptions(
         objective=plan.objective,  # type: ignore[arg-type]
         most_s=most_s,
         seed=plan.seed,
         in_flight=plan.in_flight,
         keep_on=plan.keep_on,
-        **{name: getattr(asked, name) for name in Asked.__struct_fields__},
+        **kept,
     )
 
 

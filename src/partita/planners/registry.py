@@ -34,7 +34,8 @@ class Chosen:
         wires: Formats of tensors that the planner does not leave as asked for.
         note: Among which plans it is the best one, in a few words; empty where that says nothing.
         bits: With how many bits layers compute; a draft is then one of the quantised graph.
-        trade_offs: Plans that were looked at, of ever less error.
+        trade_offs: What was chosen from, see :class:`partita.planners.result.Result`.
+        advice: Why it was chosen, in sentences.
     """
 
     draft: Draft = ()
@@ -44,6 +45,7 @@ class Chosen:
     note: str = ""
     bits: Mapping[str, LayerBits] = field(default_factory=dict)
     trade_offs: tuple[TradeOff, ...] = ()
+    advice: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse an answer that says its stages twice."""
@@ -61,6 +63,7 @@ class Planner:
     Attributes:
         settings: A dataclass whose fields are what ``PlanOptions.method`` may change, with their
             defaults; None for a method without settings.
+        quantises: Whether it may give layers fewer bits, where samples are given.
     """
 
     name: str
@@ -68,19 +71,20 @@ class Planner:
     summary: str
     choose: ChoosePlan
     settings: object = None
+    quantises: bool = False
 
 
 _PLANNERS: dict[str, Planner] = {}
 
 
 def register(
-    name: str, *, cost: PlannerCost, settings: object = None
+    name: str, *, cost: PlannerCost, settings: object = None, quantises: bool = False
 ) -> Callable[[ChoosePlan], ChoosePlan]:
     """Add a planning function under a name; its first docstring line becomes its summary."""
 
     def add(choose: ChoosePlan) -> ChoosePlan:
         summary = (choose.__doc__ or "").partition("\n")[0]
-        _PLANNERS[name] = Planner(name, cost, summary, choose, settings)
+        _PLANNERS[name] = Planner(name, cost, summary, choose, settings, quantises)
         return choose
 
     return add

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from partita.exactness.accuracy import Accuracy
 from partita.plan import Plan
+from partita.regions import LayerBits
 from partita.units import format_seconds
 
 #: A gain over the best single device that is not more than this is no real one: predictions of
@@ -78,18 +80,24 @@ class TradeOff:
     """A division between an edge and a cloud, with what it costs in accuracy.
 
     Attributes:
+        kind: Where the layers are: all in the cloud, all on the edge, or on both.
         latency_s: Of one request: predicted for a plan that was priced, else estimated by sums.
         error: Sum of the errors of all that is quantised.
         edge_layers: How many layers the edge has.
         edge_bytes: Of their weights and the largest working set, packed.
+        bits: With how many bits layers compute; empty where the network is as it is.
         accuracy: As it was judged; None where it was not.
+        is_chosen: Whether it is the plan.
     """
 
+    kind: Literal["cloud", "edge", "split"]
     latency_s: float
     error: float
     edge_layers: int
     edge_bytes: int
-    accuracy: float | None = None
+    bits: Mapping[str, LayerBits] = field(default_factory=dict)
+    accuracy: Accuracy | None = None
+    is_chosen: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,9 @@ class Result:
             None where nothing was known at half time.
         least_period_s: No plan takes less per request under steady load with as many requests in
             flight; None where throughput is not the objective.
-        trade_offs: Plans of other accuracy that the method looked at, the soonest first.
+        trade_offs: What the method chose from: ever later, then, of the network as it is,
+            the best cut, all in the cloud and all on the edge, where possible.
+        advice: Why the method chose so, in sentences.
     """
 
     plan: Plan
@@ -130,6 +140,7 @@ class Result:
     last_half_gain: float | None = None
     least_period_s: float | None = None
     trade_offs: tuple[TradeOff, ...] = ()
+    advice: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         stages = f"{len(self.plan.stages)} stages"
@@ -139,6 +150,11 @@ class Result:
     def latency_s(self) -> float:
         """Predicted latency of one request."""
         return self.estimate.latency_s
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """The plan's accuracy, where its method judged it."""
+        return next((each.accuracy for each in self.trade_offs if each.is_chosen), None)
 
     @property
     def bottleneck_s(self) -> float:

@@ -8,8 +8,9 @@ from partita.regions import LayerBits, Packing
 if TYPE_CHECKING:  # reading inputs from files needs neither ONNX nor SciPy
     from partita.quantisation.bits import WIDTHS, check_bits, list_quantisable
     from partita.quantisation.choose import CodeOptions, choose_bits
-    from partita.quantisation.data import QuantisationData
+    from partita.quantisation.data import QuantisationData, find_data
     from partita.quantisation.errors import ErrorTable, measure_errors, tabulate_errors
+    from partita.quantisation.held_out import count_classes, divide_samples, read_data
     from partita.quantisation.labelled import Labelled, label_by, measure_top1, read_labelled
     from partita.quantisation.lapq import search_lapq
     from partita.quantisation.outputs import Reference
@@ -17,7 +18,7 @@ if TYPE_CHECKING:  # reading inputs from files needs neither ONNX nor SciPy
     from partita.quantisation.qdq import to_qdq_model
     from partita.quantisation.quantizer import quantize
     from partita.quantisation.ranges import Ranges, collect_ranges
-    from partita.quantisation.samples import read_samples
+    from partita.quantisation.samples import Sample, read_samples
 
 __all__ = [
     "WIDTHS",
@@ -29,15 +30,20 @@ __all__ = [
     "QuantisationData",
     "Ranges",
     "Reference",
+    "Sample",
     "check_bits",
     "choose_bits",
     "collect_ranges",
+    "count_classes",
+    "divide_samples",
+    "find_data",
     "label_by",
     "list_quantisable",
     "measure_errors",
     "measure_shares",
     "measure_top1",
     "quantize",
+    "read_data",
     "read_labelled",
     "read_samples",
     "search_lapq",
@@ -50,8 +56,9 @@ __getattr__ = on_first_use(
     {
         "bits": "WIDTHS check_bits list_quantisable",
         "choose": "CodeOptions choose_bits",
-        "data": "QuantisationData",
+        "data": "QuantisationData find_data",
         "errors": "ErrorTable measure_errors tabulate_errors",
+        "held_out": "count_classes divide_samples read_data",
         "labelled": "Labelled label_by measure_top1 read_labelled",
         "lapq": "search_lapq",
         "outputs": "Reference",
@@ -59,6 +66,6 @@ __getattr__ = on_first_use(
         "qdq": "to_qdq_model",
         "quantizer": "quantize",
         "ranges": "Ranges collect_ranges",
-        "samples": "read_samples",
+        "samples": "Sample read_samples",
     },
 )

@@ -9,6 +9,7 @@ import msgspec
 from partita.errors import InputError
 from partita.files import read_regular
 from partita.quantisation.errors import ErrorTable
+from partita.quantisation.ranges import Limits
 from partita.regions import LayerBits
 
 
@@ -18,10 +19,16 @@ class Findings(msgspec.Struct, frozen=True):
     Attributes:
         bits: By the names of layers, and of inputs of the network.
         errors: Of its layers by width, where they are known.
+        limits: Ends of the ranges of activations by width, where they are known.
+        samples: How many samples ranges are from; 0 where that is not known.
+        pixels: Inputs that are pictures of bytes, as of :class:`Ranges`.
     """
 
     bits: dict[str, LayerBits]
     errors: ErrorTable | None = None
+    limits: Limits = {}
+    samples: int = 0
+    pixels: dict[str, float] = {}
 
 
 def dump_findings(findings: Findings) -> bytes:

@@ -40,7 +40,7 @@ def read_labelled(graph: Graph, folder: Path) -> Labelled:
             is unfit.
     """
     classes = prod(graph.tensors[graph.outputs[0]].shape)
-    places = _place_folders(folder, classes)
+    places = place_folders(folder, classes)
     rows = [
         (feeds, label)
         for path, label in places
@@ -49,8 +49,12 @@ def read_labelled(graph: Graph, folder: Path) -> Labelled:
     return Labelled(tuple(feeds for feeds, _ in rows), tuple(label for _, label in rows))
 
 
-def _place_folders(folder: Path, classes: int) -> list[tuple[Path, int]]:
-    """The folders of classes in the order of names, with their places."""
+def place_folders(folder: Path, classes: int) -> list[tuple[Path, int]]:
+    """The folders of classes in the order of names, with their places.
+
+    Raises:
+        InputError: There are none, or they do not fit the number of classes.
+    """
     paths = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if not paths:
         raise InputError(

@@ -6,7 +6,7 @@ through ResNet-50; these histograms grow with the range and never with the sampl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +22,8 @@ from partita.regions import Array, Clipping
 
 #: Told how many samples are done, of how many, and what comes next.
 Advance = Callable[[int, int, str], None]
+#: Ends of ranges of activations, by name and number of bits.
+Limits = dict[str, dict[int, tuple[float, float]]]
 #: Bins on each side of 0. Half of them hold the range after it has doubled: eight to a step of 8
 #: bits.
 _HALF = 4096
@@ -109,6 +111,30 @@ class Ranges:
     samples: int
     pixels: dict[str, float] = field(default_factory=dict)
     _limits: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of_limits(
+        cls,
+        limits: Limits,
+        samples: int,
+        pixels: dict[str, float],
+        clipping: Clipping,
+        norm: float = 2.0,
+    ) -> Ranges:
+        """Ranges of which only the ends are known, found in one way; errors they tell no more."""
+        known: dict[tuple[object, ...], tuple[float, float]] = {
+            (name, bits, clipping, norm): ends
+            for name, by_bits in limits.items()
+            for bits, ends in by_bits.items()
+        }
+        return cls({}, samples, pixels, known)
+
+    def all_limits(self, widths: Collection[int], clipping: Clipping, norm: float = 2.0) -> Limits:
+        """The ends of all ranges, by name and width."""
+        return {
+            name: {bits: self.limits(name, bits, clipping, norm) for bits in widths}
+            for name in self.histograms
+        }
 
     def limits(
         self, name: str, bits: int, clipping: Clipping, norm: float = 2.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,30 @@ import numpy as np
 from partita.errors import InputError
 from partita.program import TensorSpec
 from partita.regions import Array
+from partita.units import format_bytes
 
 #: One request: arrays by the names of the model's inputs.
 Feeds = dict[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One request, and what is known of it.
+
+    Attributes:
+        path: The file that the first input is from.
+        label: Number of its class, as the network counts them; None where that is not known.
+    """
+
+    feeds: Feeds
+    path: Path
+    label: int | None = None
+
+
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 _KNOWN = (*_IMAGES, ".npy", ".npz")
+#: Inputs are held all at once, so that reading or drawing them takes no time of a run.
+MOST_BYTES = 4 * 10**9
 
 
 def read_samples(specs: Sequence[TensorSpec], texts: Sequence[str]) -> list[Feeds]:
@@ -24,7 +44,7 @@ def read_samples(specs: Sequence[TensorSpec], texts: Sequence[str]) -> list[Feed
     Raises:
         InputError: As there; or a file holds NaN or infinity.
     """
-    return _read(specs, texts, finite=True)
+    return [sample.feeds for sample in read_files(specs, texts, finite=True)]
 
 
 def read_inputs(specs: Sequence[TensorSpec], texts: Sequence[str]) -> list[Feeds]:
@@ -39,25 +59,47 @@ def read_inputs(specs: Sequence[TensorSpec], texts: Sequence[str]) -> list[Feeds
         InputError: A file is missing, unreadable, or of the wrong shape or type, or the inputs have
             different numbers of files.
     """
-    return _read(specs, texts, finite=False)
+    return [sample.feeds for sample in read_files(specs, texts, finite=False)]
 
 
-def _read(specs: Sequence[TensorSpec], texts: Sequence[str], *, finite: bool) -> list[Feeds]:
+def read_files(specs: Sequence[TensorSpec], texts: Sequence[str], *, finite: bool) -> list[Sample]:
+    """Samples without labels, as :func:`read_inputs`, with the files that they are from.
+
+    Args:
+        finite: Whether NaN and infinity are refused.
+    """
     known = {spec.name: spec for spec in specs}
-    arrays: dict[str, list[Array]] = {name: [] for name in known}
-    for text in texts:
-        name, path = _split_name(list(known), text)
-        for file in _list_files(path):
-            for key, array in _read_file(known[name], file, known).items():
-                if finite:
-                    _check_finite(file, key, array)
-                arrays[key].append(array)
+    arrays: dict[str, list[tuple[Path, Array]]] = {name: [] for name in known}
+    named = [_split_name(list(known), text) for text in texts]
+    files = [(name, file) for name, path in named for file in list_files(path)]
+    check_room(len(files), sum(known[name].size_bytes for name, _ in files))
+    for name, file in files:
+        for key, array in _read_file(known[name], file, known).items():
+            if finite:
+                _check_finite(file, key, array)
+            arrays[key].append((file, array))
     counts = {name: len(files) for name, files in arrays.items()}
     if len(set(counts.values())) != 1 or not max(counts.values()):
         numbers = ", ".join(f"{name}: {count}" for name, count in counts.items())
         raise InputError(f"Each model input needs the same number of files; got {numbers}.")
-    rows = zip(*arrays.values(), strict=True)
-    return [dict(zip(arrays, row, strict=True)) for row in rows]
+    return [
+        Sample(dict(zip(arrays, (array for _, array in row), strict=True)), row[0][0])
+        for row in zip(*arrays.values(), strict=True)
+    ]
+
+
+def check_room(count: int, size_bytes: int, subject: str = "") -> None:
+    """Refuse inputs that memory has no room for.
+
+    Raises:
+        InputError: Says how many there are, and what they take.
+    """
+    if size_bytes > MOST_BYTES:
+        raise InputError(
+            f"{count} inputs of {format_bytes(size_bytes / count)} each do not fit in memory:"
+            f" allowed are {format_bytes(MOST_BYTES)} at once.",
+            subject=subject,
+        )
 
 
 def _check_finite(path: Path, name: str, array: Array) -> None:
@@ -85,9 +127,19 @@ def _split_name(names: Sequence[str], text: str) -> tuple[str, Path]:
     return name, Path(text)
 
 
-def _list_files(path: Path) -> list[Path]:
+def is_known(path: Path) -> bool:
+    """Whether a file is of a kind that inputs are read from, by its name."""
+    return path.suffix.lower() in _KNOWN
+
+
+def list_files(path: Path) -> list[Path]:
+    """A file, or those of a folder that are inputs, in the order of names.
+
+    Raises:
+        InputError: There is none.
+    """
     if path.is_dir():
-        files = sorted(p for p in path.iterdir() if p.suffix.lower() in _KNOWN)
+        files = sorted(filter(is_known, path.iterdir()))
         if not files:
             raise InputError(
                 f"Directory '{path}' has no .npy, .npz or image files.", subject=str(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from partita.exactness.accuracy import Accuracy
 from partita.execution import Change, Report
 from partita.plan import Plan
 
@@ -77,6 +78,8 @@ class Contender:
         images_per_second: Predicted throughput.
         moved_bytes: Payload bytes over all links, per request.
         status: ``optimal``, ``feasible``, or why there is no plan.
+        inexact: What makes its answers others than the network's; empty for the same answers.
+        accuracy: Of its answers, where it was judged.
     """
 
     planner: str
@@ -86,6 +89,8 @@ class Contender:
     moved_bytes: int | None = None
     search_s: float | None = None
     status: str = ""
+    inexact: str = ""
+    accuracy: Accuracy | None = None
 
 
 @dataclass(frozen=True)

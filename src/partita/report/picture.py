@@ -22,6 +22,8 @@ _STYLE: dict[Source, dict[str, Any]] = {
     "measured": {"alpha": 0.9, "offset": 0.52, "where": "lower"},
 }
 _BAR_HEIGHT = 0.4
+#: What would make two files of one picture differ.
+_STAMP = {"png": "Software", "svg": "Date"}
 
 
 def paint_timeline(timeline: Timeline, title: str) -> bytes:
@@ -30,7 +32,7 @@ def paint_timeline(timeline: Timeline, title: str) -> bytes:
         title = f"{shorten(title, 60)}: first {timeline.requests} of {timeline.total} requests"
     if describe_lanes(timeline):
         title = f"{shorten(title, 60)}, {describe_lanes(timeline)}"
-    figure, axes = _start(len(timeline.rows), title)
+    figure, axes = start(len(timeline.rows), title)
     unit, length_s = name_unit(timeline.end_s)
     for index, row in enumerate(timeline.rows):
         _paint_row(axes, row, index, length_s)
@@ -38,12 +40,12 @@ def paint_timeline(timeline: Timeline, title: str) -> bytes:
     axes.set_xlim(0, timeline.end_s / length_s * 1.01 or 1.0)
     handles = [Patch(color=LIGHT[kind], label=kind) for kind in timeline.kinds]
     _add_legend(axes, handles, timeline.sources)
-    return _encode(figure)
+    return encode(figure)
 
 
 def paint_bars(chart: BarChart, title: str) -> bytes:
     """A bar chart as PNG: one row per bar, predicted above measured."""
-    figure, axes = _start(len(chart.rows), title)
+    figure, axes = start(len(chart.rows), title)
     for index, row in enumerate(chart.rows):
         values: tuple[tuple[Source, float | None], ...] = (
             ("predicted", row.predicted),
@@ -66,17 +68,18 @@ def paint_bars(chart: BarChart, title: str) -> bytes:
     handles: list[Any] = []
     if chart.reference:
         value, name = chart.reference
-        label = f"{_literal(shorten(name, 50))}: {chart.show(value)}"
+        label = f"{literal(shorten(name, 50))}: {chart.show(value)}"
         handles.append(axes.axvline(value / chart.scale, color="#c62828", ls="--", label=label))
     _add_legend(axes, handles, chart.sources)
-    return _encode(figure)
+    return encode(figure)
 
 
-def _start(rows: int, title: str) -> tuple[Figure, Any]:
+def start(rows: int, title: str) -> tuple[Figure, Any]:
+    """A figure with room for so many rows, and its axes."""
     figure = Figure(figsize=(11, max(2.6, 1.5 + 0.36 * rows)), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.set_title(_literal(shorten(title, 90)), loc="left", fontsize=11, pad=24)
+    axes.set_title(literal(shorten(title, 90)), loc="left", fontsize=11, pad=24)
     return figure, axes
 
 
@@ -101,7 +104,7 @@ def _paint_row(axes: Any, row: Row, index: int, length_s: float) -> None:
 def _finish_axes(axes: Any, names: list[str], label: str) -> None:
     axes.set_ylim(len(names) or 1, 0)
     axes.set_yticks([index + 0.5 for index in range(len(names))])
-    axes.set_yticklabels([_literal(shorten(name, 34)) for name in names], fontsize=8)
+    axes.set_yticklabels([literal(shorten(name, 34)) for name in names], fontsize=8)
     axes.set_xlabel(label, fontsize=9)
     axes.tick_params(axis="x", labelsize=8)
     axes.tick_params(axis="y", length=0)
@@ -137,7 +140,7 @@ def _add_legend(axes: Any, handles: list[Any], sources: Sequence[Source]) -> Non
 
 def _annotate(axes: Any, words: str, place: tuple[float, float]) -> None:
     axes.annotate(
-        _literal(words),
+        literal(words),
         place,
         xytext=(4, 0),
         textcoords="offset points",
@@ -147,16 +150,17 @@ def _annotate(axes: Any, words: str, place: tuple[float, float]) -> None:
     )
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """Text that Matplotlib draws as it is: no formulas, no control characters."""
     shown = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
     return shown.replace("$", r"\$")
 
 
-def _encode(figure: Figure) -> bytes:
+def encode(figure: Figure, kind: str = "png") -> bytes:
+    """The file's bytes: ``png`` or ``svg``."""
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         # A name in a script that the font lacks shows as boxes; nobody need read of it on stderr.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(buffer, format="png", metadata={"Software": None})
+        figure.savefig(buffer, format=kind, metadata={_STAMP[kind]: None})
     return buffer.getvalue()

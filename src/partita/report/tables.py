@@ -291,11 +291,15 @@ def tabulate_comparison(contenders: Sequence[Contender]) -> TableData:
             _show(row.images_per_second, _format_rate),
             _show(row.moved_bytes, format_bytes),
             _show(row.search_s, format_seconds),
+            row.inexact or NOTHING,
+            NOTHING if row.accuracy is None else f"{row.accuracy.value:.4g}",
+            NOTHING if row.accuracy is None else f"{100 * row.accuracy.drop:.1f} %",
         )
         for row in sort_contenders(contenders)
     )
     columns = ("planner", "status", "predicted", "measured", "difference", "images/s", "moved")
-    return drop_empty(TableData("Planners", (*columns, "search"), rows, text_columns=2))
+    more = ("search", "not exact", "accuracy", "drop")
+    return drop_empty(TableData("Planners", (*columns, *more), rows, text_columns=2))
 
 
 def sort_contenders(contenders: Sequence[Contender]) -> list[Contender]:

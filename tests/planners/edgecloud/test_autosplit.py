@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
@@ -19,9 +17,8 @@ from partita.graph import Graph
 from partita.plan import Plan, dump_plan, load_plan
 from partita.planners import PlanOptions, Result, find_plan
 from partita.quantisation import QuantisationData, collect_ranges, tabulate_errors
-from partita.regions import Region
+from tests.planners.edgecloud.narrow_costs import IntegerCost
 from tests.planners.fakes import (
-    FakeCost,
     conv,
     make_chain,
     make_cost,
@@ -30,19 +27,6 @@ from tests.planners.fakes import (
 )
 
 WIDTHS = (2, 4, 8)
-
-
-@dataclass(frozen=True)
-class IntegerCost(FakeCost):
-    """An edge that computes layers with quantised weights four times as fast."""
-
-    def _layer_s(
-        self, device: str, layer: str, boxes: Mapping[str, Region], *, is_merge: bool = False
-    ) -> float:
-        seconds = super()._layer_s(device, layer, boxes, is_merge=is_merge)
-        entry = self.graph.bits.get(layer)
-        is_integer = device == "d0" and entry is not None and entry.weight
-        return seconds / 4 if is_integer else seconds
 
 
 @cache
@@ -121,10 +105,13 @@ def test_a_judge_chooses_the_soonest_that_is_accurate_enough() -> None:
         result = _plan(judge=_judge, accuracy_drop=drop)
         assert result.plan.bits
         assert _narrowest(result.plan) >= least
-        judged = [(one.accuracy or 0) >= (1 - drop) * 0.8 for one in result.trade_offs]
-        assert judged == [False] * (len(judged) - 1) + [True]
-        assert result.trade_offs[-1].latency_s == result.latency_s
-    latencies = [one.latency_s for one in result.trade_offs]
+        number = [one.is_chosen for one in result.trade_offs].index(True)
+        drops = [one.accuracy.drop for one in result.trade_offs[: number + 1] if one.accuracy]
+        assert [lost <= drop for lost in drops] == [False] * number + [True]
+        assert result.trade_offs[number].latency_s == result.latency_s
+        assert result.accuracy == result.trade_offs[number].accuracy
+        assert {one.kind for one in result.trade_offs if not one.bits} >= {"cloud", "edge"}
+    latencies = [one.latency_s for one in result.trade_offs if one.bits]
     assert latencies == sorted(latencies)
 
 

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from partita.cli.accuracy import AskedAccuracy, ask_accuracy, check_accuracy, judge_result
 from partita.cli.actions.plan import Planned, describe_planned, make_options, plan_model
 from partita.cli.costs import profile_files, read_cost
-from partita.cli.flags import ModelFiles
+from partita.cli.flags import AccuracyFlags, ModelFiles
 from partita.cli.inputs import draw_inputs
 from partita.cli.output import Advance, Reply, check_output, progress_bar, say
+from partita.cli.payloads import add_payloads, are_compressed
 from partita.cli.replies import describe_report
 from partita.cli.sources import read_graph
 from partita.cluster import load_cluster
 from partita.compile import compile_plan
 from partita.cost import CostModel
 from partita.errors import InputError, PlanError
+from partita.exactness.accuracy import Accuracy
 from partita.execution import Report
 from partita.fabric import Endpoint
 from partita.lab import start_lab
 from partita.leader import DeployOptions, deploy, refine_cost
 from partita.planners import PlanOptions, find_plan, get_planner, planner_names
 from partita.report import Contender, compare_table
+from partita.report.trade_offs import describe_accuracy, describe_inexact
 
 __all__ = ["choose_planners", "compare_planners", "make_options"]
 
@@ -36,16 +40,24 @@ class Entry:
     Attributes:
         planned: Its answer; None where it has no plan.
         measured: The run on the emulated cluster, where one was asked for.
+        accuracy: Of its answers, where a judge was given.
     """
 
     planner: str
     planned: Planned | None = None
     fault: str = ""
     measured: Report | None = None
+    accuracy: Accuracy | None = None
 
 
 def compare_planners(
-    files: ModelFiles, names: str, options: PlanOptions, requests: int, output: Path | None
+    files: ModelFiles,
+    names: str,
+    options: PlanOptions,
+    requests: int,
+    output: Path | None,
+    *,
+    accuracy: AccuracyFlags,
 ) -> Reply:
     """Plan with each method and say how they compare.
 
@@ -53,19 +65,26 @@ def compare_planners(
         names: Of planners, with commas between, or ``all``.
         requests: Inputs to run each plan with on the emulated cluster; 0 only predicts.
         output: The chart; None draws none.
+        accuracy: What fewer bits may cost.
 
     Raises:
         InputError: A file cannot be used, or there is no name.
         PlanError: A name is unknown.
     """
     check_output(output, files.model, files.cluster, *profile_files(files.profiles))
-    graph = read_graph(files.model, files.shapes)
-    cost = read_cost(graph, load_cluster(files.cluster), files)
-    entries = _plan_all(cost, choose_planners(names), options, requests)
+    planners = choose_planners(names)
+    check_accuracy(accuracy, planners, has_bits=False, compresses=are_compressed(options))
+    graph, cluster = read_graph(files.model, files.shapes), load_cluster(files.cluster)
+    cost = read_cost(graph, cluster, files)
+    asked = ask_accuracy(options, graph, cluster, accuracy)
+    asked = replace(asked, options=add_payloads(asked.options, asked.samples))
+    entries = _plan_all(cost, planners, asked, requests)
     contenders = [_make_contender(entry) for entry in entries]
     reply = Reply(
         {"planners": [_describe_entry(entry) for entry in entries]}, [compare_table(contenders)]
     )
+    if asked.words:
+        reply.shown.append(f"Accuracy:    {asked.words}, {asked.on}")
     if output is not None:
         from partita.report import write_chart  # Matplotlib takes longer than to plan
 
@@ -95,7 +114,7 @@ def choose_planners(names: str) -> list[str]:
 
 
 def _plan_all(
-    cost: CostModel, names: Sequence[str], options: PlanOptions, requests: int
+    cost: CostModel, names: Sequence[str], asked: AskedAccuracy, requests: int
 ) -> list[Entry]:
     with ExitStack() as stack:
         endpoint = None
@@ -112,7 +131,9 @@ def _plan_all(
             if requests:
                 say(f"planning with '{name}'")
             try:
-                entries.append(Entry(name, plan_model(cost, name, options)))
+                planned = plan_model(cost, name, asked.options)
+                accuracy = judge_result(planned.result, asked)
+                entries.append(Entry(name, planned, accuracy=accuracy))
             except PlanError as error:
                 entries.append(Entry(name, fault=f"no plan: {error}"))
         if endpoint is not None:
@@ -142,7 +163,11 @@ def _run_all(
 def _describe_entry(entry: Entry) -> dict[str, Any]:
     if entry.planned is None:
         return {"planner": entry.planner, "status": entry.fault}
-    payload = describe_planned(entry.planned) | {"planner": entry.planner}
+    payload = describe_planned(entry.planned) | {
+        "planner": entry.planner,
+        "inexact": describe_inexact(entry.planned.result.plan),
+        "accuracy": describe_accuracy(entry.accuracy),
+    }
     if entry.measured is not None:
         payload["measured"] = describe_report(entry.measured)
     return payload
@@ -160,4 +185,6 @@ def _make_contender(entry: Entry) -> Contender:
         moved_bytes=entry.planned.moved_bytes,
         search_s=result.search_s,
         status=result.status,
+        inexact=describe_inexact(result.plan),
+        accuracy=entry.accuracy,
     )

@@ -10,15 +10,17 @@ from typing import Any
 
 from partita.adapting.tuning import Tuned
 from partita.cli.access import read_access
+from partita.cli.accuracy import add_judged, ask_accuracy, check_accuracy, name_asked
 from partita.cli.actions.real import learns, open_runs, tune_plan
 from partita.cli.costs import profile_files, read_cost
-from partita.cli.flags import AccessFlags, ModelFiles
+from partita.cli.flags import AccessFlags, AccuracyFlags, ModelFiles
 from partita.cli.inputs import draw_inputs
 from partita.cli.output import Reply, check_output, write_output
+from partita.cli.payloads import add_payloads, are_compressed
 from partita.cli.replies import describe_report
 from partita.cli.sources import name_sources, parse_pairs, read_model
 from partita.cluster import Cluster, load_cluster
-from partita.compile import account_layout, compile_plan
+from partita.compile import account_layout, compile_plan, planned_graph
 from partita.cost import CostModel
 from partita.errors import InputError
 from partita.exactness.compare import check_exactness
@@ -58,20 +60,25 @@ def decide(
     options: PlanOptions,
     access: AccessFlags | None,
     output: Path | None,
+    *,
+    accuracy: AccuracyFlags,
 ) -> Reply:
     """Plan, write the plan file, and say what is predicted and whether splitting is worth it.
 
     Args:
         access: Of the workers whose runs the method learns from; None where it asks predictions.
         output: The plan file; None writes none.
+        accuracy: What fewer bits may cost.
 
     Raises:
         InputError: A file cannot be used, or the planner does not learn from runs.
         PlanError: There is no plan.
     """
-    check_output(output, files.model, files.cluster, files.bits, *profile_files(files.profiles))
+    _check_flags(files, planner, output, accuracy, compresses=are_compressed(options))
     graph, cluster = read_model(files), load_cluster(files.cluster)
     cost = read_cost(graph, cluster, files)
+    asked = ask_accuracy(options, graph, cluster, accuracy)
+    options = add_payloads(asked.options, asked.samples)
     planned, tuned = _plan(cost, planner, options, access)
     plan = planned.result.plan
     reply = Reply(
@@ -83,6 +90,8 @@ def decide(
             *describe_decision(planned.predicted),
         ],
     )
+    if options.quantisation is not None:
+        add_judged(reply, planned.result, asked)
     if options.swap:
         _add_swapped(reply, planned.result, cluster)
     if tuned is not None:
@@ -91,10 +100,26 @@ def decide(
         _add_lossy(reply, cost, plan, options.seed)
     if output is not None:
         named = name_sources(plan, files.model, files.cluster, files.shapes)
-        write_output(output, dump_plan(named))
+        write_output(output, dump_plan(name_asked(named, accuracy)))
         reply.payload["file"] = str(output)
         reply.shown.append(f"Written to {output}")
     return reply
+
+
+def _check_flags(
+    files: ModelFiles,
+    planner: str,
+    output: Path | None,
+    accuracy: AccuracyFlags,
+    *,
+    compresses: bool,
+) -> None:
+    """Refuse outputs and flags that cannot be, before the work begins."""
+    read = (files.model, files.cluster, files.bits, *profile_files(files.profiles))
+    check_output(output, *read)
+    check_output(accuracy.pareto, *read, output)
+    has_bits = files.bits is not None
+    check_accuracy(accuracy, [planner], has_bits=has_bits, compresses=compresses)
 
 
 def make_options(
@@ -172,6 +197,7 @@ def plan_model(cost: CostModel, planner: str, options: PlanOptions) -> Planned:
 
 def predict_plan(cost: CostModel, result: Result, options: PlanOptions) -> Planned:
     """A planner's answer, simulated under ``cost``."""
+    cost = cost.of(planned_graph(cost.graph, result.plan))
     requests = 1 if options.in_flight == 1 else _ROUNDS * options.in_flight
     predicted = predict(cost, result.plan, requests=requests)
     sent_bytes = account_layout(cost.graph, cost.layout(result.plan)).sent_bytes
@@ -195,6 +221,7 @@ def describe_planned(planned: Planned) -> dict[str, Any]:
         "search_s": result.search_s,
         "evaluations": result.evaluations,
         "last_half_gain": result.last_half_gain,
+        "advice": list(result.advice),
         "stages": [_describe_stage(stage) for stage in result.plan.stages],
     }
 
@@ -221,6 +248,7 @@ def describe_verdict(result: Result) -> list[str]:
         *_describe_rate(result),
         f"Energy:      {result.estimate.energy_joules:.3g} J of computing per request",
         f"Splitting:   {_describe_gain(result)}",
+        *(f"Why:         {sentence}" for sentence in result.advice),
     ]
 
 
@@ -350,11 +378,11 @@ def _add_lossy(reply: Reply, cost: CostModel, plan: Plan, seed: int) -> None:
     if not plan.wires:
         reply.shown.append("Lossy:       no tensor; nothing would be faster")
         return
-    compiled = compile_plan(cost.graph, plan, cost.cluster)
-    differences = check_exactness(
-        cost.graph, compiled, draw_inputs(cost.graph.input_specs, 1, seed)
-    )
-    worst = max(each.relative for each in differences if each.tensor in cost.graph.outputs)
+    reply.shown += describe_compressed(plan)
+    graph = planned_graph(cost.graph, plan)
+    compiled = compile_plan(graph, plan, cost.cluster)
+    differences = check_exactness(graph, compiled, draw_inputs(graph.input_specs, 1, seed))
+    worst = max(each.relative for each in differences if each.tensor in graph.outputs)
     reply.payload["output_error"] = worst
     wires = ", ".join(f"{tensor} as {wire}" for tensor, wire in plan.wires.items())
     reply.shown.append(

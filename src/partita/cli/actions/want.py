@@ -126,7 +126,7 @@ def _tell(kind: str, count: int) -> None:
     say(f"{kind}: planning for {count}")
 
 
-def check_alone(text: str | None, objective: str, *, real: bool) -> None:
+def check_alone(text: str | None, objective: str, *, real: bool, samples: bool) -> None:
     """Refuse flags that say something else beside ``--want``.
 
     Raises:
@@ -138,6 +138,10 @@ def check_alone(text: str | None, objective: str, *, real: bool) -> None:
         raise InputError(
             "--want is for boards that are not there yet: --real has none to run on.",
             subject="--real",
+        )
+    if samples:
+        raise InputError(
+            "--want leaves the network as it is: leave out --samples.", subject="--samples"
         )
     if objective != "latency":
         raise InputError(

@@ -18,8 +18,12 @@ def compare(
     budget: flags.BudgetOpt = None,
     seed: flags.SeedOpt = 0,
     in_flight: flags.InFlightOpt = None,
+    compress: flags.CompressOpt = None,
     swap: flags.SwapOpt = False,
     settings: flags.SetOpt = None,
+    samples: flags.PlanSamplesOpt = None,
+    accuracy_drop: flags.DropOpt = None,
+    judge: flags.JudgeOpt = None,
     profile: flags.ProfileOpt = None,
     estimator: flags.EstimatorOpt = "table",
     shape: flags.ShapeOpt = None,
@@ -32,7 +36,11 @@ def compare(
     """Run every planner on the same profiles; one table, one chart."""
     from partita.cli.actions.compare import compare_planners, make_options
 
-    options = make_options(objective, budget, seed, in_flight, settings, swap=swap)
+    options = make_options(
+        objective, budget, seed, in_flight, settings, compress=compress, swap=swap
+    )
     files = flags.ModelFiles(model, cluster, shape, profile, estimator)
     runs = requests if measure else 0
-    return print_reply(compare_planners(files, planners, options, runs, output), as_json=json)
+    accuracy = flags.AccuracyFlags(samples, accuracy_drop, judge)
+    reply = compare_planners(files, planners, options, runs, output, accuracy=accuracy)
+    return print_reply(reply, as_json=json)

@@ -44,6 +44,13 @@ def plan(
     kernels: Annotated[
         str | None, flag("--kernels", "What quantised layers run on: integer or float.")
     ] = None,
+    samples: flags.PlanSamplesOpt = None,
+    accuracy_drop: flags.DropOpt = None,
+    judge: flags.JudgeOpt = None,
+    pareto: Annotated[
+        Path | None,
+        flag("--pareto", "Accuracy against latency of all choices: .png, .svg or .json."),
+    ] = None,
     insecure: flags.InsecureOpt = False,
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
@@ -73,11 +80,13 @@ def plan(
         swap=swap,
     )
     files = flags.ModelFiles(model, cluster, shape, profile, estimator, bits, kernels)
+    accuracy = flags.AccuracyFlags(samples, accuracy_drop, judge, pareto)
     if want is not None or price:
         from partita.cli.actions.want import WantFlags, check_alone, size
 
-        check_alone(want, objective, real=real)
+        check_alone(want, objective, real=real, samples=samples is not None)
         wanted = WantFlags(want or "", price, in_flight)
         return print_reply(size(files, wanted, planner, options, output), as_json=json)
     access = flags.AccessFlags(None, insecure, authority, certificate, key) if real else None
-    return print_reply(decide(files, planner, options, access, output), as_json=json)
+    reply = decide(files, planner, options, access, output, accuracy=accuracy)
+    return print_reply(reply, as_json=json)

@@ -11,26 +11,34 @@ bound on the sum of errors. What then is not sooner than the best exact plan giv
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import inf, isfinite
+from heapq import heappop, heappush
+from math import inf
 from typing import Literal
 
-from partita.errors import PartitaError, PlanError
+import msgspec
+
+from partita.errors import InfeasibleError
 from partita.plan import Plan
 from partita.planners.drafts.draft import Draft
+from partita.planners.edgecloud.acceptance import Acceptance
+from partita.planners.edgecloud.advice import explain_choice
 from partita.planners.edgecloud.neurosurgeon import best_prefixes
-from partita.planners.edgecloud.quantised_split import EdgeBits, make_problem, quantised_draft
-from partita.planners.edgecloud.roles import Roles, RoleSettings, find_roles
-from partita.planners.edgecloud.split_problem import Candidate
+from partita.planners.edgecloud.quantised_split import (
+    EdgeBits,
+    make_problem,
+    quantised_draft,
+)
+from partita.planners.edgecloud.rivals import list_rivals, name_kind
+from partita.planners.edgecloud.roles import Roles, RoleSettings, find_roles, split_draft
 from partita.planners.edgecloud.trade_offs import list_candidates
-from partita.planners.options import PlanOptions
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
 from partita.planners.result import TradeOff
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import NOT_DIVIDED
-from partita.quantisation import LayerBits, QuantisationData
+from partita.quantisation import QuantisationData
 
 
 @dataclass(frozen=True)
@@ -53,24 +61,48 @@ class AutosplitSettings(RoleSettings):
 AUTOSPLIT = AutosplitSettings()
 
 
-@register("autosplit", cost="published", settings=AUTOSPLIT)
+@register("autosplit", cost="published", settings=AUTOSPLIT, quantises=True)
 def plan_autosplit(evaluator: Evaluator) -> Chosen:
     """The soonest cut and widths of accuracy enough; without samples no widths, the best cut.
 
     Raises:
         PlanError: Nothing says what accuracy is enough, or the judge fails.
+        InfeasibleError: The network as it is has no plan, and no widths are accurate enough.
     """
     settings = read_settings(AUTOSPLIT, "autosplit", evaluator.options.method)
     roles = find_roles(evaluator, settings.cloud)
-    exact = evaluator.best(best_prefixes(evaluator, roles), advice=NOT_DIVIDED)
     data = evaluator.options.quantisation
+    exact, error = _find_exact(evaluator, roles)
     if data is None or roles.edge != evaluator.requester:
-        return Chosen(exact)
-    return _Search(evaluator, settings, roles, data).run(exact)
+        found, whole = Chosen(exact), None
+    else:
+        search = _Search(evaluator, settings, roles, data)
+        found = search.run(exact)
+        whole = search.acceptance.whole
+    if error is not None and not found.draft:
+        raise error
+    rivals = [
+        replace(rival, accuracy=whole, is_chosen=not (found.bits or number))
+        for number, rival in enumerate(list_rivals(evaluator, roles, exact))
+    ]
+    found = replace(found, trade_offs=(*found.trade_offs, *rivals))
+    return replace(found, advice=explain_choice(evaluator, roles, found.trade_offs))
+
+
+def _find_exact(evaluator: Evaluator, roles: Roles) -> tuple[Draft, InfeasibleError | None]:
+    """The best cut of the network as it is; or nothing, and why there is none."""
+    try:
+        return evaluator.best(best_prefixes(evaluator, roles), advice=NOT_DIVIDED), None
+    except InfeasibleError as error:
+        return (), error
 
 
 class _Search:
-    """Candidates in order of latency until one is accurate enough."""
+    """Candidates in order of latency until one is accurate enough.
+
+    Attributes:
+        acceptance: Judges them.
+    """
 
     def __init__(
         self,
@@ -80,94 +112,81 @@ class _Search:
         data: QuantisationData,
     ) -> None:
         self._evaluator, self._settings, self._roles = evaluator, settings, roles
-        self._accepts = make_acceptance(evaluator.options, settings.most_error)
         self._bits = EdgeBits(
             evaluator.graph, data, settings.input_bits, has_floats=not settings.as_printed
         )
+        plan = evaluator.problem.plan(split_draft(evaluator, roles, ()))
+        self.acceptance = Acceptance(
+            evaluator.options,
+            msgspec.structs.replace(plan, wires={}),
+            is_bounded=settings.most_error is not None,
+        )
         self._problem = make_problem(evaluator, roles, self._bits)
-        self.seen: list[TradeOff] = []
 
     def run(self, exact: Draft) -> Chosen:
-        """The first candidate that is accurate enough, or the best exact plan if that is sooner."""
-        exact_s = self._evaluator.latency_of(exact)
-        reference = self._evaluator.problem.plan(exact, planner="autosplit")
-        bound = self._settings.most_error
+        """The first candidate that is accurate enough, or the best exact plan if that is sooner.
+
+        Args:
+            exact: Empty where there is none; the answer's draft is then, too, if nothing is found.
+
+        Raises:
+            InfeasibleError: There is none, and what was judged is not accurate enough.
+        """
+        exact_s = self._evaluator.latency_of(exact) if exact else inf
+        offers = self._list_offers()
         found = Chosen(exact)
-        for candidate in list_candidates(
-            self._problem,
-            exact=self._settings.allocation == "exact",
-            as_printed=self._settings.as_printed,
-            most_error=inf if bound is None else bound,
-        ):
-            bits = self._bits.table(self._problem.network.layers, candidate.split)
-            if not bits or candidate.latency_s == inf:
+        for place, draft, plan in self._soonest_first(offers):
+            if offers[place].latency_s >= exact_s:
                 continue
-            draft, latency_s = self._price(candidate, bits)
-            if latency_s >= exact_s:
-                continue
-            plan = self._plan(draft, bits)
-            is_enough, accuracy = self._accepts(plan, reference)
-            self.seen.append(self._trade_off(candidate, latency_s, accuracy))
-            if is_enough:
-                found = Chosen(draft, bits=bits)
+            if found.bits and not self._evaluator.options.judge_all:
                 break
-        return replace(found, trade_offs=tuple(self.seen))
+            accuracy = self.acceptance.measure(plan)
+            is_chosen = not found.bits and self.acceptance.is_enough(accuracy)
+            offers[place] = replace(offers[place], accuracy=accuracy, is_chosen=is_chosen)
+            if is_chosen:
+                found = Chosen(draft, bits=offers[place].bits)
+        complaint = "" if found.bits else self.acceptance.complaint
+        if complaint and not exact:
+            raise self.acceptance.refuse()
+        kept = sorted((o for o in offers if o.latency_s < exact_s), key=lambda o: o.latency_s)
+        return replace(found, trade_offs=tuple(kept), note=complaint)
 
-    def _price(self, candidate: Candidate, bits: dict[str, LayerBits]) -> tuple[Draft, float]:
-        """A candidate's draft and latency; infinite where it is not possible."""
-        edge = set(self._problem.network.layers[: candidate.split.cut])
-        quantised, draft = quantised_draft(self._evaluator, self._roles, edge, bits)
-        return draft, quantised.latency_of(draft)
+    def _soonest_first(self, offers: list[TradeOff]) -> Iterator[tuple[int, Draft, Plan]]:
+        """Yield possible offers by the latency of their plans, which is written into the list.
 
-    def _plan(self, draft: Draft, bits: dict[str, LayerBits]) -> Plan:
-        return self._evaluator.quantised(bits).problem.plan(draft, planner="autosplit")
+        An offer is priced once none of those that are priced is sooner than what its sums say.
+        """
+        priced: list[tuple[float, int, Draft, Plan]] = []
+        for place, offer in enumerate(offers):
+            while priced and priced[0][0] <= offer.latency_s:
+                yield heappop(priced)[1:]
+            edge = set(self._problem.network.layers[: offer.edge_layers])
+            quantised, draft = quantised_draft(self._evaluator, self._roles, edge, offer.bits)
+            latency_s = quantised.latency_of(draft)
+            offers[place] = replace(offer, latency_s=latency_s)
+            if latency_s < inf:
+                plan = quantised.problem.plan(draft, planner="autosplit")
+                heappush(priced, (latency_s, place, draft, plan))
+        while priced:
+            yield heappop(priced)[1:]
 
-    def _trade_off(
-        self, candidate: Candidate, latency_s: float, accuracy: float | None
-    ) -> TradeOff:
-        edge_bits = self._problem.memory_bits(candidate.split)
-        return TradeOff(
-            latency_s, candidate.error, candidate.split.cut, -(-edge_bits // 8), accuracy
-        )
-
-
-#: Whether a plan is accurate enough beside the exact one, and how accurate it is.
-Accepts = Callable[[Plan, Plan], tuple[bool, float | None]]
-
-
-def make_acceptance(options: PlanOptions, most_error: float | None) -> Accepts:
-    """What says whether a plan is accurate enough."""
-    judge = options.judge
-    if judge is None:
-        if most_error is None:
-            raise PlanError(
-                "Planner 'autosplit' was given samples, but nothing says what accuracy is enough:"
-                " give a judge, or a bound by --set autosplit.most_error=NUMBER."
-            )
-        return lambda plan, reference: (True, None)
-    known: list[float] = []
-
-    def accepts(plan: Plan, reference: Plan) -> tuple[bool, float | None]:
-        if not known:
-            known.append(_judge(judge, reference))
-        accuracy = _judge(judge, plan)
-        return accuracy >= (1 - options.accuracy_drop) * known[0], accuracy
-
-    return accepts
-
-
-def _judge(judge: Callable[[Plan], float], plan: Plan) -> float:
-    """The accuracy of a plan.
-
-    Raises:
-        PlanError: The judge fails, or answers no number.
-    """
-    try:
-        accuracy = float(judge(plan))
-    except PartitaError:
-        raise
-    except Exception as error:  # It is the user's own function.
-        raise PlanError(f"The judge of plans failed: {type(error).__name__}: {error}.") from error
-    if not isfinite(accuracy):
-        raise PlanError(f"The judge of plans answered {accuracy}, allowed: a finite number.")
-    return accuracy
+    def _list_offers(self) -> list[TradeOff]:
+        """Candidates that quantise something and are possible, the soonest first, by sums."""
+        settings, problem = self._settings, self._problem
+        layers = problem.network.layers
+        offers = []
+        for candidate in list_candidates(
+            problem,
+            exact=settings.allocation == "exact",
+            as_printed=settings.as_printed,
+            most_error=inf if settings.most_error is None else settings.most_error,
+        ):
+            split, bits = candidate.split, self._bits.table(layers, candidate.split)
+            if bits and candidate.latency_s < inf:
+                kind, size = name_kind(split.cut, len(layers)), problem.memory_bits(split)
+                offers.append(
+                    TradeOff(
+                        kind, candidate.latency_s, candidate.error, split.cut, -(-size // 8), bits
+                    )
+                )
+        return offers

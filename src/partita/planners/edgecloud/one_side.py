@@ -53,7 +53,7 @@ class EdgeOnlySettings:
 EDGE_ONLY = EdgeOnlySettings()
 
 
-@register("edge_only", cost="published", settings=EDGE_ONLY)
+@register("edge_only", cost="published", settings=EDGE_ONLY, quantises=True)
 def plan_edge_only(evaluator: Evaluator) -> Chosen:
     """The whole network on the requester."""
     roles = find_roles(evaluator)

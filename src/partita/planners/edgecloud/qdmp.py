@@ -43,7 +43,7 @@ class QdmpSettings(RoleSettings):
 QDMP = QdmpSettings()
 
 
-@register("qdmp", cost="published", settings=QDMP)
+@register("qdmp", cost="published", settings=QDMP, quantises=True)
 def plan_qdmp(evaluator: Evaluator) -> Chosen:
     """The least cut between the requester and the fastest other device, each tensor sent once.
 

@@ -18,12 +18,8 @@ from math import inf
 
 from partita.errors import InfeasibleError, PlanError
 from partita.planners.drafts.draft import whole_stages
-from partita.planners.edgecloud.autosplit import (
-    AUTOSPLIT,
-    AutosplitSettings,
-    make_acceptance,
-    plan_autosplit,
-)
+from partita.planners.edgecloud.acceptance import Acceptance
+from partita.planners.edgecloud.autosplit import AUTOSPLIT, AutosplitSettings, plan_autosplit
 from partita.planners.edgecloud.quantised_split import EdgeBits, make_problem, tiered_draft
 from partita.planners.edgecloud.roles import Roles, find_roles
 from partita.planners.edgecloud.tier_problem import find_gateways, tier_problems
@@ -52,7 +48,7 @@ class TierSettings:
 TIERS = TierSettings()
 
 
-@register("tiers", cost="search", settings=TIERS)
+@register("tiers", cost="search", settings=TIERS, quantises=True)
 def plan_tiers(evaluator: Evaluator) -> Chosen:
     """Ranges and rows on device, gateway and cloud, and their widths; without samples, `best`.
 
@@ -84,7 +80,14 @@ def plan_tiers(evaluator: Evaluator) -> Chosen:
         raise failure
     best = min(found, key=lambda one: _latency_s(evaluator, one))
     seen = (*(one for chosen in found for one in chosen.trade_offs), *tiered.seen)
-    return replace(best, trade_offs=_falling(seen))
+    latency_s = _latency_s(evaluator, best)
+    marked = (
+        replace(one, is_chosen=True, latency_s=latency_s)
+        if best.bits and one.bits == best.bits
+        else replace(one, is_chosen=False)
+        for one in seen
+    )
+    return replace(best, trade_offs=_falling(marked), advice=())
 
 
 class _Tiered:
@@ -104,22 +107,25 @@ class _Tiered:
         self.seen: list[TradeOff] = []
         self._evaluator, self._roles = evaluator, roles
         self._most_error = inf if settings.most_error is None else settings.most_error
-        self._accepts = make_acceptance(evaluator.options, settings.most_error)
+        outline = evaluator.outline
+        whole = whole_stages(outline, 0, len(outline), evaluator.requester)
+        self._acceptance = Acceptance(
+            evaluator.options,
+            evaluator.problem.plan(whole, planner="tiers"),
+            is_bounded=settings.most_error is not None,
+        )
         self._bits = EdgeBits(evaluator.graph, data, settings.input_bits, has_floats=True)
         self._straight = make_problem(evaluator, roles, self._bits)
         self._layers = evaluator.outline.order
 
     def accurate(self, gateway: str, most_s: float) -> Iterator[Chosen]:
         """Yield the first split that is accurate enough of those sooner than ``most_s``."""
-        outline = self._evaluator.outline
-        whole = whole_stages(outline, 0, len(outline), self._evaluator.requester)
-        reference = self._evaluator.problem.plan(whole, planner="tiers")
         for one, seen in self._tries(gateway, most_s):
             quantised = self._evaluator.quantised(one.bits)
             plan = quantised.problem.plan(one.draft, planner="tiers")
-            is_enough, accuracy = self._accepts(plan, reference)
+            accuracy = self._acceptance.measure(plan)
             self.seen.append(replace(seen, accuracy=accuracy))
-            if is_enough:
+            if self._acceptance.is_enough(accuracy):
                 yield one
                 return
 
@@ -139,7 +145,14 @@ class _Tiered:
                     split.first, split.weight_bits[: split.first], split.activation_bits
                 )
                 edge_bytes = -(-held // 8)
-                seen = TradeOff(latency_s, candidate.error, split.first, edge_bytes)
+                seen = TradeOff(
+                    "edge" if split.first == len(layers) else "split",
+                    latency_s,
+                    candidate.error,
+                    split.first,
+                    edge_bytes,
+                    bits,
+                )
                 yield Chosen(draft, bits=bits), seen
 
 
@@ -148,9 +161,10 @@ def _latency_s(evaluator: Evaluator, chosen: Chosen) -> float:
 
 
 def _falling(seen: Iterable[TradeOff]) -> tuple[TradeOff, ...]:
-    """Those that none before is as exact as, the soonest first."""
+    """Those that none before is as exact as, the soonest first, and the chosen one, once."""
     kept: list[TradeOff] = []
     for one in sorted(seen, key=lambda one: (one.latency_s, one.error)):
-        if not kept or one.error < kept[-1].error:
+        is_new = not any(other.is_chosen for other in kept)
+        if not kept or one.error < kept[-1].error or (one.is_chosen and is_new):
             kept.append(one)
     return tuple(kept)

@@ -1,0 +1,100 @@
+"""Accuracy against latency as a picture: one point per choice, drawn with Matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from partita.planners.result import TradeOff
+from partita.report.palette import LIGHT
+from partita.report.picture import encode, literal, start
+from partita.report.scale import name_unit
+from partita.report.trade_offs import describe_bits
+
+_SHAPES = {
+    "cloud": ("^", LIGHT["receive"], "all in the cloud"),
+    "edge": ("s", LIGHT["send"], "all on the edge"),
+    "split": ("o", LIGHT["compute"], "split"),
+}
+_RED = "#c62828"
+#: Rows of a bar chart that is as high.
+_ROWS = 9
+
+
+def paint_trade_offs(
+    trade_offs: Sequence[TradeOff],
+    title: str,
+    accuracy_drop: float,
+    *,
+    words: str = "accuracy",
+    kind: str = "png",
+) -> bytes:
+    """Choices by latency and accuracy; by the sum of errors where none was judged.
+
+    Args:
+        words: What accuracy is.
+        accuracy_drop: Most that may be lost of the accuracy: drawn as a line.
+        kind: ``png`` or ``svg``.
+    """
+    judged = [each for each in trade_offs if each.accuracy is not None]
+    figure, axes = start(_ROWS, title)
+    shown = judged or trade_offs
+    unit, length_s = name_unit(max(each.latency_s for each in shown))
+    for place, is_exact in ((place, is_exact) for place in _SHAPES for is_exact in (False, True)):
+        mine = [each for each in shown if each.kind == place and (not each.bits) == is_exact]
+        if mine:
+            marker, colour, name = _SHAPES[place]
+            axes.plot(
+                [each.latency_s / length_s for each in mine],
+                [_height(each) for each in mine],
+                marker,
+                color=colour,
+                markerfacecolor="white" if is_exact else colour,
+                markersize=6,
+                label=f"{name}, floats" if is_exact else name,
+            )
+    for each in shown:
+        if each.is_chosen:
+            _mark(axes, each, (each.latency_s / length_s, _height(each)))
+    if judged:
+        _draw_limit(axes, judged[-1], accuracy_drop)
+    else:
+        axes.set_yscale("symlog", linthresh=min((e.error for e in shown if e.error), default=1.0))
+        axes.invert_yaxis()
+    _label(axes, f"latency, {unit}", words if judged else "sum of errors")
+    return encode(figure, kind)
+
+
+def _height(each: TradeOff) -> float:
+    return each.error if each.accuracy is None else each.accuracy.value
+
+
+def _mark(axes: Any, each: TradeOff, place: tuple[float, float]) -> None:
+    axes.plot(*place, "o", color=_RED, markerfacecolor="none", markersize=14, label="chosen")
+    words = f"{each.edge_layers} layers on the edge"
+    if each.bits:
+        words += f": {describe_bits(each.bits)}"
+    axes.annotate(literal(words), place, xytext=(14, -12), textcoords="offset points", fontsize=8)
+
+
+def _draw_limit(axes: Any, each: TradeOff, accuracy_drop: float) -> None:
+    """The least accuracy that is enough, as a line."""
+    accuracy = each.accuracy
+    if accuracy is not None and accuracy.drop < 1:
+        whole = accuracy.value / (1 - accuracy.drop)
+        label = f"{100 * accuracy_drop:.3g} % lost"
+        least = (1 - accuracy_drop) * whole
+        axes.axhline(least, color=_RED, linestyle="--", linewidth=1, label=label)
+
+
+def _label(axes: Any, across: str, up: str) -> None:
+    axes.set_xlim(left=0)
+    axes.margins(x=0.12, y=0.12)
+    axes.set_xlabel(across, fontsize=9)
+    axes.set_ylabel(up, fontsize=9)
+    axes.tick_params(labelsize=8)
+    axes.grid(color="#d8dee4", linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(loc="lower right", fontsize=8, frameon=False)
