@@ -16,7 +16,7 @@ from partita.cli.costs import profile_files, read_cost
 from partita.cli.flags import AccessFlags, AccuracyFlags, ModelFiles
 from partita.cli.inputs import draw_inputs
 from partita.cli.output import Reply, check_output, write_output
-from partita.cli.payloads import add_payloads, are_compressed
+from partita.cli.payloads import add_payloads, are_compressed, describe_compressed
 from partita.cli.replies import describe_report
 from partita.cli.sources import name_sources, parse_pairs, read_model
 from partita.cluster import Cluster, load_cluster
