@@ -77,6 +77,12 @@ BENCHMARKS = (
     Benchmark("optimality", "Small networks", "trying every plan", is_long=True),
     Benchmark("edge_cloud", "Edge and cloud", "trying everything", is_long=True),
     Benchmark("tiers", "Device, gateway and cloud, in bits", "`autosplit`", is_long=True),
+    Benchmark(
+        "edge_cloud_zoo",
+        "AUTO-SPLIT on its paper's networks",
+        "the sooner of all in the cloud and all on the edge",
+        is_long=True,
+    ),
     Benchmark("memory_fit", "Devices with little memory", "trying every plan", is_long=True),
     Benchmark("resident", "Predicted memory", "memory that workers hold"),
     Benchmark("bounds", "Lower bound", "the plan of `best`", is_long=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -16,6 +17,9 @@ from partita.exactness.compare import check_exactness, tolerance_of
 from partita.graph import Graph
 from partita.plan import Plan, dump_plan, load_plan
 from partita.planners import PlanOptions, Result, find_plan
+from partita.planners.edgecloud import autosplit
+from partita.planners.edgecloud.split_problem import Candidate
+from partita.planners.edgecloud.trade_offs import list_candidates
 from partita.quantisation import QuantisationData, collect_ranges, tabulate_errors
 from tests.planners.edgecloud.narrow_costs import IntegerCost
 from tests.planners.fakes import (
@@ -113,6 +117,18 @@ def test_a_judge_chooses_the_soonest_that_is_accurate_enough() -> None:
         assert {one.kind for one in result.trade_offs if not one.bits} >= {"cloud", "edge"}
     latencies = [one.latency_s for one in result.trade_offs if one.bits]
     assert latencies == sorted(latencies)
+
+
+def test_sums_that_mislead_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where candidates come in the wrong order the soonest price still wins."""
+    expected = _plan(judge=lambda plan: 1.0)
+
+    def mislead(*given: object, **more: object) -> list[Candidate]:
+        listed = list_candidates(*given, **more)  # type: ignore[arg-type]
+        return [replace(candidate, latency_s=0.0) for candidate in reversed(listed)]
+
+    monkeypatch.setattr(autosplit, "list_candidates", mislead)
+    assert _plan(judge=lambda plan: 1.0).latency_s == expected.latency_s
 
 
 def test_where_nothing_is_accurate_enough_nothing_is_quantised() -> None:
