@@ -21,6 +21,13 @@ def test_a_result_comes_back_equal(tmp_path: Path) -> None:
     assert ResultCache(tmp_path).get(_KEY | {"seed": 4}, Outcome) is None
 
 
+def test_numbers_as_keys_come_back(tmp_path: Path) -> None:
+    """A file of JSON has no keys but text."""
+    kept = {8: 0.5, 16: 1.0}
+    ResultCache(tmp_path).put(_KEY, kept)
+    assert ResultCache(tmp_path).get(_KEY, dict[int, float]) == kept
+
+
 def test_a_damaged_file_is_no_result(tmp_path: Path) -> None:
     """Half a file, or one of another kind, is as good as none."""
     cache = ResultCache(tmp_path)

@@ -46,7 +46,8 @@ class ResultCache:
         if path is None:
             return None
         try:
-            return msgspec.convert(json.loads(path.read_bytes())["result"], kind)
+            result = json.loads(path.read_bytes())["result"]
+            return msgspec.convert(result, kind, str_keys=True)  # as JSON has no others
         except (OSError, ValueError, KeyError, TypeError, msgspec.ValidationError):
             return None
 

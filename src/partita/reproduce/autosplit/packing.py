@@ -22,7 +22,7 @@ from partita.reproduce.figure import Cell, Claim, Drawn, Table, figure
 _KIB = 2**10
 #: Tables 4 and 6: a picture of bytes, activations of 4 bits.
 _PICTURE, _ACTIVATION, _BITS = (432, 768, 3), (36, 64, 256), 4
-_RUNS = 5
+_RUNS = 3
 
 
 @figure(PAPER, 4, "RPC against a socket", kind="table")
@@ -61,7 +61,7 @@ def make_transports(bench: Bench) -> Drawn:
         )
     )
     table = Table(
-        "Table 4: a message and its acknowledgement on loopback; medians of 5",
+        "Table 4: a message and its acknowledgement on loopback; medians of 3",
         ("benchmark", "KB, paper", "KiB", "RPC, ms", "socket, ms", "RPC/socket, paper", "ours"),
         tuple(rows),
     )
@@ -174,7 +174,7 @@ def make_packing(_: Bench) -> Drawn:
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (name, paper, seconds[name]) for name, (paper, _) in ways.items()
     )
-    table = Table("Table 6: seconds there and back; medians of 5", ("way", "paper", "ours"), rows)
+    table = Table("Table 6: seconds there and back; medians of 3", ("way", "paper", "ours"), rows)
     claims = (
         Claim(
             "Height-Width against Channel",
