@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
+import pytest
 from tests.compile.test_export import CLUSTER, cut_plan
 from tests.memory_lab import memory_lab
 from tests.quantisation.networks import draw_samples, small_graph
 
 from partita.compile import compile_plan
+from partita.errors import RunError
 from partita.leader import deploy
 
 
@@ -36,3 +39,18 @@ def test_bytes_of_a_run_are_those_that_left() -> None:
     assert len(sizes) == 3
     assert min(sizes) < max(sizes) < expected
     assert link.bytes == sum(sizes)
+
+
+def test_a_worker_without_a_format_is_named() -> None:
+    """Pictures take a library: who has it not is told before anything is deployed."""
+    graph = small_graph()
+    compiled = compile_plan(graph, cut_plan(graph, {}, 3, wire="jpeg60@0.5"), CLUSTER)
+    with memory_lab(CLUSTER.devices) as lab:
+        worker = lab.workers["cloud"]
+        told = worker._info()
+        assert {"zlib", "jpeg60"} <= set(told.formats)
+        bare = msgspec.structs.replace(told, formats=("raw", "zlib"))
+        worker._info = lambda: bare  # type: ignore[method-assign]
+        words = "Worker 'cloud' has not the format jpeg60 of tensor .*, it has raw, zlib. Install"
+        with pytest.raises(RunError, match=words):
+            deploy(compiled, lab.endpoint)
