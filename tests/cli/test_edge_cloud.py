@@ -65,3 +65,45 @@ def test_a_cut_network_runs_on_the_lab_and_without_partita(
     answer = np.load(sorted((folder / "answers").glob("*.npz"))[0])
     np.testing.assert_allclose(np.load(folder / "made.npz")["y"], answer["y"], atol=1e-5)
     assert load_plan(folder / "cut.json").bits
+
+
+def test_the_input_is_sent_as_a_picture(ask: Ask, folder: Path, samples: str) -> None:
+    """Samples say what is expected, the plan keeps it, and the run sends about as much."""
+    (folder / "thin.toml").write_text(CLUSTER.replace("200 Mbit/s", "1 Mbit/s"))
+    smooth = np.zeros((1, 3, 16, 16), np.float32) + np.linspace(0, 1, 16, dtype=np.float32)
+    for path in sorted((folder / "s").iterdir()):
+        np.save(path, smooth)
+    words = ("plan", "m.onnx", "--cluster", "thin.toml", "--planner", "cloud_only")
+    told = ask(*words, "--compress", "jpeg60", "--samples", samples, "-o", "j.json")
+    assert told.code == 0, told.err
+    assert "Compressed:  x to " in told.out
+    assert "Lossy:       x as jpeg60; measured output error" in told.out
+    wires = load_plan(folder / "j.json").wires
+    assert list(wires) == ["x"]
+    assert wires["x"].startswith("jpeg60@0.")
+    ran = ask("run", "j.json", "--input", samples, "--json")
+    sent, expected = (
+        next(link["bytes"] for link in reply["links"] if link["to"] == "b")
+        for reply in (ran.reply, ran.reply["predicted"])
+    )
+    assert 0.98 < sent / expected < 1.02
+    assert sent < 3 * 16 * 16 * 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--compress", "zlib"), "'zlib' needs samples, which say how long its payloads are"),
+        (("--wire", "x=jpeg90"), "allowed formats: raw, float16, uint8"),
+        (
+            ("--wire", "y=jpeg80"),
+            "sends tensor 'y' as jpeg80, but pictures have channels",
+        ),
+        (("--compress", "zlib", "--samples", "nowhere"), "'nowhere' does not exist"),
+    ],
+)
+def test_formats_that_cannot_be(ask: Ask, words: tuple[str, ...], message: str) -> None:
+    """One line says which, and what is allowed or to be given."""
+    answer = ask("plan", "m.onnx", "--cluster", "pair.toml", "--planner", "cloud_only", *words)
+    assert answer.code == 2
+    assert message in answer.message

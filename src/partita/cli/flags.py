@@ -214,7 +214,7 @@ CompressOpt = Annotated[
     str | None,
     flag(
         "--compress",
-        "Let tensors travel in this format where it is faster: float16, uint8... or none.",
+        "Let tensors travel so where it is faster: float16, uint8, zlib, jpeg80... or none.",
     ),
 ]
 AxesOpt = Annotated[

@@ -30,7 +30,7 @@ from partita.planners.result import Estimate, Result, Status, is_worth
 from partita.planners.search.simplify import simplify
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
-from partita.regions import COMPRESSED, WIRE_FORMATS, is_plan_format
+from partita.regions import COMPRESSED, WIRE_FORMATS, is_plan_format, suits
 from partita.units import format_bytes
 
 #: Devices that a message names with what they lack.
@@ -153,10 +153,17 @@ def _check_wires(options: PlanOptions, graph: Graph) -> None:
                 f"Wire format '{wire}' is unknown; allowed: {', '.join(WIRE_FORMATS)}.",
                 subject=wire,
             )
+    for tensor, wire in options.wires.items():
+        if not suits(wire, graph.tensors[tensor].shape):
+            raise PlanError(
+                f"Option 'wires' sends tensor '{tensor}' as {wire}, but pictures have channels, a"
+                f" height and a width: it has shape {graph.tensors[tensor].shape}.",
+                subject=tensor,
+            )
     if options.compress in COMPRESSED and options.payloads is None:
         raise PlanError(
-            f"Format '{options.compress}' needs samples, which say how long its payloads are:"
-            " PlanOptions has a field 'payloads' for that.",
+            f"Format '{options.compress}' needs samples, which say how long its payloads are: give"
+            " --samples; in a program PlanOptions has a field 'payloads'.",
             subject=options.compress,
         )
 

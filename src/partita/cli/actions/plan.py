@@ -14,16 +14,14 @@ from partita.cli.accuracy import add_judged, ask_accuracy, check_accuracy, name_
 from partita.cli.actions.real import learns, open_runs, tune_plan
 from partita.cli.costs import profile_files, read_cost
 from partita.cli.flags import AccessFlags, AccuracyFlags, ModelFiles
-from partita.cli.inputs import draw_inputs
 from partita.cli.output import Reply, check_output, write_output
-from partita.cli.payloads import add_payloads, are_compressed, describe_compressed
+from partita.cli.payloads import add_payloads, add_wires, flags_of_bits, read_feeds
 from partita.cli.replies import describe_report
 from partita.cli.sources import name_sources, parse_pairs, read_model
 from partita.cluster import Cluster, load_cluster
-from partita.compile import account_layout, compile_plan, planned_graph
+from partita.compile import account_layout, planned_graph
 from partita.cost import CostModel
 from partita.errors import InputError
-from partita.exactness.compare import check_exactness
 from partita.execution import Report
 from partita.plan import Plan, Stage, dump_plan
 from partita.planners import OBJECTIVES, Estimate, PlanOptions, Result, find_plan
@@ -74,12 +72,13 @@ def decide(
         InputError: A file cannot be used, or the planner does not learn from runs.
         PlanError: There is no plan.
     """
-    _check_flags(files, planner, output, accuracy, compresses=are_compressed(options))
+    of_bits = flags_of_bits(accuracy, planner, options, given=files.bits is not None)
+    _check_flags(files, planner, output, of_bits)
     graph, cluster = read_model(files), load_cluster(files.cluster)
     cost = read_cost(graph, cluster, files)
-    asked = ask_accuracy(options, graph, cluster, accuracy)
-    options = add_payloads(asked.options, asked.samples)
-    planned, tuned = _plan(cost, planner, options, access)
+    asked = ask_accuracy(options, graph, cluster, of_bits)
+    samples = asked.samples or read_feeds(graph, accuracy.samples)
+    planned, tuned = _plan(cost, planner, add_payloads(asked.options, samples), access)
     plan = planned.result.plan
     reply = Reply(
         describe_planned(planned),
@@ -90,17 +89,16 @@ def decide(
             *describe_decision(planned.predicted),
         ],
     )
-    if options.quantisation is not None:
+    if asked.options.quantisation is not None:
         add_judged(reply, planned.result, asked)
     if options.swap:
         _add_swapped(reply, planned.result, cluster)
     if tuned is not None:
         _add_rounds(reply, tuned)
-    if options.compress is not None or plan.wires:
-        _add_lossy(reply, cost, plan, options.seed)
+    add_wires(reply, cost, plan, options, samples)
     if output is not None:
         named = name_sources(plan, files.model, files.cluster, files.shapes)
-        write_output(output, dump_plan(name_asked(named, accuracy)))
+        write_output(output, dump_plan(name_asked(named, of_bits)))
         reply.payload["file"] = str(output)
         reply.shown.append(f"Written to {output}")
     return reply
@@ -111,15 +109,13 @@ def _check_flags(
     planner: str,
     output: Path | None,
     accuracy: AccuracyFlags,
-    *,
-    compresses: bool,
 ) -> None:
     """Refuse outputs and flags that cannot be, before the work begins."""
     read = (files.model, files.cluster, files.bits, *profile_files(files.profiles))
     check_output(output, *read)
     check_output(accuracy.pareto, *read, output)
     has_bits = files.bits is not None
-    check_accuracy(accuracy, [planner], has_bits=has_bits, compresses=compresses)
+    check_accuracy(accuracy, [planner], has_bits=has_bits, compresses=False)
 
 
 def make_options(
@@ -370,22 +366,3 @@ def _add_swapped(reply: Reply, result: Result, cluster: Cluster) -> None:
         if (rate := cluster.device(name).swap_bytes_per_s)
     ]
     reply.shown.append(f"Swapping:    {'; '.join(parts) or 'nothing, all fits in memory'}")
-
-
-def _add_lossy(reply: Reply, cost: CostModel, plan: Plan, seed: int) -> None:
-    """Run the plan in this process and add what its lossy transfers do to the output."""
-    reply.payload["wires"] = dict(plan.wires)
-    if not plan.wires:
-        reply.shown.append("Lossy:       no tensor; nothing would be faster")
-        return
-    reply.shown += describe_compressed(plan)
-    graph = planned_graph(cost.graph, plan)
-    compiled = compile_plan(graph, plan, cost.cluster)
-    differences = check_exactness(graph, compiled, draw_inputs(graph.input_specs, 1, seed))
-    worst = max(each.relative for each in differences if each.tensor in graph.outputs)
-    reply.payload["output_error"] = worst
-    wires = ", ".join(f"{tensor} as {wire}" for tensor, wire in plan.wires.items())
-    reply.shown.append(
-        f"Lossy:       {wires}; measured output error {worst:.2g} of the largest value, on one"
-        " drawn input"
-    )

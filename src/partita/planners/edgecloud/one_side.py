@@ -27,7 +27,7 @@ class CloudOnlySettings(RoleSettings):
 CLOUD_ONLY = CloudOnlySettings()
 
 
-@register("cloud_only", cost="published", settings=CLOUD_ONLY)
+@register("cloud_only", cost="published", settings=CLOUD_ONLY, quantises=True)
 def plan_cloud_only(evaluator: Evaluator) -> Chosen:
     """The whole network on the fastest device that can talk with the requester, but for it."""
     settings = read_settings(CLOUD_ONLY, "cloud_only", evaluator.options.method)
