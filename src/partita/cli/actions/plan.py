@@ -11,6 +11,7 @@ from typing import Any
 from partita.adapting.tuning import Tuned
 from partita.cli.access import read_access
 from partita.cli.accuracy import add_judged, ask_accuracy, check_accuracy, name_asked
+from partita.cli.actions.fallback import add_fallback_plan
 from partita.cli.actions.real import learns, open_runs, tune_plan
 from partita.cli.costs import profile_files, read_cost
 from partita.cli.flags import AccessFlags, AccuracyFlags, ModelFiles
@@ -93,6 +94,7 @@ def decide(
         add_judged(reply, planned.result, asked)
     if options.swap:
         _add_swapped(reply, planned.result, cluster)
+    add_fallback_plan(reply, cost, plan)
     if tuned is not None:
         _add_rounds(reply, tuned)
     add_wires(reply, cost, plan, options, samples)
@@ -132,6 +134,7 @@ def make_options(
     energy_limits: Sequence[str] | None = None,
     simple: bool = False,
     swap: bool = False,
+    fallback: bool = False,
 ) -> PlanOptions:
     """Planner options from the texts of flags.
 
@@ -167,6 +170,7 @@ def make_options(
         method=parse_pairs("--set", settings),
         simple=simple,
         swap=swap,
+        fallback=fallback,
     )
 
 

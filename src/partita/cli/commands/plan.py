@@ -27,6 +27,9 @@ def plan(
         bool, flag("--simple", "Prefer few stages: the coarsest plan within 5 % of the best found.")
     ] = False,
     swap: flags.SwapOpt = False,
+    fallback: Annotated[
+        bool, flag("--fallback", "Keep a plan loaded that the requester goes on with alone.")
+    ] = False,
     settings: flags.SetOpt = None,
     real: Annotated[
         bool,
@@ -78,6 +81,7 @@ def plan(
         energy_limits=energy_limit,
         simple=simple,
         swap=swap,
+        fallback=fallback,
     )
     files = flags.ModelFiles(model, cluster, shape, profile, estimator, bits, kernels)
     accuracy = flags.AccuracyFlags(samples, accuracy_drop, judge, pareto)
