@@ -57,7 +57,10 @@ def find_with_fallback(cost: Costs, options: PlanOptions, find: FindResult) -> R
     uses = [u for name, u in cost.of(graph).memory(layout).items() if name == requester]
     own = _alone(cost, graph, options)
     has = cost.cluster.device(requester).memory_bytes
-    chosen = own if together([*uses, own.use]).total <= has else narrow
+    totals = [together([*uses, alone.use]).total for alone in (own, narrow)]
+    if totals[1] > has:  # of a plan that computes nothing there a process is news
+        raise _overfull(requester, totals[1], has)
+    chosen = own if totals[0] <= has else narrow
     fallback = chosen.plan
     if options.judge is not None:
         accuracy = float(ask_judge(options.judge, fallback).mean())
@@ -118,11 +121,7 @@ def _find_beside(cost: Costs, use: MemoryUse, find: FindResult) -> Result:
     has = cluster.device(cluster.requester).memory_bytes
     try:
         if taken >= has:
-            raise InfeasibleError(
-                f"No fallback is possible on device '{cluster.requester}': it needs"
-                f" {format_bytes(taken)}, device has {format_bytes(has)}.",
-                subject=cluster.requester,
-            )
+            raise _overfull(cluster.requester, taken, has)
         return find(cost.on(cluster.with_memory(cluster.requester, has - taken)))
     except InfeasibleError as error:
         raise InfeasibleError(
@@ -130,3 +129,11 @@ def _find_beside(cost: Costs, use: MemoryUse, find: FindResult) -> Result:
             f" of '{cluster.requester}': raise its memory, or plan without one.",
             subject=error.subject,
         ) from None
+
+
+def _overfull(requester: str, needs: int, has: int) -> InfeasibleError:
+    return InfeasibleError(
+        f"No fallback is possible on device '{requester}': it needs {format_bytes(needs)}, device"
+        f" has {format_bytes(has)}.",
+        subject=requester,
+    )

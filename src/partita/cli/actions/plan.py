@@ -134,7 +134,6 @@ def make_options(
     energy_limits: Sequence[str] | None = None,
     simple: bool = False,
     swap: bool = False,
-    fallback: bool = False,
 ) -> PlanOptions:
     """Planner options from the texts of flags.
 
@@ -170,7 +169,6 @@ def make_options(
         method=parse_pairs("--set", settings),
         simple=simple,
         swap=swap,
-        fallback=fallback,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -81,8 +82,8 @@ def plan(
         energy_limits=energy_limit,
         simple=simple,
         swap=swap,
-        fallback=fallback,
     )
+    options = replace(options, fallback=fallback)
     files = flags.ModelFiles(model, cluster, shape, profile, estimator, bits, kernels)
     accuracy = flags.AccuracyFlags(samples, accuracy_drop, judge, pareto)
     if want is not None or price:
