@@ -234,6 +234,15 @@ def test_without_samples_it_is_best_and_a_gateway_can_be_named() -> None:
         _plan(cost, most_error=None)
 
 
+def test_a_cloud_that_the_camera_cannot_reach_has_no_gateways() -> None:
+    """It is named all the same: the camera and what is near it go on without it."""
+    cost = _cost()
+    links = [link for link in cost.cluster.links if {*link.pair} != {"camera", "cloud"}]
+    apart = cost.on(Cluster.of(cost.cluster.devices, links=links))
+    method = {"autosplit.most_error": "1e-3", "autosplit.cloud": "cloud"}
+    assert set(_devices(_plan(apart, method=method).plan)) <= {"camera", "gateway"}
+
+
 @pytest.mark.parametrize("planner", ["autosplit", "tiers", "best"])
 def test_what_must_stay_does_not_leave_rounded(planner: str) -> None:
     """An input that is kept on the camera is not sent as its codes, either."""

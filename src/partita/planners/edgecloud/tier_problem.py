@@ -21,9 +21,9 @@ from partita.planners.simple.rows import can_talk, device_speeds
 
 
 def find_gateways(evaluator: Evaluator, roles: Roles, gateway: str | None = None) -> list[str]:
-    """Devices between the edge and the cloud, the fastest first.
+    """Devices between the edge and the cloud, the fastest first; none where these cannot talk.
 
-    Such are linked with the edge, and have a link to the cloud.
+    Such are linked with the edge, and have a link to the cloud, which answers the edge itself.
 
     Args:
         gateway: Name of the only one that may be, if it is given.
@@ -33,6 +33,8 @@ def find_gateways(evaluator: Evaluator, roles: Roles, gateway: str | None = None
     """
     if gateway is not None:
         evaluator.cluster.device(gateway)
+    if not can_talk(evaluator, roles.edge, roles.cloud):
+        return []
     speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
     return sorted(
         (
