@@ -46,7 +46,7 @@ class TierCost(FakeCost):
 
 
 def _cost(
-    rates: tuple[float, float, float] = (2e7, 8e7, 8e8),
+    rates: tuple[float, ...] = (2e7, 8e7, 8e8),
     *,
     near: float = 6e6,
     up: float = 4e5,
@@ -66,7 +66,7 @@ def _cost(
 
 
 def _plan(
-    cost: TierCost, planner: str = "tiers", *, most_error: float | None = 1e-3, **more: object
+    cost: FakeCost, planner: str = "tiers", *, most_error: float | None = 1e-3, **more: object
 ) -> Result:
     method = {} if most_error is None else {"autosplit.most_error": str(most_error)}
     _, data = quantised_chain(8, 8, 16, 8, 4)
@@ -161,15 +161,19 @@ def test_sums_of_three_ranges_are_their_latencies(up: float) -> None:
             assert problem.latency_s(split) == pytest.approx(evaluator.latency_of(draft), rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("near", "up", "most_error"),
-    [(2e5, 1e5, 1e-3), (6e6, 1e5, 0.0), (1e6, 4e5, 1e-3), (1e6, 1e8, 1e9), (6e6, 4e5, 1e9)],
-)
-def test_it_is_never_slower_than_two_parts_nor_than_exact_plans(
-    near: float, up: float, most_error: float
-) -> None:
-    """Whatever the links carry and accuracy allows; errors keep to the bound."""
-    cost = _cost(near=near, up=up)
+@settings(max_examples=6)
+@given(RANDOM)
+def test_it_is_never_slower_than_two_parts_nor_than_exact_plans(rng: Random) -> None:
+    """Whatever devices and links there are and accuracy allows; errors keep to the bound."""
+    rates = [rng.uniform(1, 20) * 1e7 for _ in NAMES]
+    cost = _cost(
+        (rates[0], rates[1], rng.choice((5, 1)) * rates[2]),
+        near=10 ** rng.uniform(5, 8),
+        up=10 ** rng.uniform(5, 8),
+        delay_s=rng.choice((0.0, 1e-4, 1e-3)),
+        camera_bytes=rng.choice((22_000, 40_000, 10**9)),
+    )
+    most_error = rng.choice((0.0, 1e-4, 1e-3, 1e9))
     result = _plan(cost, most_error=most_error)
     for planner in ("autosplit", "best"):
         assert result.latency_s <= _plan(cost, planner, most_error=most_error).latency_s
