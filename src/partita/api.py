@@ -11,6 +11,7 @@ from partita.adapting.replanner import Replanner, make_finder
 from partita.cluster import Cluster
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel
+from partita.exactness.accuracy import Judge
 from partita.execution import AdaptOptions, Report
 from partita.fabric import Endpoint, TlsOptions, ZenohEndpoint, ZenohOptions
 from partita.graph import Graph
@@ -66,7 +67,7 @@ class Adapt:
     planner: str = "best"
     budget_s: float = 3.0
     quantisation: QuantisationData | None = None
-    judge: Callable[[Plan], float] | None = None
+    judge: Judge | None = None
     options: AdaptOptions = field(default_factory=AdaptOptions)
 
 

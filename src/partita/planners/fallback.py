@@ -49,6 +49,7 @@ def find_with_fallback(cost: Costs, options: PlanOptions, find: FindResult) -> R
 
     Raises:
         InfeasibleError: The requester may not compute all, or has not the memory.
+        PlanError: The judge fails.
     """
     narrow = _alone(cost, _narrow(cost.graph, options), options)
     result = _find_beside(cost, narrow.use, find)

@@ -92,8 +92,7 @@ def decide(
     )
     if asked.options.quantisation is not None:
         add_judged(reply, planned.result, asked)
-    if options.swap:
-        _add_swapped(reply, planned.result, cluster)
+    _add_swapped(reply, planned.result, cluster)
     add_fallback_plan(reply, cost, plan)
     if tuned is not None:
         _add_rounds(reply, tuned)
@@ -355,7 +354,9 @@ def _add_rounds(reply: Reply, tuned: Tuned) -> None:
 
 
 def _add_swapped(reply: Reply, result: Result, cluster: Cluster) -> None:
-    """Which devices hold more than their memory, by how much, and what that costs a request."""
+    """Which devices that may swap hold more than their memory, by how much, and at what cost."""
+    if result.plan.options is None or not result.plan.options.swap:
+        return
     over = {
         name: used - cluster.device(name).memory_bytes
         for name, used in result.estimate.memory_bytes.items()

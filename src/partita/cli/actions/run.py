@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from partita.adapting.replanner import Find, Replanner, make_finder
+from partita.adapting.replanner import Replanner
 from partita.api import Access, open_endpoint
 from partita.cli.access import read_access
+from partita.cli.actions.anew import make_search
 from partita.cli.actions.answered import add_fallback, check_answers, measure_snr
 from partita.cli.actions.simulate import check_in_flight, read_adapt
 from partita.cli.answers import KeptAnswers, PackedAnswers
@@ -225,7 +226,7 @@ def open_session(
     with open_endpoint(loaded.cluster, access) as endpoint:
         say("measuring what messages cost")
         refined = refine_cost(endpoint, cost, compiled.program)
-        replanner = Replanner(refined, plan, make_search(plan, flags))
+        replanner = Replanner(refined, plan, make_search(loaded.plan, flags, cost))
 
         def replan(lost: Lost) -> Compiled:
             say(f"planning without {lost}")
@@ -245,11 +246,6 @@ def open_session(
         ) as session:
             say("running")
             yield Opened(session, cost, refined, replanner)
-
-
-def make_search(plan: Plan, flags: AdaptFlags) -> Find:
-    """What plans anew after a drift or a loss, as the flags say."""
-    return make_finder(plan, flags.planner, flags.search_s)
 
 
 def describe_run(ran: Ran) -> Reply:

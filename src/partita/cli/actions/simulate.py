@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from partita.adapting.replanner import make_method
+from partita.cli.actions.anew import make_search
 from partita.cli.costs import profile_files, read_cost
 from partita.cli.flags import MOST_REQUESTS, AdaptFlags, PlanFiles
 from partita.cli.output import Reply, check_output, progress_bar
@@ -15,7 +16,6 @@ from partita.errors import InputError
 from partita.execution import AdaptOptions
 from partita.plan import Plan
 from partita.planners import get_planner
-from partita.planners.options import options_of
 from partita.report import ReportBundle, plan_table, report_tables
 from partita.simulation import predict, simulate_adaptive
 from partita.units import format_seconds
@@ -69,8 +69,8 @@ def simulate_long_run(files: PlanFiles, flags: AdaptFlags, times: LongRun) -> Re
     cost = read_cost(loaded.graph, loaded.cluster, files)
     plan = loaded.plan
     _check_long_run(plan, times)
-    options = options_of(plan, most_s=flags.search_s)
-    method = make_method(flags.planner, options=options, adapt=adapt, search_s=times.search_s)
+    find = make_search(plan, flags, cost)
+    method = make_method(flags.planner, find=find, adapt=adapt, search_s=times.search_s)
     with progress_bar("simulating") as advance:
         run = simulate_adaptive(
             cost,
