@@ -74,7 +74,7 @@ def _mark(axes: Any, each: TradeOff, place: tuple[float, float]) -> None:
     words = f"{each.edge_layers} layers on the edge"
     if each.bits:
         words += f": {describe_bits(each.bits)}"
-    axes.annotate(literal(words), place, xytext=(14, -12), textcoords="offset points", fontsize=8)
+    axes.annotate(literal(words), place, xytext=(10, 12), textcoords="offset points", fontsize=8)
 
 
 def _draw_limit(axes: Any, each: TradeOff, accuracy_drop: float) -> None:
