@@ -4,8 +4,8 @@ A residual network of the zoo, whose weights are drawn from a seed, between the 
 server of the AUTO-SPLIT paper's simulation (Eyeriss and TPU); pictures are drawn, too, so what is
 judged is the outputs' signal, and no accuracy is claimed.
 
-python -m benchmarks.choices [--model resnet18] [--size 128] [--pictures 24] [--rate "15 Mbit/s"] [--drop 0.5%]
-                          [-o choices.png]
+python -m benchmarks.choices [--model resnet18] [--size 128] [--pictures 24]
+                             [--rate "15 Mbit/s"] [--drop 0.5%] [-o choices.png]
 """
 
 from __future__ import annotations
