@@ -27,6 +27,9 @@ _CUTS = 0.35
 #: What rounding of percents explains.
 _ROUNDING = 0.005
 
+#: Letters of a model's name that fit in one line below the bars.
+_WIDE = 10
+
 Found = Mapping[str, tuple[Compared, Closer]]
 
 NOTES = (
@@ -256,7 +259,7 @@ def _chart(found: Found) -> Chart:
     return Chart(
         "Figure 6: latency over that of all in the cloud, 3 Mbit/s",
         "bars",
-        tuple(name.replace("_", "\n", 1) for name in found),
+        tuple(name.replace("_", "\n", 1) if len(name) > _WIDE else name for name in found),
         series,
         "model",
         "latency / CLOUD16",
