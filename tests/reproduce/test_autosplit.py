@@ -23,6 +23,7 @@ from partita.reproduce.autosplit.setting import MODELS, WIDTHS, Setting
 from partita.reproduce.autosplit.sizes import _WIDTHS, Sized, draw_points, draw_sizes
 from partita.reproduce.autosplit.subject import Subject, draw_pictures
 from partita.reproduce.autosplit.sweeps import MEMORIES, UPLINKS, draw_settings, draw_uplinks
+from partita.reproduce.autosplit.trade_off import Judged, draw_trade_off
 from partita.reproduce.bench import Bench
 from partita.reproduce.figure import Drawn
 from partita.reproduce.study import Study
@@ -172,6 +173,20 @@ def test_sentences_of_figure_6_need_their_numbers() -> None:
     good, bad = verdicts(0.3, "split", 0.5), verdicts(2.5, "edge", 0.9)
     assert sum(good.values()) == len(good) - 2  # QDMP gains 9 % and, as written, nothing
     assert not any(bad.values())
+
+
+def test_figure_5_shows_what_is_sooner_or_clearer() -> None:
+    """Of three splits one is neither; latency falls with the decibels that are asked."""
+    answers = [
+        Answer("split", 3, seconds, 0.0, 0.0, 1e6, 1e6, decibels, 1.0)
+        for seconds, decibels in ((0.3, 12.0), (0.4, 45.0), (0.5, 30.0))
+    ]
+    drawn = draw_trade_off({"resnet50": (_compared(0.3), Judged(answers))})
+    (chart,) = drawn.charts
+    assert [share for share in chart.series["AUTO-SPLIT"] if share] == [0.15, 0.2]
+    assert _verdicts(drawn) == [True]
+    flat = draw_trade_off({"resnet50": (_compared(0.3), Judged(answers[1:]))})
+    assert _verdicts(flat) == [False]
 
 
 def test_sentences_of_table_8_need_their_numbers() -> None:
