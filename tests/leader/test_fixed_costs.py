@@ -15,7 +15,7 @@ from partita.cost import CostModel, CostOptions
 from partita.leader import refine_cost
 from partita.leader.fixed_costs import make_idle_program
 from partita.profile import MeasureOptions
-from partita.program import Program, TensorSpec
+from partita.program import Program, TensorSpec, check_program
 
 NAMES = ("a", "b", "c")
 
@@ -76,6 +76,14 @@ def test_the_program_without_work_answers_with_as_many_bytes(
     wanted = msgspec.structs.replace(program, inputs=inputs, outputs=specs)
     idle = make_idle_program(wanted)
     assert low <= idle.outputs[0].size_bytes <= high
+
+
+def test_the_program_without_work_takes_any_number_of_inputs() -> None:
+    """Steps and buffers of 200 inputs are told apart."""
+    _, program = make_cost(make_cluster())
+    inputs = tuple(TensorSpec(f"x{k}", (2, 2), "float32") for k in range(200))
+    idle = make_idle_program(msgspec.structs.replace(program, inputs=inputs))
+    assert check_program(idle) == []
 
 
 @pytest.mark.parametrize("slow_down", [1.0, 4.0])

@@ -149,11 +149,11 @@ def make_idle_program(program: Program) -> Program:
         if share < 1:
             box = box.with_axis(axis, (0, max(1, round(extent * share))))
     buffers = tuple(
-        Buffer(100 + k, spec.name, Region.full(spec.shape), spec.dtype, int(k == 0))
+        Buffer(k, spec.name, Region.full(spec.shape), spec.dtype, int(k == 0))
         for k, spec in enumerate(program.inputs)
     )
-    feeds = tuple(Feed(k, spec.name, 100 + k) for k, spec in enumerate(program.inputs))
-    deliver = Deliver(50, (Input(first.name, box, (100,)),))
+    feeds = tuple(Feed(k, spec.name, k) for k, spec in enumerate(program.inputs))
+    deliver = Deliver(len(feeds), (Input(first.name, box, (0,)),))
     return Program(
         plan_hash="idle",
         model_hash=program.model_hash,
