@@ -22,6 +22,8 @@ KEYS = "worker --name w --authority {0} --certificate {0} --key {0}"
         (f"{PLAN} out.json --in-flight 0", "'--in-flight': got 0, allowed: 1 to 1000"),
         (f"{PLAN} out.json --estimator magic", "'magic' is unknown: known are table, linear"),
         (f"{PLAN} out.json --estimator=", "'' is unknown: known are table, linear"),
+        (f"{PLAN} out.json --axis rows", "--axis is for --planner best"),
+        (f"{PLAN} out.json --insecure", "--insecure needs --real"),
         (f"{PLAN} out.json --profile moon=p.json", "--profile moon=… is of no device"),
         (f"{PLAN} out.json --profile a=", "--profile 'a=' is not understood"),
         (f"{PLAN} out.json --profile =p.json", "--profile '=p.json' is not understood"),

@@ -6,12 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from partita.cli import flags
-from partita.cli.flags import flag
+from partita.cli.flags import flag, refuse_given
 from partita.cli.output import print_reply
 
 
 def plan(
+    context: typer.Context,
     model: flags.ModelArg,
     cluster: flags.ClusterOpt,
     planner: flags.PlannerOpt = "best",
@@ -69,6 +72,10 @@ def plan(
     """Decide; print the prediction, a lower bound, and whether splitting is worth it at all."""
     from partita.cli.actions.plan import decide, make_options
 
+    if planner != "best":
+        refuse_given(context, ("axis",), "is for --planner best: others divide as they do")
+    if not real:
+        refuse_given(context, ("insecure", "authority", "certificate", "key"), "needs --real")
     options = make_options(
         objective,
         budget,
