@@ -98,10 +98,11 @@ def test_it_is_the_best_of_all_choices(rng: Random) -> None:
     costs, uses = draw(), [draw() for _ in range(limits)]
     most = [rng.uniform(0.2, 1) * use.max(axis=1).sum() for use in uses]
     every = list(product(range(options), repeat=items))
+    limits = [limit * (1 + 1e-12) for limit in most]  # sums are rounded
     fits = [
         one
         for one in every
-        if all(use[range(items), one].sum() <= m for use, m in zip(uses, most, strict=True))
+        if all(use[range(items), one].sum() <= m for use, m in zip(uses, limits, strict=True))
     ]
     exact = choose_exactly(costs, uses, most)
     if not fits:
