@@ -29,9 +29,9 @@ IMAGE_SIZE = (480, 640)
 _MEAN_BGR = (104.0, 117.0, 123.0)
 _STRIDES = (8, 16, 32)
 _PRIOR_SIDES = ((24, 48), (96, 192), (384, 768))
-_CENTRE_VARIANCE, _SIZE_VARIANCE = 0.1, 0.2
+CENTRE_VARIANCE, _SIZE_VARIANCE = 0.1, 0.2
 #: The network names corners from bottom right clockwise, this package from top left clockwise.
-_CLOCKWISE_FROM_TOP_LEFT = (2, 3, 0, 1)
+CLOCKWISE_FROM_TOP_LEFT = (2, 3, 0, 1)
 
 
 @dataclass(frozen=True)
@@ -142,11 +142,11 @@ def decode_detections(
     likely = likely[np.argsort(-scores[likely, 1], kind="stable")]
     priors = make_priors(*size)[likely]
     centres, sides = priors[:, None, :2], priors[:, None, 2:]
-    middle = centres[:, 0] + shifts[likely, :2] * _CENTRE_VARIANCE * sides[:, 0]
+    middle = centres[:, 0] + shifts[likely, :2] * CENTRE_VARIANCE * sides[:, 0]
     extent = sides[:, 0] * np.exp(shifts[likely, 2:] * _SIZE_VARIANCE)
     boxes = np.concatenate([middle - extent / 2, middle + extent / 2], axis=1)
-    corners = corner_shifts[likely].reshape(-1, 4, 2)[:, _CLOCKWISE_FROM_TOP_LEFT, :]
-    corners = centres + corners * _CENTRE_VARIANCE * sides
+    corners = corner_shifts[likely].reshape(-1, 4, 2)[:, CLOCKWISE_FROM_TOP_LEFT, :]
+    corners = centres + corners * CENTRE_VARIANCE * sides
     detections = [
         Detection(_box(boxes[index]), float(scores[likely[index], 1]), _quad(corners[index]))
         for index in suppress_overlaps(boxes, options.most_overlap)

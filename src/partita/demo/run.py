@@ -64,9 +64,9 @@ def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -
         result = find_plan(cost, planner=options.planner, options=search)
         alone = find_plan(cost, planner="single", options=search)
         say("running on the best single device")
-        single, _ = _try_plan(lab.endpoint, cost, alone.plan, [inputs] * options.runs)
+        single, _ = try_plan(lab.endpoint, cost, alone.plan, [inputs] * options.runs)
         say("running divided")
-        divided, answers = _try_plan(lab.endpoint, cost, result.plan, [inputs] * options.runs)
+        divided, answers = try_plan(lab.endpoint, cost, result.plan, [inputs] * options.runs)
     return DemoResult(
         pixels=pixels,
         drawn=tuple(drawn),
@@ -80,7 +80,7 @@ def run_demo(options: DemoOptions | None = None, *, say: Say = lambda _: None) -
     )
 
 
-def _try_plan(
+def try_plan(
     endpoint: Endpoint, cost: CostModel, plan: Plan, requests: Sequence[Answer]
 ) -> tuple[Trial, list[Answer]]:
     """A plan's predicted and measured run, one request after the other, and its answers."""

@@ -54,6 +54,7 @@ class PlanOptions:
             runs; the cost model's prediction when None.
         quantisation: What samples say of the network's numbers, for methods that choose widths;
             they leave all as it is when None.
+        integer_kernels: Whether what such methods quantise runs on the engine's integer kernels.
         payloads: Returns for tensors of a network, and a format that compresses, what share of its
             most bytes each payload is expected to take: what samples say, as ``measure_shares``.
         judge: Returns the accuracy of a plan on data apart from the samples, above 0, for such
@@ -81,6 +82,7 @@ class PlanOptions:
     fallback: bool = False
     measure: Callable[[Plan], float] | None = None
     quantisation: QuantisationData | None = None
+    integer_kernels: bool = False
     payloads: Callable[[Graph, Collection[str], str], Mapping[str, float]] | None = None
     judge: Judge | None = None
     accuracy_drop: float = 0.05

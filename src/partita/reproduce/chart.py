@@ -29,6 +29,8 @@ _COLOURS = (
 #: Names of more letters in all are written upwards: they would not fit beside each other.
 _MOST_LETTERS = 150
 _MARKS = "osD^vPX*<>"
+#: Of points, in square points: where they measure nothing, and what the largest has beyond that.
+_LEAST_AREA, _MOST_AREA = 20.0, 1500.0
 
 
 def draw_charts(charts: Sequence[Chart]) -> bytes:
@@ -37,7 +39,7 @@ def draw_charts(charts: Sequence[Chart]) -> bytes:
     FigureCanvasAgg(figure)
     for number, chart in enumerate(charts, start=1):
         axes = figure.add_subplot(len(charts), 1, number)
-        _draw_bars(axes, chart) if chart.kind == "bars" else _draw_lines(axes, chart)
+        _DRAW[chart.kind](axes, chart)
         _finish(axes, chart)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
@@ -76,6 +78,26 @@ def _draw_lines(axes: Any, chart: Chart) -> None:
         if spread:
             lows, highs = [low for low, _ in spread], [high for _, high in spread]
             axes.fill_between(places, lows, highs, color=colour, alpha=0.2, linewidth=0)
+
+
+def _draw_points(axes: Any, chart: Chart) -> None:
+    areas = chart.areas or {}
+    largest = max(areas.values(), default=0.0) or 1.0
+    places = [float(place) for place in chart.places]
+    axes.margins(0.15)
+    axes.set_xlim(0, 1.1 * max(places, default=1.0))
+    for number, (name, values) in enumerate(chart.series.items()):
+        known = [(x, y) for x, y in zip(places, values, strict=True) if y is not None]
+        size = _LEAST_AREA + _MOST_AREA * areas.get(name, 0.0) / largest
+        words = f"{name} ({areas[name]:.2g})" if name in areas else name
+        xs, ys = [x for x, _ in known], [y for _, y in known]
+        colour = _COLOURS[number % len(_COLOURS)]
+        # The middle tells points apart that are smaller than their areas.
+        axes.scatter(xs, ys, s=size, color=colour, alpha=0.35, linewidths=0)
+        axes.plot(xs, ys, _MARKS[number % len(_MARKS)], color=colour, markersize=4, label=words)
+
+
+_DRAW = {"bars": _draw_bars, "lines": _draw_lines, "points": _draw_points}
 
 
 def _finish(axes: Any, chart: Chart) -> None:

@@ -58,21 +58,23 @@ class Chart:
     """Series over the same places, as groups of bars or as lines.
 
     Attributes:
-        kind: ``bars`` over named places, ``lines`` over numbers.
+        kind: ``bars`` over named places, ``lines`` over numbers, ``points`` without lines.
         places: Names of the groups, or the numbers on the horizontal axis.
         series: Values by name, one per place; None leaves a gap.
         spreads: Least and most per place, by a series' name, where it was run several times.
+        areas: Of points, by a series' name; what they measure the title says.
         log_axes: Which axes of lines are logarithmic; what is drawn along them must be above 0.
     """
 
     title: str
-    kind: Literal["bars", "lines"]
+    kind: Literal["bars", "lines", "points"]
     places: tuple[str, ...] | tuple[float, ...]
     series: Mapping[str, tuple[float | None, ...]]
     across: str
     up: str
     spreads: Mapping[str, tuple[tuple[float, float], ...]] | None = None
     log_axes: Literal["", "x", "xy"] = ""
+    areas: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from partita.graph import Graph, Layer
 from partita.graph.liveness import live_tensors, working_sets
+from partita.program import type_bytes
 from partita.quantisation.bits import find_weights, is_moving
 
 #: Bits of a network's input: pictures are made of bytes.
@@ -31,7 +32,7 @@ class Network:
         weights: Elements of each layer's weights; biases do not count.
         makers: Of each tensor the position of the layer whose width it has: that which makes it,
             or for layers that only move values that which made these; -1 for inputs.
-        sizes: Elements of each tensor.
+        sizes: Elements of each tensor; one that holds no floats counts as so many of an input's.
         crossing: By cut, the number of layers before it: the tensors that layers after it read.
         working: By layer: the tensors in memory while it runs.
         input_bits: Of each element of an input.
@@ -117,13 +118,13 @@ def network_of(
     made = dict.fromkeys(graph.inputs, -1)
     for place, layer in enumerate(layers):
         maker = made[layer.inputs[0]] if is_moving(graph, layer) else place
-        made |= dict.fromkeys(layer.outputs, maker)
+        made |= {name: maker if _is_rounded(graph, name) else -1 for name in layer.outputs}
     last = {name: place for place, layer in enumerate(layers) for name in layer.inputs}
     return Network(
         layers=names,
         weights=tuple(_weight_elements(graph, layer) for layer in layers),
         makers=tuple(made[name] for name in tensors),
-        sizes=tuple(_elements(graph.tensors[name].shape) for name in tensors),
+        sizes=tuple(_elements(graph, name, input_bits) for name in tensors),
         crossing=tuple(
             tuple(numbers[name] for name in here if last.get(name, -1) >= cut)
             for cut, here in enumerate(live)
@@ -140,9 +141,18 @@ def _weight_elements(graph: Graph, layer: Layer) -> int:
     return 0 if found is None else graph.constants[found.name].size
 
 
-def _elements(shape: Sequence[int]) -> int:
+def _is_rounded(graph: Graph, tensor: str) -> bool:
+    """Whether a tensor has the bits of the layer that makes it; indices and pixels do not."""
+    return graph.tensors[tensor].dtype.startswith("float")
+
+
+def _elements(graph: Graph, tensor: str, input_bits: int) -> int:
     """The elements of a tensor; 0 where its shape depends on the data."""
-    return prod(shape) if min(shape, default=0) >= 0 else 0
+    spec = graph.tensors[tensor]
+    count = prod(spec.shape) if min(spec.shape, default=0) >= 0 else 0
+    if tensor in graph.inputs or _is_rounded(graph, tensor):
+        return count
+    return -(-count * 8 * type_bytes(spec.dtype) // input_bits)
 
 
 def candidate_cuts(

@@ -23,7 +23,7 @@ from partita.planners.edgecloud.split_problem import Split, SplitProblem
 from partita.planners.pricing.costs import Costs
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen
-from partita.quantisation import LayerBits, QuantisationData, quantize
+from partita.quantisation import LayerBits, QuantisationData
 
 #: Bits of what is not quantised.
 FLOAT_BITS = 32
@@ -69,12 +69,13 @@ class EdgeBits:
         rows = [{**none, **errors.get(name, {})} for name in layers]
         return np.array([[row[width] for width in self.widths] for row in rows])
 
-    def costs(self, cost: Costs, layers: Sequence[str]) -> list[Costs]:
+    def costs(self, evaluator: Evaluator, layers: Sequence[str]) -> list[Costs]:
         """The costs of the network at each width, one for all layers."""
         if not self._costs:
             uniform = (Split.uniform(len(layers), width) for width in self.widths)
             tables = [self.table(layers, split) for split in uniform]
-            self._costs = [cost.of(quantize(self._graph, t)) if t else cost for t in tables]
+            plain = evaluator.cost
+            self._costs = [evaluator.quantised_cost(t) if t else plain for t in tables]
         return self._costs
 
     def table(self, layers: Sequence[str], split: Split) -> dict[str, LayerBits]:
@@ -192,7 +193,7 @@ def width_seconds(evaluator: Evaluator, device: str, bits: EdgeBits, network: Ne
     as one of the width that its bytes have in the mean: exact where memory bounds it.
     """
     graph, layers = evaluator.graph, network.layers
-    levels = [layer_seconds(cost, device, layers) for cost in bits.costs(evaluator.cost, layers)]
+    levels = [layer_seconds(cost, device, layers) for cost in bits.costs(evaluator, layers)]
     widths = np.array(bits.widths, float)
     seconds = np.empty((len(layers), len(widths), len(widths)))
     for place, name in enumerate(layers):

@@ -12,6 +12,7 @@ import msgspec
 
 from partita.compile import Layout
 from partita.errors import InfeasibleError, OverfullError, PlanError
+from partita.graph.quantised import with_kernels
 from partita.plan import Plan
 from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.options import PlanOptions
@@ -96,9 +97,19 @@ class Evaluator:
         """
         if not bits:
             return self
-        other = Evaluator(self.cost.of(quantize(self.graph, bits)), self.options)
+        other = Evaluator(self.quantised_cost(bits), self.options)
         other.budget = self.budget
         return other
+
+    def quantised_cost(self, bits: Mapping[str, LayerBits]) -> Costs:
+        """The costs of the network with so many bits, on the kernels that are wanted.
+
+        Raises:
+            PlanError: The bits do not fit the network.
+        """
+        graph = quantize(self.graph, bits)
+        wants = self.options.integer_kernels
+        return self.cost.of(with_kernels(graph, integer=True) if wants else graph)
 
     def remember(self, make: Callable[[Evaluator], T]) -> T:
         """What ``make`` makes of the evaluator: made once."""

@@ -5,10 +5,11 @@ from partita.reproduce.autosplit import (
     cuts,
     overall,
     packing,
+    plates,
     sizes,
     sweeps,
     trade_off,
 )
 
 #: Importing a module registers its figures and tables.
-__all__ = ["compression", "cuts", "overall", "packing", "sizes", "sweeps", "trade_off"]
+__all__ = ["compression", "cuts", "overall", "packing", "plates", "sizes", "sweeps", "trade_off"]

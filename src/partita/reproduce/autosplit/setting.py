@@ -12,7 +12,7 @@ from typing import Literal
 
 from partita.reproduce.figure import Paper
 
-PAPER = Paper("autosplit", ("models", "cache"))
+PAPER = Paper("autosplit", ("models", "images", "real", "cache"))
 EDGE, CLOUD = "eyeriss", "tpu-v1"
 #: Of numbers that are not quantised, and of the input's.
 FLOAT_BITS, INPUT_BITS = 16, 8
