@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 
-from partita.compile import FragmentWork
+from partita.compile import FragmentWork, work_builder
 from partita.cost.amount import pieces_bytes
 from partita.graph import Graph
 
@@ -22,8 +22,17 @@ _Piece = tuple[int, int, int]
 
 def most_arena_bytes(graph: Graph) -> int:
     """No less than :func:`arena_bytes` says of any fragment beyond a copy of what it makes."""
+    return graph.remember(_most_bytes)
+
+
+def _most_bytes(graph: Graph) -> int:
+    """What all layers in one fragment take, as concatenations hold many tensors, or a few of the
+    largest."""
     outputs = sorted(layer.output_bytes for layer in graph.layers)
-    return 3 * sum(outputs[-2:])
+    names = tuple(layer.name for layer in graph.layers)
+    builder = work_builder(graph)
+    whole = {tensor: builder.regions.whole(tensor) for tensor in builder.stage_outputs(names)}
+    return max(3 * sum(outputs[-2:]), _reserved_bytes(graph, builder.stage(names, whole)))
 
 
 def arena_bytes(graph: Graph, work: FragmentWork) -> int:
@@ -32,6 +41,11 @@ def arena_bytes(graph: Graph, work: FragmentWork) -> int:
     A layer whose own nodes read one of its tensors twice, as ``x * sigmoid(x)`` does, has it beside
     its output.
     """
+    made_bytes = pieces_bytes(graph, work.outputs, "float32")
+    return min(_reserved_bytes(graph, work), most_arena_bytes(graph) + made_bytes)
+
+
+def _reserved_bytes(graph: Graph, work: FragmentWork) -> int:
     forked = graph.remember(_forked_layers)
     layers = [graph.layer(item.layer) for item in work.layers]
     last = {tensor: place for place, layer in enumerate(layers) for tensor in layer.inputs}
@@ -47,9 +61,7 @@ def arena_bytes(graph: Graph, work: FragmentWork) -> int:
         for tensor in layer.inputs:
             if last[tensor] == place and tensor in held and tensor not in kept:
                 arena.free(held.pop(tensor))
-    made_bytes = pieces_bytes(graph, work.outputs, "float32")
-    # Never reached by the networks of the zoo, but planners rely on it.
-    return min(arena.reserved_bytes, most_arena_bytes(graph) + made_bytes)
+    return arena.reserved_bytes
 
 
 def _forked_layers(graph: Graph) -> frozenset[str]:
