@@ -29,10 +29,13 @@ def list_candidates(
     """Splits that fit in memory and keep to a bound on errors, the soonest first.
 
     Args:
-        exact: Whether widths are the best there are, or those of the Lagrangian.
+        exact: Whether widths are the best there are beside those of the Lagrangian: of the same
+            budget the best weights may have more bits where they take time.
         as_printed: Whether splits are those of Algorithm 1 alone, as it is printed.
     """
-    splits = list(grid_splits(problem, exact=exact))
+    splits = [
+        split for one in dict.fromkeys((exact, False)) for split in grid_splits(problem, exact=one)
+    ]
     count = len(problem.network.layers)
     uniform = set[Split]()
     if not as_printed:
