@@ -1,4 +1,4 @@
-"""Labelled data of a user's own, and what share of a network's answers is right."""
+"""Labelled data of a user's own: a folder per class."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from partita.errors import InputError
-from partita.graph.whole import WholeModel
-from partita.quantisation import (
-    Labelled,
-    label_by,
-    measure_top1,
-    read_labelled,
-)
+from partita.quantisation.held_out import read_data
 from tests.quantisation.networks import draw_samples, small_graph
 
 GRAPH = small_graph()  # which answers five classes
@@ -31,9 +25,9 @@ def test_folders_named_by_numbers_are_these_classes(tmp_path: Path) -> None:
     """Not every class needs a folder; numbers need not be of one length."""
     _write(tmp_path, "4", SAMPLES[:2])
     _write(tmp_path, "01", SAMPLES[2:3])
-    data = read_labelled(GRAPH, tmp_path)
-    assert data.labels == (1, 4, 4)
-    assert np.array_equal(data.feeds[0]["x"], SAMPLES[2]["x"])
+    data = read_data(GRAPH, [str(tmp_path)])
+    assert [sample.label for sample in data] == [1, 4, 4]
+    assert np.array_equal(data[0].feeds["x"], SAMPLES[2]["x"])
 
 
 def test_folders_with_names_are_the_classes_in_order(tmp_path: Path) -> None:
@@ -41,13 +35,12 @@ def test_folders_with_names_are_the_classes_in_order(tmp_path: Path) -> None:
     for name in ("e", "b", "a", "d", "c"):
         _write(tmp_path, name, SAMPLES[:1])
     (tmp_path / "README").write_text("?")
-    assert read_labelled(GRAPH, tmp_path).labels == (0, 1, 2, 3, 4)
+    assert [sample.label for sample in read_data(GRAPH, [str(tmp_path)])] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        ([], "has no folder per class"),
         (["cat", "dog"], "has 2 folders, the network answers 5 classes"),
         (["0", "5"], "is of class 5, the network answers 5: allowed are 0 to 4"),
         (["0", "dog"], "has 2 folders"),
@@ -58,7 +51,7 @@ def test_folders_that_do_not_fit_are_refused(tmp_path: Path, names: list[str], w
     for name in names:
         _write(tmp_path, name, SAMPLES[:1])
     with pytest.raises(InputError) as caught:
-        read_labelled(GRAPH, tmp_path)
+        read_data(GRAPH, [str(tmp_path)])
     assert words in caught.value.message
 
 
@@ -66,21 +59,4 @@ def test_an_empty_class_is_refused(tmp_path: Path) -> None:
     """A folder without files says so with its name."""
     _write(tmp_path, "0", [])
     with pytest.raises(InputError, match="0' has no"):
-        read_labelled(GRAPH, tmp_path)
-
-
-def test_accuracy_is_the_share_of_right_answers() -> None:
-    """Of labels that are right but for one in six."""
-    model = WholeModel(GRAPH)
-    labels = [int(model.run(sample)["y"].argmax()) for sample in SAMPLES]
-    data = label_by(GRAPH, SAMPLES)
-    assert data.labels == tuple(labels)
-    assert measure_top1(GRAPH, data) == 1.0
-    wrong = Labelled(data.feeds, ((labels[0] + 1) % 5, *labels[1:]))
-    assert measure_top1(GRAPH, wrong) == pytest.approx(5 / 6)
-
-
-def test_no_data_is_refused() -> None:
-    """A share of nothing is none."""
-    with pytest.raises(InputError, match="no labelled data"):
-        measure_top1(GRAPH, Labelled((), ()))
+        read_data(GRAPH, [str(tmp_path)])

@@ -11,7 +11,6 @@ if TYPE_CHECKING:  # reading inputs from files needs neither ONNX nor SciPy
     from partita.quantisation.data import QuantisationData, find_data
     from partita.quantisation.errors import ErrorTable, measure_errors, tabulate_errors
     from partita.quantisation.held_out import count_classes, divide_samples, read_data
-    from partita.quantisation.labelled import Labelled, label_by, measure_top1, read_labelled
     from partita.quantisation.lapq import search_lapq
     from partita.quantisation.outputs import Reference
     from partita.quantisation.payloads import measure_shares
@@ -24,7 +23,6 @@ __all__ = [
     "WIDTHS",
     "CodeOptions",
     "ErrorTable",
-    "Labelled",
     "LayerBits",
     "Packing",
     "QuantisationData",
@@ -37,14 +35,11 @@ __all__ = [
     "count_classes",
     "divide_samples",
     "find_data",
-    "label_by",
     "list_quantisable",
     "measure_errors",
     "measure_shares",
-    "measure_top1",
     "quantize",
     "read_data",
-    "read_labelled",
     "read_samples",
     "search_lapq",
     "tabulate_errors",
@@ -59,7 +54,6 @@ __getattr__ = on_first_use(
         "data": "QuantisationData find_data",
         "errors": "ErrorTable measure_errors tabulate_errors",
         "held_out": "count_classes divide_samples read_data",
-        "labelled": "Labelled label_by measure_top1 read_labelled",
         "lapq": "search_lapq",
         "outputs": "Reference",
         "payloads": "measure_shares",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from partita.errors import InputError
 from partita.graph import Graph
-from partita.quantisation.labelled import place_folders
 from partita.quantisation.samples import Sample, check_room, is_known, list_files, read_files
 
 #: Samples that ranges are found from: one in so many, and at most so many. AUTO-SPLIT names no
@@ -22,11 +21,13 @@ def read_data(graph: Graph, texts: Sequence[str]) -> list[Sample]:
     """Samples from files and folders; those of a folder per class have their labels.
 
     Args:
-        texts: As for :func:`partita.quantisation.read_samples`, or one folder of folders, as for
-            :func:`partita.quantisation.read_labelled`.
+        texts: As for :func:`partita.quantisation.read_samples`, or one folder with a folder per
+            class: those named by whole numbers are the classes of these places among the network's
+            answers; with other names there must be one for every answer, in the order of names.
 
     Raises:
-        InputError: As there; or samples do not fit in memory.
+        InputError: As there; or folders do not fit the network's answers; or samples do not fit in
+            memory.
     """
     specs = graph.input_specs
     if len(texts) != 1 or not _has_classes(Path(texts[0])):
@@ -38,7 +39,7 @@ def read_data(graph: Graph, texts: Sequence[str]) -> list[Sample]:
             " scores of classes: give files alone, and a judge.",
             subject=texts[0],
         )
-    places = place_folders(Path(texts[0]), classes)
+    places = _place_folders(Path(texts[0]), classes)
     count = sum(len(list_files(path)) for path, _ in places)
     check_room(count, count * sum(spec.size_bytes for spec in specs), "--samples")
     return [
@@ -46,6 +47,32 @@ def read_data(graph: Graph, texts: Sequence[str]) -> list[Sample]:
         for path, label in places
         for sample in read_files(specs, [str(path)], finite=True)
     ]
+
+
+def _place_folders(folder: Path, classes: int) -> list[tuple[Path, int]]:
+    """The folders of classes in the order of names, with their places.
+
+    Raises:
+        InputError: They do not fit the number of classes.
+    """
+    paths = sorted(path for path in folder.iterdir() if path.is_dir())
+    if all(path.name.isdecimal() for path in paths):
+        places = [(path, int(path.name)) for path in paths]
+        for path, label in places:
+            if label >= classes:
+                raise InputError(
+                    f"Folder '{path}' is of class {label}, the network answers {classes}: allowed"
+                    f" are 0 to {classes - 1}.",
+                    subject=str(path),
+                )
+        return places
+    if len(paths) != classes:
+        raise InputError(
+            f"Directory '{folder}' has {len(paths)} folders, the network answers {classes} classes:"
+            " give a folder for each, or name folders by the classes' numbers, from 0.",
+            subject=str(folder),
+        )
+    return [(path, label) for label, path in enumerate(paths)]
 
 
 def _has_classes(path: Path) -> bool:
