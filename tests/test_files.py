@@ -10,7 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from partita.files import pack_arrays, read_regular, write_folder, write_whole
+from partita.files import (
+    make_folder,
+    pack_arrays,
+    read_regular,
+    require_room,
+    require_writable,
+    write_folder,
+    write_whole,
+)
 
 
 def test_a_file_is_replaced_and_its_link_stays(tmp_path: Path) -> None:
@@ -62,14 +70,33 @@ def test_devices_and_pipes_are_written_as_they_are(tmp_path: Path) -> None:
         ("/", "Is a directory"),
         ("no/such/folder/file", "No such file"),
         ("a\0b", "NUL"),
+        ("n" * 250, "File name too long"),
         ("/proc/file", "No such file"),
     ],
 )
 def test_what_cannot_be_written_says_why(name: str, why: str) -> None:
-    """Every failure is an ``OSError`` with words."""
-    with pytest.raises(OSError, match=why) as caught:
-        write_whole(Path(name), b"data")
-    assert caught.value.strerror
+    """Every failure is an ``OSError`` with words, before there is data as when it is written."""
+    for refuse in (require_writable, lambda path: write_whole(path, b"data")):
+        with pytest.raises(OSError, match=why) as caught:
+            refuse(Path(name))
+        assert caught.value.strerror
+
+
+def test_what_can_be_written_is_left_as_it_is(tmp_path: Path) -> None:
+    """To look leaves no trace: not in the folder, not in the file, and no data in a pipe."""
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("real", "link", "pipe", "new"):
+        require_writable(tmp_path / name)
+    require_writable(Path("/dev/null"))
+    make_folder(tmp_path / "a" / "b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "link", "pipe", "real"]
+    assert (tmp_path / "real").read_bytes() == b"old"
+    assert not list((tmp_path / "a" / "b").iterdir())
+    with pytest.raises(OSError, match="No such file") as caught:
+        require_room(Path("/proc"))
+    assert caught.value.filename == "/proc"
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:

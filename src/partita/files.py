@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import stat
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,15 +53,10 @@ def write_whole(path: Path, data: bytes) -> None:
     Raises:
         OSError: It cannot be written; ``strerror`` says why, for a message.
     """
-    with contextlib.suppress(FileNotFoundError):
-        mode = _mode(path)
-        if stat.S_ISDIR(mode):
-            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not stat.S_ISREG(mode):
-            path.write_bytes(data)
-            return
-    target = Path(os.path.realpath(path))
-    partial = target.with_name(f"{target.name}.partial")
+    if _is_stream(path):
+        path.write_bytes(data)
+        return
+    target, partial = _places(path)
     try:
         partial.write_bytes(data)
         os.replace(partial, target)
@@ -68,6 +64,63 @@ def write_whole(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             partial.unlink()
         raise
+
+
+def require_writable(path: Path) -> None:
+    """Raise where :func:`write_whole` would, as far as that shows before there is data.
+
+    Raises:
+        OSError: It is a folder, or no file of that name can be made; ``strerror`` says why.
+    """
+    if _is_stream(path):
+        if not os.access(path, os.W_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return
+    target, partial = _places(path)
+    with contextlib.suppress(FileNotFoundError):
+        partial.lstat()  # its name may be too long
+    require_room(target.parent)
+
+
+def require_room(folder: Path) -> None:
+    """Raise unless files can be made in a folder, by making one that has no name.
+
+    Permissions alone say too little: root has them all, on read-only disks and in ``/proc``, too.
+
+    Raises:
+        OSError: They cannot; ``strerror`` says why, ``filename`` is the folder.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from None
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that keeps results, with all that it lies in, before there is a result.
+
+    Raises:
+        OSError: It cannot be made, or no files in it; ``strerror`` says why.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    require_room(folder)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path is that of a device or a pipe; folders are refused."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = _mode(path)
+        if stat.S_ISDIR(mode):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        return not stat.S_ISREG(mode)
+    return False
+
+
+def _places(path: Path) -> tuple[Path, Path]:
+    """The file that is written, behind links, and the one beside it that takes its place."""
+    target = Path(os.path.realpath(path))
+    return target, target.with_name(f"{target.name}.partial")
 
 
 def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:

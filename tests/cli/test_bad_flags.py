@@ -142,6 +142,55 @@ def test_outputs_make_no_tree(ask: Ask, folder: Path, words: str) -> None:
     assert {path.name for path in folder.rglob("*")} == before
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "plan gone.onnx --cluster pair.toml -o /proc/o",
+        "plan gone.onnx --cluster pair.toml --want 5/s -o /proc/o",
+        "plan gone.onnx --cluster pair.toml --samples s.npz --pareto /proc/o.png",
+        "quantize gone.onnx --samples s.npz --errors /proc/o",
+        "quantize gone.onnx --samples s.npz -o /proc/o",
+        "profile gone.onnx -o /proc/o",
+        "profile gone.onnx --cluster gone.toml -o /proc/o",
+        "profile --links --cluster gone.toml -o /proc/o",
+        "compare gone.onnx --cluster pair.toml -o /proc/o",
+        "simulate p.json --profile gone.json --trace /proc/o",
+        "run gone.json -o /proc/o",
+        "run gone.json --report /proc/o",
+        "run gone.json -o /proc",
+        "lab gone.toml -o /proc/o",
+        "export gone.json -o /proc/o",
+        "load split gone.onnx -o /proc/o",
+        "load run gone -o /proc/o",
+        "load profile gone.onnx -o /proc/o",
+        "demo --plates 4 --report /proc/o",
+        "reproduce distredge -o /proc/o",
+        "reproduce distredge --cache /proc/o",
+        f"{PLAN} {'n' * 250}",
+    ],
+)
+def test_outputs_that_cannot_be_written(ask: Ask, folder: Path, words: str) -> None:
+    """They are refused before anything is read or done, so that no work is lost."""
+    before = {path.name for path in folder.rglob("*")}
+    answer = ask(*words.split())
+    assert answer.code == 2
+    assert f"'{words.split()[-1]}' cannot be" in answer.message
+    assert "No such file" in answer.message or "File name too long" in answer.message
+    assert {path.name for path in folder.rglob("*")} == before
+
+
+def test_a_cache_that_cannot_be_written(
+    ask: Ask, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found before anything is measured for it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/cache")
+    text = (folder / "pair.toml").read_text().replace("raspberry-pi-4", "this-machine")
+    (folder / "this.toml").write_text(text)
+    answer = ask("plan", "m.onnx", "--cluster", "this.toml")
+    assert answer.code == 2
+    assert "'/proc/cache" in answer.message
+
+
 def test_answers_do_not_replace_a_bundle(ask: Ask, folder: Path) -> None:
     """Nor the input that they are of."""
     assert ask("load", "split", "m.onnx", "-o", "b", "--children", "1").code == 0

@@ -44,3 +44,9 @@ def test_a_folder_that_cannot_be_is_bad_input(tmp_path: Path) -> None:
     taken.write_text("")
     with pytest.raises(InputError, match="--cache"):
         ResultCache(taken).put(_KEY, Outcome())
+
+
+def test_a_folder_that_cannot_be_is_found_before_the_work(tmp_path: Path) -> None:
+    """Whoever finds no result there is told that none could be kept."""
+    with pytest.raises(InputError, match=r"cannot be kept in '/proc/gone'.*--cache"):
+        ResultCache(Path("/proc/gone")).get(_KEY, Outcome)

@@ -9,6 +9,7 @@ from partita.cli.output import cache_folder, progress_bar, say
 from partita.cluster import THIS_MACHINE, Cluster
 from partita.cost import CostModel
 from partita.errors import InputError
+from partita.files import make_folder
 from partita.graph import Graph
 from partita.profile import MeasureOptions, Profile, load_profile, measure_profile, save_profile
 
@@ -74,14 +75,17 @@ def measure_this_machine(graph: Graph) -> Profile:
     """This machine's profile of the model: from the user's cache, else measured now.
 
     Of a quantised graph it is that of the one that it was made of.
+
+    Raises:
+        OSError: The cache cannot be written to.
     """
     graph = graph.base or graph
     path = cache_folder("profiles") / f"{graph.hash[:24]}.json"
     if path.exists():
         return load_profile(path)
+    make_folder(path.parent)
     options = MeasureOptions(repeats=9, budget_s=0.3)
     with progress_bar("measuring this machine") as advance:
         profile = measure_profile(graph, options, advance)
-    path.parent.mkdir(parents=True, exist_ok=True)
     save_profile(profile, path)
     return profile

@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from partita.errors import InputError, PartitaError
-from partita.files import write_folder, write_whole
+from partita.files import require_room, require_writable, write_folder, write_whole
 
 #: Columns of what is piped where nothing says another number: the widest table fits.
 _PIPED_WIDTH = 140
@@ -127,7 +127,8 @@ def check_output(path: Path | None, *inputs: Path | str | None, inside: Path | N
         inside: A folder in which nothing else may be.
 
     Raises:
-        InputError: It is a folder, what the command reads or in that folder, or its own is missing.
+        InputError: It is a folder, what the command reads or in that folder, its own is missing, or
+            no file can be made there.
     """
     if path is None:
         return
@@ -142,19 +143,30 @@ def check_output(path: Path | None, *inputs: Path | str | None, inside: Path | N
             f"File '{path}' is an input of this command; give the output another place.",
             subject=str(path),
         )
+    with _told("File", "written", path):
+        require_writable(path)
 
 
-def check_folder(path: Path | None) -> None:
+def check_folder(path: Path | None, *, is_replaced: bool = False) -> None:
     """Refuse a place for a folder of outputs before the work begins; None is none.
 
+    Args:
+        is_replaced: Another folder takes its place, if it is there, and no files are put into it.
+
     Raises:
-        InputError: It is a file, or what it would lie in is not there.
+        InputError: It is a file, what it would lie in is not there, or nothing can be made in it.
     """
     if path is None:
         return
     if path.exists() and not path.is_dir():
         raise InputError(f"Folder '{path}' cannot be made: '{path}' is a file.", subject=str(path))
     _check_parent("Folder", "made", path)
+    if path.exists() and not is_replaced:
+        with _told("Folder", "written to", path):
+            require_room(path)
+        return
+    with _told("Folder", "made", path):
+        require_room(Path(os.path.realpath(path)).parent)
 
 
 def _check_parent(what: str, done: str, path: Path) -> None:
@@ -163,6 +175,17 @@ def _check_parent(what: str, done: str, path: Path) -> None:
         return
     fault = f"'{folder}' is a file" if folder.exists() else f"there is no folder '{folder}'"
     raise InputError(f"{what} '{path}' cannot be {done}: {fault}.", subject=str(path))
+
+
+@contextlib.contextmanager
+def _told(what: str, done: str, path: Path) -> Iterator[None]:
+    """Turn the system's refusal of an output into our own."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{what} '{path}' cannot be {done}: {error.strerror}.", subject=str(path)
+        ) from error
 
 
 def cache_folder(name: str) -> Path:
@@ -177,12 +200,8 @@ def write_output(path: Path, data: bytes) -> None:
         InputError: It cannot be written.
     """
     check_output(path)
-    try:
+    with _told("File", "written", path):
         write_whole(path, data)
-    except OSError as error:
-        raise InputError(
-            f"File '{path}' cannot be written: {error.strerror}.", subject=str(path)
-        ) from error
 
 
 def write_outputs(folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -191,9 +210,5 @@ def write_outputs(folder: Path, contents: Mapping[str, bytes]) -> None:
     Raises:
         InputError: They cannot be written.
     """
-    try:
+    with _told("Folder", "written to", folder):
         write_folder(folder, contents)
-    except OSError as error:
-        raise InputError(
-            f"Outputs cannot be written to '{folder}': {error.strerror}.", subject=str(folder)
-        ) from error

@@ -40,13 +40,13 @@ def export_plan(graph: Graph, plan: Plan, cluster: Cluster, folder: Path) -> lis
     Raises:
         InputError: The folder exists and holds other files, or cannot be written.
     """
-    graph = planned_graph(graph, plan)
-    compiled = compile_plan(graph, plan, cluster)
     try:
         if folder.exists() and any(folder.iterdir()):
             raise InputError(
                 f"Folder '{folder}' is not empty. Name a new one.", subject=str(folder)
             )
+        graph = planned_graph(graph, plan)
+        compiled = compile_plan(graph, plan, cluster)
         work = Path(tempfile.mkdtemp(prefix=".export-", dir=folder.parent))
         try:
             names = fragment_names(compiled.program)

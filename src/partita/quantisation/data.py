@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from partita.errors import InputError
-from partita.files import write_whole
+from partita.files import make_folder, write_whole
 from partita.graph import Graph
 from partita.quantisation.bits import WIDTHS
 from partita.quantisation.choose import USUAL, CodeOptions, choose_bits
@@ -69,17 +69,18 @@ def find_data(
         folder: Made where it is missing; a file in it is of one network, samples and options.
 
     Raises:
+        OSError: The folder cannot be written to.
         InputError: A tensor is not finite for a sample.
     """
     key = repr((VERSION, graph.hash, digest_samples(samples), options))
     path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
     data = _read(path, options)
     if data is None:
+        make_folder(folder)
         ranges = collect_ranges(graph, [sample.feeds for sample in samples], advance)
         data = QuantisationData(
             tabulate_errors(graph, ranges, WIDTHS, options, advance), ranges, options
         )
-        folder.mkdir(parents=True, exist_ok=True)
         limits = ranges.all_limits(WIDTHS, options.clipping, options.norm)
         found = Findings({}, data.errors, limits, ranges.samples, ranges.pixels)
         write_whole(path, dump_findings(found))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -12,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from partita.errors import InputError
-from partita.files import write_whole
+from partita.files import make_folder, write_whole
 
 Kept = TypeVar("Kept")
 #: Packages whose code decides results; a change to one of them makes old results void.
@@ -41,7 +42,11 @@ class ResultCache:
         self._folder = folder
 
     def get(self, key: Mapping[str, object], kind: type[Kept]) -> Kept | None:
-        """The result of ``key``; None where none is kept or its file is damaged."""
+        """The result of ``key``; None where none is kept or its file is damaged.
+
+        Raises:
+            InputError: None is kept, and the folder cannot be written to.
+        """
         path = self._path(key)
         if path is None:
             return None
@@ -49,6 +54,8 @@ class ResultCache:
             result = json.loads(path.read_bytes())["result"]
             return msgspec.convert(result, kind, str_keys=True)  # as JSON has no others
         except (OSError, ValueError, KeyError, TypeError, msgspec.ValidationError):
+            with _told(path.parent):
+                make_folder(path.parent)
             return None
 
     def put(self, key: Mapping[str, object], result: object) -> None:
@@ -61,21 +68,27 @@ class ResultCache:
         if path is None:
             return
         content = {"key": dict(key), "result": msgspec.to_builtins(result)}
-        try:
+        with _told(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, json.dumps(content, indent=1, default=str).encode())
-        except OSError as error:
-            raise InputError(
-                f"Results cannot be kept in '{path.parent}': {error.strerror}. Give --cache another"
-                " folder.",
-                subject=str(path.parent),
-            ) from error
 
     def _path(self, key: Mapping[str, object]) -> Path | None:
         if self._folder is None:
             return None
         text = json.dumps(dict(key), sort_keys=True, default=str)
         return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Turn the system's refusal of a folder into our own."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"Results cannot be kept in '{folder}': {error.strerror}. Give --cache another folder.",
+            subject=str(folder),
+        ) from error
 
 
 @lru_cache(maxsize=1)

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from partita.errors import BundleError
@@ -72,3 +73,13 @@ def test_features_are_not_looked_for_in_a_pipe(tmp_path: Path) -> None:
     folder = split(network(), tmp_path / "b")
     os.mkfifo(tmp_path / "pipe")
     compute_features(folder, draw(4)[0], cache=tmp_path / "pipe")
+
+
+def test_a_bundle_that_cannot_be_written_is_trained_by_nobody(tmp_path: Path) -> None:
+    """It is refused before the samples are even looked at."""
+    bundle = split(network(), tmp_path / "b")
+    variant = bundle / read_manifest(bundle).variants[0].name
+    variant.rename(tmp_path / "elsewhere")
+    variant.symlink_to("/proc")
+    with pytest.raises(BundleError, match="cannot be written: No such file"):
+        personalise(bundle, np.zeros((3, 1)), np.zeros(2))

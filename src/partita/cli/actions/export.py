@@ -13,7 +13,7 @@ from partita.units import format_bytes
 
 def export_fragments(files: PlanFiles, folder: Path) -> Reply:
     """Write the plan's fragments, manifest and stamped model into the folder."""
-    check_folder(folder)
+    check_folder(folder, is_replaced=True)
     loaded = read_plan(files)
     written = export_plan(loaded.graph, loaded.plan, loaded.cluster, folder)
     payload = {

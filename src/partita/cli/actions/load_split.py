@@ -26,6 +26,7 @@ from partita.loading import (
 )
 from partita.loading.bundle.manifest import engine_name, processor_signature
 from partita.loading.cut.choose import ABOUT_AS_SOON, Method
+from partita.loading.write.atomic_folder import check_target
 from partita.loading.write.trainable_layers import first_trainable
 from partita.report import draw_table
 from partita.report.tables import TableData
@@ -74,7 +75,8 @@ def split_model(model: Path, shapes: Sequence[str] | None, output: Path, cutting
         BundleError: The model cannot be cut so, or a profile of blocks is not for it.
         ModelError: The model cannot be read.
     """
-    check_folder(output)
+    check_folder(output, is_replaced=True)
+    check_target(output.resolve())
     graph = read_graph(model, shapes)
     choice = None
     divisions: list[Division] = []

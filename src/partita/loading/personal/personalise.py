@@ -58,13 +58,14 @@ def personalise(
         RunError: Training diverged, or a child failed.
     """
     _load_torch()
-    from partita.loading.personal.replace import replace_last
+    from partita.loading.personal.replace import check_room, replace_last
 
     options = options or PersonalOptions()
     began_s, held_bytes = time.perf_counter(), reset_peak()
     home = Path(folder)
     manifest = read_manifest(home)
     variant = choose_variant(manifest, home)
+    check_room(home, manifest)
     count = len(next(iter(check_samples(variant, samples).values())))
     targets = _check_labels(labels, count, variant, options)
     features = compute_features(home, samples, variant=variant.name, cache=cache)

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from partita.errors import BundleError
+from partita.files import require_room
 from partita.loading.bundle.manifest import (
     MANIFEST,
     Child,
@@ -28,6 +29,19 @@ from partita.loading.write.trainable_source import read_source, replace_weights
 from partita.regions import Array
 
 _SHOWN = 12
+
+
+def check_room(home: Path, manifest: Manifest) -> None:
+    """Raise where :func:`replace_last` could not put a file, before there is one.
+
+    Raises:
+        BundleError: No files can be made in a folder of the bundle.
+    """
+    try:
+        for folder in (home, *(home / variant.name for variant in _kept(manifest))):
+            require_room(folder)
+    except OSError as error:
+        raise _refuse(home, error) from None
 
 
 def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -> Manifest:
@@ -64,13 +78,11 @@ def replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -
 
 
 def _replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) -> Manifest:
-    here = processor_signature()
-    kept = [variant for variant in manifest.variants if variant.processor in ("", here)]
     fresh: list[Path] = []
     text = b""
     try:
         variants = tuple(
-            _replace_in(home / variant.name, variant, weights, fresh) for variant in kept
+            _replace_in(home / variant.name, variant, weights, fresh) for variant in _kept(manifest)
         )
         renewed = msgspec.structs.replace(manifest, variants=variants)
         text = dump_manifest(renewed)
@@ -85,11 +97,21 @@ def _replace_last(home: Path, manifest: Manifest, weights: Mapping[str, Array]) 
             _remove(fresh)
         if not isinstance(error, OSError):
             raise
-        raise BundleError(
-            f"Bundle '{home}' cannot be written: {error.strerror or error}.", subject=str(home)
-        ) from None
+        raise _refuse(home, error) from None
     _remove_strays(home, renewed)
     return renewed
+
+
+def _kept(manifest: Manifest) -> list[Variant]:
+    """The variants whose last child can be made here."""
+    here = processor_signature()
+    return [variant for variant in manifest.variants if variant.processor in ("", here)]
+
+
+def _refuse(home: Path, error: OSError) -> BundleError:
+    return BundleError(
+        f"Bundle '{home}' cannot be written: {error.strerror or error}.", subject=str(home)
+    )
 
 
 def _replace_in(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import torch
 
 from partita.errors import PlanError
+from partita.files import require_writable, write_whole
 from partita.planners.distredge.agent import Weights
 from partita.planners.distredge.observation import LAYER_FACTS
 
@@ -32,8 +36,18 @@ class Checkpoint:
     weights: Weights
 
 
+def check_place(path: Path) -> None:
+    """Refuse a place for a checkpoint before there is one.
+
+    Raises:
+        PlanError: No file can be written there.
+    """
+    with _told(path):
+        require_writable(path)
+
+
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint.
+    """Write a checkpoint, whole or not at all.
 
     Raises:
         PlanError: The file cannot be written.
@@ -44,13 +58,21 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "time_unit_s": checkpoint.time_unit_s,
         "weights": {name: dict(part) for name, part in checkpoint.weights.items()},
     }
+    data = io.BytesIO()
+    torch.save(content, data)
+    with _told(path):
+        write_whole(path, data.getvalue())
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turn the system's refusal of a file into our own."""
     try:
-        torch.save(content, path)
-    except (OSError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
+        yield
+    except OSError as error:
         raise PlanError(
-            f"Checkpoint '{path}' cannot be written: {reason}.", subject=str(path)
-        ) from None
+            f"Checkpoint '{path}' cannot be written: {error.strerror}.", subject=str(path)
+        ) from error
 
 
 def load_checkpoint(path: Path, providers: int) -> Checkpoint:

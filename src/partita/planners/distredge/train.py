@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from partita.planners.distredge.agent import SplitAgent, one_thread
-from partita.planners.distredge.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from partita.planners.distredge.checkpoint import (
+    Checkpoint,
+    check_place,
+    load_checkpoint,
+    save_checkpoint,
+)
 from partita.planners.distredge.environment import SplitEnvironment
 from partita.planners.distredge.observation import Observer
 from partita.planners.distredge.osds import Trained, Training
@@ -20,6 +25,8 @@ def train(process: SplitProcess, settings: DistrEdgeSettings) -> Trained:
     Raises:
         PlanError: A checkpoint cannot be read or written, or is for another state size.
     """
+    if settings.save is not None:
+        check_place(Path(settings.save))
     seed = process.evaluator.options.seed
     starts = start_plans(process)
     loaded = None
