@@ -12,11 +12,14 @@ import pytest
 
 from partita import api
 from partita.cli import answers
+from partita.cli.actions import run
 from partita.cli.answers import KeptAnswers, PackedAnswers
+from partita.cost import CostModel
 from partita.errors import InputError
 from partita.files import write_folder
 from partita.lab import Lab, start_lab
-from partita.leader import Session
+from partita.leader import Session, fixed_costs
+from partita.leader.worker_group import WorkerGroup
 from tests.cli.conftest import Ask
 
 
@@ -65,11 +68,8 @@ def test_answers_that_find_no_room_are_one_line(tmp_path: Path) -> None:
         kept.append(make_answer(0))
 
 
-@pytest.mark.slow
-def test_after_a_loss_the_plan_in_force_is_shown(
-    ask: Ask, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was lost, when, and what took over; every answer is there and right."""
+def keep_labs(monkeypatch: pytest.MonkeyPatch) -> list[Lab]:
+    """The labs that commands will have started."""
     labs: list[Lab] = []
 
     @contextmanager
@@ -78,11 +78,21 @@ def test_after_a_loss_the_plan_in_force_is_shown(
             labs.append(lab)
             yield lab
 
+    monkeypatch.setattr(api, "start_lab", start)
+    return labs
+
+
+@pytest.mark.slow
+def test_after_a_loss_the_plan_in_force_is_shown(
+    ask: Ask, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was lost, when, and what took over; every answer is there and right."""
+    labs = keep_labs(monkeypatch)
+
     def strike(session: Session) -> None:
         device = next(name for name in labs[-1].processes if name != session.program.requester)
         labs[-1].kill(device)
 
-    monkeypatch.setattr(api, "start_lab", start)
     monkeypatch.setattr(answers.KeptAnswers.__init__, "__defaults__", (None, 0))
     monkeypatch.setattr(Session, "begin_traces", strike)
     words = ["run", "p.json", "--recover", "--requests", "12", "--check", "--report", "out"]
@@ -108,3 +118,39 @@ def test_after_a_loss_the_plan_in_force_is_shown(
     assert "recovered" in page
     assert "Latency by plan" in page
     assert "predicted latency" not in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["measuring", "deploying"])
+def test_a_loss_before_the_run_is_planned_around(
+    ask: Ask, folder: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """While messages are measured, and while the plan is deployed: the rest answers everything."""
+    labs = keep_labs(monkeypatch)
+    relay, refine, greet = fixed_costs.measure_relay_s, run.refine_cost, WorkerGroup.greet
+
+    def strike() -> None:
+        if labs[-1].processes["b"].poll() is None:
+            labs[-1].kill("b")
+
+    def strike_and_relay(*words: Any, **more: Any) -> float:
+        strike()
+        return relay(*words, **more)
+
+    def measure(*words: Any) -> CostModel:
+        cost = refine(*words)
+        monkeypatch.setattr(WorkerGroup, "greet", lambda group: strike() or greet(group))
+        return cost
+
+    if when == "measuring":
+        monkeypatch.setattr(fixed_costs, "measure_relay_s", strike_and_relay)
+    else:
+        monkeypatch.setattr(run, "refine_cost", measure)
+    reply = ask("run", "p.json", "--recover", "--requests", "4", "--check", "--json").reply
+    assert reply["passed"]
+    (change,) = reply["changes"]
+    assert (change["outcome"], change["detail"]) == ("recovered", "without device 'b'")
+    assert change["at_s"] < 0
+    first, last = reply["plan_runs"]
+    assert (first["requests"], first["measured_s"], last["requests"]) == (0, None, 4)
+    assert last["measured_s"] > 0

@@ -79,6 +79,29 @@ def test_the_rest_finishes_a_run(lab: Lab, strike: Callable[[Lab, str], None]) -
         np.testing.assert_array_equal(got, expected_chain(tiny.program, given["input"]))
 
 
+@pytest.mark.parametrize("method", ["have", "prepare"])
+def test_the_rest_runs_what_was_not_deployed_yet(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """A worker that is killed while its part is sent or loaded is done without within 3 s."""
+    tiny, rest = tiny_chain(3, 3), tiny_chain(3, 2)
+    call, struck_s = lab.endpoint.call, list[float]()
+
+    def strike(target: str, asked: str, body: bytes, timeout_s: float) -> bytes:
+        if (target, asked) == ("d2", method):
+            struck_s.append(time.monotonic())
+            lab.kill("d2")
+        return call(target, asked, body, timeout_s)
+
+    monkeypatch.setattr(lab.endpoint, "call", strike)
+    with deploy(tiny, lab.endpoint, replan=lambda lost: rest) as session:
+        assert time.monotonic() - struck_s[0] < _WITHIN_S
+        (given,) = random_inputs(tiny.program, 1)
+        (got,) = session.run([given])
+        np.testing.assert_array_equal(got["t2"], expected_chain(tiny.program, given["input"]))
+        assert session.lost.devices == ("d2",)
+
+
 @pytest.mark.parametrize("victim", ["d1", "d0"], ids=["receiver", "sender"])
 def test_timing_messages_ends_when_a_worker_is_killed(lab: Lab, victim: str) -> None:
     """Neither a message that nobody takes nor one that nobody sends is waited for."""

@@ -12,8 +12,9 @@ from tests.leader.fakes import Deployed, FakeLab, fake_time, info_of
 from tests.worker.tiny import Tiny, tiny_chain
 
 from partita.errors import RunError
-from partita.leader import DeployOptions, failure_monitor, request_tracker, worker_group
-from partita.leader.failure_monitor import FailureMonitor, ReplanWithout
+from partita.leader import DeployOptions, failure_monitor, recovery, request_tracker, worker_group
+from partita.leader.failure_monitor import FailureMonitor
+from partita.leader.recovery import Recovery, ReplanWithout
 
 TINY = tiny_chain(3, 3, in_flight=2, credit=2)
 REST = tiny_chain(3, 2, in_flight=2, credit=2)
@@ -25,7 +26,7 @@ class Bench:
 
     def __init__(self, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(failure_monitor, "_CHECK_S", 3600.0)
-        for module in (failure_monitor, worker_group, request_tracker):
+        for module in (failure_monitor, recovery, worker_group, request_tracker):
             monkeypatch.setattr(module, "time", fake_time(clock))
         self.clock = clock
         self.lab = FakeLab("d0", "d1", "d2", "d3")
@@ -44,8 +45,9 @@ class Bench:
         """Begin to look after the first epoch."""
         infos = {name: info_of(name) for name in self.lab.workers}
         given = DeployOptions(**options)  # type: ignore[arg-type]
+        self.recovery = Recovery(self.lab.group, replan, "d0", given.silence_s)
         self.monitors.append(
-            FailureMonitor(self.lab.group, self.first, infos, given, replan, standby=standby)
+            FailureMonitor(self.lab.group, self.first, infos, given, self.recovery, standby=standby)
         )
         return self.monitors[0]
 

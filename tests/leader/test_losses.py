@@ -53,12 +53,12 @@ def test_a_loss_during_a_recovery_is_done_without_too(bench: Bench, method: str)
     bench.lab.fabric.kill("d2")
     bench.pass_time(0.1, beating=("d0", "d1"))
     assert lost == [Lost(("d2",)), Lost(("d2", "d1"))]
-    assert monitor.lost == lost[-1]
+    assert bench.recovery.lost == lost[-1]
     assert monitor.deployment.devices == ("d0",)
     answer = np.ones(4, np.float32)
     bench.lab.workers["d0"].answer_request(ALONE.program, 0, answer, monitor.deployment.epoch)
     assert future.result(0)["t2"].tolist() == [1] * 4
-    (change,) = monitor.changes
+    (change,) = bench.recovery.changes
     assert change.detail == "without device 'd2' and device 'd1'"
 
 
@@ -97,7 +97,7 @@ def test_a_broken_link_between_devices_that_are_there_is_planned_around(bench: B
         lost.append(all_lost)
         return REST
 
-    monitor = bench.start(replan, silence_s=1.75)
+    bench.start(replan, silence_s=1.75)
     future = bench.ask()
     for device, peer in (("d2", "d1"), ("d1", "d2")):
         bench.lab.workers[device].fail(Failure(1, device, "network", -1, "lost 1 pieces", peer))
@@ -109,7 +109,7 @@ def test_a_broken_link_between_devices_that_are_there_is_planned_around(bench: B
     assert len(lost) == 1
     assert not future.done()
     assert "d2" in bench.lab.group.names
-    (change,) = monitor.changes
+    (change,) = bench.recovery.changes
     assert change.detail == "without the link between 'd1' and 'd2'"
 
 
@@ -175,7 +175,7 @@ def test_a_link_that_is_far_too_slow_is_given_up_before_the_deadline(bench: Benc
         asked.append(all_lost)
         return REST
 
-    monitor = bench.start(replan, deadline_s=30.0)
+    bench.start(replan, deadline_s=30.0)
     serve_requests(bench, count=6, each_s=0.02)
     future = bench.ask()
     bench.lab.workers["d1"].stats = send_under_way(6)
@@ -186,7 +186,7 @@ def test_a_link_that_is_far_too_slow_is_given_up_before_the_deadline(bench: Benc
     bench.pass_time(0.5)
     assert asked == [Lost(links=(("d1", "d2"),))]
     assert not future.done()
-    (change,) = monitor.changes
+    (change,) = bench.recovery.changes
     assert "made no progress for 2.1 s on device 'd1' in step 'send'" in change.why
 
 

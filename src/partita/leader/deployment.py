@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from partita.errors import RunError
+from partita.errors import LinkError, RunError
 from partita.leader.push import push_contents
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
@@ -34,6 +34,8 @@ _POLL_S = 0.01
 _SPANS_PER_CALL = 10_000
 #: A worker that hangs must not hold up the end of a session.
 _RETIRE_TIMEOUT_S = 2.0
+#: Workers of the rest are known: who does not show up in this time is lost, too.
+_PRESENT_S = 1.0
 
 
 class Deployable(Protocol):
@@ -99,13 +101,16 @@ class Deployment:
         self._group = group
         self.options = options
         self.devices = tuple(part.device for part in compiled.program.devices)
+        #: What each device was at last asked to do, for people.
+        self._steps: dict[str, str] = {}
 
     def prepare(self, infos: Mapping[str, Info]) -> None:
         """Push, load, time and activate; afterwards requests may be fed.
 
         Raises:
-            RunError: A worker refused or failed, or has not a format in which the program sends;
-                the epoch is retired everywhere.
+            LinkError: A worker was lost; the message names it and the step that it was at.
+            RunError: A worker refused or failed, or has not a format in which the program sends.
+                In either case the epoch is retired everywhere.
         """
         check_formats(self.program, infos)
         try:
@@ -116,10 +121,11 @@ class Deployment:
             # once, because the machine itself is slow at times.
             for name in slowed * self.options.rounds:
                 self._calibrate(name)
-            activate = OfEpoch(self.epoch)
-            self._group.each(lambda n: self._group.tell(n, "activate", activate), self.devices)
-        except BaseException:
+            self._group.each(self._activate, self.devices)
+        except BaseException as error:
             self.retire()
+            if type(error) is LinkError and error.device in self._steps:
+                raise self._explain(error) from error
             raise
 
     def retire(self) -> None:
@@ -160,25 +166,44 @@ class Deployment:
         self._load(device)
 
     def _push(self, device: str) -> None:
+        self._steps[device] = "send its part"
         contents = self._contents(device)
         self.pushed_bytes += push_contents(
-            self._group, (device, self.epoch), contents, self.options.load_s
+            self._group, (device, self.epoch), contents, self.options.load_s, beside=self.devices
         )
 
     def _load(self, device: str) -> None:
+        self._steps[device] = "load its part"
         own = msgspec.structs.replace(self.program, devices=(self.program.device(device),))
         leader = self._group.endpoint.name
         self._group.tell(device, "prepare", Prepare(self.epoch, own, leader, self.options.trace))
         self._wait(device, "load")
 
     def _calibrate(self, device: str) -> None:
+        self._steps[device] = "time its part"
         order = Calibrate(self.epoch, self.options.repeats, self.options.reference_s)
         self._group.tell(device, "calibrate", order)
         self._wait(device, "calibrate")
 
+    def _activate(self, device: str) -> None:
+        self._steps[device] = "activate its part"
+        self._group.tell(device, "activate", OfEpoch(self.epoch))
+
+    def _explain(self, error: LinkError) -> LinkError:
+        """The error for a worker that was lost before the plan ran."""
+        device = error.device
+        why = "it left the network" if self._group.has_left(device) else "it does not answer"
+        return LinkError(
+            f"Device {device!r} is lost: {why}, while the plan was deployed, in step"
+            f" '{self._steps[device]}'. Restart its worker and run again.",
+            device=device,
+            step=self._steps[device],
+        )
+
     def _wait(self, device: str, what: str) -> None:
         deadline_s = time.monotonic() + self.options.load_s
         while True:
+            self._group.require(self.devices, "progress")
             progress = self._group.ask(device, "progress", OfEpoch(self.epoch), Progress)
             if progress.error:
                 raise RunError(
@@ -193,6 +218,27 @@ class Deployment:
                     device=device,
                 )
             time.sleep(_POLL_S)
+
+
+def bring(
+    compiled: Deployable, group: WorkerGroup, options: DeployOptions, wait_s: float = _PRESENT_S
+) -> tuple[Deployment, dict[str, Info]]:
+    """What is compiled, prepared under an epoch of its own, and facts about all of the group.
+
+    Args:
+        group: Gets the devices that it lacks.
+        wait_s: Longest wait for missing workers.
+
+    Raises:
+        LinkError: A worker is missing, or was lost under way.
+        RunError: One is of another version, refuses or fails; nothing stays prepared.
+    """
+    group.add(part.device for part in compiled.program.devices)
+    group.wait(wait_s)
+    infos = group.greet()
+    deployment = Deployment(compiled, group, options)
+    deployment.prepare(infos)
+    return deployment, infos
 
 
 def fragments_of(program: Program, device: str) -> tuple[Any, ...]:

@@ -6,15 +6,15 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from partita.errors import LinkError, PartitaError, RunError
-from partita.execution import Change
+from partita.errors import RunError
 from partita.fabric import Failure
-from partita.leader.deployment import Deployable, Deployment, DeployOptions
+from partita.leader.deployment import Deployable, Deployment, DeployOptions, bring
 from partita.leader.explain import explain_failure, explain_lost, explain_slow, find_culprit
 from partita.leader.link_monitor import LinkMonitor
 from partita.leader.losses import Lost
+from partita.leader.recovery import Recovery
 from partita.leader.request_tracker import RequestTracker
 from partita.leader.requests import Request
 from partita.leader.run_report import EpochLog
@@ -23,9 +23,6 @@ from partita.worker.messages import Info
 
 _LOG = logging.getLogger(__name__)
 
-#: Returns what the rest can run, from all that is lost since the session began.
-ReplanWithout = Callable[[Lost], Deployable]
-
 #: A failure may follow from a lost device: a closed connection is noticed at once, its loss by the
 #: network within this time. With silence, statistics and one check it stays within 3 s.
 _GRACE_S = 0.3
@@ -33,8 +30,6 @@ _GRACE_S = 0.3
 #: heartbeats of both ends, two intervals later, say sooner that none is lost.
 _LINK_GRACE_S = 0.3
 _ALIVE_S = 0.5
-#: The workers of the rest are known: who does not show up in this time is lost, too.
-_PRESENT_S = 1.0
 #: A thirtieth of the 3 s; a check costs microseconds.
 _CHECK_S = 0.1
 #: A fraction of a request, so that a switch waits for no more than the last answer.
@@ -50,15 +45,13 @@ class FailureMonitor:
 
     Args:
         deployment: Active.
-        replan: None ends the run on a loss.
-        standby: Prepared beside the first, for when ``replan`` gives its program.
+        recovery: Goes on without what is lost, or ends the run.
+        standby: Prepared beside the first, for when the recovery gives its program.
 
     Attributes:
         deployment: The epoch that requests are admitted under.
         retiring: Epochs that only finish their open requests.
         logs: Spans and totals of epochs that are over.
-        lost: What the session goes on without.
-        changes: One per recovery; times on the leader's clock.
         plans: The hash of the plan that each epoch ran.
     """
 
@@ -68,7 +61,7 @@ class FailureMonitor:
         deployment: Deployment,
         infos: Mapping[str, Info],
         options: DeployOptions,
-        replan: ReplanWithout | None,
+        recovery: Recovery,
         *,
         standby: Deployment | None = None,
     ) -> None:
@@ -81,10 +74,7 @@ class FailureMonitor:
         self.tracker = RequestTracker(group.endpoint, deployment, self.on_fault)
         self._group = group
         self._options = options
-        self._replan = replan
-        self.lost = Lost()
-        self.changes: list[Change] = []
-        self._losses: deque[tuple[str, str]] = deque()
+        self._recovery = recovery
         self._failures: deque[tuple[Failure, float]] = deque()
         self._links = LinkMonitor()
         self._ended = threading.Event()
@@ -173,7 +163,7 @@ class FailureMonitor:
 
     def on_lost(self, device: str, why: str) -> None:
         """Queue the loss of a device."""
-        self._losses.append((device, why))
+        self._recovery.on_lost(device, why)
 
     def on_failure(self, failure: Failure) -> None:
         """Queue the failure of a step on a worker."""
@@ -218,7 +208,7 @@ class FailureMonitor:
             self._give_up(find_culprit(self._group, epoch, oldest), error)
         elif self._links.is_due(since_s, self.tracker.usual_s(epoch.epoch), now_s):
             culprit = find_culprit(self._group, epoch, oldest)
-            if self._links.confirm(culprit, now_s) and self._replan is not None:
+            if self._links.confirm(culprit, now_s) and self._recovery.is_wanted:
                 self._give_up(culprit, explain_slow(self._group, epoch, oldest, since_s))
 
     def _epoch_of(self, request: Request) -> Deployment:
@@ -256,23 +246,12 @@ class FailureMonitor:
         """End the run for devices that were lost under way, or go on without them."""
         request = self.tracker.oldest()
         busy = self._busy_devices()
-        losses = [loss for loss in self._take_losses() if loss[0] in busy]
+        losses = [loss for loss in self._recovery.take_losses() if loss[0] in busy]
         if not losses or self.tracker.error is not None:
             return
         deployment = self.deployment if request is None else self._epoch_of(request)
         error = explain_lost(self._group, deployment, request, losses[0])
         self._give_up(Lost(tuple(device for device, _ in losses)), error)
-
-    def _take_losses(self) -> list[tuple[str, str]]:
-        """The devices of the group that were lost since the last time; they are asked no more."""
-        losses = []
-        while self._losses:
-            device, why = self._losses.popleft()
-            if device in self._group.names:
-                self._group.remove(device)
-                self.lost |= Lost((device,))
-                losses.append((device, why))
-        return losses
 
     def _give_up(self, lost: Lost, error: RunError) -> None:
         """Go on without what is lost where that can be, or end the run.
@@ -282,55 +261,19 @@ class FailureMonitor:
             error: What to say in the end.
         """
         requester = self.deployment.program.requester
-        if self._replan is None or not lost or requester in lost.devices:
+        if not (self._recovery.is_wanted and lost) or requester in lost.devices:
             self.tracker.fail(error)
             return
-        at_s = time.monotonic()
-        self.lost |= lost
-        for device in lost.devices:
-            self._group.remove(device)
-        try:
-            search_s = self._recover(self._replan)
-        except PartitaError as fault:
-            _LOG.debug("The rest could not take over.", exc_info=True)
-            message = f"{error.message} The rest could not take over: {fault.message}"
-            self.tracker.fail(
-                RunError(message, device=error.device, step=error.step, request=error.request)
-            )
-            return
-        why = f"{error.message.partition(', while step')[0].rstrip('.')}"
-        now_s = time.monotonic()
-        change = Change(at_s, why, "recovered", f"without {self.lost}", search_s, now_s)
-        self.changes.append(change)
-
-    def _recover(self, replan: ReplanWithout) -> float:
-        """Go on with the remaining devices; unanswered requests are fed again.
-
-        Devices that are lost meanwhile are done without, too, as long as the requester is there.
-
-        Returns:
-            The seconds that planning took.
-        """
+        found_s = time.monotonic()
+        self._recovery.do_without(lost)
         self.tracker.suspend()
         for deployment in (*self.retiring, self.deployment):
             self._retire(deployment)
         self.retiring.clear()
-        search_s = 0.0
-        while True:
-            self._take_losses()
-            requester = self.deployment.program.requester
-            if requester in self.lost.devices:
-                raise RunError(f"The requester {requester!r} was lost, too.", device=requester)
-            began_s = time.monotonic()
-            compiled = replan(self.lost)
-            search_s += time.monotonic() - began_s
-            try:
-                self._deploy(compiled)
-            except RunError as fault:
-                if not self._is_loss(fault):
-                    raise
-            else:
-                return search_s
+        try:
+            self._recovery.go_on(found_s, error, self._deploy)
+        except RunError as fault:
+            self.tracker.fail(fault)
 
     def _deploy(self, compiled: Deployable) -> None:
         standby = self._standby
@@ -338,11 +281,7 @@ class FailureMonitor:
             self._standby = None
             self._enter(standby)
             return
-        self._group.add(part.device for part in compiled.program.devices)
-        self._group.wait(_PRESENT_S)
-        self.infos = self._group.greet()
-        deployment = Deployment(compiled, self._group, self._options)
-        deployment.prepare(self.infos)
+        deployment, self.infos = bring(compiled, self._group, self._options)
         self._enter(deployment)
 
     def _enter(self, deployment: Deployment) -> None:
@@ -351,12 +290,3 @@ class FailureMonitor:
         self.plans[deployment.epoch] = deployment.program.plan_hash
         self._group.expect_beats(deployment.devices)
         self.tracker.resume(deployment)
-
-    def _is_loss(self, fault: RunError) -> bool:
-        """Whether a deployment failed because of a loss, which is news for some time."""
-        if isinstance(fault, LinkError) and fault.device in self._group.names:
-            self.on_lost(fault.device, fault.message)
-        deadline_s = time.monotonic() + self._options.silence_s
-        while not self._losses and time.monotonic() < deadline_s:
-            time.sleep(_DRAIN_POLL_S)
-        return bool(self._losses)

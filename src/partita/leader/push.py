@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,12 @@ from partita.worker.messages import CHUNK_BYTES, Have, Missing, Put
 
 
 def push_contents(
-    group: WorkerGroup, place: tuple[str, int], contents: Mapping[str, Any], timeout_s: float
+    group: WorkerGroup,
+    place: tuple[str, int],
+    contents: Mapping[str, Any],
+    timeout_s: float,
+    *,
+    beside: Iterable[str] = (),
 ) -> int:
     """Push what a worker lacks; the bytes that were sent.
 
@@ -22,9 +27,11 @@ def push_contents(
         place: The device, and the epoch that its store keeps the content for.
         contents: Bytes or arrays by their SHA-256.
         timeout_s: Longest wait for the worker, which hashes its copies first.
+        beside: Devices without which this one has no use for the content.
 
     Raises:
-        RunError: The worker is lost, or refuses.
+        LinkError: The worker is lost, or one beside it.
+        RunError: It refuses.
     """
     device, epoch = place
     have = Have(epoch, tuple(contents))
@@ -34,6 +41,7 @@ def push_contents(
         data = as_bytes(contents[name])
         size = len(data)
         for offset in range(0, max(size, 1), CHUNK_BYTES):
+            group.require(beside, "put")
             chunk = bytes(data[offset : offset + CHUNK_BYTES])
             group.tell(device, "put", Put(name, offset, size, chunk))
         pushed_bytes += size

@@ -13,8 +13,9 @@ from partita.errors import InputError, RunError
 from partita.execution import AdaptOptions, Change, Report
 from partita.fabric.base import check_process, is_forked
 from partita.leader.deployment import Deployment, DeployOptions
-from partita.leader.failure_monitor import FailureMonitor, ReplanWithout
+from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.losses import Lost
+from partita.leader.recovery import Recovery
 from partita.leader.replan_controller import Planning, ReplanController
 from partita.leader.requests import Arrays, check_inputs, refuse_odd
 from partita.leader.run_report import build_report
@@ -30,9 +31,9 @@ class Session:
     Args:
         group: The workers; all are there.
         deployment: Prepared and active.
-        replan: Returns what runs without all that is lost; None ends the run on a loss.
+        recovery: Goes on without what is lost, or ends the run; may have done so already.
         adapting: Who plans anew when links or devices change, and when; None keeps the plan.
-        standby: Prepared beside it, for when ``replan`` gives its program.
+        standby: Prepared beside it, for when the recovery gives its program.
     """
 
     def __init__(
@@ -41,14 +42,15 @@ class Session:
         deployment: Deployment,
         infos: Mapping[str, Info],
         options: DeployOptions,
-        replan: ReplanWithout | None = None,
+        recovery: Recovery,
         *,
         adapting: tuple[Planning, AdaptOptions] | None = None,
         standby: Deployment | None = None,
     ) -> None:
         self._group = group
         self._options = options
-        self._monitor = FailureMonitor(group, deployment, infos, options, replan, standby=standby)
+        self._recovery = recovery
+        self._monitor = FailureMonitor(group, deployment, infos, options, recovery, standby=standby)
         self._tracker = self._monitor.tracker
         self._first = 0
         self._origin_s = time.monotonic()
@@ -174,16 +176,17 @@ class Session:
     def changes(self) -> list[Change]:
         """Recoveries from losses, and searches for another plan, with their outcomes, in order.
 
-        Seconds count from :meth:`begin_traces`, or else from the session's begin.
+        Seconds count from :meth:`begin_traces`, or else from the session's begin; they
+        are below zero where a loss was found while the plan was deployed.
         """
         searches = self._controller.changes if self._controller is not None else []
-        recoveries = [change.shifted(self._origin_s) for change in self._monitor.changes]
+        recoveries = [change.shifted(self._origin_s) for change in self._recovery.changes]
         return sorted([*recoveries, *searches], key=lambda change: change.at_s)
 
     @property
     def lost(self) -> Lost:
         """Devices and links that the session goes on without."""
-        return self._monitor.lost
+        return self._recovery.lost
 
     def close(self) -> None:
         """Take the plan down; requests without an answer end with an error. May be repeated."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
+from functools import partial
+
 from partita.errors import RunError
 from partita.execution import AdaptOptions
 from partita.fabric import Endpoint
-from partita.leader.deployment import Deployable, Deployment, DeployOptions
-from partita.leader.failure_monitor import ReplanWithout
+from partita.leader.deployment import Deployable, Deployment, DeployOptions, bring
+from partita.leader.recovery import Recovery, ReplanWithout
 from partita.leader.replan_controller import Planning
 from partita.leader.session import Session
 from partita.leader.worker_group import WorkerGroup
+from partita.worker.messages import Info
 
 _DEFAULT = DeployOptions()
 
@@ -32,26 +37,45 @@ def deploy(
         compiled: A program and the content that it names by hash.
         endpoint: The leader's own; its callbacks are taken over. The session does not close it.
         options: Patience, tracing, and who made the plan.
-        replan: Called with the devices and links that are lost; returns what the rest can run.
-            None ends the run with an error on a loss.
+        replan: Called with the devices and links that are lost, from here on; returns what the rest
+            can run. None ends the deployment, and the run, with an error on a loss.
         adapting: Who plans anew when links or devices change, made for this plan, and when. None
             keeps the plan.
         standby: What is loaded beside it, for when ``replan`` gives the same program; on devices of
             the first program.
 
     Raises:
-        RunError: A worker is missing, of another version, refuses or fails; nothing stays active.
+        RunError: A worker is missing, lost and not done without, of another version, refuses or
+            fails; nothing stays active.
     """
+    requester = compiled.program.requester
     group = WorkerGroup(endpoint, [part.device for part in compiled.program.devices])
-    group.wait(options.wait_s)
-    infos = group.greet()
-    deployment = Deployment(compiled, group, options)
-    deployment.prepare(infos)
-    spare = None if standby is None else Deployment(standby, group, options)
-    if spare is not None:
-        try:
-            spare.prepare(infos)
-        except RunError:
-            deployment.retire()
+    recovery = Recovery(group, replan, requester, options.silence_s)
+    spare = None
+    try:
+        deployment, infos = bring(compiled, group, options, options.wait_s)
+        if standby is not None:
+            spare = _prepare_beside(deployment, infos, standby, group)
+    except RunError as fault:
+        found_s = time.monotonic()
+        if not recovery.is_wanted or not recovery.is_loss(fault):
             raise
-    return Session(group, deployment, infos, options, replan, adapting=adapting, standby=spare)
+        recovery.take_losses()
+        if requester in recovery.lost.devices:
+            raise
+        rest = partial(bring, group=group, options=options)
+        deployment, infos = recovery.go_on(found_s, fault, rest)
+    return Session(group, deployment, infos, options, recovery, adapting=adapting, standby=spare)
+
+
+def _prepare_beside(
+    deployment: Deployment, infos: Mapping[str, Info], standby: Deployable, group: WorkerGroup
+) -> Deployment:
+    """The epoch of what stands by; the first one is retired where that fails."""
+    spare = Deployment(standby, group, deployment.options)
+    try:
+        spare.prepare(infos)
+    except RunError:
+        deployment.retire()
+        raise
+    return spare

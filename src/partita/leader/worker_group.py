@@ -128,11 +128,24 @@ class WorkerGroup:
             except RunError:
                 if device not in self._gone:
                     raise
-        raise LinkError(
-            f"Device '{device}' was lost before the plan ran (asked for: {method}). Look at its"
-            " worker, or plan without it.",
-            device=device,
-        )
+        raise _left(device, method)
+
+    def require(self, names: Iterable[str], method: str) -> None:
+        """Raise unless all of some workers are still there, without asking them.
+
+        Args:
+            method: What they would be asked for.
+
+        Raises:
+            LinkError: One has left.
+        """
+        for name in names:
+            if self.has_left(name):
+                raise _left(name, method)
+
+    def has_left(self, device: str) -> bool:
+        """Whether a worker was there and is not any more."""
+        return device in self._gone
 
     def each(self, call: Callable[[str], R], names: Sequence[str] | None = None) -> dict[str, R]:
         """``call(name)`` of each worker, all at the same time; the first error counts."""
@@ -201,6 +214,14 @@ class WorkerGroup:
         is_strangers = error.device not in {*self.names, self.endpoint.name, ""}
         if self.listener is not None and not is_strangers:
             self.listener.on_fault(error)
+
+
+def _left(device: str, method: str) -> LinkError:
+    return LinkError(
+        f"Device '{device}' was lost before the plan ran (asked for: {method}). Look at its worker,"
+        " or plan without it.",
+        device=device,
+    )
 
 
 def _missing(missing: Sequence[str], there: Iterable[str], timeout_s: float) -> LinkError:

@@ -26,8 +26,11 @@ from partita.cli.replies import add_notes, describe_changes, describe_report, sh
 from partita.cli.sources import Loaded, read_plan
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel, CostOptions
+from partita.errors import RunError
 from partita.execution import Change, Report
+from partita.fabric import Endpoint
 from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
+from partita.leader.worker_group import WorkerGroup
 from partita.plan import Plan
 from partita.quantisation.samples import Feeds
 from partita.report import (
@@ -42,6 +45,11 @@ from partita.report import (
 from partita.report.changes import tabulate_plan_runs
 from partita.simulation import predict
 from partita.units import format_seconds
+
+#: Seconds that workers may take to appear.
+_WAIT_S = 10.0
+#: All were there a moment ago: one that is not any more was lost.
+_STILL_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -167,7 +175,8 @@ def run_requests(
     if options.warm_up:
         session.run([feeds[0]] * options.warm_up, in_flight=1)
     session.begin_traces()
-    first = session.deployment.epoch
+    # Another plan than the loaded one where devices were lost before it ran.
+    first, began = session.deployment.epoch, opened.replanner.plan
     for answer in session.iterate(feeds, in_flight=in_flight):
         if options.check or options.output is not None:
             answers.append(answer)
@@ -186,8 +195,10 @@ def run_requests(
         None,
         tuple(session.changes),
         last if is_changed else None,
-        measure_plans(opened, predicted, first, in_flight) if is_changed else (),
-        _fill(loaded.plan, [opened.replanner.plan_of(plan) for plan in session.plans()], feeds),
+        measure_plans(opened, predicted, first if began == loaded.plan else None, in_flight)
+        if is_changed
+        else (),
+        _fill(began, [opened.replanner.plan_of(plan) for plan in session.plans()], feeds),
     )
 
 
@@ -197,17 +208,18 @@ def _fill(first: Plan, known: Sequence[Plan], feeds: Sequence[Feeds]) -> tuple[P
 
 
 def measure_plans(
-    opened: Opened, predicted: Report, first: int, in_flight: int | None
+    opened: Opened, predicted: Report, first: int | None, in_flight: int | None
 ) -> tuple[PlanRun, ...]:
     """The loaded plan and the one in force at the end, each beside its own prediction.
 
     Args:
         predicted: The loaded plan.
-        first: The epoch that the run began under.
+        first: The epoch of the loaded plan; None where it never ran.
     """
     last = opened.session.latencies_s(opened.session.deployment.epoch)
     again = opened.replanner.predict(max(1, len(last)), in_flight)
-    both = (("at first", predicted, opened.session.latencies_s(first)), ("at the end", again, last))
+    at_first = () if first is None else opened.session.latencies_s(first)
+    both = (("at first", predicted, at_first), ("at the end", again, last))
     return tuple(
         PlanRun(name, plan.quantile_s(0.5), median(took) if took else None, len(took))
         for name, plan, took in both
@@ -219,13 +231,17 @@ def open_session(
     loaded: Loaded, access: Access, cost: CostModel, flags: AdaptFlags
 ) -> Iterator[Opened]:
     """Deploy a plan; yield the session, ready to run."""
-    plan = loaded.plan
+    plan, fallback = loaded.plan, loaded.plan.fallback
+    recovers = flags.recover or fallback is not None
     compiled = compile_plan(loaded.graph, plan, loaded.cluster)
-    options = DeployOptions(planner=plan.planner, seed=plan.seed, reference_s=cost.reference_s)
+    options = DeployOptions(
+        wait_s=_STILL_S, planner=plan.planner, seed=plan.seed, reference_s=cost.reference_s
+    )
     say("connecting to the workers")
     with open_endpoint(loaded.cluster, access) as endpoint:
+        WorkerGroup(endpoint, [part.device for part in compiled.program.devices]).wait(_WAIT_S)
         say("measuring what messages cost")
-        refined = refine_cost(endpoint, cost, compiled.program)
+        refined = _refine(endpoint, cost, compiled, recovers=recovers)
         replanner = Replanner(refined, plan, make_search(loaded.plan, flags, cost))
 
         def replan(lost: Lost) -> Compiled:
@@ -233,12 +249,11 @@ def open_session(
             return replanner.recover(lost)
 
         say("deploying")
-        fallback = plan.fallback
         with deploy(
             compiled,
             endpoint,
             options,
-            replan=replan if flags.recover or fallback is not None else None,
+            replan=replan if recovers else None,
             adapting=(replanner, read_adapt(flags)) if flags.adapt else None,
             standby=None
             if fallback is None
@@ -246,6 +261,19 @@ def open_session(
         ) as session:
             say("running")
             yield Opened(session, cost, refined, replanner)
+
+
+def _refine(
+    endpoint: Endpoint, cost: CostModel, compiled: Compiled, *, recovers: bool
+) -> CostModel:
+    """The costs with what workers take on top, as measured; without that where one is lost."""
+    try:
+        return refine_cost(endpoint, cost, compiled.program)
+    except RunError as error:  # of what is wrong with more than this the deployment tells
+        if not recovers:
+            raise
+        say(f"messages were not measured: {error.message}")
+        return cost
 
 
 def describe_run(ran: Ran) -> Reply:

@@ -1,0 +1,124 @@
+"""Going on without what is lost: planning and deploying until nothing more is lost under way."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from partita.errors import LinkError, PartitaError, RunError
+from partita.execution import Change
+from partita.leader.deployment import Deployable
+from partita.leader.losses import Lost
+from partita.leader.worker_group import WorkerGroup
+
+_LOG = logging.getLogger(__name__)
+
+#: Returns what the rest can run, from all that is lost since the session began.
+ReplanWithout = Callable[[Lost], Deployable]
+T = TypeVar("T")
+
+#: A fraction of the time between two heartbeats, by which a loss is noticed.
+_POLL_S = 0.005
+
+
+class Recovery:
+    """What a session goes on without, and how.
+
+    Args:
+        group: Those that are lost are taken out of it.
+        replan: None where a loss is the end.
+        requester: Without it there is nothing to go on for.
+        silence_s: A worker without a heartbeat for so long is lost.
+
+    Attributes:
+        lost: All that the session goes on without.
+        changes: One per recovery; times on the leader's clock.
+    """
+
+    def __init__(
+        self, group: WorkerGroup, replan: ReplanWithout | None, requester: str, silence_s: float
+    ) -> None:
+        self.lost = Lost()
+        self.changes: list[Change] = []
+        self._group, self._replan = group, replan
+        self._requester, self._silence_s = requester, silence_s
+        self._losses: deque[tuple[str, str]] = deque()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a plan for the rest is made at all."""
+        return self._replan is not None
+
+    def on_lost(self, device: str, why: str) -> None:
+        """Queue the loss of a device."""
+        self._losses.append((device, why))
+
+    def take_losses(self) -> list[tuple[str, str]]:
+        """The devices of the group that were lost since the last time; they are asked no more."""
+        losses = []
+        while self._losses:
+            device, why = self._losses.popleft()
+            if device in self._group.names:
+                self.do_without(Lost((device,)))
+                losses.append((device, why))
+        return losses
+
+    def do_without(self, lost: Lost) -> None:
+        """Count something among what is lost."""
+        self.lost |= lost
+        for device in lost.devices:
+            self._group.remove(device)
+
+    def is_loss(self, fault: RunError) -> bool:
+        """Whether a deployment failed because of a loss, which is news for some time."""
+        if isinstance(fault, LinkError) and fault.device in self._group.names:
+            self.on_lost(fault.device, fault.message)
+        deadline_s = time.monotonic() + self._silence_s
+        while not self._losses and time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+        return bool(self._losses)
+
+    def go_on(self, found_s: float, error: RunError, deploy: Callable[[Deployable], T]) -> T:
+        """What ``deploy`` makes of a plan without all that is lost, also of what is lost meanwhile.
+
+        Args:
+            found_s: When the loss was found, on the leader's clock.
+            error: What to say where nothing can take over.
+
+        Raises:
+            RunError: The requester is lost, there is no plan, or a worker refuses it.
+        """
+        try:
+            result, search_s = self._deploy_rest(deploy)
+        except PartitaError as fault:
+            _LOG.debug("The rest could not take over.", exc_info=True)
+            message = f"{error.message} The rest could not take over: {fault.message}"
+            raise RunError(
+                message, device=error.device, step=error.step, request=error.request
+            ) from fault
+        why = error.message.partition(", while ")[0].rstrip(".")
+        now_s, detail = time.monotonic(), f"without {self.lost}"
+        self.changes.append(Change(found_s, why, "recovered", detail, search_s, now_s))
+        return result
+
+    def _deploy_rest(self, deploy: Callable[[Deployable], T]) -> tuple[T, float]:
+        """What is deployed in the end, and the seconds that planning took."""
+        assert self._replan is not None
+        search_s = 0.0
+        while True:
+            self.take_losses()
+            if self._requester in self.lost.devices:
+                raise RunError(
+                    f"The requester {self._requester!r} was lost, too.", device=self._requester
+                )
+            began_s = time.monotonic()
+            compiled = self._replan(self.lost)
+            search_s += time.monotonic() - began_s
+            try:
+                return deploy(compiled), search_s
+            except RunError as fault:
+                if not self.is_loss(fault):
+                    raise

@@ -1,0 +1,152 @@
+"""Workers that are lost while a plan is deployed."""
+
+from __future__ import annotations
+
+import pytest
+from tests.leader.fakes import FakeLab, gone
+from tests.leader.monitored import ALONE, REST, TINY
+from tests.worker.tiny import Tiny
+
+from partita.errors import LinkError, RunError
+from partita.leader import DeployOptions, Lost, deploy, push
+
+_METHODS = ["hello", "have", "put", "prepare", "progress", "calibrate", "activate"]
+_STEPS = {
+    "have": "send its part",
+    "put": "send its part",
+    "prepare": "load its part",
+    "progress": "load its part",
+    "calibrate": "time its part",
+    "activate": "activate its part",
+}
+
+
+def die_when(lab: FakeLab, victim: str, method: str) -> None:
+    """Let a worker go away when it is asked for something."""
+
+    def die(body: bytes) -> Exception:
+        lab.fabric.kill(victim)
+        return gone(victim)
+
+    lab.workers[victim].answers[method] = die
+
+
+@pytest.mark.parametrize("method", _METHODS)
+def test_a_loss_while_deploying_is_planned_around(method: str) -> None:
+    """Whatever the first plan was at, a second one runs, and what was lost is told."""
+    lab, lost = FakeLab("d0", "d1", "d2"), list[Lost]()
+
+    def replan(all_lost: Lost) -> Tiny:
+        lost.append(all_lost)
+        return REST
+
+    die_when(lab, "d2", method)
+    with deploy(TINY, lab.leader, replan=replan) as session:
+        assert lost == [session.lost] == [Lost(("d2",))]
+        assert session.deployment.devices == ("d0", "d1")
+        assert set(session.infos) == {"d0", "d1"}
+        (change,) = session.changes
+        assert (change.outcome, change.detail) == ("recovered", "without device 'd2'")
+        assert "'d2'" in change.why
+        assert change.at_s < 0
+        assert change.switched_s is not None
+
+
+def test_two_losses_while_deploying_are_planned_around() -> None:
+    """The second one goes while the plan without the first is deployed."""
+    lab, lost = FakeLab("d0", "d1", "d2"), list[Lost]()
+
+    def replan(all_lost: Lost) -> Tiny:
+        lost.append(all_lost)
+        die_when(lab, "d1", "prepare")
+        return REST if len(lost) == 1 else ALONE
+
+    die_when(lab, "d2", "prepare")
+    with deploy(TINY, lab.leader, replan=replan) as session:
+        assert lost == [Lost(("d2",)), Lost(("d2", "d1"))]
+        assert session.deployment.devices == ("d0",)
+
+
+@pytest.mark.parametrize(("method", "step"), _STEPS.items())
+def test_without_a_way_on_device_and_step_are_named(method: str, step: str) -> None:
+    """Nothing stays prepared on those that are there."""
+    lab = FakeLab("d0", "d1", "d2")
+    die_when(lab, "d1", method)
+    told = f"'d1' is lost: it left the network, while the plan was deployed, in step '{step}'"
+    with pytest.raises(LinkError, match=told) as caught:
+        deploy(TINY, lab.leader)
+    assert (caught.value.device, caught.value.step) == ("d1", step)
+    assert lab.workers["d0"].seen[-1] == lab.workers["d2"].seen[-1] == "retire"
+
+
+def test_a_worker_that_does_not_answer_is_no_other_case() -> None:
+    """A cable may have been pulled: its name stays for a while."""
+    lab = FakeLab("d0", "d1", "d2")
+    lab.workers["d2"].answers["prepare"] = lambda body: RunError("It is too much.")
+    with pytest.raises(RunError, match="Device 'd2': It is too much"):
+        deploy(TINY, lab.leader, DeployOptions(silence_s=0.0), replan=lambda lost: REST)
+    call = lab.leader.call
+
+    def pulled(target: str, method: str, body: bytes, timeout_s: float) -> bytes:
+        if (target, method) == ("d2", "prepare"):
+            raise gone("d2")
+        return call(target, method, body, timeout_s)
+
+    lab.leader.call = pulled  # type: ignore[method-assign]
+    with pytest.raises(LinkError, match=r"'d2' is lost: it does not answer.*'load its part'"):
+        deploy(TINY, lab.leader)
+    with deploy(TINY, lab.leader, replan=lambda lost: REST) as session:
+        assert session.lost == Lost(("d2",))
+
+
+def test_the_requester_lost_while_deploying_is_the_end() -> None:
+    """There is nobody to plan for."""
+    lab, lost = FakeLab("d0", "d1", "d2"), list[Lost]()
+    die_when(lab, "d0", "prepare")
+    with pytest.raises(LinkError, match="'d0' is lost"):
+        deploy(TINY, lab.leader, replan=lambda one: lost.append(one) or REST)  # type: ignore[func-returns-value]
+    assert lost == []
+
+
+def test_a_rest_that_cannot_run_it_is_told_with_the_loss() -> None:
+    """The message says both."""
+
+    def refuse(lost: Lost) -> Tiny:
+        raise RunError("It does not fit.")
+
+    lab = FakeLab("d0", "d1", "d2")
+    die_when(lab, "d2", "put")
+    with pytest.raises(RunError, match=r"'d2' is lost.* could not take over: It does not fit"):
+        deploy(TINY, lab.leader, replan=refuse)
+
+
+def test_a_loss_while_what_stands_by_is_deployed_is_planned_around() -> None:
+    """The first plan is retired everywhere, and nothing stands by any more."""
+    lab = FakeLab("d0", "d1", "d2")
+    seen = lab.workers["d1"].seen
+
+    def die(body: bytes) -> Exception | None:
+        if seen.count("prepare") < 2:
+            return None
+        lab.fabric.kill("d1")
+        return gone("d1")
+
+    lab.workers["d1"].answers["prepare"] = die
+    with deploy(TINY, lab.leader, replan=lambda lost: ALONE, standby=REST) as session:
+        assert session.lost == Lost(("d1",))
+        assert session.deployment.devices == ("d0",)
+        assert lab.workers["d2"].seen.count("retire") == 1
+
+
+def test_nothing_more_is_sent_for_a_plan_that_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others still lack is large, and the next plan may need less of it."""
+    monkeypatch.setattr(push, "CHUNK_BYTES", 8)
+    lab = FakeLab("d0", "d1", "d2")
+
+    def strike(body: bytes) -> None:
+        lab.fabric.tell_watchers("d2", False)
+
+    lab.workers["d0"].answers["put"] = strike
+    with pytest.raises(LinkError, match="'d2' is lost"):
+        deploy(TINY, lab.leader)
+    assert lab.workers["d0"].seen.count("put") == 1
