@@ -30,6 +30,7 @@ from partita.profile.options import (
 from partita.profile.segments import (
     SizedSegment,
     choose_rows,
+    few_rows,
     make_segments,
     middle_rows,
     size_segment,
@@ -171,11 +172,37 @@ class _Measurement:
         )
 
     def sized_segments(self, layers: Sequence[str]) -> list[SizedSegment]:
-        """The segment at each extent, each set of boxes once."""
-        outputs = self.graph.outputs_of([self.graph.layer(name) for name in layers])
-        full = max(self.rows(tensor) for tensor in outputs)
+        """The segment at each extent, each set of boxes once.
+
+        Halos make the first layers compute many rows where the last one makes few: the first layers
+        are measured at few rows without those behind them.
+        """
+        full = self._most_rows(layers)
+        segments = self._at_rows(layers, choose_rows(full, self.options.rows))
+        least = self._least_rows(segments)
+        for count in range(len(layers) - 1, 0, -1):
+            last = self.graph.layer(layers[count - 1])
+            few = few_rows(self.rows(last.outputs[0]))
+            if least[last.name] <= few:
+                continue
+            front = layers[:count]
+            more = self._at_rows(front, [few_rows(self._most_rows(front))])
+            segments += more
+            least |= self._least_rows(more)
+        return segments
+
+    def _most_rows(self, layers: Sequence[str]) -> int:
+        """The most rows of what a group of layers makes for others."""
+        return max(self.rows(tensor) for tensor in self._outputs_of(layers))
+
+    def _outputs_of(self, layers: Sequence[str]) -> tuple[str, ...]:
+        return self.graph.outputs_of([self.graph.layer(name) for name in layers])
+
+    def _at_rows(self, layers: Sequence[str], extents: Sequence[int]) -> list[SizedSegment]:
+        """A group of layers at each extent of its outputs, each set of boxes once."""
+        outputs, full = self._outputs_of(layers), self._most_rows(layers)
         segments: dict[object, SizedSegment] = {}
-        for rows in choose_rows(full, self.options.rows):
+        for rows in extents:
             wanted = {
                 tensor: middle_rows(self.graph.tensors[tensor], self.axes.axis(tensor), rows / full)
                 for tensor in outputs
@@ -183,6 +210,15 @@ class _Measurement:
             segment = size_segment(self.graph, self.regions, layers, wanted)
             segments.setdefault(segment.outputs, segment)
         return list(segments.values())
+
+    def _least_rows(self, segments: Sequence[SizedSegment]) -> dict[str, int]:
+        """The fewest rows that each layer makes in any of the segments."""
+        least: dict[str, int] = {}
+        for segment in segments:
+            for name, boxes in segment.layers:
+                rows = self.box_rows(boxes)
+                least[name] = min(rows, least.get(name, rows))
+        return least
 
     def rows(self, tensor: str) -> int:
         """The tensor's extent along its row axis; 1 where it has none."""

@@ -71,6 +71,11 @@ def choose_rows(full: int, rows: Literal["few", "all"]) -> list[int]:
     return sorted({*(max(1, round(full * share)) for share in SHARES), 1}, reverse=True)
 
 
+def few_rows(full: int) -> int:
+    """The number of rows at or below which each layer is measured, in whatever group."""
+    return max(1, round(full * SHARES[-1]))
+
+
 def middle_rows(spec: TensorSpec, axis: int | None, share: float) -> Region:
     """The middle rows of a tensor; the whole tensor where it has no row axis."""
     whole = Region.full(spec.shape)
