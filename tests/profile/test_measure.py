@@ -71,9 +71,7 @@ def test_every_layer_has_samples_at_several_rows() -> None:
 def test_first_layers_of_a_group_are_measured_at_few_rows() -> None:
     """Whatever the halos of those behind them, which few rows of a plan for many devices lack."""
     nodes = [
-        helper.make_node(
-            "Conv", [f"x{n}", "w"], [f"x{n + 1}"], name=f"conv{n}", pads=[2, 2, 2, 2]
-        )
+        helper.make_node("Conv", [f"x{n}", "w"], [f"x{n + 1}"], name=f"conv{n}", pads=[2, 2, 2, 2])
         for n in range(4)
     ]
     weights = {"w": np.ones((4, 4, 5, 5), np.float32)}
