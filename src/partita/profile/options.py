@@ -26,8 +26,8 @@ class MeasureOptions:
 
     Attributes:
         provider: ONNX Runtime's execution provider.
-        rows: ``few`` measures six extents per layer, several layers together; ``all`` every number
-            of rows, each layer alone.
+        rows: ``few`` measures six extents per layer or more, several layers together; ``all``
+            every number of rows, each layer alone.
         repeats: Most runs of one fragment.
         rounds: Parts that the runs are divided in, apart in time, so that some are quiet.
         budget_s: Fragments that take long are run less often, so that one takes about this long.
