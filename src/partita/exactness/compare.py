@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from partita.exactness.interpret import Arrays, run_program
 from partita.exactness.scale import Scales, max_magnitude
 from partita.exactness.steps import Steps, rounding_errors
 from partita.graph import Graph
+from partita.graph.model_file import read_apart
+from partita.graph.read import bare_line
 from partita.plan import Plan
 from partita.program import Program
 from partita.regions import Array, Region, read_format
@@ -30,6 +33,8 @@ TOLERANCE_FLOAT16 = 2e-3
 #: How many times as far a model may be from its file, which the engine rewrites in its own way. A
 #: round number, not tuned.
 _REWRITTEN = 10
+#: Where the engine looks for the weights of a model that it gets as bytes.
+_FOLDER = "model_external_initializers_file_folder_path"
 _ROUNDING = frozenset(
     (
         "QuantizeLinear",
@@ -284,20 +289,31 @@ def compare_with_file(graph: Graph, path: Path, feeds: Sequence[Arrays]) -> Diff
         ModelError: The engine cannot run the file.
     """
     graph = graph.base or graph
-    try:
-        session = open_session(path, SessionConfig(integer_kernels=True))
-    except Exception as error:  # ONNX Runtime's errors share no narrower class.
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise ModelError(
-            f"Model file '{path}' cannot be run as it is, so that nothing can be compared with it:"
-            f" {reason}.",
-            subject=str(path),
-        ) from None
+    session = _open_file(path)
     names = list(graph.outputs)
     answers = [session.run(names, dict(inputs)) for inputs in feeds]
     del session  # before another one holds the weights
     named = [dict(zip(names, map(np.asarray, arrays), strict=True)) for arrays in answers]
     return compare_answers(graph, feeds, named)
+
+
+def _open_file(path: Path) -> Any:
+    """A session of a model file as it is, but for names of nodes where the engine refuses these."""
+    config = SessionConfig(integer_kernels=True)
+    try:
+        return open_session(path, config)
+    except Exception as error:  # ONNX Runtime's errors share no narrower class.
+        apart, why = read_apart(path), error
+    try:
+        if apart is not None:
+            return open_session(apart, replace(config, entries={_FOLDER: str(path.parent)}))
+    except Exception as error:
+        why = error
+    raise ModelError(
+        f"Model file '{path}' cannot be run as it is, so that nothing can be compared with it:"
+        f" {bare_line(why)}.",
+        subject=str(path),
+    ) from None
 
 
 def tolerance_of_file(graph: Graph) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 import onnx
 
 from partita.errors import ModelError
+from partita.graph.mutable_graph import name_apart, name_bodies_apart, share_names
 
 Source = str | Path | bytes | onnx.ModelProto
 
@@ -42,6 +43,24 @@ def read_model(source: Source) -> onnx.ModelProto:
         raise ModelError(f"'{where}' {why}. Export or copy it again.", subject=where)
     refuse_text(model, where)
     return model
+
+
+def read_apart(path: Path) -> bytes | None:
+    """A file's model in which no two nodes share a name; None where none do in the file.
+
+    Answers do not depend on names of nodes, but engines refuse models that repeat them.
+
+    Raises:
+        ModelError: It cannot be read.
+    """
+    model = read_model(path)
+    is_shared = share_names(model.graph.node)
+    if is_shared:
+        name_apart(model.graph)
+    if not name_bodies_apart(model.graph.node) and not is_shared:
+        return None
+    data: bytes = model.SerializeToString()
+    return data
 
 
 def _read_file(path: Path) -> bytes:

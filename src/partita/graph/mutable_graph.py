@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from partita.graph.node import captured_names
+from partita.graph.node import captured_names, subgraphs
 from partita.regions import Packing
 
 Array = npt.NDArray[np.generic]
@@ -144,6 +144,24 @@ def name_apart(graph: onnx.GraphProto) -> None:
     if len({node.name for node in graph.node}) < len(graph.node):
         for number, node in enumerate(graph.node):
             node.name = f"node-{number}"
+
+
+def name_bodies_apart(nodes: Iterable[onnx.NodeProto]) -> bool:
+    """Do so in bodies where a name is shared; nodes may have none there. Whether any was."""
+    is_changed = False
+    for node in nodes:
+        for body in subgraphs(node):
+            if share_names(body.node):
+                name_apart(body)
+                is_changed = True
+            is_changed |= name_bodies_apart(body.node)
+    return is_changed
+
+
+def share_names(nodes: Iterable[onnx.NodeProto]) -> bool:
+    """Whether two nodes have the same name, other than none."""
+    names = [node.name for node in nodes if node.name]
+    return len(set(names)) < len(names)
 
 
 def node_reads(node: onnx.NodeProto) -> list[str]:

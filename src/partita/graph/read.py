@@ -18,6 +18,7 @@ from partita.graph.mutable_graph import (
     Array,
     Info,
     MutableGraph,
+    name_bodies_apart,
     rename_input,
     value_info,
 )
@@ -60,6 +61,7 @@ def read_draft(source: Source, name: str | None, shapes: Shapes | None) -> Mutab
         )
     nodes = [_copy(node) for node in model.graph.node]
     stored.take_in(nodes)
+    name_bodies_apart(nodes)
     draft = MutableGraph(
         name=label,
         nodes=nodes,
