@@ -18,16 +18,16 @@ from partita.quantisation import (
     Reference,
     choose_bits,
     collect_ranges,
-    list_quantisable,
     quantize,
 )
+from partita.quantisation.robust import robust_widths
 from partita.quantisation.samples import Feeds
 
 Answers = npt.NDArray[np.float64]
 
 #: Bits of weights and of activations.
 SETTINGS = ((8, 8), (6, 6), (4, 8), (4, 4))
-#: Signal to noise that a layer's activations must leave to be quantised where some are left out: a
+#: Signal to noise that weights or activations must leave to be quantised where some are left out: a
 #: thousand times the noise's power.
 ROBUST_DB = 30.0
 #: Agreement of integer kernels with the same bits on floats, and with floats, that is wanted.
@@ -88,22 +88,19 @@ def answer_in_order(graph: Graph, inputs: Sequence[Feeds]) -> Answers:
 def leave_fragile(
     graph: Graph, ranges: Ranges, samples: Sequence[Feeds], width: int
 ) -> tuple[Graph, int]:
-    """The graph in so many bits but for activations that cost much, and how many layers these are.
+    """The graph in so many bits but for what costs much, and of how many layers that is.
 
-    They are those of layers that, quantised alone, leave less than ``ROBUST_DB`` of signal to
-    noise at the outputs.
+    What is left are weights, or activations, of layers that, rounded alone, leave less than
+    ``ROBUST_DB`` of signal to noise at the outputs.
     """
-    reference = Reference(graph, samples)
-    answers = {layer.name for layer in graph.layers if set(layer.outputs) & set(graph.outputs)}
-    names = [name for name in list_quantisable(graph)[1] if name not in answers]
-    robust = [
+    kept = robust_widths(Reference(graph, samples), ranges, (width, width), ROBUST_DB)
+    small = quantize(graph, choose_bits(graph, ranges, *kept))
+    left = [
         name
-        for name in names
-        if reference.signal_to_noise_db(choose_bits(graph, ranges, None, {name: width}))
-        >= ROBUST_DB
+        for name, entry in choose_bits(graph, ranges, width, width).items()
+        if (entry.weight and name not in kept[0]) or (entry.activation and name not in kept[1])
     ]
-    bits = choose_bits(graph, ranges, width, dict.fromkeys(robust, width))
-    return quantize(graph, bits), len(names) - len(robust)
+    return small, len(left)
 
 
 def quantise(graph: Graph, ranges: Ranges, setting: tuple[int, int]) -> Graph:

@@ -110,6 +110,23 @@ def test_what_samples_say_is_kept(ask: Ask, lab: Path, monkeypatch: pytest.Monke
         ask(*WORDS, "--samples", "flat", "--debug")
 
 
+def test_errors_may_be_what_outputs_lose(ask: Ask, lab: Path) -> None:
+    """The measure is told, kept in the plan, and its errors in the cache; others are refused."""
+    words = (*WORDS, "--samples", "flat")
+    answer = ask(*words, "--measure", "noise", "-o", "n.json", "--json")
+    assert (answer.code, answer.reply["measure"]) == (0, "noise")
+    assert answer.reply["accuracy"]["drop"] <= 0.05
+    plan = load_plan(lab / "n.json")
+    assert plan.options is not None
+    assert plan.options.measure == "noise"
+    assert len(list(Path(os.environ["XDG_CACHE_HOME"]).rglob("tables/*.json"))) == 2
+    again = ask(*words, "--measure", "noise")
+    assert "Errors:      noise over signal at the outputs, one layer rounded alone" in again.out
+    refused = ask(*words, "--measure", "cross-entropy")
+    assert "--measure is 'cross-entropy', allowed: mse, noise, output-mse, kl" in refused.message
+    assert "--measure needs samples" in ask(*WORDS, "--measure", "kl").message
+
+
 def test_the_users_own_judge(ask: Ask, lab: Path) -> None:
     """A function of a module in the current folder; it may bound nothing but what it scores."""
     words = (*WORDS, "--samples", "classes", "--judge", "judges:count_right")

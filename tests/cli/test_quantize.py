@@ -110,12 +110,28 @@ def test_people_see_a_table(ask: Ask, samples: str) -> None:
     assert "dense" in answer.out
 
 
+def test_layers_that_bear_no_width_are_kept(ask: Ask, samples: str) -> None:
+    """Names are told, and have no bits; nothing is kept where all is good enough."""
+    words = ("quantize", "m.onnx", "--samples", samples, "--activations", "3", "--keep-float")
+    answer = ask(*words, "25", "--errors", "e.json", "--json")
+    kept = answer.reply["kept_float"]
+    assert kept["activations"]
+    assert kept["weights"] == []
+    bits = load_findings(Path("e.json")).bits
+    assert {name for name in kept["activations"] if name in bits and bits[name].activation} == set()
+    plain = ask(*words, "-100", "--json").reply
+    assert plain["kept_float"] == {"weights": [], "activations": []}
+    assert plain["signal_to_noise_db"] < answer.reply["signal_to_noise_db"]
+    assert f"Floats:      activations of {', '.join(kept['activations'])}" in ask(*words, "25").out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--weights", "5"], "--weights cannot have 5 bits, allowed: 2, 3, 4, 6, 8"),
         (["--clip", "best"], "--clip is 'best', allowed: max, mse, aciq, lapq"),
-        (["--measure", "psnr"], "--measure is 'psnr', allowed: mse, output-mse, kl, cross-entropy"),
+        (["--measure", "psnr"], "--measure is 'psnr', allowed: mse, output-mse, noise, kl, cross"),
+        (["--keep-float", "nan"], "got nan, allowed: -100 to 200"),
         (["--weights", "6", "-o", "q.onnx"], "cannot be written with 6 bits: an ONNX file allows"),
         (["-o", "m.onnx"], "'m.onnx' is an input of this command"),
         (["--samples", "nowhere"], "'nowhere' does not exist"),

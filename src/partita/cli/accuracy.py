@@ -25,6 +25,7 @@ from partita.graph import Graph
 from partita.plan import Plan
 from partita.planners import PlanOptions, Result, get_planner, planner_names
 from partita.quantisation import divide_samples, find_data, read_data
+from partita.quantisation.data import LOSSES, Loss
 from partita.quantisation.samples import Feeds
 from partita.report import draw_table
 from partita.report.trade_offs import (
@@ -73,12 +74,21 @@ def check_accuracy(
         InputError: Names the flag.
         PlanError: A planner is unknown.
     """
-    given = {"--accuracy-drop": flags.drop, "--judge": flags.judge, "--pareto": flags.pareto}
+    given = {
+        "--accuracy-drop": flags.drop,
+        "--judge": flags.judge,
+        "--measure": flags.measure,
+        "--pareto": flags.pareto,
+    }
     for name, value in given.items():
         if value is not None and not flags.samples:
             raise InputError(f"{name} needs samples: give --samples.", subject=name)
     if not flags.samples:
         return
+    if flags.measure not in (None, *LOSSES):
+        raise InputError(
+            f"--measure is '{flags.measure}', allowed: {', '.join(LOSSES)}.", subject="--measure"
+        )
     if has_bits:
         raise InputError(
             "--samples is for methods that choose bits: leave out --bits, which gives them.",
@@ -112,8 +122,10 @@ def ask_accuracy(
     drop = options.accuracy_drop if flags.drop is None else parse_drop(flags.drop)
     own = load_rule(flags.judge) if flags.judge and ":" in flags.judge else None
     for_ranges, data = divide_samples(read_data(graph, flags.samples))
+    measure = cast("Loss", flags.measure or "mse")
     with progress_bar("what bits lose") as advance:
-        found = find_data(graph, for_ranges, cache_folder("tables"), advance)
+        folder = cache_folder("tables")
+        found = find_data(graph, for_ranges, folder, advance, measure=measure)
     asked = replace(
         asked,
         options=replace(options, quantisation=found),
@@ -201,12 +213,16 @@ def add_judged(reply: Reply, result: Result, asked: AskedAccuracy) -> None:
         InputError: The file cannot be written.
     """
     accuracy, pareto = judge_result(result, asked), asked.flags.pareto
+    data = asked.options.quantisation
     if result.trade_offs:
         reply.shown.append(draw_table(tabulate_trade_offs(result.trade_offs)))
+    if result.trade_offs and data is not None:
+        reply.shown.append(f"Errors:      {LOSSES[data.errors.measure]}")
     if accuracy is not None:
         reply.shown.append(f"Accuracy:    {say_accuracy(accuracy)}: {asked.words}, {asked.on}")
     reply.payload |= {
         "accuracy": describe_accuracy(accuracy),
+        "measure": None if data is None else data.errors.measure,
         "trade_offs": describe_trade_offs(result.trade_offs),
     }
     if pareto is not None:
@@ -219,7 +235,10 @@ def name_asked(plan: Plan, flags: AccuracyFlags) -> Plan:
     if plan.options is None or not flags.samples:
         return plan
     asked = msgspec.structs.replace(
-        plan.options, samples=tuple(flags.samples), judge=flags.judge or ""
+        plan.options,
+        samples=tuple(flags.samples),
+        judge=flags.judge or "",
+        measure=flags.measure or "",
     )
     return msgspec.structs.replace(plan, options=asked)
 

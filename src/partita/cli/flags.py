@@ -123,12 +123,14 @@ class AccuracyFlags:
         samples: Where they are: texts ``DIR``, ``FILE`` or ``NAME=DIR``; none leaves all as it is.
         drop: Most that may be lost, such as ``5%``; None for the usual part.
         judge: A rule's name or the user's function, ``MODULE:FUNCTION``; None for what fits.
+        measure: What errors the search goes by, a name; None for the usual one.
         pareto: File for all that there was to choose from; None writes none.
     """
 
     samples: Sequence[str] | None = None
     drop: str | None = None
     judge: str | None = None
+    measure: str | None = None
     pareto: Path | None = None
 
 
@@ -241,6 +243,10 @@ DropOpt = Annotated[
 JudgeOpt = Annotated[
     str | None,
     flag("--judge", "labels, agreement, signal, or your own MODULE:FUNCTION of (run, data)."),
+]
+MeasureOpt = Annotated[
+    str | None,
+    flag("--measure", "Errors that the search goes by: noise, kl or output-mse of outputs; mse."),
 ]
 TrainableOpt = Annotated[
     list[str] | None, flag("--trainable", "Layer that may be trained; may be repeated.")

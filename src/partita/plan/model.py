@@ -82,6 +82,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
             where that was not judged.
         samples: Where the samples lie that accuracy was judged on, and ranges found from.
         judge: The user's function that judged, as ``MODULE:FUNCTION``; empty for the usual judge.
+        measure: What errors were gone by, where one was named; empty for the usual one.
     """
 
     wires: dict[str, str] = {}
@@ -96,6 +97,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     accuracy_drop: float | None = None
     samples: tuple[str, ...] = ()
     judge: str = ""
+    measure: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -122,7 +122,7 @@ def options_of(plan: Plan, *, most_s: float = PlanOptions.most_s) -> PlanOptions
     if asked.compress in COMPRESSED:
         asked = msgspec.structs.replace(asked, compress=None, wires={**asked.wires, **known})
     kept = {name: getattr(asked, name) for name in Asked.__struct_fields__}
-    del kept["samples"], kept["judge"]
+    del kept["samples"], kept["judge"], kept["measure"]
     if kept["accuracy_drop"] is None:
         del kept["accuracy_drop"]
     return PlanOptions(

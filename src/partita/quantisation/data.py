@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from partita.errors import InputError
 from partita.files import make_folder, write_whole
 from partita.graph import Graph
 from partita.quantisation.bits import WIDTHS
 from partita.quantisation.choose import USUAL, CodeOptions, choose_bits
-from partita.quantisation.errors import ErrorTable, tabulate_errors
+from partita.quantisation.errors import (
+    ErrorTable,
+    measure_errors,
+    scale_errors,
+    tabulate_errors,
+)
 from partita.quantisation.file import Findings, dump_findings, load_findings
 from partita.quantisation.held_out import digest_samples
+from partita.quantisation.outputs import OutputLoss, Reference
 from partita.quantisation.ranges import Advance, Ranges, collect_ranges
 from partita.quantisation.samples import Sample
 from partita.regions import LayerBits
 from partita.version import VERSION
+
+#: What an error is, so that errors of layers may be added, and what sums of it are in words.
+Loss = Literal["mse"] | OutputLoss
+LOSSES: dict[str, str] = {
+    "mse": "squared errors of tensors",
+    "noise": "noise over signal at the outputs, one layer rounded alone",
+    "output-mse": "squared errors of the outputs, one layer rounded alone",
+    "kl": "divergence of the outputs, one layer rounded alone",
+}
+#: Widths at which one layer alone is quantised and outputs are measured, and on how many samples.
+_MEASURED, MEASURED_ON = (8,), 8
 
 
 @dataclass(frozen=True)
@@ -54,6 +72,21 @@ class QuantisationData:
         """The table of bits that gives layers these widths; see :func:`choose_bits`."""
         return choose_bits(graph, self.ranges, weights, activations, self.options)
 
+    def at_outputs(
+        self, reference: Reference, measure: OutputLoss, advance: Advance | None = None
+    ) -> QuantisationData:
+        """The same with errors that say what of a network's outputs each layer alone changes.
+
+        The outputs are measured at one width, the widest; see :func:`scale_errors`.
+
+        Args:
+            reference: The network, and a few of the samples: it runs over these twice a layer.
+        """
+        alone = measure_errors(
+            reference, self.ranges, measure, _MEASURED, self.options, advance=advance
+        )
+        return replace(self, errors=scale_errors(self.errors, alone))
+
 
 def find_data(
     graph: Graph,
@@ -61,41 +94,65 @@ def find_data(
     folder: Path,
     advance: Advance | None = None,
     options: CodeOptions = USUAL,
+    *,
+    measure: Loss = "mse",
 ) -> QuantisationData:
     """What samples say of a network: kept in a folder, else found now.
 
     Args:
         graph: Not quantised.
         folder: Made where it is missing; a file in it is of one network, samples and options.
+        measure: What errors are.
 
     Raises:
         OSError: The folder cannot be written to.
         InputError: A tensor is not finite for a sample.
     """
-    key = repr((VERSION, graph.hash, digest_samples(samples), options))
-    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
-    data = _read(path, options)
-    if data is None:
-        make_folder(folder)
-        ranges = collect_ranges(graph, [sample.feeds for sample in samples], advance)
-        data = QuantisationData(
-            tabulate_errors(graph, ranges, WIDTHS, options, advance), ranges, options
-        )
-        limits = ranges.all_limits(WIDTHS, options.clipping, options.norm)
-        found = Findings({}, data.errors, limits, ranges.samples, ranges.pixels)
-        write_whole(path, dump_findings(found))
+    key = (VERSION, graph.hash, digest_samples(samples), options)
+    data = _find_own(graph, samples, _path(folder, key), advance, options)
+    if measure == "mse":
+        return data
+    path = _path(folder, (*key, measure, _MEASURED, MEASURED_ON))
+    kept = _read(path)
+    if kept is not None and kept.errors is not None:
+        return replace(data, errors=kept.errors)
+    make_folder(folder)
+    reference = Reference(graph, [sample.feeds for sample in samples[:MEASURED_ON]])
+    data = data.at_outputs(reference, measure, advance)
+    write_whole(path, dump_findings(Findings({}, data.errors)))
     return data
 
 
-def _read(path: Path, options: CodeOptions) -> QuantisationData | None:
+def _find_own(
+    graph: Graph,
+    samples: Sequence[Sample],
+    path: Path,
+    advance: Advance | None,
+    options: CodeOptions,
+) -> QuantisationData:
+    """Ranges, and errors of the tensors themselves: kept in a file, else found now."""
+    kept = _read(path)
+    if kept is not None and kept.errors is not None:
+        ends = Ranges.of_limits(
+            kept.limits, kept.samples, kept.pixels, options.clipping, options.norm
+        )
+        return QuantisationData(kept.errors, ends, options)
+    make_folder(path.parent)
+    ranges = collect_ranges(graph, [sample.feeds for sample in samples], advance)
+    errors = tabulate_errors(graph, ranges, WIDTHS, options, advance)
+    limits = ranges.all_limits(WIDTHS, options.clipping, options.norm)
+    found = Findings({}, errors, limits, ranges.samples, ranges.pixels)
+    write_whole(path, dump_findings(found))
+    return QuantisationData(errors, ranges, options)
+
+
+def _path(folder: Path, key: tuple[object, ...]) -> Path:
+    return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.json"
+
+
+def _read(path: Path) -> Findings | None:
     """What was kept; None where there is nothing that can be read."""
     try:
-        kept = load_findings(path)
+        return load_findings(path)
     except InputError:
         return None
-    if kept.errors is None:
-        return None
-    ranges = Ranges.of_limits(
-        kept.limits, kept.samples, kept.pixels, options.clipping, options.norm
-    )
-    return QuantisationData(kept.errors, ranges, options)

@@ -15,10 +15,12 @@ from partita.quantisation.quantizer import quantize
 from partita.quantisation.samples import Feeds
 from partita.regions import Array, LayerBits
 
-#: ``output-mse``: the mean squared difference. ``kl``: the Kullback-Leibler divergence of the
-#: quantised network's distribution from the float network's. ``cross-entropy``: that of the
-#: quantised network's distribution with the float network's. All per sample.
-OutputMeasure = Literal["output-mse", "kl", "cross-entropy"]
+#: Those that are 0 where nothing changes. ``output-mse``: the mean squared difference. ``noise``:
+#: its power over that of the float network's output. ``kl``: the Kullback-Leibler divergence of
+#: the quantised network's distribution from the float network's. All per sample.
+OutputLoss = Literal["output-mse", "noise", "kl"]
+#: ``cross-entropy``: that of the quantised network's distribution with the float network's.
+OutputMeasure = Literal[OutputLoss, "cross-entropy"]
 _Doubles = npt.NDArray[np.float64]
 #: In place of a probability of 0.
 _LEAST = 1e-12
@@ -73,6 +75,12 @@ def _output_mse(expected: Array, answer: Array) -> float:
     return float(np.mean((np.asarray(answer, np.float64) - expected) ** 2))
 
 
+def _noise(expected: Array, answer: Array) -> float:
+    values = np.asarray(expected, np.float64)
+    noise, signal = float(((answer - values) ** 2).sum()), float((values**2).sum())
+    return noise / (signal or noise) if noise else 0.0
+
+
 def _kl(expected: Array, answer: Array) -> float:
     return _cross_entropy(expected, answer) - _cross_entropy(expected, expected)
 
@@ -82,7 +90,12 @@ def _cross_entropy(expected: Array, answer: Array) -> float:
     return float(-(true * np.log(np.maximum(other, _LEAST))).sum(axis=-1).mean())
 
 
-_COMPARE = {"output-mse": _output_mse, "kl": _kl, "cross-entropy": _cross_entropy}
+_COMPARE = {
+    "output-mse": _output_mse,
+    "noise": _noise,
+    "kl": _kl,
+    "cross-entropy": _cross_entropy,
+}
 
 
 def as_distribution(array: Array) -> _Doubles:

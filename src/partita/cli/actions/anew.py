@@ -22,7 +22,7 @@ def make_search(plan: Plan, flags: AdaptFlags, cost: CostModel) -> Find:
     asked, planner = plan.options, flags.planner
     if asked is None or not asked.samples or not get_planner(planner).quantises:
         return make_finder(plan, planner, flags.search_s)
-    wanted = AccuracyFlags(asked.samples, judge=asked.judge or None)
+    wanted = AccuracyFlags(asked.samples, judge=asked.judge or None, measure=asked.measure or None)
     base = cost.graph.base or cost.graph
     options = ask_accuracy(options_of(plan), base, cost.cluster, wanted).options
     return make_finder(

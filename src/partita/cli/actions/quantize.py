@@ -29,10 +29,14 @@ from partita.quantisation import (
     tabulate_errors,
 )
 from partita.quantisation.bits import check_widths
+from partita.quantisation.choose import Widths
+from partita.quantisation.data import MEASURED_ON
 from partita.quantisation.file import Findings, dump_findings
 from partita.quantisation.outputs import OutputMeasure
 from partita.quantisation.qdq import check_file_widths, to_qdq_model
 from partita.quantisation.ranges import Advance, Ranges
+from partita.quantisation.robust import robust_widths
+from partita.quantisation.samples import Feeds
 from partita.regions import Clipping
 from partita.report import draw_table
 from partita.report.tables import TableData
@@ -51,6 +55,8 @@ class QuantizeFlags:
         clip: How ranges are found.
         evaluations: Tables of bits that ``lapq`` tries.
         measure: What an error is.
+        keep_float_db: Signal to noise of the outputs that a layer alone must leave to be quantised;
+            None quantises all.
         errors: File for the error table; None writes none.
         output: ONNX file; None writes none.
     """
@@ -62,15 +68,17 @@ class QuantizeFlags:
     clip: str
     evaluations: int
     measure: str
+    keep_float_db: float | None
     errors: Path | None
     output: Path | None
 
 
 @dataclass(frozen=True)
 class _Known:
-    """What samples say, and how numbers become codes."""
+    """What samples say, a few of them, and how numbers become codes."""
 
     ranges: Ranges
+    few: Sequence[Feeds]
     options: CodeOptions
 
 
@@ -89,7 +97,7 @@ def quantize_model(
     graph = read_graph(path, shapes)
     feeds = read_samples(graph.input_specs, samples)
     with progress_bar("quantising") as advance:
-        known = _Known(collect_ranges(graph, feeds, advance), options)
+        known = _Known(collect_ranges(graph, feeds, advance), feeds[:MEASURED_ON], options)
         reference = Reference(graph, feeds)
         table = _tabulate(reference, known, asked.measure, advance)
         bits = _choose(reference, known, asked, advance)
@@ -100,6 +108,7 @@ def quantize_model(
         "samples": len(feeds),
         "measure": table.measure,
         "layers": [_describe(name, table, bits) for name in _list_names(graph, table)],
+        "kept_float": _list_kept(graph, known, bits, asked),
         "signal_to_noise_db": snr_db,
         "weight_bytes": graph.weight_bytes,
         "stored_bytes": stored_bytes(quantised),
@@ -139,7 +148,16 @@ def _tabulate(reference: Reference, known: _Known, measure: Any, advance: Advanc
 def _choose(
     reference: Reference, known: _Known, asked: QuantizeFlags, advance: Advance
 ) -> dict[str, LayerBits]:
-    widths = asked.weights or None, asked.activations or None
+    widths: tuple[Widths, Widths] = asked.weights or None, asked.activations or None
+    if asked.keep_float_db is not None:
+        widths = robust_widths(
+            Reference(reference.graph, known.few),
+            known.ranges,
+            (asked.weights or None, asked.activations or None),
+            asked.keep_float_db,
+            known.options,
+            advance=advance,
+        )
     if asked.clip != _LAPQ:
         return choose_bits(reference.graph, known.ranges, *widths, known.options)
     return search_lapq(
@@ -150,6 +168,21 @@ def _choose(
         evaluations=asked.evaluations,
         advance=advance,
     )
+
+
+def _list_kept(
+    graph: Graph, known: _Known, bits: dict[str, LayerBits], asked: QuantizeFlags
+) -> dict[str, list[str]]:
+    """Names of layers whose weights, or activations, were asked to have bits and have none."""
+    widths = asked.weights or None, asked.activations or None
+    wanted = choose_bits(graph, known.ranges, *widths, known.options)
+    pairs = [(name, entry, bits.get(name, LayerBits())) for name, entry in wanted.items()]
+    return {
+        "weights": [name for name, entry, got in pairs if entry.weight and not got.weight],
+        "activations": [
+            name for name, entry, got in pairs if entry.activation and not got.activation
+        ],
+    }
 
 
 def _show(
@@ -172,6 +205,11 @@ def _show(
         f"Outputs:     {payload['signal_to_noise_db']:.1f} dB signal-to-noise, on the samples",
         f"Weights:     {format_bytes(payload['stored_bytes'])} stored, as they were"
         f" {format_bytes(payload['weight_bytes'])}",
+    ]
+    lines += [
+        f"Floats:      {what} of {', '.join(names)}"
+        for what, names in payload["kept_float"].items()
+        if names
     ]
     lines += [f"Written to {path}" for path in (asked.errors, asked.output) if path is not None]
     return [draw_table(TableData(title, columns, rows, text_columns=1)), *lines]

@@ -24,6 +24,7 @@ def compare(
     samples: flags.PlanSamplesOpt = None,
     accuracy_drop: flags.DropOpt = None,
     judge: flags.JudgeOpt = None,
+    losses: flags.MeasureOpt = None,
     profile: flags.ProfileOpt = None,
     estimator: flags.EstimatorOpt = "table",
     shape: flags.ShapeOpt = None,
@@ -41,6 +42,6 @@ def compare(
     )
     files = flags.ModelFiles(model, cluster, shape, profile, estimator)
     runs = requests if measure else 0
-    accuracy = flags.AccuracyFlags(samples, accuracy_drop, judge)
+    accuracy = flags.AccuracyFlags(samples, accuracy_drop, judge, losses)
     reply = compare_planners(files, planners, options, runs, output, accuracy=accuracy)
     return print_reply(reply, as_json=json)

@@ -54,6 +54,7 @@ def plan(
     samples: flags.PlanSamplesOpt = None,
     accuracy_drop: flags.DropOpt = None,
     judge: flags.JudgeOpt = None,
+    measure: flags.MeasureOpt = None,
     pareto: Annotated[
         Path | None,
         flag("--pareto", "Accuracy against latency of all choices: .png, .svg or .json."),
@@ -92,7 +93,7 @@ def plan(
     )
     options = replace(options, fallback=fallback)
     files = flags.ModelFiles(model, cluster, shape, profile, estimator, bits, kernels)
-    accuracy = flags.AccuracyFlags(samples, accuracy_drop, judge, pareto)
+    accuracy = flags.AccuracyFlags(samples, accuracy_drop, judge, measure, pareto)
     if want is not None or price:
         from partita.cli.actions.want import WantFlags, check_alone, size
 

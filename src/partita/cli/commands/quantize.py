@@ -33,8 +33,20 @@ def quantize(
     ] = 200,
     measure: Annotated[
         str,
-        flag("--measure", "What an error is: mse, or alone output-mse, kl, cross-entropy."),
+        flag(
+            "--measure",
+            "What an error is: mse; of outputs by one alone: output-mse, noise, kl, cross-entropy.",
+        ),
     ] = "mse",
+    keep_float: Annotated[
+        float | None,
+        number(
+            "--keep-float",
+            -100,
+            200,
+            "Keep as floats what alone leaves outputs less signal-to-noise, in dB.",
+        ),
+    ] = None,
     errors: Annotated[
         Path | None, flag("--errors", "File for the error table and the bits (JSON).")
     ] = None,
@@ -49,6 +61,15 @@ def quantize(
     from partita.cli.actions.quantize import QuantizeFlags, quantize_model
 
     asked = QuantizeFlags(
-        weights, activations, not per_layer, affine, clip, evaluations, measure, errors, output
+        weights,
+        activations,
+        not per_layer,
+        affine,
+        clip,
+        evaluations,
+        measure,
+        keep_float,
+        errors,
+        output,
     )
     return print_reply(quantize_model(model, shape, samples, asked), as_json=json)
