@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
+import msgspec
 import numpy as np
 import pytest
 from tests.planners.edgecloud.cases import quantised_chain
@@ -18,10 +19,10 @@ from partita.exactness.compare import check_exactness, tolerance_of
 from partita.execution import AdaptOptions, Conditions
 from partita.graph import Graph
 from partita.leader import Lost
-from partita.plan import Plan
+from partita.plan import Identity, Plan
 from partita.planners import PlanOptions, find_plan
 from partita.quantisation import QuantisationData
-from partita.simulation import simulate_adaptive
+from partita.simulation import plan_key, simulate_adaptive
 
 NAMES = ("camera", "cloud")
 FAST, SLOW = 30e6, 5e6
@@ -115,6 +116,36 @@ def test_without_samples_the_bits_stay(planner: str) -> None:
     assert again.bits == first.bits
     assert again.model == first.model
     assert len(_on_camera(again)) > len(_on_camera(first))
+
+
+def test_a_plan_in_anothers_place_keeps_what_is_beside_the_decision() -> None:
+    """Other bits and another cut, on the same kernels; files, samples and fallback stay."""
+    cost = _cost()
+    asked = replace(_options(), integer_kernels=True, fallback=True)
+    found = find_plan(cost, planner="autosplit", options=asked).plan
+    assert found.options is not None
+    first = msgspec.structs.replace(
+        found,
+        model=Identity(found.model.name, found.model.hash, "net.onnx"),
+        cluster=Identity(found.cluster.name, found.cluster.hash, "lab.toml"),
+        options=msgspec.structs.replace(found.options, samples=("photos",), judge="own:judge"),
+    )
+    find = make_finder(first, "autosplit", quantisation=_network()[1])
+    again = find(update_cost(cost, Conditions(dict.fromkeys(cost.links, SLOW))))
+    assert again.bits != first.bits
+    assert again.integer_kernels
+    assert first.integer_kernels
+    assert again.model.path == "net.onnx"
+    assert again.cluster.path == "lab.toml"
+    assert again.options == first.options
+    assert again.fallback == first.fallback
+
+
+def test_kernels_tell_plans_apart() -> None:
+    """The same stages and bits on others answer otherwise."""
+    plan = _plan(_cost())
+    other = msgspec.structs.replace(plan, integer_kernels=not plan.integer_kernels)
+    assert plan_key(plan) != plan_key(other)
 
 
 def test_what_a_judge_refuses_is_not_proposed() -> None:

@@ -37,6 +37,7 @@ _OPTIONS = st.builds(
     energy_limits=st.dictionaries(_NAMES, st.floats(0.1, 1e6)),
     method=st.dictionaries(st.just("distredge.episodes"), st.just("4")),
     simple=st.booleans(),
+    integer_kernels=st.booleans(),
 )
 
 

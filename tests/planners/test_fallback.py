@@ -15,7 +15,7 @@ from partita.errors import InfeasibleError, PlanError
 from partita.exactness.compare import check_exactness, tolerance_of
 from partita.plan import Plan, dump_plan, load_plan
 from partita.planners import PlanOptions, find_plan
-from partita.planners.fallback import keep_fallback
+from partita.planners.fallback import find_beside
 from tests.planners.edgecloud.cases import quantised_chain
 from tests.planners.fakes import FakeCost
 
@@ -89,8 +89,7 @@ def test_what_is_planned_anew_leaves_the_fallback_its_room() -> None:
     fallback = _plan(cost).fallback
     assert fallback is not None
     options = replace(_options(), fallback=False)
-    again = keep_fallback(cost, fallback, lambda less: find_plan(less, options=options))
-    assert again.fallback == fallback
+    again = find_beside(cost, fallback, lambda less: find_plan(less, options=options)).plan
     assert _held_bytes(cost, again, fallback) <= TIGHT
 
 

@@ -19,13 +19,14 @@ from partita.execution.durations import Pair
 from partita.graph import Graph
 from partita.leader import Expected, Lost
 from partita.plan import Plan, hash_plan
-from partita.planners.fallback import keep_fallback
+from partita.planners.fallback import find_beside
 from partita.planners.find import find_plan
 from partita.planners.options import (
     PlanOptions,
     bound_errors,
     options_of,
     restrict_devices,
+    succeed,
 )
 from partita.planners.pricing.costs import Costs
 from partita.planners.result import Result
@@ -261,8 +262,8 @@ def make_finder(
             return find_plan(less, planner=planner, options=options)
 
         if plan.fallback is None:
-            return search(cost).plan
-        return keep_fallback(cost, plan.fallback, search)
+            return succeed(plan, search(cost).plan)
+        return succeed(plan, find_beside(cost, plan.fallback, search).plan)
 
     return find
 

@@ -78,6 +78,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         method: Settings of single methods: values by ``planner.setting``, as text.
         simple: Whether a coarser plan was preferred to the best one.
         swap: Whether devices that swap may hold more than their memory.
+        integer_kernels: Whether what planners quantise runs on the engine's integer kernels.
         accuracy_drop: Most that might be lost of the network's accuracy, as a part of it; None
             where that was not judged.
         samples: Where the samples lie that accuracy was judged on, and ranges found from.
@@ -94,6 +95,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     method: dict[str, str] = {}
     simple: bool = False
     swap: bool = False
+    integer_kernels: bool = False
     accuracy_drop: float | None = None
     samples: tuple[str, ...] = ()
     judge: str = ""

@@ -52,7 +52,7 @@ def find_with_fallback(cost: Costs, options: PlanOptions, find: FindResult) -> R
         PlanError: The judge fails.
     """
     narrow = _alone(cost, _narrow(cost.graph, options), options)
-    result = _find_beside(cost, narrow.use, find)
+    result = _find_in_rest(cost, narrow.use, find)
     graph, requester = planned_graph(cost.graph, result.plan), cost.cluster.requester
     layout = build_layout(graph, result.plan, cost.cluster)
     uses = [u for name, u in cost.of(graph).memory(layout).items() if name == requester]
@@ -69,7 +69,7 @@ def find_with_fallback(cost: Costs, options: PlanOptions, find: FindResult) -> R
     return replace(result, plan=msgspec.structs.replace(result.plan, fallback=fallback))
 
 
-def keep_fallback(cost: Costs, fallback: Plan, find: FindResult) -> Plan:
+def find_beside(cost: Costs, fallback: Plan, find: FindResult) -> Result:
     """A plan beside a fallback that is loaded already.
 
     Raises:
@@ -78,7 +78,7 @@ def keep_fallback(cost: Costs, fallback: Plan, find: FindResult) -> Plan:
     graph = planned_graph(cost.graph, fallback)
     layout = build_layout(graph, fallback, cost.cluster)
     use = cost.of(graph).memory(layout)[cost.cluster.requester]
-    return msgspec.structs.replace(_find_beside(cost, use, find).plan, fallback=fallback)
+    return _find_in_rest(cost, use, find)
 
 
 def _narrow(graph: Graph, options: PlanOptions) -> Graph:
@@ -115,7 +115,7 @@ def _alone(cost: Costs, graph: Graph, options: PlanOptions) -> _Alone:
     return _Alone(plan, problem.cost.memory(problem.layout(plan))[requester])
 
 
-def _find_beside(cost: Costs, use: MemoryUse, find: FindResult) -> Result:
+def _find_in_rest(cost: Costs, use: MemoryUse, find: FindResult) -> Result:
     """A plan in the memory that a fallback on the requester leaves."""
     cluster = cost.cluster
     taken = use.fragments * SESSION_BYTES + use.weights + use.pieces + use.arena

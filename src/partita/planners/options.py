@@ -106,6 +106,7 @@ def asked_of(options: PlanOptions) -> Asked:
         method=dict(options.method),
         simple=options.simple,
         swap=options.swap,
+        integer_kernels=options.integer_kernels,
         accuracy_drop=None if options.judge is None else options.accuracy_drop,
     )
 
@@ -123,6 +124,7 @@ def options_of(plan: Plan, *, most_s: float = PlanOptions.most_s) -> PlanOptions
         asked = msgspec.structs.replace(asked, compress=None, wires={**asked.wires, **known})
     kept = {name: getattr(asked, name) for name in Asked.__struct_fields__}
     del kept["samples"], kept["judge"], kept["measure"]
+    kept["integer_kernels"] |= plan.integer_kernels
     if kept["accuracy_drop"] is None:
         del kept["accuracy_drop"]
     return PlanOptions(
@@ -132,6 +134,26 @@ def options_of(plan: Plan, *, most_s: float = PlanOptions.most_s) -> PlanOptions
         in_flight=plan.in_flight,
         keep_on=plan.keep_on,
         **kept,
+    )
+
+
+def succeed(plan: Plan, found: Plan) -> Plan:
+    """A plan found anew in a plan's place, with what that one keeps beside its decision.
+
+    Where files and samples are, who judged by what, and the fallback, which is loaded, stay.
+    """
+    asked = found.options
+    if asked is not None and plan.options is not None:
+        old = plan.options
+        asked = msgspec.structs.replace(
+            asked, samples=old.samples, judge=old.judge, measure=old.measure
+        )
+    return msgspec.structs.replace(
+        found,
+        model=msgspec.structs.replace(found.model, path=plan.model.path),
+        cluster=msgspec.structs.replace(found.cluster, path=plan.cluster.path),
+        fallback=plan.fallback,
+        options=asked,
     )
 
 

@@ -247,8 +247,8 @@ def plan_key(plan: Plan) -> str:
     """What identifies a decision, whoever made it.
 
     Args:
-        plan: Its stages, wire formats and bits count, not its planner or seed.
+        plan: Its stages, wire formats, bits and kernels count, not its planner or seed.
     """
     bits = sorted(plan.bits.items())
-    parts = (plan.stages, sorted(plan.wires.items()), plan.in_flight, bits)
+    parts = (plan.stages, sorted(plan.wires.items()), plan.in_flight, bits, plan.integer_kernels)
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
