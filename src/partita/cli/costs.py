@@ -41,12 +41,17 @@ def read_cost(graph: Graph, cluster: Cluster, files: ModelFiles | PlanFiles) -> 
         # Of the others it says nothing: they are priced by their kinds.
         profiles[THIS_MACHINE] = measure_this_machine(graph)
     cost = CostModel(graph, cluster, estimator=files.estimator, profiles=profiles)
+    say_unmeasured(cost)
+    return cost
+
+
+def say_unmeasured(cost: CostModel) -> None:
+    """Say whose integer kernels are priced as those of floats, if someone's are."""
     if cost.on_floats:
         say(
             f"integer kernels of {', '.join(cost.on_floats)} are priced as kernels of floats:"
             " 'partita profile --kernels integer' measures both"
         )
-    return cost
 
 
 def split_profiles(texts: Sequence[str] | None) -> list[tuple[str, str]]:

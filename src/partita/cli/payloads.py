@@ -40,11 +40,11 @@ def flags_of_bits(
         PlanError: The planner is unknown.
     """
     is_alone = flags == AccuracyFlags(flags.samples) and are_compressed(options)
-    may_choose = not given and _chooses_bits(planner, options)
+    may_choose = not given and chooses_bits(planner, options)
     return AccuracyFlags() if is_alone and not may_choose else flags
 
 
-def _chooses_bits(planner: str, options: PlanOptions) -> bool:
+def chooses_bits(planner: str, options: PlanOptions) -> bool:
     """Whether a planner gives layers fewer bits: by itself, or since a setting says how many."""
     method = get_planner(planner)
     if not method.quantises:

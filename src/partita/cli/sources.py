@@ -75,8 +75,11 @@ def read_graph(path: Path, shapes: Sequence[str] | None = None) -> Graph:
     return load_graph(path, shapes=parse_shapes(shapes))
 
 
-def read_model(files: ModelFiles) -> Graph:
+def read_model(files: ModelFiles, *, chooses_bits: bool = False) -> Graph:
     """The graph to plan for, with as many bits as its file says, if one is given.
+
+    Args:
+        chooses_bits: Whether the planner quantises it, for the kernels that are named.
 
     Raises:
         InputError: That is no file of bits, or kernels are named that there are not.
@@ -95,9 +98,11 @@ def read_model(files: ModelFiles) -> Graph:
     if files.kernels is None or graph.integer == (files.kernels == "integer"):
         return graph
     if not graph.packings:
+        if chooses_bits:
+            return graph
         raise InputError(
-            f"--kernels integer: no layer of model '{graph.name}' is quantised. Give --bits, or a"
-            " quantised model.",
+            f"--kernels integer: no layer of model '{graph.name}' is quantised. Give --bits, a"
+            " quantised model, or --samples for a planner that chooses bits.",
             subject=files.kernels,
         )
     return with_kernels(graph, integer=not graph.integer)

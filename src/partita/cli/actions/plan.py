@@ -8,15 +8,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rich.console import RenderableType
+
 from partita.adapting.tuning import Tuned
 from partita.cli.access import read_access
 from partita.cli.accuracy import add_judged, ask_accuracy, check_accuracy, name_asked
 from partita.cli.actions.fallback import add_fallback_plan
 from partita.cli.actions.real import learns, open_runs, tune_plan
-from partita.cli.costs import profile_files, read_cost
+from partita.cli.costs import profile_files, read_cost, say_unmeasured
 from partita.cli.flags import AccessFlags, AccuracyFlags, ModelFiles
 from partita.cli.output import Reply, check_output, write_output
-from partita.cli.payloads import add_payloads, add_wires, flags_of_bits, read_feeds
+from partita.cli.payloads import (
+    add_payloads,
+    add_wires,
+    chooses_bits,
+    flags_of_bits,
+    read_feeds,
+)
 from partita.cli.replies import describe_report
 from partita.cli.sources import name_sources, parse_pairs, read_model
 from partita.cluster import Cluster, load_cluster
@@ -75,21 +83,16 @@ def decide(
     """
     of_bits = flags_of_bits(accuracy, planner, options, given=files.bits is not None)
     _check_flags(files, planner, output, of_bits)
-    graph, cluster = read_model(files), load_cluster(files.cluster)
+    chooses = bool(of_bits.samples) and chooses_bits(planner, options)
+    graph, cluster = read_model(files, chooses_bits=chooses), load_cluster(files.cluster)
     cost = read_cost(graph, cluster, files)
     asked = ask_accuracy(options, graph, cluster, of_bits)
     samples = asked.samples or read_feeds(graph, accuracy.samples)
     planned, tuned = _plan(cost, planner, add_payloads(asked.options, samples), access)
     plan = planned.result.plan
-    reply = Reply(
-        describe_planned(planned),
-        [
-            plan_table(plan, cluster.names),
-            *report_tables(planned.predicted),
-            *describe_verdict(planned.result),
-            *describe_decision(planned.predicted),
-        ],
-    )
+    if chooses:
+        say_unmeasured(cost.of_plan(plan))
+    reply = Reply(describe_planned(planned), _show_planned(planned, cluster))
     if asked.options.quantisation is not None:
         add_judged(reply, planned.result, asked)
     _add_swapped(reply, planned.result, cluster)
@@ -99,10 +102,23 @@ def decide(
     add_wires(reply, cost, plan, options, samples)
     if output is not None:
         named = name_sources(plan, files.model, files.cluster, files.shapes)
-        write_output(output, dump_plan(name_asked(named, of_bits)))
-        reply.payload["file"] = str(output)
-        reply.shown.append(f"Written to {output}")
+        _write_plan(reply, output, name_asked(named, of_bits))
     return reply
+
+
+def _show_planned(planned: Planned, cluster: Cluster) -> list[RenderableType]:
+    return [
+        plan_table(planned.result.plan, cluster.names),
+        *report_tables(planned.predicted),
+        *describe_verdict(planned.result),
+        *describe_decision(planned.predicted),
+    ]
+
+
+def _write_plan(reply: Reply, output: Path, plan: Plan) -> None:
+    write_output(output, dump_plan(plan))
+    reply.payload["file"] = str(output)
+    reply.shown.append(f"Written to {output}")
 
 
 def _check_flags(

@@ -91,7 +91,7 @@ def plan(
         simple=simple,
         swap=swap,
     )
-    options = replace(options, fallback=fallback)
+    options = replace(options, fallback=fallback, integer_kernels=kernels == "integer")
     files = flags.ModelFiles(model, cluster, shape, profile, estimator, bits, kernels)
     accuracy = flags.AccuracyFlags(samples, accuracy_drop, judge, measure, pareto)
     if want is not None or price:

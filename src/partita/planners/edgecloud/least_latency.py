@@ -110,7 +110,8 @@ def _floor_s(problem: SplitProblem, cut: int, costs: Floats) -> float:
 
 def _memory_limits(problem: SplitProblem, cut: int) -> tuple[list[Floats], list[float]]:
     """Bits of weights and each working set, by layer and widths, and what they may be together."""
-    widths, network = np.array(problem.widths, float), problem.network
+    network = problem.network
+    held_widths, made_widths = (np.array(held, float) for held in problem.held_widths)
     uses: list[Floats] = []
     most: list[float] = []
     for start, stop, room_bits in problem.rooms(cut):
@@ -120,7 +121,7 @@ def _memory_limits(problem: SplitProblem, cut: int) -> tuple[list[Floats], list[
         held[start:stop] = network.weights[start:stop]
         elements, fixed = network.working_elements(stop, start)
         elements = np.pad(elements, ((0, 0), (0, cut - stop)))
-        weights = np.outer(held, widths)[:, :, None]
-        uses += [weights + np.outer(row, widths)[:, None, :] for row in elements]
+        weights = np.outer(held, held_widths)[:, :, None]
+        uses += [weights + np.outer(row, made_widths)[:, None, :] for row in elements]
         most += [room_bits - float(bits) for bits in fixed]
     return uses, most

@@ -177,7 +177,13 @@ def make_problem(evaluator: Evaluator, roles: Roles, bits: EdgeBits) -> SplitPro
         send_s_per_bit=inf if link is None else 1 / 8 / link.bandwidth_at(0.0),
         send_s=0.0 if link is None else link.per_message_s,
         edge_memory_bits=room_bits(evaluator, roles.edge),
+        held_bits=_held_bits(bits.widths) if evaluator.options.integer_kernels else (),
     )
+
+
+def _held_bits(widths: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """What integer kernels hold, as prices count it: codes of weights in bytes, floats between."""
+    return tuple((max(8, width), FLOAT_BITS) for width in widths)
 
 
 def room_bits(evaluator: Evaluator, device: str) -> float:

@@ -62,6 +62,8 @@ class SplitProblem:
         first: How many layers are on another device, which the edge gets its input from. Their
             seconds, and those of sending to the edge, are among ``edge_s`` and ``answer_s``.
         first_memory_bits: Of that device.
+        held_bits: By width: bits in memory of a weight, and of a number that a layer makes. Nothing
+            where memory holds them packed.
     """
 
     network: Network
@@ -76,6 +78,7 @@ class SplitProblem:
     edge_memory_bits: float = inf
     first: int = 0
     first_memory_bits: float = inf
+    held_bits: tuple[tuple[int, int], ...] = ()
 
     @cached_property
     def cuts(self) -> tuple[int, ...]:
@@ -89,6 +92,14 @@ class SplitProblem:
         sends = np.array([self.send_s if crossing else 0.0 for crossing in self.network.crossing])
         total: Floats = after + self.answer_s + sends
         return total
+
+    @property
+    def held_widths(self) -> tuple[Bits, Bits]:
+        """By width: bits in memory of a weight, and of a number that a layer makes."""
+        if not self.held_bits:
+            return self.widths, self.widths
+        weights, made = zip(*self.held_bits, strict=True)
+        return weights, made
 
     def options(self, bits: Bits) -> list[int]:
         """The places of widths among those of the edge."""
@@ -122,17 +133,23 @@ class SplitProblem:
 
     def memory_bits(self, split: Split) -> int:
         """What the device that has the inputs holds (equation 3)."""
-        return self._held_bits(split, *self.rooms(split.cut)[0][:2])
+        return self.memory_between(split, *self.rooms(split.cut)[0][:2])
 
-    def _held_bits(self, split: Split, start: int, stop: int) -> int:
-        widths = (split.weight_bits[:stop], split.activation_bits)
-        return self.network.memory_bits(stop, *widths, start)
+    def memory_between(self, split: Split, start: int, stop: int) -> int:
+        """What a device with these layers of the split holds."""
+        weights, made = (dict(zip(self.widths, held, strict=True)) for held in self.held_widths)
+        return self.network.memory_bits(
+            stop,
+            [weights[width] for width in split.weight_bits[:stop]],
+            [made[width] for width in split.activation_bits],
+            start,
+        )
 
     def is_feasible(self, split: Split, most_error: float = inf) -> bool:
         """Whether a split keeps to all memory, and to a bound on the sum of errors."""
         return (
             all(
-                self._held_bits(split, start, stop) <= bits
+                self.memory_between(split, start, stop) <= bits
                 for start, stop, bits in self.rooms(split.cut)
             )
             and self.error(split) <= most_error * ROUNDING

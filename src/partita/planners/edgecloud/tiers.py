@@ -141,9 +141,7 @@ class _Tiered:
             quantised, draft = tiered_draft(evaluator, parts, bits)
             latency_s = quantised.latency_of(draft)
             if latency_s < most_s:
-                held = problems[0].network.memory_bits(
-                    split.first, split.weight_bits[: split.first], split.activation_bits
-                )
+                held = problems[0].memory_between(split, 0, split.first)
                 edge_bytes = -(-held // 8)
                 seen = TradeOff(
                     "edge" if split.first == len(layers) else "split",
