@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 
 from partita.graph import Graph, load_graph
 from partita.profile import LayerProfile, Profile, RunCost, Sample, WireCost
@@ -72,3 +72,16 @@ def straight_profile(graph: Graph, runs: RunCost | None = None) -> Profile:
         runs=runs or RunCost(),
         wires={"raw": WireCost(0.0, 0.0, 0.0, 0.0), "uint8": WireCost(1e-3, 1e-6, 2e-3, 2e-6)},
     )
+
+
+def photo_graph(dtype: int) -> Graph:
+    """Return a convolution of floats over a picture of another type, which is cast first."""
+    rng = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["floats"], name="cast", to=TensorProto.FLOAT),
+        helper.make_node("Conv", ["floats", "w"], ["y"], name="conv"),
+    ]
+    weights = {"w": rng.standard_normal((16, 3, 3, 3)).astype(np.float32)}
+    inputs = {"x": (1, 3, 16, 16)}
+    kind = TensorProto.FLOAT
+    return load_graph(make_model(nodes, inputs, ["y"], weights, dtype=dtype, output_dtype=kind))

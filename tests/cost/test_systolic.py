@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from partita.cluster import (
     OWN_ARRAY,
@@ -30,7 +31,7 @@ from partita.quantisation import quantize
 from partita.regions import LayerBits, Region
 from partita.zoo import ZOO, build_model
 from partita.zoo.builder import Builder
-from tests.cost.fakes import conv_graph, straight_profile
+from tests.cost.fakes import conv_graph, photo_graph, straight_profile
 
 #: SCALE-Sim 3.0.0, written by ``python -m tools.scale_sim PYTHON``.
 GOLDEN = Path(__file__).parent / "scale_sim.csv"
@@ -306,3 +307,17 @@ def test_a_quantised_graphs_codes_are_what_moves() -> None:
     array = like_small(on_chip_bytes=10_000, clock_hz=1e12)
     moved = moved_bytes(array, amount, np.ones(1), 16)
     assert moved == pytest.approx(144 / 2 + 1024 + 1024 / 4, abs=20)  # and the scales
+
+
+def test_a_photo_of_bytes_makes_no_network_of_bytes() -> None:
+    """What layers multiply counts: a float network takes as long whatever its input's type is."""
+    array = like_small(wide_steps=2.0, on_chip_bytes=4096, off_chip_bytes_per_s=1e6)
+    kinds = [Device("a", kind=OWN_ARRAY, array=array), Device("b", "laptop")]
+    box = {"y": Region.full((1, 16, 14, 14))}
+    took = []
+    for dtype in (TensorProto.UINT8, TensorProto.DOUBLE):
+        graph = photo_graph(dtype)
+        assert graph.number_type == "float32"
+        cost = CostModel(graph, Cluster.of(kinds))
+        took.append([cost.layer_s(name, graph.layers[-1].name, box) for name in ("a", "b")])
+    assert took[0] == took[1]

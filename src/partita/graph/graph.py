@@ -86,6 +86,19 @@ class Graph:
         return sum(array.nbytes for array in self.constants.values())
 
     @cached_property
+    def number_type(self) -> str:
+        """The type of what layers multiply; without products, that of the first floats.
+
+        Inputs may be of another: bytes of pictures, numbers of words.
+        """
+        operands = (n for layer in self.layers for item in layer.products for n in item.operands)
+        types = (
+            self.constants[name].dtype.name if name in self.constants else self.tensors[name].dtype
+            for name in (*operands, *self.tensors)
+        )
+        return next((dtype for dtype in types if dtype.startswith("float")), "float32")
+
+    @cached_property
     def hash(self) -> str:
         """SHA-256 over structure, types, weights and the normaliser's version."""
         digest = hashlib.sha256(f"partita-graph-{NORMALISER_VERSION}".encode())

@@ -97,12 +97,6 @@ def _measure(
     return profile
 
 
-def _precision(graph: Graph) -> str:
-    if graph.integer:
-        return "int8"
-    return graph.tensors[graph.layers[0].outputs[0]].dtype if graph.layers else "float32"
-
-
 class _Measurement:
     """Measures segments one after the other and collects what comes out."""
 
@@ -159,7 +153,7 @@ class _Measurement:
             threads=bench.threads,
             engine=facts.engine,
             provider=bench.provider,
-            precision=_precision(graph),
+            precision="int8" if graph.integer else graph.number_type,
             model=graph.name,
             model_hash=graph.hash,
             layers={
