@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from onnx import TensorProto
 
 from partita.cluster import Cluster, Device
 from partita.cost import CostModel
 from partita.errors import ClusterError
+from partita.planners import PlanOptions, find_plan
 from partita.profile import WireCost
-from tests.cost.fakes import conv_graph, straight_profile
+from tests.cost.fakes import conv_graph, photo_graph, straight_profile
 
 ZLIB = WireCost(1e-4, 1e-7, 2e-4, 2e-7)
 JPEG = WireCost(1e-3, 3e-7, 1e-3, 4e-7)
+LINEAR = WireCost(0.0, 1e-3, 0.0, 1e-3)
 
 
 def make_cost(wires: dict[str, WireCost], slow_down: float = 1.0) -> CostModel:
@@ -39,3 +42,20 @@ def test_a_profile_that_does_not_know_the_format_is_refused() -> None:
     """It would be priced as nothing: one line says to measure again."""
     with pytest.raises(ClusterError, match="'d' does not say what wire format 'jpeg80' takes"):
         make_cost({}).encode_s("d", "jpeg80@0.1", 4000)
+
+
+@pytest.mark.parametrize(("wire", "share"), [("jpeg60@0.5", 1.0), ("zlib@0.5", 0.25)])
+def test_bytes_are_drawn_as_floats_are_and_packed_as_bytes(wire: str, share: float) -> None:
+    """A picture has as many values in either type; what is packed without loss is a quarter."""
+    took = []
+    for dtype in (TensorProto.FLOAT, TensorProto.UINT8):
+        graph, cluster = photo_graph(dtype), Cluster.of(["a", "b"])
+        profile = straight_profile(graph)
+        profile = msgspec.structs.replace(profile, wires={"zlib": LINEAR, "jpeg60": LINEAR})
+        cost = CostModel(graph, cluster, profiles=profile)
+        options = PlanOptions(wires={"x": wire}, devices=("b",))
+        plan = find_plan(cost, planner="single", options=options).plan
+        durations = cost.price(cost.layout(plan))
+        took.append((max(durations.encode_s.values()), max(durations.receive_s.values())))
+    assert took[1][0] == pytest.approx(share * took[0][0])
+    assert took[1][1] == pytest.approx(share * took[0][1])

@@ -7,6 +7,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from partita.cluster import Cluster
 from partita.compile import build_layout, check_plan, compile_plan, planned_graph
@@ -19,6 +20,7 @@ from partita.planners.options import options_of
 from partita.quantisation import measure_shares
 from partita.quantisation.samples import Feeds
 from partita.regions import read_format
+from tests.cost.fakes import photo_graph
 from tests.planners.edgecloud.test_autosplit import IntegerCost, _network
 from tests.planners.fakes import make_chain, make_cost
 
@@ -135,3 +137,23 @@ def test_the_cloud_takes_pictures_as_bytes() -> None:
     assert list(found.plan.bits) == ["t0"]
     assert sent(cost.graph, found.plan, cost.cluster)["t0.quantized"] == 8 * 16 * 16 + 4
     assert found.latency_s < find_plan(cost, planner="cloud_only").latency_s
+
+
+@pytest.mark.parametrize("wire", ["zlib", "jpeg80"])
+def test_a_photo_of_bytes_is_sent_compressed(wire: str) -> None:
+    """It is found from samples of bytes, takes less to send, and arrives as it should."""
+    graph = photo_graph(TensorProto.UINT8)
+    smooth = np.linspace(0, 255, 16).astype(np.uint8)
+    photo = {"x": np.broadcast_to(smooth, (1, 3, 16, 16)).copy()}
+    cost = make_cost(graph, 1e4, 1e9, bandwidth=1e4)
+    options = PlanOptions(compress=wire, payloads=partial(measure_shares, [photo]))
+    found, raw = (
+        find_plan(cost, planner="cloud_only", options=one) for one in (options, PlanOptions())
+    )
+    assert found.plan.wires["x"].startswith(f"{wire}@0.")
+    sizes = [sent(graph, one.plan, cost.cluster)["x"] for one in (found, raw)]
+    assert sizes[0] < sizes[1] == 3 * 16 * 16
+    assert found.latency_s < raw.latency_s
+    compiled = compile_plan(graph, found.plan, cost.cluster)
+    worst = max(one.relative for one in check_exactness(graph, compiled, [photo]))
+    assert worst <= (1e-6 if wire == "zlib" else 0.1)

@@ -169,7 +169,7 @@ class DeviceCost:
         return moved * self.facts.runs.copy_s_per_byte * scale + self._run_s(work)
 
     def encode_s(self, wire: str, size_bytes: int) -> float:
-        """The seconds that encoding a piece takes, by its bytes in memory."""
+        """The seconds that encoding a piece takes, by its :func:`coded_bytes`."""
         seconds = sum(
             cost.encode_s + cost.encode_s_per_byte * size
             for cost, size in self._wire_works(wire, size_bytes)
@@ -177,7 +177,7 @@ class DeviceCost:
         return seconds * self.facts.slow_down
 
     def decode_s(self, wire: str, size_bytes: int) -> float:
-        """The seconds that decoding a piece takes, by its bytes in memory."""
+        """The seconds that decoding a piece takes, by its :func:`coded_bytes`."""
         seconds = sum(
             cost.decode_s + cost.decode_s_per_byte * size
             for cost, size in self._wire_works(wire, size_bytes)

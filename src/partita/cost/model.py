@@ -37,7 +37,7 @@ from partita.program import (
     request_share,
     type_bytes,
 )
-from partita.regions import Region
+from partita.regions import Region, coded_bytes
 
 #: Stands for every device without a profile of its own.
 ANY_DEVICE = "*"
@@ -145,7 +145,7 @@ class CostModel:
             profile = fit_layers(profile, self.amounts)
         elif entry is None and array is None:
             raise unpriced_device(device)
-        own = self._precision()
+        own = self.graph.number_type
         precision = self.options.precision or own
         byte_share = type_bytes(precision) / type_bytes(own)
         layers = self.amounts.layers
@@ -200,9 +200,6 @@ class CostModel:
                 f" ({own.hash[:12]}). Measure it with 'partita profile'.",
                 subject=device.name,
             )
-
-    def _precision(self) -> str:
-        return self.graph.tensors[self.graph.inputs[0]].dtype if self.graph.inputs else "float32"
 
     def layer_s(self, device: str, layer: str, boxes: Mapping[str, Region]) -> float:
         """The seconds of one layer among others, for boxes of its outputs.
@@ -308,12 +305,12 @@ class CostModel:
 
     def _decode_s(self, cost: DeviceCost, program: Program, step: Receive) -> float:
         stream = program.streams[step.stream]
-        size = stream.box.size * type_bytes(stream.dtype)
+        size = coded_bytes(stream.box.size, stream.dtype, stream.wire)
         return self.decode_s(cost.facts.device.name, stream.wire, size)
 
     def _encode_s(self, cost: DeviceCost, program: Program, step: Send) -> float:
         stream = program.streams[step.stream]
-        size = stream.box.size * type_bytes(stream.dtype)
+        size = coded_bytes(stream.box.size, stream.dtype, stream.wire)
         return self.encode_s(cost.facts.device.name, stream.wire, size)
 
     @property
@@ -322,11 +319,11 @@ class CostModel:
         return self.options.admit_s
 
     def encode_s(self, device: str, wire: str, size_bytes: int) -> float:
-        """The seconds of sending a piece beyond the link's, by its bytes in memory."""
+        """The seconds of sending a piece beyond the link's, by its :func:`coded_bytes`."""
         return self.devices[device].encode_s(wire, size_bytes) + self.options.send_s
 
     def decode_s(self, device: str, wire: str, size_bytes: int) -> float:
-        """The seconds of receiving a piece beyond the link's, by its bytes in memory."""
+        """The seconds of receiving a piece beyond the link's, by its :func:`coded_bytes`."""
         return self.devices[device].decode_s(wire, size_bytes) + self.options.receive_s
 
     def watts_busy(self, device: str) -> float:

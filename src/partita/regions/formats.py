@@ -137,6 +137,18 @@ def wire_bytes(shape: Sequence[int], dtype: str, wire: str) -> int:
     return most if form.share == 1.0 else ceil(most * form.share)
 
 
+def coded_bytes(count: int, dtype: str, wire: str) -> int:
+    """The bytes by which the time counts that coding so many elements takes.
+
+    Those in memory; of formats that make something else of values it was measured on floats, which
+    other types are turned into.
+
+    >>> coded_bytes(3, "uint8", "zlib"), coded_bytes(3, "uint8", "jpeg80")
+    (3, 12)
+    """
+    return count * _item_bytes(dtype if read_format(wire).base == "raw" else "float32")
+
+
 def most_bytes(shape: Sequence[int], dtype: str, wire: str) -> int:
     """The most bytes that a piece's payload may have; exactly these in formats of fixed length."""
     return _fixed_bytes(prod(shape), dtype, read_format(wire).base)

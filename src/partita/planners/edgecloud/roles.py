@@ -163,7 +163,7 @@ def _busy_s(evaluator: Evaluator, tensor: str, ends: tuple[str, str]) -> float:
         return inf
     seconds = problem.cost.transfer_s(*ends, problem.wire_bytes(tensor)) - link.latency_s
     if isinstance(problem.cost, StepCosts):
-        wire, size = problem.options.wires.get(tensor, "raw"), evaluator.graph.size_bytes(tensor)
+        wire, size = problem.formats.get(tensor, "raw"), problem.coded_bytes(tensor)
         seconds += problem.cost.encode_s(ends[0], wire, size)
         seconds += problem.cost.decode_s(ends[1], wire, size)
     return seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from math import inf
+from math import inf, prod
 
 from partita.compile import Layout, build_layout
 from partita.cost import MemoryUse
@@ -16,7 +16,7 @@ from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.drafts.layer_order import LayerOrder
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.costs import Costs, StepCosts
-from partita.regions import wire_bytes
+from partita.regions import coded_bytes, wire_bytes
 
 
 class Problem:
@@ -94,3 +94,8 @@ class Problem:
         """The payload size of a whole tensor in the wire format that it is given."""
         spec = self.graph.tensors[tensor]
         return wire_bytes(spec.shape, spec.dtype, self.formats.get(tensor, "raw"))
+
+    def coded_bytes(self, tensor: str) -> int:
+        """What the time of coding a whole tensor goes by, in that format."""
+        spec = self.graph.tensors[tensor]
+        return coded_bytes(prod(spec.shape), spec.dtype, self.formats.get(tensor, "raw"))

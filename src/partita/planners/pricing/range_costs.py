@@ -111,7 +111,7 @@ class RangeCosts:
             seconds = problem.cost.transfer_s(source, target, problem.wire_bytes(tensor))
             busy_s += seconds - link.latency_s
             if self._codec is not None:
-                wire, size = problem.formats.get(tensor, "raw"), outline.size_bytes(tensor)
+                wire, size = problem.formats.get(tensor, "raw"), problem.coded_bytes(tensor)
                 busy_s += self._codec.encode_s(source, wire, size)
                 decode_s = self._codec.decode_s(target, wire, size)
         return busy_s + link.latency_s + decode_s, busy_s

@@ -11,7 +11,7 @@ from partita.compile.placement import nearest_first
 from partita.execution import Port
 from partita.planners.pricing.costs import StepCosts
 from partita.program import type_bytes
-from partita.regions import Interval, Region, wire_bytes
+from partita.regions import Interval, Region, coded_bytes, wire_bytes
 
 
 class Owner(NamedTuple):
@@ -130,17 +130,17 @@ class TransferCosts:
             return None
         dtype, wire = self._tensors.dtype(tensor), self._formats.get(tensor, "raw")
         size = count * type_bytes(dtype)
-        on_wire = wire_bytes((count,), dtype, wire)
+        on_wire, coded = wire_bytes((count,), dtype, wire), coded_bytes(count, dtype, wire)
         names = self._names
         return Transfer(
             source,
             owner.piece,
             source * len(names) + target,
-            self._cost.encode_s(names[source], wire, size),
+            self._cost.encode_s(names[source], wire, coded),
             link.per_message_s,
             on_wire / link.bandwidth_bytes_per_s,
             link.latency_s,
-            self._cost.decode_s(names[target], wire, size),
+            self._cost.decode_s(names[target], wire, coded),
             size,
             on_wire,
             tuple((self._port_numbers[port], on_wire / port.bytes_per_s) for port in link.ports),
