@@ -292,3 +292,12 @@ def test_a_period_replans_without_drift() -> None:
             searches += 1
             bench.tell(Proposed("first", 1.0, 1.0))
     assert searches == 6
+
+
+def test_a_reason_given_at_the_start_asks_for_one_plan_at_once() -> None:
+    """Nothing has drifted; what is found is weighed as ever, and asked for no second time."""
+    policy = Policy(Conditions({LINK: 100.0}), "spare", OPTIONS, why="what stood by runs")
+    assert policy.handle(0.0, Measured()) == [Replan(policy.assumed, "what stood by runs")]
+    assert policy.handle(0.1, Proposed("spare", 1.0, 1.0)) == []
+    assert policy.changes[0].outcome == "kept"
+    assert [d for tenths in range(1, 200) for d in policy.handle(tenths / 10, Measured())] == []

@@ -19,7 +19,7 @@ from tests.worker.tiny import Tiny, equip, random_inputs, weight_of
 from partita.cluster import Device, Link
 from partita.execution import AdaptOptions, Conditions, weight_bytes
 from partita.execution.adapt import Proposed
-from partita.leader import DeployOptions, Expected, Session, deploy, replan_controller
+from partita.leader import DeployOptions, Expected, Lost, Session, deploy, replan_controller
 from partita.program import Program
 from partita.worker import Worker, control
 from partita.worker.memory_limit import MemoryLimit
@@ -273,3 +273,45 @@ def test_without_adapting_nothing_changes(stack: ExitStack) -> None:
     session = stack.enter_context(deploy(through("d1"), lab.endpoint))
     run_until(session, lambda: True, least=3)
     assert session.changes == []
+
+
+@pytest.mark.parametrize(("predicted_s", "place"), [(0.1, "d2"), (1.0, "d0")])
+def test_what_stands_by_gives_way_to_what_is_better(
+    stack: ExitStack, predicted_s: float, place: str
+) -> None:
+    """It answers at once after a loss; a plan is sought beside it, and taken where it gains."""
+    plans = Plans(("d2", predicted_s))
+    plans.assumed = Conditions()
+    lab = stack.enter_context(memory_lab([Device(name) for name in ("d0", "d1", "d2")]))
+    deployed = DeployOptions(repeats=1, wait_s=0.2, silence_s=0.2)
+
+    def recover(lost: Lost) -> Tiny:
+        plans.key = "d0"
+        return through("d0")
+
+    options = replace(OPTIONS, threshold=math.inf, trial=0)
+    session = stack.enter_context(
+        deploy(
+            through("d1"),
+            lab.endpoint,
+            deployed,
+            replan=recover,
+            adapting=(plans, options),
+            standby=through("d0"),
+        )
+    )
+    killed: list[str] = []
+
+    def is_over() -> bool:
+        if not killed:
+            killed.append("d1")
+            lab.fabric.kill(*killed)
+        return len(session.changes) > 1 and session.changes[1].outcome in ("switched", "kept")
+
+    run_until(session, is_over, least=3)
+    recovered, sought = session.changes[:2]
+    assert recovered.outcome == "recovered"
+    assert "stood by" in sought.why
+    assert sought.outcome == ("switched" if place == "d2" else "kept")
+    assert len(plans.asked) == 1
+    assert place in {part.device for part in session.program.devices}

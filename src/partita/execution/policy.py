@@ -46,6 +46,7 @@ class Policy:
         in_flight: Most requests at the same time. With more than one, what counts is the mean time
             from answer to answer, since a request's latency then says how long it queued; with one
             it is the median latency.
+        why: The reason for a first search at once, if there is one.
 
     Attributes:
         changes: All searches so far, in order.
@@ -60,7 +61,9 @@ class Policy:
         *,
         epoch: int = 0,
         in_flight: int = 1,
+        why: str = "",
     ) -> None:
+        self._why = why
         self.options = options or AdaptOptions()
         self.changes: list[Change] = []
         self.plan = plan
@@ -135,9 +138,10 @@ class Policy:
         drifts = self._find_drifts(now_s)
         every_s = self.options.every_s
         is_due = every_s is not None and now_s - self._last_search_s >= every_s
-        if not is_due and (not drifts or self._is_half_seen(now_s)):
+        if not (is_due or self._why) and (not drifts or self._is_half_seen(now_s)):
             return []
-        why = _name_drifts(drifts) or f"{every_s:g} s have passed"
+        why = self._why or _name_drifts(drifts) or f"{every_s:g} s have passed"
+        self._why = ""
         begin_s = self._begin_of_drift()
         self._drift_s = now_s - self.options.window_s if begin_s is None else begin_s
         for detector in self._detectors():

@@ -45,6 +45,8 @@ SAMPLE_S = 0.25
 #: and small beside the traffic of a link that is probed every 5 s.
 _PROBE_S = 0.02
 _PROBE_BYTES = (16_384, 1_048_576)
+#: Why a search is made at once: what took over was ready, not chosen among others.
+_STOOD_BY = "what stood by took over for a loss"
 #: Emulated devices are calibrated beside the running epoch, so less often than before a run.
 _REPEATS, _ROUNDS = 3, 1
 T = TypeVar("T")
@@ -138,7 +140,12 @@ class ReplanController:
         key, epoch = self._planning.key, self._deployment.epoch
         in_flight = self._deployment.program.in_flight
         self._policy = Policy(
-            self._planning.assumed, key, self._options, epoch=epoch, in_flight=in_flight
+            self._planning.assumed,
+            key,
+            self._options,
+            epoch=epoch,
+            in_flight=in_flight,
+            why=_STOOD_BY if self._monitor.on_standby else "",
         )
         self._rate_monitor = self._make_rate_monitor(key)
 

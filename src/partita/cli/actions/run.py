@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,7 +28,7 @@ from partita.cli.sources import Loaded, read_plan
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel, CostOptions
 from partita.errors import RunError
-from partita.execution import Change, Report
+from partita.execution import AdaptOptions, Change, Report
 from partita.fabric import Endpoint
 from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.leader.worker_group import WorkerGroup
@@ -242,7 +243,8 @@ def open_session(
         WorkerGroup(endpoint, [part.device for part in compiled.program.devices]).wait(_WAIT_S)
         say("measuring what messages cost")
         refined = _refine(endpoint, cost, compiled, recovers=recovers)
-        replanner = Replanner(refined, plan, make_search(loaded.plan, flags, cost))
+        replanner = Replanner(refined, plan, make_search(plan, flags, cost))
+        watching = read_watching(plan, flags)
 
         def replan(lost: Lost) -> Compiled:
             say(f"planning without {lost}")
@@ -254,7 +256,7 @@ def open_session(
             endpoint,
             options,
             replan=replan if recovers else None,
-            adapting=(replanner, read_adapt(flags)) if flags.adapt else None,
+            adapting=None if watching is None else (replanner, watching),
             standby=None
             if fallback is None
             else compile_plan(loaded.graph, fallback, loaded.cluster),
@@ -274,6 +276,15 @@ def _refine(
             raise
         say(f"messages were not measured: {error.message}")
         return cost
+
+
+def read_watching(plan: Plan, flags: AdaptFlags) -> AdaptOptions | None:
+    """When to plan anew beside what runs; with ``--recover`` alone only once a fallback does."""
+    if flags.adapt:
+        return read_adapt(flags)
+    if flags.recover and plan.fallback is not None:
+        return AdaptOptions(threshold=inf, probe_s=inf)
+    return None
 
 
 def describe_run(ran: Ran) -> Reply:
