@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.engine.base import Blob
-from partita.regions import Array, pack_codes, packed_bytes, unpack_codes
+from partita.regions import CODE_BITS, Array, pack_codes, packed_bytes, unpack_codes
 
 Codes = npt.NDArray[np.uint8]
 
@@ -67,6 +67,21 @@ def pack_blob(codes: Array, head: PackedHead, scale: Array, zero: Array) -> Code
         packed,
     )
     return np.concatenate(parts)
+
+
+def pack_narrow(array: Array) -> Codes | None:
+    """The packed blob of whole numbers of a byte each that fewer bits tell apart; else None.
+
+    They are unpacked as their own type.
+    """
+    if array.dtype.name not in UNPACKED[1:] or not array.size:
+        return None
+    low, high = int(array.min()), int(array.max())
+    bits = next(bits for bits in reversed(CODE_BITS) if high - low < 2**bits)
+    if bits == max(CODE_BITS):
+        return None
+    head = PackedHead(bits, low, array.shape, None)
+    return pack_blob(array, head, np.ones(1, np.float32), np.zeros(1, np.int32))
 
 
 def name_packed(content_hash: str, dtype: str) -> str:

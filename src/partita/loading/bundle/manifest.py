@@ -62,6 +62,20 @@ class TrainableSource(msgspec.Struct, frozen=True):
     weights_hash: str
 
 
+class PackedWeight(msgspec.Struct, frozen=True):
+    """A weight of which the file of weights has packed codes, as workers' stores have.
+
+    Attributes:
+        location: How the child names it, with the type that it is unpacked to.
+        start: Where it begins in the file.
+        size_bytes: How long it is there.
+    """
+
+    location: str
+    start: Bytes
+    size_bytes: Bytes
+
+
 class Child(msgspec.Struct, frozen=True, rename={"source": "plain"}):
     """One child model of a variant; in the manifest's file its source is called ``plain``.
 
@@ -75,6 +89,7 @@ class Child(msgspec.Struct, frozen=True, rename={"source": "plain"}):
         weights: Name of its own file of weights, as a trained child has; empty where they lie in
             the variant's.
         weights_hash: SHA-256 of that file.
+        packed: Weights that are unpacked when it is loaded.
     """
 
     file: str
@@ -86,6 +101,7 @@ class Child(msgspec.Struct, frozen=True, rename={"source": "plain"}):
     source: TrainableSource | None = None
     weights: str = ""
     weights_hash: str = ""
+    packed: tuple[PackedWeight, ...] = ()
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -258,6 +274,10 @@ def _find_faults(variant: Variant) -> list[str]:
                 f"{where}: child {number} has weights up to {child.start + child.size_bytes} of"
                 f" {variant.weights_bytes} bytes"
             ]
+        stop = child.start + child.size_bytes
+        for weight in child.packed:
+            if not child.start <= weight.start <= weight.start + weight.size_bytes <= stop:
+                return [f"{where}: child {number} has a packed weight outside of its own"]
     for spec in (*program.inputs, *program.outputs):
         if spec.dtype not in DTYPE_BYTES or min(spec.shape, default=1) < 1:
             return [f"{where}: tensor '{spec.name}' is {spec.dtype} of shape {spec.shape}"]

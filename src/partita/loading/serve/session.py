@@ -237,9 +237,16 @@ class BundleSession:
         self.close()
 
     def _open(self, child: int) -> Any:
-        path = self._folder / self.variant.children[child].file
+        asked = self.variant.children[child]
+        path = self._folder / asked.file
         try:
-            return open_child(path, self._threads, prepack=self.variant.prepack)
+            return open_child(
+                path,
+                self._threads,
+                prepack=self.variant.prepack,
+                weights=self._folder / (asked.weights or WEIGHTS),
+                packed=asked.packed,
+            )
         except Exception as error:  # as for runs
             if self._is_replaced():
                 raise self._replaced() from None

@@ -16,10 +16,11 @@ from onnx import external_data_helper
 from partita.cluster import Cluster
 from partita.compile import Compiled, compile_plan
 from partita.engine.onnx_facts import read_facts
-from partita.engine.packed import collect_blobs
+from partita.engine.packed import collect_blobs, name_packed, pack_narrow
 from partita.engine.session import SessionConfig, open_session
 from partita.errors import BundleError
 from partita.graph import Graph
+from partita.loading.bundle.manifest import PackedWeight
 from partita.loading.write.trainable_layers import first_trainable
 from partita.plan import Identity, Plan, Shard, Stage
 from partita.regions import Array
@@ -41,11 +42,13 @@ class Written:
         graph: The ONNX file, weights outside.
         weights: What is appended to the file of weights, in order of use.
         start: Where they begin there.
+        packed: Those of them that are unpacked when the child is loaded.
     """
 
     graph: bytes
     weights: list[bytes]
     start: int
+    packed: tuple[PackedWeight, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -136,17 +139,19 @@ def _check_space(folder: Path, size: int, error: Exception) -> None:
         ) from error
 
 
-def place_weights(model: onnx.ModelProto, file: str, start: int) -> Written:
+def place_weights(model: onnx.ModelProto, file: str, start: int, *, packs: bool = False) -> Written:
     """The child with its weights in ``file`` from ``start`` on, in the order of use.
 
     Args:
         model: With its weights inside; it is changed.
         file: Name of the file of weights, beside the child.
         start: A multiple of a page.
+        packs: Whether codes of less than a byte are packed.
     """
     weights = {weight.name: weight for weight in model.graph.initializer}
     order = [name for node in model.graph.node for name in node.input if name in weights]
     parts: list[bytes] = []
+    packed: list[PackedWeight] = []
     at = start
     for name in dict.fromkeys((*order, *weights)):
         weight = weights[name]
@@ -155,12 +160,17 @@ def place_weights(model: onnx.ModelProto, file: str, start: int) -> Written:
         data = weight.raw_data
         if len(data) < EXTERNAL_BYTES:
             continue
-        external_data_helper.set_external_data(weight, file, offset=at, length=len(data))
+        blob = pack_narrow(array := onnx.numpy_helper.to_array(weight)) if packs else None
+        place, offset = (file, at) if blob is None else (name_packed(str(at), array.dtype.name), 0)
+        external_data_helper.set_external_data(weight, place, offset=offset, length=len(data))
         weight.ClearField("raw_data")
+        if blob is not None:
+            data = blob.tobytes()
+            packed.append(PackedWeight(place, at, len(data)))
         filled = data + bytes(-len(data) % PAGE_BYTES)
         parts.append(filled)
         at += len(filled)
-    return Written(model.SerializeToString(), parts, start)
+    return Written(model.SerializeToString(), parts, start, tuple(packed))
 
 
 def balanced_ends(graph: Graph, count: int, trainable: Sequence[str] = ()) -> tuple[int, ...]:

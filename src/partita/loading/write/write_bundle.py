@@ -16,6 +16,7 @@ import onnx
 from partita.compile import Compiled
 from partita.errors import BundleError
 from partita.graph import Graph
+from partita.graph.quantised import MOST_PACKED
 from partita.loading.bundle.manifest import (
     MANIFEST,
     WEIGHTS,
@@ -153,12 +154,12 @@ def _write_variant(
     home.mkdir()
     children: list[Child] = []
     names = [layer.name for layer in graph.layers]
-    digest, size = hashlib.sha256(), 0
+    digest, size, packs = hashlib.sha256(), 0, _has_narrow(graph)
     with (home / WEIGHTS).open("wb") as weights:
         for number, (start, stop) in enumerate(pairwise((0, *division.ends))):
             tell(f"{division.name}, child {number}")
             model = optimise(compiled, number, tuned=division.tuned, threads=division.threads)
-            written = place_weights(model, WEIGHTS, size)
+            written = place_weights(model, WEIGHTS, size, packs=packs)
             for part in written.weights:
                 weights.write(part)
                 digest.update(part)
@@ -183,11 +184,24 @@ def _write_variant(
     )
 
 
+def _has_narrow(graph: Graph) -> bool:
+    """Whether weights are codes of fewer bits than a byte has, on kernels that take these."""
+    weights = (packing for name, packing in graph.packings.items() if name in graph.constants)
+    return graph.integer and any(packing.bits < MOST_PACKED for packing in weights)
+
+
 def _write_child(home: Path, number: int, written: Written, layers: Sequence[str]) -> Child:
     name = f"child-{number}.onnx"
     (home / name).write_bytes(written.graph)
     digest = hashlib.sha256(written.graph).hexdigest()
-    return Child(name, digest, tuple(layers), written.start, written.size_bytes)
+    return Child(
+        name,
+        digest,
+        tuple(layers),
+        written.start,
+        written.size_bytes,
+        packed=written.packed,
+    )
 
 
 def _add_source(home: Path, child: Child, model: onnx.ModelProto) -> Child:
