@@ -104,8 +104,8 @@ def test_what_samples_say_is_kept(ask: Ask, lab: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("partita.quantisation.data.collect_ranges", fail)
     second = ask(*WORDS, "--samples", "flat", "--json").reply
     assert second["trade_offs"] == first["trade_offs"]
-    (kept,) = Path(os.environ["XDG_CACHE_HOME"]).rglob("tables/*.json")
-    kept.write_text("{")
+    for kept in Path(os.environ["XDG_CACHE_HOME"]).rglob("tables/*.json"):
+        kept.write_text("{")
     with pytest.raises(AssertionError):
         ask(*WORDS, "--samples", "flat", "--debug")
 
@@ -119,12 +119,53 @@ def test_errors_may_be_what_outputs_lose(ask: Ask, lab: Path) -> None:
     plan = load_plan(lab / "n.json")
     assert plan.options is not None
     assert plan.options.measure == "noise"
-    assert len(list(Path(os.environ["XDG_CACHE_HOME"]).rglob("tables/*.json"))) == 2
+    assert len(list(Path(os.environ["XDG_CACHE_HOME"]).rglob("tables/*.json"))) == 3
     again = ask(*words, "--measure", "noise")
     assert "Errors:      noise over signal at the outputs, one layer rounded alone" in again.out
     refused = ask(*words, "--measure", "cross-entropy")
     assert "--measure is 'cross-entropy', allowed: mse, noise, output-mse, kl" in refused.message
     assert "--measure needs samples" in ask(*WORDS, "--measure", "kl").message
+
+
+def test_what_weights_lose_is_found_once_for_all_commands(
+    ask: Ask, lab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planning takes it from where quantising has put it, and has ranges of its own."""
+    asked = ("quantize", "net.onnx", "--samples", "flat", "--json")
+    first = ask(*asked).reply
+
+    def fail(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("partita.quantisation.data.tabulate_weights", fail)
+    assert ask(*WORDS, "--samples", "flat", "--debug").code == 0
+    monkeypatch.setattr("partita.quantisation.data.collect_ranges", fail)
+    assert ask(*asked, "--debug").reply == first
+
+
+def test_a_plan_on_integer_kernels_within_a_drop(ask: Ask, lab: Path) -> None:
+    """The plan, what was asked, and what runs speak of these kernels; floats are for others."""
+    words = (*WORDS, "--samples", "classes", "--accuracy-drop", "20%")
+    told = ask(*words, "--kernels", "integer", "-o", "i.json")
+    assert told.code == 0, told.err
+    plan = load_plan(lab / "i.json")
+    assert plan.bits
+    assert plan.integer_kernels
+    assert plan.options is not None
+    assert plan.options.integer_kernels
+    checked = ask("check", "i.json", "--cases", "1", "--json")
+    assert (checked.code, checked.reply["passed"]) == (0, True)
+    assert ask(*words, "--kernels", "float", "-o", "f.json").code == 0
+    assert not load_plan(lab / "f.json").integer_kernels
+
+
+@pytest.mark.parametrize("planner", ["best", "edge_only"])
+def test_kernels_without_anything_quantised_are_refused(ask: Ask, lab: Path, planner: str) -> None:
+    """One line says what to give: a planner that leaves all as it is has nothing to run on them."""
+    words = ("plan", "net.onnx", "--cluster", "lab.toml", "--planner", planner)
+    answer = ask(*words, "--kernels", "integer")
+    assert answer.code == 2
+    assert "--kernels integer: no layer of model 'net' is quantised. Give --bits" in answer.message
 
 
 def test_the_users_own_judge(ask: Ask, lab: Path) -> None:

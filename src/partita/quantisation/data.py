@@ -18,6 +18,7 @@ from partita.quantisation.errors import (
     measure_errors,
     scale_errors,
     tabulate_errors,
+    tabulate_weights,
 )
 from partita.quantisation.file import Findings, dump_findings, load_findings
 from partita.quantisation.held_out import digest_samples
@@ -99,6 +100,8 @@ def find_data(
 ) -> QuantisationData:
     """What samples say of a network: kept in a folder, else found now.
 
+    Errors of weights are kept apart, as they are the same for all samples.
+
     Args:
         graph: Not quantised.
         folder: Made where it is missing; a file in it is of one network, samples and options.
@@ -139,11 +142,25 @@ def _find_own(
         return QuantisationData(kept.errors, ends, options)
     make_folder(path.parent)
     ranges = collect_ranges(graph, [sample.feeds for sample in samples], advance)
-    errors = tabulate_errors(graph, ranges, WIDTHS, options, advance)
+    of_weights = _path(path.parent, (VERSION, graph.hash, "weights", options))
+    weights = _find_weights(graph, of_weights, advance, options)
+    errors = tabulate_errors(graph, ranges, WIDTHS, options, weights=weights)
     limits = ranges.all_limits(WIDTHS, options.clipping, options.norm)
     found = Findings({}, errors, limits, ranges.samples, ranges.pixels)
     write_whole(path, dump_findings(found))
     return QuantisationData(errors, ranges, options)
+
+
+def _find_weights(
+    graph: Graph, path: Path, advance: Advance | None, options: CodeOptions
+) -> dict[str, dict[int, float]]:
+    """What weights lose: kept in a file, else found now."""
+    kept = _read(path)
+    if kept is not None and kept.errors is not None:
+        return kept.errors.weights
+    found = tabulate_weights(graph, WIDTHS, options, advance)
+    write_whole(path, dump_findings(Findings({}, ErrorTable(found, {}))))
+    return found
 
 
 def _path(folder: Path, key: tuple[object, ...]) -> Path:

@@ -42,27 +42,46 @@ def tabulate_errors(
     widths: Collection[int] = WIDTHS,
     options: CodeOptions = USUAL,
     advance: Advance | None = None,
+    *,
+    weights: dict[str, dict[int, float]] | None = None,
 ) -> ErrorTable:
     """The mean squared error of each layer's weights and activations at each width.
 
     Args:
         graph: Not quantised.
+        weights: What :func:`tabulate_weights` says, where that is known.
 
     Raises:
         PlanError: A width is none that there is, or weights are not finite.
     """
     check_widths(widths, "Error tables")
-    named = list_quantisable(graph)
-    weights: dict[str, dict[int, float]] = {}
-    for number, name in enumerate(named[0]):
-        if advance is not None:
-            advance(number, len(named[0]), name)
-        weights[name] = {width: _weight_error(graph, name, width, options) for width in widths}
+    if weights is None:
+        weights = tabulate_weights(graph, widths, options, advance)
     activations = {
         name: {width: ranges.error(name, width, options.clipping, options.norm) for width in widths}
-        for name in named[1]
+        for name in list_quantisable(graph)[1]
     }
     return ErrorTable(weights, activations)
+
+
+def tabulate_weights(
+    graph: Graph,
+    widths: Collection[int] = WIDTHS,
+    options: CodeOptions = USUAL,
+    advance: Advance | None = None,
+) -> dict[str, dict[int, float]]:
+    """The mean squared error of each layer's weights at each width, whatever samples there are.
+
+    Raises:
+        PlanError: Weights are not finite.
+    """
+    errors: dict[str, dict[int, float]] = {}
+    names = list_quantisable(graph)[0]
+    for number, name in enumerate(names):
+        if advance is not None:
+            advance(number, len(names), name)
+        errors[name] = {width: _weight_error(graph, name, width, options) for width in widths}
+    return errors
 
 
 def _weight_error(graph: Graph, name: str, width: int, options: CodeOptions) -> float:

@@ -33,16 +33,17 @@ class Reference:
 
     Attributes:
         graph: Not quantised.
+        samples: What both answer to.
     """
 
     def __init__(self, graph: Graph, samples: Sequence[Feeds]) -> None:
         self.graph = graph
-        self._samples = samples
+        self.samples = samples
         self._expected = self._run(graph)
 
     def _run(self, graph: Graph) -> list[dict[str, Array]]:
         model = WholeModel(graph)
-        return [model.run(feeds) for feeds in self._samples]
+        return [model.run(feeds) for feeds in self.samples]
 
     def answers(self, bits: Mapping[str, LayerBits]) -> list[dict[str, Array]]:
         """What the network quantised by a table answers to each sample."""

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from rich.console import RenderableType
 
-from partita.cli.output import Reply, check_output, progress_bar, write_output
+from partita.cli.output import Reply, cache_folder, check_output, progress_bar, write_output
 from partita.cli.sources import read_graph
 from partita.errors import InputError
 from partita.graph import Graph
@@ -19,12 +19,14 @@ from partita.quantisation import (
     CodeOptions,
     ErrorTable,
     LayerBits,
+    QuantisationData,
     Reference,
+    Sample,
     choose_bits,
     collect_ranges,
+    find_data,
     measure_errors,
     quantize,
-    read_samples,
     search_lapq,
     tabulate_errors,
 )
@@ -34,9 +36,9 @@ from partita.quantisation.data import MEASURED_ON
 from partita.quantisation.file import Findings, dump_findings
 from partita.quantisation.outputs import OutputMeasure
 from partita.quantisation.qdq import check_file_widths, to_qdq_model
-from partita.quantisation.ranges import Advance, Ranges
+from partita.quantisation.ranges import Advance
 from partita.quantisation.robust import robust_widths
-from partita.quantisation.samples import Feeds
+from partita.quantisation.samples import read_files
 from partita.regions import Clipping
 from partita.report import draw_table
 from partita.report.tables import TableData
@@ -73,15 +75,6 @@ class QuantizeFlags:
     output: Path | None
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What samples say, a few of them, and how numbers become codes."""
-
-    ranges: Ranges
-    few: Sequence[Feeds]
-    options: CodeOptions
-
-
 def quantize_model(
     path: Path, shapes: Sequence[str] | None, samples: Sequence[str], asked: QuantizeFlags
 ) -> Reply:
@@ -95,14 +88,14 @@ def quantize_model(
     measures = ("mse", *get_args(OutputMeasure))
     options = _read_flags(path, asked, measures)
     graph = read_graph(path, shapes)
-    feeds = read_samples(graph.input_specs, samples)
+    read = read_files(graph.input_specs, samples, finite=True)
+    feeds = [sample.feeds for sample in read]
     with progress_bar("quantising") as advance:
-        known = _Known(collect_ranges(graph, feeds, advance), feeds[:MEASURED_ON], options)
         reference = Reference(graph, feeds)
-        table = _tabulate(reference, known, asked.measure, advance)
+        known = _tabulate(reference, read, options, asked, advance)
         bits = _choose(reference, known, asked, advance)
         snr_db = reference.signal_to_noise_db(bits)
-    quantised = quantize(graph, bits)
+    quantised, table = quantize(graph, bits), known.errors
     payload: dict[str, Any] = {
         "model": graph.name,
         "samples": len(feeds),
@@ -139,19 +132,33 @@ def _read_flags(path: Path, asked: QuantizeFlags, measures: Sequence[str]) -> Co
     return CodeOptions(asked.per_channel, asked.affine, clipping)
 
 
-def _tabulate(reference: Reference, known: _Known, measure: Any, advance: Advance) -> ErrorTable:
+def _tabulate(
+    reference: Reference,
+    samples: Sequence[Sample],
+    options: CodeOptions,
+    asked: QuantizeFlags,
+    advance: Advance,
+) -> QuantisationData:
+    """What samples say: kept for this and other commands, but for ranges that are sought."""
+    graph, measure = reference.graph, asked.measure
+    if measure == "mse" and asked.clip != _LAPQ:
+        return find_data(graph, samples, cache_folder("tables"), advance, options)
+    ranges = collect_ranges(graph, [sample.feeds for sample in samples], advance)
     if measure == "mse":
-        return tabulate_errors(reference.graph, known.ranges, WIDTHS, known.options, advance)
-    return measure_errors(reference, known.ranges, measure, WIDTHS, known.options, advance=advance)
+        table = tabulate_errors(graph, ranges, WIDTHS, options, advance)
+    else:
+        kind: Any = measure
+        table = measure_errors(reference, ranges, kind, WIDTHS, options, advance=advance)
+    return QuantisationData(table, ranges, options)
 
 
 def _choose(
-    reference: Reference, known: _Known, asked: QuantizeFlags, advance: Advance
+    reference: Reference, known: QuantisationData, asked: QuantizeFlags, advance: Advance
 ) -> dict[str, LayerBits]:
     widths: tuple[Widths, Widths] = asked.weights or None, asked.activations or None
     if asked.keep_float_db is not None:
         widths = robust_widths(
-            Reference(reference.graph, known.few),
+            Reference(reference.graph, reference.samples[:MEASURED_ON]),
             known.ranges,
             (asked.weights or None, asked.activations or None),
             asked.keep_float_db,
@@ -171,7 +178,7 @@ def _choose(
 
 
 def _list_kept(
-    graph: Graph, known: _Known, bits: dict[str, LayerBits], asked: QuantizeFlags
+    graph: Graph, known: QuantisationData, bits: dict[str, LayerBits], asked: QuantizeFlags
 ) -> dict[str, list[str]]:
     """Names of layers whose weights, or activations, were asked to have bits and have none."""
     widths = asked.weights or None, asked.activations or None
