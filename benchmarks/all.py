@@ -77,6 +77,7 @@ BENCHMARKS = (
     Benchmark("optimality", "Small networks", "trying every plan", is_long=True),
     Benchmark("edge_cloud", "Edge and cloud", "trying everything", is_long=True),
     Benchmark("edge_cloud_lab", "Edge and cloud, on the lab", "all on one side", is_long=True),
+    Benchmark("choices", "Fewer bits within a drop", "the network as it is", is_long=True),
     Benchmark("tiers", "Device, gateway and cloud, in bits", "`autosplit`", is_long=True),
     Benchmark(
         "edge_cloud_zoo",
