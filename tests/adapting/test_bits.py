@@ -168,6 +168,7 @@ def test_after_a_loss_the_fallback_runs_and_is_known() -> None:
 
     replanner = Replanner(cost.of_plan(plan), plan, fail)
     compiled = replanner.recover(Lost(("cloud",)))
+    assert replanner.stood_by
     assert replanner.plan == plan.fallback == replanner.plan_of(compiled.program.plan_hash)
     assert plan.fallback is not None
     assert compiled.program == compile_plan(cost.graph, plan.fallback, cost.cluster).program

@@ -49,6 +49,7 @@ class Plans:
 
     def __init__(self, *proposals: tuple[str, float]) -> None:
         self.key = "d1"
+        self.stood_by = False
         self.assumed = Conditions({("d0", "d1"): FAST}, {})
         self.proposals = list(proposals)
         self.asked: list[Conditions] = []
@@ -78,7 +79,7 @@ class Plans:
 
     def adopt(self, key: str) -> None:
         """Take note of the running plan."""
-        self.key = key
+        self.key, self.stood_by = key, False
 
 
 @pytest.fixture
@@ -286,7 +287,7 @@ def test_what_stands_by_gives_way_to_what_is_better(
     deployed = DeployOptions(repeats=1, wait_s=0.2, silence_s=0.2)
 
     def recover(lost: Lost) -> Tiny:
-        plans.key = "d0"
+        plans.key, plans.stood_by = "d0", True
         return through("d0")
 
     options = replace(OPTIONS, threshold=math.inf, trial=0)

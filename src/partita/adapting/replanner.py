@@ -63,13 +63,18 @@ class Replanner:
         self._graphs: dict[str, Graph] = {}
         self._compiled: dict[str, Compiled] = {}
         self._memory: dict[str, Mapping[str, MemoryUse]] = {}
-        self._key = self._keep(plan)
+        self._key, self._stood_by = self._keep(plan), False
         self._assumed = Conditions(rates_at(cost, 0.0), dict.fromkeys(cost.devices, 1.0))
 
     @property
     def key(self) -> str:
         """Identity of the running plan."""
         return self._key
+
+    @property
+    def stood_by(self) -> bool:
+        """Whether the running plan is a fallback that took over for a loss."""
+        return self._stood_by
 
     @property
     def plan(self) -> Plan:
@@ -131,7 +136,7 @@ class Replanner:
 
     def adopt(self, key: str) -> None:
         """Set the running plan."""
-        self._key = key
+        self._key, self._stood_by = key, False
 
     def predict(self, requests: int, in_flight: int | None = None) -> Report:
         """The run of the running plan, under the conditions that it was planned for."""
@@ -164,6 +169,7 @@ class Replanner:
         fallback = self.plan.fallback
         found = fallback or self._find_any(update_cost(self._cost, self._assumed))
         self.adopt(self._keep(found))
+        self._stood_by = fallback is not None
         return self.compile(self._key)
 
     def _find_any(self, cost: CostModel) -> Plan:

@@ -52,7 +52,6 @@ class FailureMonitor:
         deployment: The epoch that requests are admitted under.
         retiring: Epochs that only finish their open requests.
         logs: Spans and totals of epochs that are over.
-        on_standby: Whether the epoch is what stood by, which took over without a search.
         plans: The hash of the plan that each epoch ran.
     """
 
@@ -69,7 +68,6 @@ class FailureMonitor:
         self.deployment = deployment
         self.plans = {deployment.epoch: deployment.program.plan_hash}
         self._standby = standby
-        self.on_standby = False
         self.infos = dict(infos)
         self.retiring: list[Deployment] = []
         self.logs: list[EpochLog] = []
@@ -281,14 +279,13 @@ class FailureMonitor:
         standby = self._standby
         if standby is not None and standby.program == compiled.program:
             self._standby = None
-            self._enter(standby, stood_by=True)
+            self._enter(standby)
             return
         deployment, self.infos = bring(compiled, self._group, self._options)
         self._enter(deployment)
 
-    def _enter(self, deployment: Deployment, *, stood_by: bool = False) -> None:
+    def _enter(self, deployment: Deployment) -> None:
         """Feed under an epoch that is prepared."""
-        self.on_standby = stood_by  # first: others look at it when they see the epoch
         self.deployment = deployment
         self.plans[deployment.epoch] = deployment.program.plan_hash
         self._group.expect_beats(deployment.devices)

@@ -60,6 +60,10 @@ class Planning(Protocol):
         """Identity of the running plan."""
 
     @property
+    def stood_by(self) -> bool:
+        """Whether the running plan is one that took over for a loss without a search."""
+
+    @property
     def assumed(self) -> Conditions:
         """The conditions that the running plan was priced with."""
 
@@ -145,7 +149,7 @@ class ReplanController:
             self._options,
             epoch=epoch,
             in_flight=in_flight,
-            why=_STOOD_BY if self._monitor.on_standby else "",
+            why=_STOOD_BY if self._planning.stood_by else "",
         )
         self._rate_monitor = self._make_rate_monitor(key)
 
