@@ -60,7 +60,7 @@ def test_memory_is_given_back_after_each_order(
 ) -> None:
     """A board would else run out of it: the C library keeps what threads have freed."""
     given_back: list[None] = []
-    monkeypatch.setattr(measurer, "release", lambda: given_back.append(None))
+    monkeypatch.setattr(measurer, "give_back", lambda: given_back.append(None))
     bench = open_bench(lab)  # the first order asks for facts
     bench.close()
     assert given_back == [None]

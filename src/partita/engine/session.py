@@ -9,9 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import onnxruntime as ort
 
 from partita.engine.base import CPU, Blob, size_of
+from partita.engine.one_node import one_node_model
 
 #: Microseconds that threads spin for the next operator before they sleep: it is there within that,
 #: and the engine's own milliseconds hold up whatever loads, reads from disk or takes over. Tuned on
@@ -23,6 +25,7 @@ _SILENT = 4
 #: Of the engine's two ways in which an arena grows, the one that asks for no more than is needed;
 #: and what leaves the rest of its settings to the engine.
 _AS_REQUESTED, _DEFAULT = 1, -1
+_IN_ARENA = "session.use_env_allocators", "1"
 _arena_lock = threading.Lock()
 
 
@@ -94,7 +97,7 @@ def open_session(
     if config.shared_arena:
         with _arena_lock:
             _make_arena()
-        entries["use_env_allocators"] = "1"
+        options.add_session_config_entry(*_IN_ARENA)
     if config.spin_us is not None:
         entries["intra_op.allow_spinning"] = str(int(config.spin_us > 0))
         entries["intra_op.spin_duration_us"] = str(config.spin_us)
@@ -110,6 +113,16 @@ def open_session(
     return ort.InferenceSession(source, options, providers=list(config.providers))
 
 
+def shrink_arena() -> None:
+    """Let the shared arena, if there is one, go of all blocks in which no session has anything.
+
+    The engine does so at the end of a run that asks for it, and at no other time.
+    """
+    with _arena_lock:
+        if _make_arena.cache_info().currsize:
+            _run_in_arena(("memory.enable_memory_arena_shrinkage", "cpu:0"))
+
+
 @cache
 def _make_arena() -> None:
     """Make the arena that sessions of this process share, once."""
@@ -119,3 +132,18 @@ def _make_arena() -> None:
     growth = {"max_mem": 0, "arena_extend_strategy": _AS_REQUESTED}
     sizes = {"initial_chunk_size_bytes": _DEFAULT, "max_dead_bytes_per_chunk": _DEFAULT}
     ort.create_and_register_allocator(cpu, ort.OrtArenaCfg(growth | sizes))
+    # It never lets go of the block that it takes first, so that shall be a small one.
+    _run_in_arena()
+
+
+def _run_in_arena(*entries: tuple[str, str]) -> None:
+    """Run one operator on one number in the shared arena, with settings of the run."""
+    options, how = ort.SessionOptions(), ort.RunOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = _SILENT
+    options.add_session_config_entry(*_IN_ARENA)
+    for key, value in entries:
+        how.add_run_config_entry(key, value)
+    model = one_node_model("Abs", [(1, 1)], (1, 1))
+    session = ort.InferenceSession(model, options, providers=[CPU])
+    session.run(None, {"i0": np.zeros((1, 1), np.float32)}, how)

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from partita.cluster import Cluster
-from partita.engine.reference import one_node_model
+from partita.engine.one_node import one_node_model
 from partita.fabric import Endpoint
 from partita.leader.start import deploy
 from partita.program import (
