@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -70,6 +71,21 @@ def test_compressing_moves_the_cut() -> None:
     assert [shard.device for stage in found.plan.stages for shard in stage.shards] == ["d1"]
     assert found.plan.wires == {"x": "jpeg60@0.1"}
     assert found.latency_s < cut.latency_s
+
+
+@pytest.mark.parametrize("planner", ["cut", "neurosurgeon", "single"])
+def test_allowing_a_format_makes_no_plan_worse(planner: str) -> None:
+    """Compressing takes longer than it saves: what is best is best with nothing compressed."""
+    cost = replace(make_cost(make_chain(3), 7e5, 1e9, bandwidth=1e7), codec_s_per_byte=1e-5)
+    raw = find_plan(cost, planner=planner)
+    options = PlanOptions(compress="zlib", payloads=halve)
+    found = find_plan(cost, planner=planner, options=options)
+    assert found.latency_s == raw.latency_s
+    assert found.best_single_s == raw.best_single_s
+    assert found.lower_bound_s <= raw.lower_bound_s
+    assert found.plan.wires == {}
+    assert found.plan.options is not None
+    assert found.plan.options.compress == "zlib"
 
 
 def test_it_takes_samples() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 import msgspec
@@ -24,6 +25,7 @@ from partita.planners.fallback import find_with_fallback
 from partita.planners.options import OBJECTIVES, Objective, PlanOptions, asked_of
 from partita.planners.pricing.costs import Costs
 from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.pricing.objective import rate
 from partita.planners.pricing.wire_formats import allow_formats, drop_needless, expect_again
 from partita.planners.registry import Chosen, get_planner
 from partita.planners.result import Estimate, Result, Status, is_worth
@@ -169,6 +171,53 @@ def _check_wires(options: PlanOptions, graph: Graph) -> None:
 
 
 def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Result:
+    """The planner's plan; of formats that may be used, the better of its plans with and without.
+
+    A search prices what travels in a format as in that format throughout, and a cut may be best
+    where it gains nothing: each search has half of the time.
+    """
+    if options.compress is None:
+        return _find_one(cost, name, options, began_s)
+    half = replace(
+        options,
+        budget_s=None if options.budget_s is None else options.budget_s / 2,
+        most_s=options.most_s / 2,
+    )
+    found: list[Result] = []
+    refusals: list[InfeasibleError] = []
+    for way in (half, replace(half, compress=None)):
+        try:
+            found.append(_find_one(cost, name, way, began_s))
+        except InfeasibleError as error:
+            refusals.append(error)
+    if not found:
+        raise refusals[0]
+    return _best_of(found, options, cost.cluster)
+
+
+def _best_of(found: Sequence[Result], options: PlanOptions, cluster: Cluster) -> Result:
+    """The best result of several searches for the same, as the result of them all."""
+    score = partial(rate, objective=options.objective, cluster=cluster)
+    best = min(found, key=lambda one: score(one.estimate))
+    single = min((one.single for one in found if one.single), key=score, default=None)
+    periods = [one.least_period_s for one in found if one.least_period_s is not None]
+    proven = all(one.status == "optimal" for one in found)
+    alone = score(single)[0] if single else inf
+    return replace(
+        best,
+        plan=msgspec.structs.replace(best.plan, options=asked_of(options)),
+        status="heuristic" if best.status == "optimal" and not proven else best.status,
+        lower_bound_s=min(one.lower_bound_s for one in found),
+        least_period_s=min(periods, default=None),
+        single=single,
+        best_single_s=min(one.best_single_s for one in found),
+        worth_splitting=is_worth(alone, score(best.estimate)[0]),
+        search_s=max(one.search_s for one in found),
+        evaluations=sum(one.evaluations for one in found),
+    )
+
+
+def _find_one(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Result:
     method = get_planner(name)
     evaluator = Evaluator(cost, allow_formats(cost.graph, options))
     try:
