@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from partita.errors import InputError
+from partita.errors import InputError, PlanError
+from partita.exactness.accuracy import ask_judge
 from partita.exactness.judges import RULES, DataJudge, Run, choose_rule
 from partita.graph.whole import WholeModel
 from partita.plan import Plan
@@ -110,6 +112,18 @@ def test_the_users_function_gets_a_network_and_the_data() -> None:
     )
     assert judge(quantised) != judge(plain)
     assert calls == [len(PLAIN)] * 2
+
+
+def test_scores_are_of_all_samples() -> None:
+    """Three of them say nothing of the others, nor does a judge that ends the program."""
+    plain, _ = _plans()
+    graph = train().graph
+    cluster = make_cost(graph, 1e7).cluster
+    judge = DataJudge(graph, PLAIN, lambda run, data: [1.0] * 3, cluster)
+    with pytest.raises(PlanError, match=f"answered 3 scores for {len(PLAIN)} samples"):
+        judge(plain)
+    with pytest.raises(PlanError, match="judge of plans failed: SystemExit: 3"):
+        ask_judge(DataJudge(graph, PLAIN, lambda run, data: sys.exit(3), cluster), plain)
 
 
 def test_lossy_transfers_count() -> None:

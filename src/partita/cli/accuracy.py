@@ -175,7 +175,7 @@ def load_rule(text: str) -> Rule:
     sys.path.insert(0, "")  # as for 'python -m': modules of the current folder
     try:
         found = getattr(importlib.import_module(module), name, None)
-    except Exception as error:  # Any: the module is the user's own.
+    except (Exception, SystemExit) as error:  # Any: the module is the user's own.
         raise InputError(
             f"--judge {text}: module '{module}' cannot be imported: {type(error).__name__}:"
             f" {error}.",

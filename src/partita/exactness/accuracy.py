@@ -70,7 +70,7 @@ def ask_judge(judge: Judge, plan: Plan) -> npt.NDArray[np.float64]:
         answer = judge(plan)
     except PartitaError:
         raise
-    except Exception as error:  # It is the user's own function.
+    except (Exception, SystemExit) as error:  # It is the user's own function.
         raise PlanError(f"The judge of plans failed: {type(error).__name__}: {error}.") from error
     try:
         scores = np.asarray(answer, np.float64)

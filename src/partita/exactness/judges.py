@@ -10,7 +10,7 @@ import numpy as np
 
 from partita.cluster import Cluster
 from partita.compile import WholeModel, compile_plan, planned_graph
-from partita.errors import InputError
+from partita.errors import InputError, PlanError
 from partita.exactness.accuracy import Scores
 from partita.exactness.compare import is_lossy_plan
 from partita.exactness.interpret import run_program
@@ -69,13 +69,18 @@ class DataJudge:
         """What the rule says of the network as the plan computes it.
 
         The division itself is exact: only of lossy transfers is it looked at.
+
+        Raises:
+            PlanError: The rule has scores, but not one for each sample.
         """
         what = (plan.bits, plan.integer_kernels, plan if is_lossy_plan(plan) else None)
         key = msgspec.json.encode(what, order="deterministic")
         if key not in self._known:
             run = self._open(plan)
             with self._progress() as advance:
-                self._known[key] = self._rule(_count(run, len(self._data), advance), self._data)
+                scores = self._rule(_count(run, len(self._data), advance), self._data)
+            _check_count(scores, len(self._data))
+            self._known[key] = scores
         return self._known[key]
 
     def _open(self, plan: Plan) -> Run:
@@ -83,6 +88,15 @@ class DataJudge:
             return WholeModel(planned_graph(self._graph, plan)).run
         compiled = compile_plan(self._graph, plan, self._cluster)
         return lambda feeds: run_program(compiled, feeds)[0]
+
+
+def _check_count(scores: Scores, samples: int) -> None:
+    shape = np.shape(scores)
+    if len(shape) == 1 and shape != (samples,):
+        raise PlanError(
+            f"The judge of plans answered {shape[0]} scores for {samples} samples, allowed: a"
+            " finite number, or one per sample."
+        )
 
 
 def _count(run: Run, total: int, advance: Advance) -> Run:

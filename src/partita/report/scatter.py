@@ -58,8 +58,8 @@ def paint_trade_offs(
             _mark(axes, each, (each.latency_s / length_s, _height(each)))
     if judged:
         _draw_limit(axes, judged[-1], accuracy_drop)
-    else:
-        axes.set_yscale("symlog", linthresh=min((e.error for e in shown if e.error), default=1.0))
+    elif any(each.error for each in shown):
+        axes.set_yscale("symlog", linthresh=min(each.error for each in shown if each.error))
         axes.invert_yaxis()
     _label(axes, f"latency, {unit}", words if judged else "sum of errors")
     return encode(figure, kind)

@@ -129,3 +129,14 @@ def test_a_plan_says_why() -> None:
     assert "first after layer 'conv1' (2 of 5) at 2 bits" in cuts
     assert "nowhere at 32 bits" in cuts
     assert rules == "rules of thumb expect all on the edge (weights of 37.1 kB, < 50 MB)"
+
+
+def test_the_network_as_it_is_has_an_accuracy_where_nothing_else_is_possible() -> None:
+    """A camera that has room for nothing: what all in the cloud reaches is said beside it."""
+    cost = _cost()
+    devices = [Device("d0", memory_bytes=3500), Device("d1")]
+    full = Cluster.of(devices, bandwidth_bytes_per_s=3e4)
+    found = _plan(cost.on(full))
+    assert [each.kind for each in found.trade_offs] == ["cloud"]
+    assert found.accuracy is not None
+    assert found.accuracy.drop == 0

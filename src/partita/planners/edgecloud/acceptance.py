@@ -44,8 +44,8 @@ class Acceptance:
 
     @property
     def whole(self) -> Accuracy | None:
-        """The accuracy of the network as it is; None where it was not judged."""
-        return take_as_it_is(self._whole) if "_whole" in vars(self) else None
+        """The accuracy of the network as it is; None without a judge."""
+        return None if self._judge is None else take_as_it_is(self._whole)
 
     def measure(self, plan: Plan) -> Accuracy | None:
         """The accuracy of a plan; None without a judge.
