@@ -103,9 +103,10 @@ def test_one_layer_alone_changes_outputs(measure: str) -> None:
 def test_one_width_for_all_leaves_answers_and_bytes() -> None:
     """Inputs have 8 bits as cameras do, and what the network answers is not rounded."""
     graph = small_graph()
-    bits = choose_bits(graph, collect_ranges(graph, draw_samples()), 4, 2)
+    ranges = collect_ranges(graph, draw_samples())
+    bits = choose_bits(graph, ranges, 4, 2)
     assert bits["x"].activation == 8
-    assert bits["dense"] == LayerBits(weight=4, clipping="mse")
+    assert bits["dense"] == LayerBits(weight=4, clipping="mse", means=ranges.means["dense"])
     assert bits["second"].activation == 2
 
 

@@ -23,12 +23,14 @@ class CodeOptions:
         affine: Whether codes of weights cover a range from low to high, not one around 0.
         clipping: How ranges of weights and activations are found.
         norm: Exponent of the error that clipping ``mse`` makes small.
+        corrects_bias: Whether biases make up for what rounding weights shifts on the samples.
     """
 
     per_channel: bool = True
     affine: bool = False
     clipping: Clipping = "mse"
     norm: float = 2.0
+    corrects_bias: bool = True
 
 
 #: Scales per channel around 0, ranges of the least mean squared error.
@@ -63,6 +65,7 @@ def choose_bits(
     of_activations = _spread(activations, inner, "Activations")
     if isinstance(activations, int):
         of_activations |= {name: max(WIDTHS) for name in graph.inputs if name in inner}
+    means = ranges.means if ranges is not None and options.corrects_bias else {}
     table = {}
     for name in dict.fromkeys((*of_weights, *of_activations)):
         width = of_activations.get(name)
@@ -79,6 +82,7 @@ def choose_bits(
             affine=options.affine,
             clipping=options.clipping,
             norm=options.norm,
+            means=means.get(name, ()) if name in of_weights else (),
         )
     return table
 

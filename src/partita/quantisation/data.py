@@ -137,7 +137,7 @@ def _find_own(
     kept = _read(path)
     if kept is not None and kept.errors is not None:
         ends = Ranges.of_limits(
-            kept.limits, kept.samples, kept.pixels, options.clipping, options.norm
+            kept.limits, kept.samples, kept.pixels, kept.means, options.clipping, options.norm
         )
         return QuantisationData(kept.errors, ends, options)
     make_folder(path.parent)
@@ -146,7 +146,7 @@ def _find_own(
     weights = _find_weights(graph, of_weights, advance, options)
     errors = tabulate_errors(graph, ranges, WIDTHS, options, weights=weights)
     limits = ranges.all_limits(WIDTHS, options.clipping, options.norm)
-    found = Findings({}, errors, limits, ranges.samples, ranges.pixels)
+    found = Findings({}, errors, limits, ranges.samples, ranges.pixels, ranges.means)
     write_whole(path, dump_findings(found))
     return QuantisationData(errors, ranges, options)
 

@@ -9,7 +9,7 @@ import msgspec
 from partita.errors import InputError
 from partita.files import read_regular
 from partita.quantisation.errors import ErrorTable
-from partita.quantisation.ranges import Limits
+from partita.quantisation.ranges import Limits, Means
 from partita.regions import LayerBits
 
 
@@ -22,6 +22,7 @@ class Findings(msgspec.Struct, frozen=True):
         limits: Ends of the ranges of activations by width, where they are known.
         samples: How many samples ranges are from; 0 where that is not known.
         pixels: Inputs that are pictures of bytes, as of :class:`Ranges`.
+        means: Of what layers read, as there.
     """
 
     bits: dict[str, LayerBits]
@@ -29,6 +30,7 @@ class Findings(msgspec.Struct, frozen=True):
     limits: Limits = {}
     samples: int = 0
     pixels: dict[str, float] = {}
+    means: Means = {}
 
 
 def dump_findings(findings: Findings) -> bytes:

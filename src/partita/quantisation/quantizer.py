@@ -23,6 +23,7 @@ from partita.graph.layers import make_layers
 from partita.graph.mutable_graph import Array
 from partita.graph.node import Node, wrap_node
 from partita.program import TensorSpec
+from partita.quantisation.bias import find_bias, shift_of
 from partita.quantisation.bits import check_bits, find_weights, is_moving, made_floats
 from partita.quantisation.clipping import Coder
 from partita.quantisation.weights import WeightRanges
@@ -30,8 +31,6 @@ from partita.regions import SUM_BITS, LayerBits, Packing
 
 #: Of the codes of activations, whatever their width: narrower ones are clipped.
 _CODE_TYPE, _CODE_BITS = "uint8", 8
-#: Cores that add a bias to a sum of products, as their third input.
-_SUMMING = ("Conv", "Gemm")
 #: Steps of its sums that a bias may have: half of what an integer of ``SUM_BITS`` holds.
 _MOST_STEPS = 2.0 ** (SUM_BITS - 2)
 #: The least step of sums: products of steps are not to vanish.
@@ -41,8 +40,9 @@ _LEAST_STEP = 2.0**-100
 def quantize(graph: Graph, bits: Mapping[str, LayerBits]) -> Graph:
     """A graph that computes with as many bits as a table says; without bits the graph itself.
 
-    Weights are those of a layer's core. A bias that follows on quantised inputs and weights is
-    rounded to the steps of their products, as integer kernels hold it. An input of the network is
+    Weights are those of a layer's core. Where the table knows means of what it reads, its bias
+    makes up for what they shift. A bias that follows on quantised inputs and weights is rounded to
+    the steps of their products, as integer kernels hold it. An input of the network is
     rounded by a layer of its own, which bears its name with ``.quantize`` behind.
 
     Args:
@@ -218,26 +218,26 @@ class _Quantizer:
         packing = self._graph.remember(WeightRanges).pack(layer, entry)
         if found is None or packing is None:
             return
-        bias, entering = self._bias_of(core), self._packings.get(core.input[0])
+        array = np.asarray(self._graph.constants[found.name], np.float32)
+        bias, entering = find_bias(self._graph, layer), self._packings.get(core.input[0])
+        if bias is not None and entry.means:
+            off = packing.round(array) - array
+            bias = (bias - shift_of(self._graph, layer, off, entry.means)).astype(np.float32)
+            self._constants[self._own(core, 2, layer)] = bias
         if bias is not None and entering is not None:
             packing = self._round_bias(layer, core, bias, entering, packing)
-        core.input[found.place] = self._replace(found.name, layer, packing)
+        self._pack(self._own(core, found.place, layer), array, packing)
 
-    def _replace(self, name: str, layer: Layer, packing: Packing) -> str:
-        """Quantise a constant, under another name where somebody else reads it, too."""
-        own = name if self._readers[name] == 1 else self._fresh(f"{name}.{layer.name}")
-        array = np.asarray(self._graph.constants[name], np.float32)
-        self._constants[own] = packing.round(array)
-        self._packings[own] = packing
-        return own
+    def _own(self, core: onnx.NodeProto, place: int, layer: Layer) -> str:
+        """The name of a core's constant; another one where somebody else reads it, too."""
+        name: str = core.input[place]
+        if self._readers.get(name, 1) > 1:
+            name = core.input[place] = self._fresh(f"{name}.{layer.name}")
+        return name
 
-    def _bias_of(self, core: onnx.NodeProto) -> Array | None:
-        """What a core adds to its sums, one number for each output; None for other cores."""
-        factors = {a.name: a.f for a in core.attribute if a.name in ("alpha", "beta")}
-        if core.op_type not in _SUMMING or any(factor != 1.0 for factor in factors.values()):
-            return None
-        array = self._constants.get(core.input[2]) if len(core.input) > 2 else None
-        return array if array is not None and array.ndim == 1 else None
+    def _pack(self, name: str, array: Array, packing: Packing) -> None:
+        self._constants[name] = packing.round(np.asarray(array, np.float32))
+        self._packings[name] = packing
 
     def _round_bias(
         self, layer: Layer, core: onnx.NodeProto, bias: Array, entering: Packing, weights: Packing
@@ -257,7 +257,7 @@ class _Quantizer:
         steps = np.array(np.broadcast_to(entering.scale * scale, bias.shape), np.float32)
         zero = np.zeros(bias.shape, np.int32)
         packing = Packing(SUM_BITS, 0, steps, zero, signed=True)
-        core.input[2] = self._replace(core.input[2], layer, packing)
+        self._pack(self._own(core, 2, layer), bias, packing)
         return replace(weights, scale=scale.reshape(weights.scale.shape))
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from partita.errors import InputError
 from partita.graph import Graph
 from partita.graph.whole import WholeModel
+from partita.quantisation.bias import channel_means, read_tensors, short_number
 from partita.quantisation.bits import list_quantisable, made_floats
 from partita.quantisation.clipping import Coder, Rows
 from partita.quantisation.samples import Feeds
@@ -24,6 +25,8 @@ from partita.regions import Array, Clipping
 Advance = Callable[[int, int, str], None]
 #: Ends of ranges of activations, by name and number of bits.
 Limits = dict[str, dict[int, tuple[float, float]]]
+#: Means of what layers read, by layer and channel.
+Means = dict[str, tuple[float, ...]]
 #: Bins on each side of 0. Half of them hold the range after it has doubled: eight to a step of 8
 #: bits.
 _HALF = 4096
@@ -105,11 +108,13 @@ class Ranges:
         samples: How many there were.
         pixels: Of inputs that are pictures of bytes in every sample, what the largest byte is: 1 or
             255. Their range is that of bytes, whatever the samples hold: so nothing is rounded.
+        means: By layer, of each channel that it multiplies: see :mod:`partita.quantisation.bias`.
     """
 
     histograms: dict[str, Histogram]
     samples: int
     pixels: dict[str, float] = field(default_factory=dict)
+    means: Means = field(default_factory=dict)
     _limits: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
@@ -118,6 +123,7 @@ class Ranges:
         limits: Limits,
         samples: int,
         pixels: dict[str, float],
+        means: Means,
         clipping: Clipping,
         norm: float = 2.0,
     ) -> Ranges:
@@ -127,7 +133,7 @@ class Ranges:
             for name, by_bits in limits.items()
             for bits, ends in by_bits.items()
         }
-        return cls({}, samples, pixels, known)
+        return cls({}, samples, pixels, means, known)
 
     def all_limits(self, widths: Collection[int], clipping: Clipping, norm: float = 2.0) -> Limits:
         """The ends of all ranges, by name and width."""
@@ -178,8 +184,11 @@ def collect_ranges(
         raise InputError("There are no samples: ranges are found by running some.")
     graph = graph.base or graph
     tensors = quantised_tensors(graph)
-    model = WholeModel(graph, {name for names in tensors.values() for name in names})
+    read = read_tensors(graph)
+    wanted = {name for names in tensors.values() for name in names}
+    model = WholeModel(graph, {*wanted, *read.values()})
     histograms = {name: Histogram() for name in tensors}
+    sums: dict[str, npt.NDArray[np.float64] | float] = dict.fromkeys(read, 0.0)
     pixels: dict[str, tuple[float, ...]]
     pixels = {name: _TOPS for name in tensors if name in graph.inputs}
     for number, feeds in enumerate(samples):
@@ -195,10 +204,16 @@ def collect_ranges(
                         subject=name,
                     )
                 histograms[layer].add(values[name])
+        for layer, name in read.items():
+            sums[layer] = sums[layer] + channel_means(graph, graph.layer(layer), values[name])
         for name in pixels:
             pixels[name] = tuple(top for top in pixels[name] if _are_bytes(values[name], top))
     tops = {name: left[0] for name, left in pixels.items() if left}
-    return Ranges(histograms, len(samples), tops)
+    means = {
+        layer: tuple(short_number(each) for each in np.asarray(total) / len(samples))
+        for layer, total in sums.items()
+    }
+    return Ranges(histograms, len(samples), tops, means)
 
 
 def _are_bytes(array: Array, top: float) -> bool:

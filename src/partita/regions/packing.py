@@ -31,6 +31,8 @@ class LayerBits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
         clipping: How the range of weights is found. The range of activations stands here.
         norm: Exponent of the error that clipping ``mse`` makes small: 2 for squares.
         stretch: What the range found for weights is multiplied by.
+        means: Of each channel that the core reads, on samples: the bias makes up for what rounded
+            weights shift there. Empty where the bias stays as it is.
     """
 
     weight: int | None = None
@@ -42,6 +44,7 @@ class LayerBits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     clipping: Clipping = "max"
     norm: float = 2.0
     stretch: float = 1.0
+    means: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

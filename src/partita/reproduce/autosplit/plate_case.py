@@ -33,6 +33,7 @@ from partita.quantisation import (
 )
 from partita.quantisation.samples import Feeds
 from partita.regions import Array, decode_array, encode_array
+from partita.reproduce.autosplit.setting import CODES
 
 #: Photos of samples and those that plans are judged by, and the first seeds of both.
 SAMPLES, FIRST_SAMPLE = 16, 10_000
@@ -127,7 +128,7 @@ class Cascade:
         }
         weights = {name: e for name, e in errors.weights.items() if part_of(name) != "crop"}
         kept = type(errors)(weights, rounded, errors.measure)
-        return QuantisationData(kept, ranges)
+        return QuantisationData(kept, ranges, CODES)
 
     def score(self, plan: Plan, photos: Sequence[Photo]) -> PlateScore:
         """What the network as a plan has it reads on photos."""

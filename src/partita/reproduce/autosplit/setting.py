@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
+from partita.quantisation import CodeOptions
 from partita.reproduce.figure import Paper
 
 PAPER = Paper("autosplit", ("models", "images", "real", "cache"))
@@ -21,6 +22,8 @@ WIDTHS = (2, 4, 6, 8)
 #: Least signal-to-noise ratio of a network's outputs where weights are drawn and no accuracy is to
 #: be had.
 LEAST_DB = 20.0
+#: The paper's quantisers leave biases as they are.
+CODES = CodeOptions(corrects_bias=False)
 
 #: Where the whole answer is computed, or whether the network is cut.
 Kind = Literal["cloud", "edge", "split"]

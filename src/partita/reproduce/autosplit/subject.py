@@ -23,7 +23,7 @@ from partita.quantisation import (
 from partita.quantisation.samples import Feeds
 from partita.regions import Array
 from partita.reproduce.autosplit.numbering import weighted_groups
-from partita.reproduce.autosplit.setting import FLOAT_BITS, WIDTHS
+from partita.reproduce.autosplit.setting import CODES, FLOAT_BITS, WIDTHS
 from partita.reproduce.bench import Bench
 from partita.reproduce.cache import code_digest
 
@@ -58,7 +58,7 @@ class Subject:
         samples = draw_pictures(self.graph, _SAMPLES, first=0)
         ranges = collect_ranges(self.graph, samples)
         errors = tabulate_errors(self.graph, ranges, WIDTHS)
-        data = QuantisationData(errors, ranges)
+        data = QuantisationData(errors, ranges, CODES)
         return EdgeBits(self.graph, data, UNROUNDED, has_floats=True)
 
     @cached_property
