@@ -115,7 +115,7 @@ def test_errors_may_be_what_outputs_lose(ask: Ask, lab: Path) -> None:
     words = (*WORDS, "--samples", "flat")
     answer = ask(*words, "--measure", "noise", "-o", "n.json", "--json")
     assert (answer.code, answer.reply["measure"]) == (0, "noise")
-    assert answer.reply["accuracy"]["drop"] <= 0.05
+    assert answer.reply["accuracy"]["drop"] <= 0.05 + 1e-9
     plan = load_plan(lab / "n.json")
     assert plan.options is not None
     assert plan.options.measure == "noise"
