@@ -136,9 +136,8 @@ def _find_own(
     """Ranges, and errors of the tensors themselves: kept in a file, else found now."""
     kept = _read(path)
     if kept is not None and kept.errors is not None:
-        ends = Ranges.of_limits(
-            kept.limits, kept.samples, kept.pixels, kept.means, options.clipping, options.norm
-        )
+        known = kept.limits, kept.samples, kept.pixels, kept.means
+        ends = Ranges.of_limits(*known, clipping=options.clipping, norm=options.norm)
         return QuantisationData(kept.errors, ends, options)
     make_folder(path.parent)
     ranges = collect_ranges(graph, [sample.feeds for sample in samples], advance)

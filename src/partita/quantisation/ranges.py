@@ -124,6 +124,7 @@ class Ranges:
         samples: int,
         pixels: dict[str, float],
         means: Means,
+        *,
         clipping: Clipping,
         norm: float = 2.0,
     ) -> Ranges:
