@@ -12,7 +12,6 @@ from partita.planners.drafts.draft import Draft, is_allowed
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.search.exhaustive import chain_drafts
 from partita.planners.search.pipelines import (
-    balance_rows,
     expected_s,
     fastest_first,
     pipeline_drafts,
@@ -81,8 +80,8 @@ class _RateSearch:
             if self._is_over:
                 break
             most = _MOST_PIPELINES if count == len(order) else _FEWER_PIPELINES
-            pipelines = pipeline_drafts(evaluator.among(order[:count]))[:most]
-            self._judge(filter(self._is_promising, (balance_rows(evaluator, d) for d in pipelines)))
+            pipelines = pipeline_drafts(evaluator.among(order[:count]), most)
+            self._judge(filter(self._is_promising, pipelines))
         for draft in self._best()[:_MOST_CHANGED]:
             self._improve(draft)
         return self._best()
