@@ -26,11 +26,15 @@ SIZES = {
 
 
 def lines_of(found: Found, axis: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the points of the usual search with a plan by line, in the order of their sizes."""
+    """Return the points of the usual search with a plan by line, in the order of their sizes.
+
+    Without those that the clock on the wall cut short: their seconds say how busy the machine was.
+    """
     lines: dict[str, list[dict[str, Any]]] = {}
     for one in found.values():
         point = one["point"]
-        if point["axis"] == axis and point["budget_s"] is None and "seconds" in one:
+        is_usual = point["budget_s"] is None and one.get("status") not in (None, "cut short")
+        if point["axis"] == axis and is_usual:
             lines.setdefault(name_line(point), []).append(one)
     return {name: sorted(line, key=size_of) for name, line in lines.items()}
 
