@@ -42,6 +42,14 @@ bandwidth = "300 kbit/s"
 latency = "1 ms"
 """
 WORDS = ("plan", "net.onnx", "--cluster", "lab.toml", "--planner", "autosplit")
+STRICT = """
+import numpy as np
+known = {}
+
+def is_exact(run, data):
+    found = [run(sample.feeds)["y"].tobytes() for sample in data]
+    return [float(one == known.setdefault(place, one)) for place, one in enumerate(found)]
+"""
 JUDGES = """
 import numpy as np
 calls = []
@@ -166,6 +174,19 @@ def test_kernels_without_anything_quantised_are_refused(ask: Ask, lab: Path, pla
     answer = ask(*words, "--kernels", "integer")
     assert answer.code == 2
     assert "--kernels integer: no layer of model 'net' is quantised. Give --bits" in answer.message
+
+
+def test_where_no_widths_keep_accuracy_outputs_are_measured(ask: Ask, lab: Path) -> None:
+    """The search goes on by what outputs lose, and says so; none is found where none can be."""
+    (lab / "strict.py").write_text(STRICT)
+    words = (*WORDS, "--samples", "flat", "--judge", "strict:is_exact", "--accuracy-drop", "0%")
+    answer = ask(*words, "-o", "s.json", "--json")
+    assert (answer.code, answer.reply["measure"]) == (0, "noise")
+    plan = load_plan(lab / "s.json")
+    assert not plan.bits
+    assert plan.options is not None
+    assert plan.options.measure == "noise"
+    assert ask(*words, "--measure", "mse", "--json").reply["measure"] == "mse"
 
 
 def test_the_users_own_judge(ask: Ask, lab: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -26,7 +27,7 @@ from partita.plan import Plan
 from partita.planners import PlanOptions, Result, get_planner, planner_names
 from partita.quantisation import divide_samples, find_data, read_data
 from partita.quantisation.data import LOSSES, Loss
-from partita.quantisation.samples import Feeds
+from partita.quantisation.samples import Feeds, Sample
 from partita.report import draw_table
 from partita.report.trade_offs import (
     describe_accuracy,
@@ -140,6 +141,23 @@ def ask_accuracy(
     )
     on = f"on {len(data)} samples apart from {len(for_ranges)} that ranges are from"
     return replace(asked, options=options, words=words, on=on)
+
+
+def measure_outputs(asked: AskedAccuracy, result: Result) -> AskedAccuracy | None:
+    """The same, but to go by what outputs lose, after a search that judged and found no widths.
+
+    Returns:
+        None where the search found some, or what it goes by was named.
+    """
+    judged = any(one.bits and one.accuracy is not None for one in result.trade_offs)
+    if asked.flags.measure is not None or result.plan.bits or not judged:
+        return None
+    flags = replace(asked.flags, measure="noise")
+    samples = [Sample(feeds, Path()) for feeds in asked.samples]
+    with progress_bar("what outputs lose") as advance:
+        folder = cache_folder("tables")
+        found = find_data(asked.graph, samples, folder, advance, measure="noise")
+    return replace(asked, flags=flags, options=replace(asked.options, quantisation=found))
 
 
 def parse_drop(text: str) -> float:

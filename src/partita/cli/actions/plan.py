@@ -12,7 +12,13 @@ from rich.console import RenderableType
 
 from partita.adapting.tuning import Tuned
 from partita.cli.access import read_access
-from partita.cli.accuracy import add_judged, ask_accuracy, check_accuracy, name_asked
+from partita.cli.accuracy import (
+    add_judged,
+    ask_accuracy,
+    check_accuracy,
+    measure_outputs,
+    name_asked,
+)
 from partita.cli.actions.fallback import add_fallback_plan
 from partita.cli.actions.real import learns, open_runs, tune_plan
 from partita.cli.costs import profile_files, read_cost, say_unmeasured
@@ -89,6 +95,10 @@ def decide(
     asked = ask_accuracy(options, graph, cluster, of_bits)
     samples = asked.samples or read_feeds(graph, accuracy.samples)
     planned, tuned = _plan(cost, planner, add_payloads(asked.options, samples), access)
+    finer = measure_outputs(asked, planned.result)
+    if finer is not None:
+        asked = finer
+        planned, tuned = _plan(cost, planner, add_payloads(asked.options, samples), access)
     plan = planned.result.plan
     if chooses:
         say_unmeasured(cost.of_plan(plan))
@@ -102,7 +112,7 @@ def decide(
     add_wires(reply, cost, plan, options, samples)
     if output is not None:
         named = name_sources(plan, files.model, files.cluster, files.shapes)
-        _write_plan(reply, output, name_asked(named, of_bits))
+        _write_plan(reply, output, name_asked(named, asked.flags))
     return reply
 
 
