@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -86,6 +87,8 @@ def test_two_parts_run_without_partita(
     found = run_apart(folder, feeds, tmp_path)
     np.testing.assert_allclose(found["y"], expected["y"], rtol=0, atol=1e-6)
     manifest = json.loads((folder / "manifest.json").read_text())
+    hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in written]
+    assert [each["sha256"] for each in manifest["fragments"]] == hashes
     (sent,) = [s for s in manifest["devices"]["camera"] if s["do"] == "send"]
     assert sent["wire"] == "+".join(filter(None, (activations and f"codes{activations}", wire)))
 

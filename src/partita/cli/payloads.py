@@ -92,7 +92,10 @@ def add_wires(
         return
     reply.payload["wires"] = dict(plan.wires)
     if not plan.wires:
-        reply.shown.append("Lossy:       no tensor; nothing would be faster")
+        name = (
+            "Lossy" if options.compress and not read_format(options.compress).is_exact else "Sent"
+        )
+        reply.shown.append(f"{name + ':':<13}no tensor; nothing would be faster")
         return
     reply.shown += _describe_compressed(plan)
     graph = planned_graph(cost.graph, plan)

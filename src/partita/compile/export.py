@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -51,7 +52,9 @@ def export_plan(graph: Graph, plan: Plan, cluster: Cluster, folder: Path) -> lis
         try:
             names = fragment_names(compiled.program)
             _write(work, compiled, names)
-            text = json.dumps(_describe(graph, plan, compiled, names), indent=1) + "\n"
+            hashes = [hashlib.sha256((work / name).read_bytes()).hexdigest() for name in names]
+            files = list(zip(names, hashes, strict=True))
+            text = json.dumps(_describe(graph, plan, compiled, files), indent=1) + "\n"
             (work / "manifest.json").write_text(text, encoding="utf-8")
             onnx.save_model(stamp_devices(graph, plan, cluster), str(work / _MODEL))
             os.chmod(work, 0o755)
@@ -90,8 +93,11 @@ def fragment_names(program: Program) -> list[str]:
     return names
 
 
-def _describe(graph: Graph, plan: Plan, compiled: Compiled, names: Sequence[str]) -> dict[str, Any]:
-    program = compiled.program
+def _describe(
+    graph: Graph, plan: Plan, compiled: Compiled, files: Sequence[tuple[str, str]]
+) -> dict[str, Any]:
+    """The manifest; files have names and hashes."""
+    program, names = compiled.program, [name for name, _ in files]
     return {
         "model": graph.name,
         "model_hash": graph.hash,
@@ -102,11 +108,11 @@ def _describe(graph: Graph, plan: Plan, compiled: Compiled, names: Sequence[str]
         "fragments": [
             {
                 "file": name,
-                "sha256": info.hash,
+                "sha256": digest,
                 "weight_bytes": info.weight_bytes,
                 "stored_bytes": info.stored_bytes,
             }
-            for name, info in zip(names, program.fragments, strict=True)
+            for (name, digest), info in zip(files, program.fragments, strict=True)
         ],
         # Else ONNX Runtime quantises what is between pairs of quantising nodes on its own.
         "session_options": {"session.disable_quant_qdq": str(int(not graph.integer))},
