@@ -35,7 +35,7 @@ def _plan(cost: CostModel, planner: str, in_flight: int) -> Result:
 @pytest.mark.parametrize("planner", PLANNERS)
 def test_a_plan_holds_as_many_as_there_is_room_for(planner: str) -> None:
     """Asked for 64, each planner gives a plan that fits, with its own number and price."""
-    cost = _cost(8.0)
+    cost = _cost(9.0)
     result = _plan(cost, planner, 64)
     plan = result.plan
     assert 1 <= plan.in_flight < 64
@@ -48,7 +48,7 @@ def test_a_plan_holds_as_many_as_there_is_room_for(planner: str) -> None:
 @pytest.mark.parametrize("planner", ["cut", "collaborative", "best"])
 def test_more_requests_are_never_worse(planner: str) -> None:
     """Twice as many requests in flight, and what they take in memory: no fewer answers."""
-    cost = _cost(8.0)
+    cost = _cost(9.0)
     rates = [_plan(cost, planner, count).estimate.images_per_second for count in (1, 2, 4, 8, 16)]
     assert all(more >= fewer * 0.99 for fewer, more in itertools.pairwise(rates))
 
@@ -63,12 +63,12 @@ def test_enough_memory_takes_all_requests() -> None:
 def test_one_request_that_does_not_fit_is_refused() -> None:
     """What lacks is told for one request, which is the least there can be."""
     with pytest.raises(OverfullError, match="No plan found"):
-        _plan(_cost(6.0, count=1), "single", 64)
+        _plan(_cost(7.0, count=1), "single", 64)
 
 
 def test_a_wish_is_not_refused_for_too_many_requests() -> None:
     """As many requests as boards were thought to need do not fit: fewer are planned for."""
     (sized,) = size_clusters(
-        _cost(8.0), Wish(per_second=0.01), "collaborative", in_flight=64, most=4
+        _cost(9.0), Wish(per_second=0.01), "collaborative", in_flight=64, most=4
     )
     assert sized.is_met

@@ -1,22 +1,28 @@
 """What the engine's arena holds once a fragment has run: its allocator, layer after layer.
 
-ONNX Runtime's arena, where it grows as requested, takes a region from the system whenever no free
-piece is large enough; it never joins two regions and gives none back. So it holds more than lies in
-it at one time: a region is of no use to a tensor that is larger than all before.
+The arena of a worker (:mod:`partita.engine.session`) has one range of addresses, of whose pages
+those count that were ever written: as far as pieces have lain at one time, and what lay unused
+between them. Where that is not enough, ranges follow that are never joined to it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
+from collections.abc import Sequence
 
 from partita.compile import FragmentWork, work_builder
 from partita.cost.amount import pieces_bytes
-from partita.graph import Graph
+from partita.graph import Graph, Layer
+from partita.memory import ARENA_BYTES
 
 #: The arena's sizes are multiples of it.
 _UNIT = 256
-#: A free piece: its size, its region, and where it begins there.
+#: Of a range, what the allocator keeps beside it: the piece of each unit, by a number of 8 bytes.
+_INDEX_SHARE = 8 / _UNIT
+#: Of the first range, which is there before a fragment runs.
+INDEX_BYTES = int(_INDEX_SHARE * ARENA_BYTES)
+#: A free piece: its size, its range, and where it begins there.
 _Piece = tuple[int, int, int]
 
 
@@ -32,28 +38,35 @@ def _most_bytes(graph: Graph) -> int:
     names = tuple(layer.name for layer in graph.layers)
     builder = work_builder(graph)
     whole = {tensor: builder.regions.whole(tensor) for tensor in builder.stage_outputs(names)}
-    return max(3 * sum(outputs[-2:]), _reserved_bytes(graph, builder.stage(names, whole)))
+    return max(3 * sum(outputs[-2:]), _held_bytes(graph, builder.stage(names, whole)))
 
 
 def arena_bytes(graph: Graph, work: FragmentWork) -> int:
     """The bytes of the arena after a fragment has run, in which no other has.
 
-    A layer whose own nodes read one of its tensors twice, as ``x * sigmoid(x)`` does, has it beside
-    its output.
+    What comes in is there, too, as the engine rearranges it. A layer whose own nodes read one of
+    its tensors twice, as ``x * sigmoid(x)`` does, has it beside its output.
     """
     made_bytes = pieces_bytes(graph, work.outputs, "float32")
-    return min(_reserved_bytes(graph, work), most_arena_bytes(graph) + made_bytes)
+    return min(_held_bytes(graph, work), most_arena_bytes(graph) + made_bytes)
 
 
-def _reserved_bytes(graph: Graph, work: FragmentWork) -> int:
+def _held_bytes(graph: Graph, work: FragmentWork) -> int:
     forked = graph.remember(_forked_layers)
     layers = [graph.layer(item.layer) for item in work.layers]
-    last = {tensor: place for place, layer in enumerate(layers) for tensor in layer.inputs}
+    order = _engine_order(layers)
+    last = {tensor: place for place in order for tensor in layers[place].inputs}
     kept = {tensor for tensor, _ in work.outputs}
+    given = dict(work.inputs)
     arena = _Arena()
     held: dict[str, _Piece] = {}
-    for place, (layer, item) in enumerate(zip(layers, work.layers, strict=True)):
-        for tensor, box in item.boxes:
+    for place in order:
+        layer = layers[place]
+        for tensor in layer.inputs:
+            if tensor in given:
+                size_bytes = pieces_bytes(graph, ((tensor, given.pop(tensor)),), "float32")
+                held[tensor] = arena.allocate(size_bytes)
+        for tensor, box in work.layers[place].boxes:
             size_bytes = pieces_bytes(graph, ((tensor, box),), "float32")
             held[tensor] = arena.allocate(size_bytes)
             if layer.name in forked:
@@ -61,7 +74,27 @@ def _reserved_bytes(graph: Graph, work: FragmentWork) -> int:
         for tensor in layer.inputs:
             if last[tensor] == place and tensor in held and tensor not in kept:
                 arena.free(held.pop(tensor))
-    return arena.reserved_bytes
+    return arena.held_bytes
+
+
+def _engine_order(layers: Sequence[Layer]) -> list[int]:
+    """The places of layers as the engine runs them: after what each reads, the latest of it first.
+
+    So a branch that is made of few layers runs when its sum is due, not where it leaves.
+    """
+    maker = {tensor: place for place, layer in enumerate(layers) for tensor in layer.outputs}
+    reads = [sorted({maker[t] for t in layer.inputs if t in maker}) for layer in layers]
+    inner = {place for places in reads for place in places}
+    waiting = [place for place in range(len(layers)) if place not in inner]
+    entered, order = set[int](), list[int]()
+    while waiting:
+        place = waiting.pop()
+        if place < 0:
+            order.append(~place)
+        elif place not in entered:
+            entered.add(place)
+            waiting += [~place, *reads[place]]
+    return order
 
 
 def _forked_layers(graph: Graph) -> frozenset[str]:
@@ -76,36 +109,48 @@ def _forked_layers(graph: Graph) -> frozenset[str]:
 
 
 class _Arena:
-    """Best fit; a piece of at least twice the size is cut; freed neighbours become one piece.
-
-    Attributes:
-        reserved_bytes: Of all regions.
-    """
+    """Best fit; pieces are cut to size; freed neighbours become one piece."""
 
     def __init__(self) -> None:
-        self.reserved_bytes = 0
-        self._regions = 0
+        self._sizes: list[int] = []
+        self._written: list[int] = []
         self._free: list[_Piece] = []
 
+    @property
+    def held_bytes(self) -> int:
+        """What was ever written of the ranges, and the index of those after the first.
+
+        The first one's counts as the process's.
+        """
+        return sum(self._written) + int(_INDEX_SHARE * sum(self._sizes[1:]))
+
     def allocate(self, size_bytes: int) -> _Piece:
-        """A piece of at least a size."""
+        """A piece of a size."""
         size = -(-size_bytes // _UNIT) * _UNIT
         place = bisect_left(self._free, (size, 0, 0))
         if place == len(self._free):
-            self.reserved_bytes += size
-            self._regions += 1
-            return size, self._regions, 0
-        found, region, begin = self._free.pop(place)
-        if found < 2 * size:
-            return found, region, begin
-        insort(self._free, (found - size, region, begin + size))
-        return size, region, begin
+            self._extend(size)
+            place = len(self._free) - 1
+        found, number, begin = self._free.pop(place)
+        if found > size:
+            insort(self._free, (found - size, number, begin + size))
+        self._written[number] = max(self._written[number], begin + size)
+        return size, number, begin
+
+    def _extend(self, size: int) -> None:
+        """Add a range: twice the last, and again until a size has room."""
+        whole = 2 * self._sizes[-1] if self._sizes else ARENA_BYTES
+        while whole < size:
+            whole *= 2
+        self._free.append((whole, len(self._sizes), 0))
+        self._sizes.append(whole)
+        self._written.append(0)
 
     def free(self, piece: _Piece) -> None:
         """Take a piece back."""
-        size, region, begin = piece
-        for other in [one for one in self._free if one[1] == region]:
+        size, number, begin = piece
+        for other in [one for one in self._free if one[1] == number]:
             if other[2] + other[0] == begin or begin + size == other[2]:
                 self._free.remove(other)
                 size, begin = size + other[0], min(begin, other[2])
-        insort(self._free, (size, region, begin))
+        insort(self._free, (size, number, begin))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from partita.compile import FragmentWork, Layout, loaded_works
 from partita.cost.amount import pieces_bytes
-from partita.cost.arena import arena_bytes
+from partita.cost.arena import INDEX_BYTES, arena_bytes
 from partita.graph import Graph
 from partita.program import (
     Buffer,
@@ -23,10 +23,9 @@ from partita.program import (
 
 #: What a worker holds privately beyond an idle one: the process once it serves a plan, and each
 #: fragment's session beside its weights, of which the engine holds one copy, rearranged for its
-#: kernels. Chosen, with the copies below, on 240 workers (EfficientNet-B0, Xception, MobileNet-v2,
-#: SqueezeNet, ResNet-50, AlexNet: whole, ranges, rows, tiles, channels, 1 and 4 in flight) with
-#: ``python -m benchmarks.resident``, ONNX Runtime 1.32 on x86-64: 231 of them are within 10 % or 5
-#: MB of it. The arena's rule has nothing that is chosen.
+#: kernels. Chosen with ``python -m benchmarks.resident`` on EfficientNet-B0, Xception,
+#: MobileNet-v2, SqueezeNet, ResNet-50 and AlexNet, ONNX Runtime 1.32 on x86-64. The arena's rule
+#: and the index of its first range, which the process has, too, have nothing that is chosen.
 #:
 #: What several fragments read each of them holds. The engine shares prepacked weights through a
 #: container that its Python interface lacks. Optimised graphs that are written out and read again,
@@ -34,11 +33,12 @@ from partita.program import (
 #: whose rows a device has three parts, all made in one thread), and answer sooner; but workers,
 #: which load in threads of their own, held 61 MB so and 42 with copies (MobileNet-v2), and loading
 #: takes twice as long.
-PROCESS_BYTES, SESSION_BYTES = 5_000_000, 150_000
-#: Of what a step reads in pieces: put together, and rearranged by the engine.
-_GATHERED_COPIES = 3
-#: At most so many copies of what a fragment reads count beside its pieces.
-MOST_COPIES = 3
+PROCESS_BYTES, SESSION_BYTES = 5_000_000 + INDEX_BYTES, 150_000
+#: Of what a step reads in pieces: put together, and left of the step before, whose place is too
+#: small or was cut. Chosen on DenseNet-201, Xception and SqueezeNet divided by channels.
+_GATHERED_COPIES = 2
+#: At most so many copies of what a fragment reads and makes count beside its pieces.
+MOST_COPIES = 2
 
 
 @dataclass(frozen=True)

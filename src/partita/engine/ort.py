@@ -100,6 +100,7 @@ class OrtEngine:
             # ResNet-50 hold 46 MB, with one 3 MB, and 25 of MobileNet-v2 are a tenth faster.
             shared_arena=True,
             memory_plan=False,
+            keep_memory=False,
             spin_us=SPIN_US,
             entries={"force_spinning_stop": "1"},
         )

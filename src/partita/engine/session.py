@@ -14,6 +14,7 @@ import onnxruntime as ort
 
 from partita.engine.base import CPU, Blob, size_of
 from partita.engine.one_node import one_node_model
+from partita.memory import ARENA_BYTES
 
 #: Microseconds that threads spin for the next operator before they sleep: it is there within that,
 #: and the engine's own milliseconds hold up whatever loads, reads from disk or takes over. Tuned on
@@ -22,10 +23,20 @@ from partita.engine.one_node import one_node_model
 SPIN_US = 100
 #: Nothing is printed: what goes wrong is raised.
 _SILENT = 4
-#: Of the engine's two ways in which an arena grows, the one that asks for no more than is needed;
-#: and what leaves the rest of its settings to the engine.
-_AS_REQUESTED, _DEFAULT = 1, -1
+#: How the shared arena grows: from a small block, which the engine never lets go of, by ranges of
+#: addresses, each twice the last, from whose free pieces those asked for are cut to size. The
+#: engine's other way asks the system for each piece that fits in no free one; these are never
+#: joined, so DenseNet-201, whose layers make ever larger tensors, held 31 to 68 MB where it now
+#: holds 5 to 10.
+_GROWTH = {
+    "max_mem": 0,
+    "arena_extend_strategy": 0,
+    "initial_chunk_size_bytes": 4096,
+    "initial_growth_chunk_size_bytes": ARENA_BYTES,
+    "max_dead_bytes_per_chunk": 256,
+}
 _IN_ARENA = "session.use_env_allocators", "1"
+_SHRINK = "memory.enable_memory_arena_shrinkage", "cpu:0"
 _arena_lock = threading.Lock()
 
 
@@ -44,6 +55,8 @@ class SessionConfig:
         shared_arena: Whether working memory is taken from one arena of the process, not from one of
             the session's own.
         memory_plan: Whether the first run's working memory is planned as one block for later ones.
+        keep_memory: Whether a tensor's memory is kept for a later one of its shape, not freed for
+            all others in between.
         profile_prefix: What the files of the engine's profiler begin with; None for no profile.
         optimised_path: Where the optimised graph is written; None for nowhere.
         entries: More of the engine's own settings, by their key after ``session.``.
@@ -57,6 +70,7 @@ class SessionConfig:
     spin_us: int | None = None
     shared_arena: bool = False
     memory_plan: bool = True
+    keep_memory: bool = True
     profile_prefix: Path | None = None
     optimised_path: Path | None = None
     entries: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +98,7 @@ def open_session(
         "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
     }[config.optimise]
     options.enable_mem_pattern = config.memory_plan
+    options.enable_mem_reuse = config.keep_memory
     if config.profile_prefix is not None:
         options.enable_profiling = True
         options.profile_file_prefix = str(config.profile_prefix)
@@ -120,7 +135,7 @@ def shrink_arena() -> None:
     """
     with _arena_lock:
         if _make_arena.cache_info().currsize:
-            _run_in_arena(("memory.enable_memory_arena_shrinkage", "cpu:0"))
+            _run_in_arena(_SHRINK)
 
 
 @cache
@@ -129,11 +144,9 @@ def _make_arena() -> None:
     cpu = ort.OrtMemoryInfo(
         "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
     )
-    growth = {"max_mem": 0, "arena_extend_strategy": _AS_REQUESTED}
-    sizes = {"initial_chunk_size_bytes": _DEFAULT, "max_dead_bytes_per_chunk": _DEFAULT}
-    ort.create_and_register_allocator(cpu, ort.OrtArenaCfg(growth | sizes))
-    # It never lets go of the block that it takes first, so that shall be a small one.
-    _run_in_arena()
+    ort.create_and_register_allocator(cpu, ort.OrtArenaCfg(_GROWTH))
+    # The small block, after which the engine begins with ranges as it does whenever it has shrunk.
+    _run_in_arena(_SHRINK)
 
 
 def _run_in_arena(*entries: tuple[str, str]) -> None:
