@@ -18,24 +18,25 @@ def stats(*sent: SendTotals, worked: tuple[ComputeTotals, ...] = ()) -> Stats:
 def test_a_rate_is_bytes_per_second_on_the_wire_since_the_last_look() -> None:
     """The fixed cost of messages is taken off, and sums become differences."""
     watch = RateMonitor(EXPECTED, frozenset("a"))
-    first = watch.sample({"a": stats(SendTotals("b", 1000, 9.0, 2, 1.2))})
-    assert first.rates["a", "b"] == pytest.approx(1000 / (1.2 - 0.2))
-    second = watch.sample({"a": stats(SendTotals("b", 1600, 9.0, 4, 3.4))})
-    assert second.rates["a", "b"] == pytest.approx(600 / (2.2 - 0.2))
-    assert watch.sample({"a": stats(SendTotals("b", 1600, 9.0, 4, 3.4))}).rates == {}
+    first = watch.sample({"a": stats(SendTotals("b", 10_000, 9.0, 2, 1.2))})
+    assert first.rates["a", "b"] == pytest.approx(10_000 / (1.2 - 0.2))
+    second = watch.sample({"a": stats(SendTotals("b", 16_000, 9.0, 4, 3.4))})
+    assert second.rates["a", "b"] == pytest.approx(6_000 / (2.2 - 0.2))
+    assert watch.sample({"a": stats(SendTotals("b", 16_000, 9.0, 4, 3.4))}).rates == {}
 
 
 def test_turns_on_a_shared_medium_are_taken_off() -> None:
     """What waits twice as long as alone, as predicted, goes at the rate of the link alone."""
     watch = RateMonitor(EXPECTED, frozenset("a"))
-    found = watch.sample({"a": stats(SendTotals("c", 1000, 9.0, 1, 2.0))})
-    assert found.rates["a", "c"] == pytest.approx(1000.0)
+    found = watch.sample({"a": stats(SendTotals("c", 10_000, 9.0, 1, 2.0))})
+    assert found.rates["a", "c"] == pytest.approx(10_000.0)
 
 
 def test_quick_messages_and_unpaced_senders_say_nothing() -> None:
-    """A message of a millisecond measures threads; a send into a buffer measures memory."""
+    """A message of a millisecond or of few bytes measures threads; a send into a buffer memory."""
     watch = RateMonitor(EXPECTED, frozenset("a"))
-    assert watch.sample({"a": stats(SendTotals("d", 10, 1.0, 10, 0.01))}).rates == {}
+    assert watch.sample({"a": stats(SendTotals("d", 20_000, 1.0, 10, 0.01))}).rates == {}
+    assert watch.sample({"a": stats(SendTotals("e", 160, 1.0, 10, 0.5))}).rates == {}
     assert watch.sample({"b": stats(SendTotals("a", 10**6, 1.0, 1, 1.0))}).rates == {}
 
 

@@ -19,7 +19,15 @@ from tests.worker.tiny import Tiny, equip, random_inputs, weight_of
 from partita.cluster import Device, Link
 from partita.execution import AdaptOptions, Conditions, weight_bytes
 from partita.execution.adapt import Proposed
-from partita.leader import DeployOptions, Expected, Lost, Session, deploy, replan_controller
+from partita.leader import (
+    DeployOptions,
+    Expected,
+    Lost,
+    Session,
+    deploy,
+    rate_monitor,
+    replan_controller,
+)
 from partita.program import Program
 from partita.worker import Worker, control
 from partita.worker.memory_limit import MemoryLimit
@@ -91,8 +99,12 @@ def stack() -> Iterator[ExitStack]:
 
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the leader look often, and no collection of the test process's garbage on the way."""
+    """Have the leader look often, and no collection of the test process's garbage on the way.
+
+    Links are so slow here that short messages measure them.
+    """
     monkeypatch.setattr(replan_controller, "SAMPLE_S", 0.005)
+    monkeypatch.setattr(rate_monitor, "_LEAST_MESSAGE_BYTES", 1)
     idle = SimpleNamespace(collect=lambda: 0, freeze=lambda: None, unfreeze=lambda: None)
     monkeypatch.setattr(control, "gc", idle)
 

@@ -11,6 +11,9 @@ from partita.worker.messages import SendTotals, Stats
 
 #: Shorter messages measure context switches (0.1 to 1 ms on two cores), not their link.
 _LEAST_MESSAGE_S = 0.002
+#: So do the seconds of messages of fewer bytes, however long these take: on a busy machine a few
+#: bytes may wait for milliseconds. Not tuned: a packet holds as much on most networks.
+_LEAST_MESSAGE_BYTES = 1024
 #: Less priced computing than this between two samples is within the clock's and scheduler's noise.
 _LEAST_COMPUTE_S = 0.001
 
@@ -69,9 +72,10 @@ class RateMonitor:
         messages = now.messages - before.messages
         wire_s = (now.wire_s - before.wire_s) / self._expected.stretch.get(pair, 1.0)
         moved_s = wire_s - messages * self._expected.per_message_s.get(pair, 0.0)
-        if messages == 0 or moved_s < messages * _LEAST_MESSAGE_S:
+        size = now.bytes - before.bytes
+        if messages == 0 or size < messages * _LEAST_MESSAGE_BYTES:
             return None
-        return (now.bytes - before.bytes) / moved_s
+        return size / moved_s if moved_s >= messages * _LEAST_MESSAGE_S else None
 
     def _slowness(self, now: Stats) -> float | None:
         """Measured over priced seconds of computing; None where there was too little."""
