@@ -24,6 +24,7 @@ from partita.fabric import (
 )
 from partita.fabric.frames import decode_header
 from partita.host import clock_origin, host_name
+from partita.memory import release
 from partita.program import Program, check_part
 from partita.regions import list_formats
 from partita.version import VERSION
@@ -311,6 +312,8 @@ class Worker:
         self._measurer.forget(epoch)
         self._parts.store.unpin(epoch)
         gc.unfreeze()
+        if not self._epochs:  # beside a plan that runs it would wait for pages again
+            release()
 
     def _spans(self, body: bytes) -> WorkerSpans:
         order = decode_message(body, SpansFrom)
