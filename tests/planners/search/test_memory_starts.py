@@ -41,6 +41,13 @@ def test_ranges_fill_devices_as_far_as_they_have_room() -> None:
         assert evaluator.score(draft)[0] < inf
 
 
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_what_fits_is_found_without_any_time(objective: Objective) -> None:
+    """Requests in flight: what was simulated in time, and does not fit, is not taken before it."""
+    options = PlanOptions(objective, in_flight=4, most_s=0.0)
+    assert find_plan(_cost(2600, 2600, 2600), options=options).status == "cut short"
+
+
 @pytest.mark.parametrize("objective", ["latency", "throughput", "memory", "energy"])
 def test_a_layer_too_large_for_any_device_is_divided(objective: Objective) -> None:
     """The first dense layer has four fifths of all weights; three devices have each a half."""

@@ -229,11 +229,13 @@ class Evaluator:
 
         Args:
             tried: By their score, which is not above that: those that cannot win are passed over.
-                Once the time is over, those not judged yet, too, but for one.
+                Once the time is over, those not judged yet, too, but for one where none that was
+                judged is possible.
         """
         if self.options.objective != "throughput":
             return tried[0]
-        judged = [draft for draft in tried if draft in self._judged] or tried[:1]
+        judged = [draft for draft in tried if self._judged.get(draft, IMPOSSIBLE)[0] < inf]
+        judged = judged or tried[:1]
         best = judged[0] if self.budget.is_over else tried[0]
         for draft in judged if self.budget.is_over else tried:
             if self.score(draft)[0] >= self.judge(best)[0]:
