@@ -234,10 +234,11 @@ class Evaluator:
         """
         if self.options.objective != "throughput":
             return tried[0]
-        judged = [draft for draft in tried if self._judged.get(draft, IMPOSSIBLE)[0] < inf]
-        judged = judged or tried[:1]
-        best = judged[0] if self.budget.is_over else tried[0]
-        for draft in judged if self.budget.is_over else tried:
+        if self.budget.is_over:
+            judged = [one for one in tried if self._judged.get(one, IMPOSSIBLE)[0] < inf]
+            tried = judged or tried[:1]
+        best = tried[0]
+        for draft in tried:
             if self.score(draft)[0] >= self.judge(best)[0]:
                 break
             best = min(best, draft, key=self.judge)
