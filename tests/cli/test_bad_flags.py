@@ -48,6 +48,7 @@ KEYS = "worker --name w --authority {0} --certificate {0} --key {0}"
         ("load personalise b --samples s.npz --threads 99999", "got 99999, allowed: 1 to 256"),
         ("load personalise b --samples s.npz --rate 1e38", "got 1e+38, allowed: 1e-09 to 100"),
         ("compare m.onnx --cluster pair.toml --planners ,", "--planners ',' names none"),
+        ("compare m.onnx --cluster pair.toml --requests 3", "--requests needs --run"),
         ("compare m.onnx --cluster pair.toml --requests -3", "'--requests': got -3, allowed: 1"),
         ("reproduce distredge --models nope", "'nope' is not in the zoo"),
         ("reproduce distredge -o m.onnx", "Folder 'm.onnx' cannot be made"),

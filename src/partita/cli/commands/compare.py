@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from partita.cli import flags
 from partita.cli.flags import MOST_REQUESTS, flag, number
 from partita.cli.output import print_reply
 
 
 def compare(
+    context: typer.Context,
     model: flags.ModelArg,
     cluster: flags.ClusterOpt,
     planners: Annotated[str, flag("--planners", "Names with commas between, or all.")] = "all",
@@ -37,6 +40,8 @@ def compare(
     """Run every planner on the same profiles; one table, one chart."""
     from partita.cli.actions.compare import compare_planners, make_options
 
+    if not measure:
+        flags.refuse_given(context, ("requests",), "needs --run")
     options = make_options(
         objective, budget, seed, in_flight, settings, compress=compress, swap=swap
     )
