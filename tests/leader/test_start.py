@@ -9,6 +9,8 @@ from tests.worker.tiny import Tiny
 
 from partita.errors import LinkError, RunError
 from partita.leader import DeployOptions, Lost, deploy, push
+from partita.leader.recovery import Recovery
+from partita.leader.worker_group import WorkerGroup
 
 _METHODS = ["hello", "have", "put", "prepare", "progress", "calibrate", "activate"]
 _STEPS = {
@@ -150,3 +152,10 @@ def test_nothing_more_is_sent_for_a_plan_that_cannot_run(monkeypatch: pytest.Mon
     with pytest.raises(LinkError, match="'d2' is lost"):
         deploy(TINY, lab.leader)
     assert lab.workers["d0"].seen.count("put") == 1
+
+
+def test_what_is_told_of_a_loss_is_its_first_sentence() -> None:
+    """What to do about it is for a run that ends."""
+    recovery = Recovery(WorkerGroup(FakeLab("d0").leader, ()), lambda lost: REST, "d0", 0.0)
+    recovery.go_on(0.0, RunError("'d1' is not there after 1.5 s: found none. Restart."), id)
+    assert recovery.changes[0].why == "'d1' is not there after 1.5 s: found none"

@@ -99,7 +99,7 @@ class Recovery:
             raise RunError(
                 message, device=error.device, step=error.step, request=error.request
             ) from fault
-        why = error.message.partition(", while ")[0].rstrip(".")
+        why = error.message.partition(", while ")[0].partition(". ")[0].rstrip(".")
         now_s, detail = time.monotonic(), f"without {self.lost}"
         self.changes.append(Change(found_s, why, "recovered", detail, search_s, now_s))
         return result

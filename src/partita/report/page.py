@@ -160,7 +160,7 @@ def _draw_path(bundle: ReportBundle) -> Markup:
     if not words:
         return Markup("")
     table = _draw_table(tables.tabulate_path(bundle.predicted, bundle.measured))
-    return join(table, element("p", f"{words[0].upper()}{words[1:]}."))
+    return join(table, element("p", f"Decides: {words}."))
 
 
 def _draw_picture(picture: Picture) -> Markup:
