@@ -133,7 +133,8 @@ def test_pictures_lie_within_the_page() -> None:
 def test_the_page_says_what_decides() -> None:
     """In words and as a table; nothing of it where no steps were recorded."""
     assert "Critical path" in write_page(make_bundle())
-    assert re.search(r"Decides: [a-z][\w-]* computing takes \d+% of the latency", write_page(make_bundle()))
+    told = r"Decides: [a-z][\w-]* computing takes \d+% of the latency"
+    assert re.search(told, write_page(make_bundle()))
     assert "Critical path" not in write_page(strip_spans(make_bundle()))
 
 
