@@ -100,6 +100,14 @@ def test_a_plan_at_its_bound_ends_the_search() -> None:
 
 
 @pytest.mark.parametrize("objective", VALUES)
+def test_a_search_that_finds_nothing_new_ends(objective: Objective) -> None:
+    """However much time is left: of two layers on two devices there are few plans."""
+    cost = make_cost(make_chain(2, height=4), 1e7, 2e7, bandwidth=3e7)
+    options = PlanOptions(objective=objective, budget_s=1e6, most_s=inf, in_flight=2)
+    assert find_plan(cost, options=options).evaluations < 5000
+
+
+@pytest.mark.parametrize("objective", VALUES)
 @pytest.mark.parametrize("budget_s", [0.0, 0.1, 1.0, 4.0])
 def test_hardly_anything_is_priced_after_the_end(
     monkeypatch: pytest.MonkeyPatch, objective: Objective, budget_s: float

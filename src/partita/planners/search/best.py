@@ -116,14 +116,15 @@ def _published(evaluator: Evaluator, rates: Sequence[Draft]) -> Iterator[Draft]:
     """Yield what the methods of the literature choose, on so many devices as takes them seconds.
 
     They are not starts: of them the search learns nothing, but no plan is worse than theirs. Groups
-    of even time are asked for where throughput counts: they take longest.
+    of even time take longest: they are asked for where throughput counts, or memory, as of devices
+    that swap those swap less that share requests out among each other.
 
     Args:
         rates: What was found under load, the best first.
     """
     names = [name for name in planner_names() if get_planner(name).cost == "published"]
     names.remove("autosplit")  # what it has beyond `neurosurgeon` is not exact
-    if evaluator.options.objective != "throughput":
+    if evaluator.options.objective != "throughput" and not evaluator.options.swap:
         names.remove("collaborative")
     if len(evaluator.devices) > _MOST_PUBLISHED or (rates and is_at_bound(evaluator, rates[0])):
         return

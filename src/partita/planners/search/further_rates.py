@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from partita.planners.drafts.draft import Draft, DraftStage, is_allowed
 from partita.planners.pricing.evaluator import Evaluator
-from partita.planners.search.further_search import NEAR, is_done
+from partita.planners.search.further_search import NEAR, Novelty, is_done
 from partita.planners.search.moves import Moves, prune
 from partita.planners.search.pipelines import balance_rows, expected_s, replicate
 from partita.planners.simple.rows import device_speeds
@@ -48,6 +48,7 @@ class FurtherRates:
         axes = evaluator.options.axes
         self._moves = Moves(evaluator.outline, evaluator.devices, speeds, axes)
         self._kept = sorted(dict.fromkeys(drafts[:_MOST_KEPT]), key=evaluator.judge)
+        self._novelty = Novelty()
         self._changes: tuple[Callable[[Draft], Draft], ...] = (
             self._move_border,
             self._give_device,
@@ -71,6 +72,7 @@ class FurtherRates:
                 tried += 1
                 if tried % _FORGET_EVERY == 0:
                     self._evaluator.forget()
+                    self._novelty.forget()
                 if changed is None:
                     continue
                 if judge(changed) < judge(self._kept[0]):
@@ -83,7 +85,7 @@ class FurtherRates:
     @property
     def _is_over(self) -> bool:
         is_near = self._kept and self._evaluator.judge(self._kept[0])[0] <= self._bound * NEAR
-        return bool(is_near) or is_done(self._evaluator)
+        return bool(is_near) or self._novelty.is_over or is_done(self._evaluator)
 
     def _changed(self, draft: Draft) -> Draft | None:
         """The draft after one or two changes; None where it should not be worth simulating."""
@@ -92,7 +94,9 @@ class FurtherRates:
         for _ in range(self._random.choice((1, 1, 2))):
             changed = self._random.choice(self._changes)(changed)
         changed = prune(changed)
-        if changed == draft or not is_allowed(changed, evaluator.options.axes):
+        if not self._novelty.note(changed) or changed == draft:
+            return None
+        if not is_allowed(changed, evaluator.options.axes):
             return None
         least_s = evaluator.judge(self._kept[0])[0]
         expected = expected_s(evaluator, changed)

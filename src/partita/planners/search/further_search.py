@@ -43,6 +43,8 @@ _MOST_CHANGED, _MOST_WINDOW, _MOST_PARTS = 4, 6, 3
 _UNTIL_LATER = 0.75
 #: Drafts after which what is known of them is forgotten: they take some 10 kB each.
 _MOST_TRIED = 20_000
+#: Changes in a row that come to nothing new, after which nothing more is expected. Not tuned.
+_STALE = 1000
 
 
 def is_done(evaluator: Evaluator) -> bool:
@@ -50,6 +52,30 @@ def is_done(evaluator: Evaluator) -> bool:
     budget, options = evaluator.budget, evaluator.options
     needs_later = options.simple or options.compress is not None
     return budget.is_spent or (needs_later and budget.spent_share >= _UNTIL_LATER)
+
+
+class Novelty:
+    """Whether random changes still come to new drafts; of a small network there are few."""
+
+    def __init__(self) -> None:
+        self._seen: set[Draft] = set()
+        self._stale = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether none of many in a row was new."""
+        return self._stale >= _STALE
+
+    def note(self, draft: Draft) -> bool:
+        """Remember a draft; whether it is new."""
+        is_new = draft not in self._seen
+        self._seen.add(draft)
+        self._stale = 0 if is_new else self._stale + 1
+        return is_new
+
+    def forget(self) -> None:
+        """Forget what was seen, lest it fill the memory."""
+        self._seen.clear()
 
 
 class FurtherSearch:
@@ -74,6 +100,7 @@ class FurtherSearch:
         self._random = random.Random(evaluator.options.seed)
         self._bound = bound
         self._kept: list[Draft] = []
+        self._novelty = Novelty()
         for draft in drafts:
             self._keep(draft)
         self._kicks: tuple[Callable[[Draft], Draft], ...] = (
@@ -97,13 +124,14 @@ class FurtherSearch:
             self._kick()
             if self._search.tried > _MOST_TRIED:
                 self._evaluator.forget()
+                self._novelty.forget()
                 self._search = LocalSearch(self._evaluator, self._moves)
         return self._kept
 
     @property
     def _is_over(self) -> bool:
         is_near = self._kept and self._score(self._kept[0]) <= self._bound * NEAR
-        return bool(is_near) or is_done(self._evaluator)
+        return bool(is_near) or self._novelty.is_over or is_done(self._evaluator)
 
     def _score(self, draft: Draft) -> float:
         return self._evaluator.score(draft)[0]
@@ -132,7 +160,8 @@ class FurtherSearch:
         rng = self._random
         before = self._kept[0] if rng.random() < _FROM_BEST else rng.choice(self._kept)
         kicked = prune(rng.choice(self._kicks)(before))
-        if kicked == before or not is_allowed(kicked, self._axes):
+        is_new = self._novelty.note(kicked) and kicked != before
+        if not is_new or not is_allowed(kicked, self._axes):
             return
         if self._score(kicked) > self._score(before) * _HOPELESS:
             return
