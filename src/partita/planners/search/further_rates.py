@@ -72,7 +72,6 @@ class FurtherRates:
                 tried += 1
                 if tried % _FORGET_EVERY == 0:
                     self._evaluator.forget()
-                    self._novelty.forget()
                 if changed is None:
                     continue
                 if judge(changed) < judge(self._kept[0]):

@@ -45,6 +45,8 @@ _UNTIL_LATER = 0.75
 _MOST_TRIED = 20_000
 #: Changes in a row that come to nothing new, after which nothing more is expected. Not tuned.
 _STALE = 1000
+#: Drafts that are remembered for that: some 20 MB.
+_MOST_SEEN = 200_000
 
 
 def is_done(evaluator: Evaluator) -> bool:
@@ -58,7 +60,7 @@ class Novelty:
     """Whether random changes still come to new drafts; of a small network there are few."""
 
     def __init__(self) -> None:
-        self._seen: set[Draft] = set()
+        self._seen: set[int] = set()
         self._stale = 0
 
     @property
@@ -67,15 +69,14 @@ class Novelty:
         return self._stale >= _STALE
 
     def note(self, draft: Draft) -> bool:
-        """Remember a draft; whether it is new."""
-        is_new = draft not in self._seen
-        self._seen.add(draft)
+        """Remember a draft by its hash; whether it is new."""
+        seen = hash(draft)
+        is_new = seen not in self._seen
+        self._seen.add(seen)
         self._stale = 0 if is_new else self._stale + 1
+        if len(self._seen) > _MOST_SEEN:
+            self._seen.clear()
         return is_new
-
-    def forget(self) -> None:
-        """Forget what was seen, lest it fill the memory."""
-        self._seen.clear()
 
 
 class FurtherSearch:
@@ -124,7 +125,6 @@ class FurtherSearch:
             self._kick()
             if self._search.tried > _MOST_TRIED:
                 self._evaluator.forget()
-                self._novelty.forget()
                 self._search = LocalSearch(self._evaluator, self._moves)
         return self._kept
 

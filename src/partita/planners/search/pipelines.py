@@ -80,17 +80,22 @@ def fastest_first(evaluator: Evaluator) -> tuple[str, ...]:
 
 
 def replicate(evaluator: Evaluator, start: int, stop: int, devices: Sequence[str]) -> DraftStage:
-    """Replicas of a range in proportion to how fast devices are and get what they read."""
-    if len(devices) == 1:
-        return DraftStage(start, stop, "none", tuple(devices))
+    """Replicas of a range in proportion to how fast devices are and get what they read.
+
+    Those that the requester has no link to or from are left out where it feeds or hears replicas.
+    """
     ranges, home = evaluator.ranges, evaluator.requester
-    rates = []
+    rates: dict[str, float] = {}
     for device in devices:
         lanes = [ranges.work_s(start, stop, device)]
         lanes += [ranges.move_s(0, home, device)] if start == 0 else []
         lanes += [ranges.move_s(stop, device, home)] if stop == len(evaluator.outline) else []
-        rates.append(1 / max(*lanes, 1e-12))
-    return DraftStage(start, stop, "replica", tuple(devices), shares=whole_shares(rates))
+        if max(lanes) < inf:
+            rates[device] = 1 / max(*lanes, 1e-12)
+    if len(rates) < 2:
+        return DraftStage(start, stop, "none", tuple(rates or devices[:1]))
+    shares = whole_shares(tuple(rates.values()))
+    return DraftStage(start, stop, "replica", tuple(rates), shares=shares)
 
 
 def whole_shares(rates: Sequence[float], most: int = _MOST_TOTAL) -> tuple[int, ...]:
