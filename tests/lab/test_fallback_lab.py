@@ -116,7 +116,7 @@ def test_a_gateway_takes_the_killed_clouds_place(tmp_path: Path) -> None:
         recovered, sought = session.changes[:2]
         used = {part.device for part in session.program.devices}
         known = [replanner.plan_of(each) for each in session.plans()]
-    assert (recovered.outcome, sought.outcome) == ("recovered", "switched")
+    assert (recovered.outcome, sought.outcome) == ("recovered", "switched"), sought.detail
     assert "gateway" in used
     assert plan.fallback in known
     loaded = Loaded(plan, graph, cluster, (tmp_path, tmp_path, tmp_path))

@@ -139,7 +139,7 @@ def test_without_memory_for_two_plans_requests_wait_for_the_load(
     """A switch that cannot be prepared beside the running plan costs the next request its time."""
     monkeypatch.setattr(Environment, "load_s", lambda self, priced: 3.0)
     slowest = []
-    for memory in (10**9, 18_000_000):  # the weights are 12 MB
+    for memory in (10**9, 20_000_000):  # the weights are 12 MB
         cost = make_cost((5.0, 10 * SLOW), memory=memory, channels=256)
         both = find_plan(cost, planner="equal_rows").plan
         found = Method("fixed", lambda _, plan=both: Searched(plan), 0.0, OPTIONS)

@@ -368,6 +368,7 @@ def test_a_bundle_needs_few_modules() -> None:
     packages = {name.split(".")[1] for name in done.stdout.split()}
     modules = set(done.stdout.split())
     assert packages <= {"errors", "execution", "engine", "files", "lazy", "loading", "version"} | {
+        "memory",
         "naming",
         "program",
         "regions",

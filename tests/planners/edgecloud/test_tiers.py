@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from partita.cli.inputs import draw_inputs
 from partita.cluster import Cluster, Device, Link
 from partita.compile import check_plan, compile_plan, planned_graph
-from partita.errors import ClusterError, InfeasibleError, PlanError
+from partita.errors import InfeasibleError, PlanError
 from partita.exactness.compare import check_exactness, tolerance_of
 from partita.plan import Plan
 from partita.planners import Evaluator, PlanOptions, Result, find_plan
@@ -232,7 +232,7 @@ def test_without_samples_it_is_best_and_a_gateway_can_be_named() -> None:
     ours, best = (find_plan(cost, planner=name, options=options) for name in ("tiers", "best"))
     assert ours.plan.stages == best.plan.stages
     method = {"autosplit.most_error": "1e-3", "tiers.gateway": "moon"}
-    with pytest.raises(ClusterError, match="'moon'"):
+    with pytest.raises(PlanError, match="'moon'"):
         _plan(cost, method=method)
     with pytest.raises(PlanError, match="what accuracy is enough"):
         _plan(cost, most_error=None)

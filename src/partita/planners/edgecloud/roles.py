@@ -50,8 +50,7 @@ def find_roles(evaluator: Evaluator, cloud: str | None = None) -> Roles:
         cloud: Name of the other device, if it is given.
 
     Raises:
-        ClusterError: There is no such device.
-        PlanError: It may not compute.
+        PlanError: There is no such device, as where it was lost, or it may not compute.
     """
     home = evaluator.requester
     speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
@@ -59,11 +58,12 @@ def find_roles(evaluator: Evaluator, cloud: str | None = None) -> Roles:
         others = [name for name in speeds if name != home]
         linked = [name for name in others if can_talk(evaluator, home, name)] or others
         cloud = max(linked, key=speeds.__getitem__, default=home)
-    elif evaluator.cluster.device(cloud).name not in speeds:
+    elif cloud not in speeds:
+        is_there = cloud in evaluator.cluster.names
+        why = "may not compute" if is_there else "is not in the cluster"
         allowed = ", ".join(evaluator.devices)
         raise PlanError(
-            f"Device '{cloud}' is to be the cloud, but may not compute; allowed: {allowed}.",
-            subject=cloud,
+            f"Device '{cloud}' is to be the cloud, but {why}; allowed: {allowed}.", subject=cloud
         )
     return Roles(home if home in speeds else cloud, cloud)
 

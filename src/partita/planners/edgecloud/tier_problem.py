@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from partita.cluster import Link
+from partita.errors import PlanError
 from partita.planners.edgecloud.quantised_split import EdgeBits, room_bits, width_seconds
 from partita.planners.edgecloud.roles import Roles, answer_s, fragment_s
 from partita.planners.edgecloud.split_problem import SplitProblem
@@ -29,10 +30,14 @@ def find_gateways(evaluator: Evaluator, roles: Roles, gateway: str | None = None
         gateway: Name of the only one that may be, if it is given.
 
     Raises:
-        ClusterError: There is no such device.
+        PlanError: There is no such device, as where it was lost.
     """
-    if gateway is not None:
-        evaluator.cluster.device(gateway)
+    if gateway is not None and gateway not in evaluator.cluster.names:
+        raise PlanError(
+            f"Device '{gateway}' is to be the gateway, but is not in the cluster; allowed:"
+            f" {', '.join(evaluator.devices)}.",
+            subject=gateway,
+        )
     if not can_talk(evaluator, roles.edge, roles.cloud):
         return []
     speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
