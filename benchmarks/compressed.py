@@ -102,7 +102,7 @@ def measure(case: Case, endpoint: object, photos: list[Feeds]) -> Iterator[Row]:
     predicted = predict(cost, case.plan, requests=len(photos))
     times_s = predicted.mean_s, measured.mean_s
     ratio = times_s[1] / times_s[0]
-    is_met = abs(ratio - 1) <= MOST_ERROR
+    is_met = bool(abs(ratio - 1) <= MOST_ERROR)
     target = f"within {MOST_ERROR:.0%}"
     yield Row(case.name, "ms", 1e3 * times_s[0], 1e3 * times_s[1], ratio, target, is_met)
     sizes = [sum(link.bytes for link in one.links) / len(photos) for one in (predicted, measured)]
