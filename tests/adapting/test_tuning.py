@@ -11,7 +11,7 @@ from partita.cost import CostModel, update_cost
 from partita.errors import PlanError
 from partita.execution import Conditions, Report
 from partita.plan import Plan
-from partita.planners import find_plan
+from partita.planners import PlanOptions, find_plan
 from partita.simulation import predict
 
 NAMES = ("cam", "box", "pad", "hub")
@@ -46,6 +46,22 @@ def test_wrong_profiles_are_put_right_within_three_rounds(wrong: dict[str, float
     assert seen == list(tuned.rounds)
     for name, factor in wrong.items():
         assert tuned.rounds[-1].slowness[name] == pytest.approx(factor, rel=0.05)
+
+
+def test_replicas_in_unequal_numbers_say_how_fast_devices_are() -> None:
+    """One that is slower than believed answers fewer requests than expected: that is no speed."""
+    believed = make_cost()
+    wrong = {"box": 2.0, "pad": 0.5}
+    true = update_cost(believed, Conditions(slowness=wrong))
+    options = PlanOptions("throughput", in_flight=8)
+
+    def find_rate(cost: CostModel) -> Plan:
+        return find_plan(cost, planner="collaborative", options=options).plan
+
+    first = tune(believed, find_rate, lambda plan: predict(true, plan, requests=32)).rounds[0]
+    assert "replica" in {stage.axis for stage in first.plan.stages}
+    for name, factor in first.slowness.items():
+        assert factor == pytest.approx(wrong.get(name, 1.0), rel=0.01)
 
 
 def test_a_device_believed_too_slow_is_found() -> None:

@@ -112,13 +112,29 @@ def _run_round(
     measured = run(plan)
     requests = len(measured.latencies_s)
     predicted = predict(model, plan, requests=requests, keep_spans=False)
-    expected = {use.name: use.busy_s or 0.0 for use in predicted.devices}
+    expected = _expected_s(predicted, measured)
     for use in measured.devices:
         busy_s = use.busy_s or 0.0
         if min(busy_s, expected.get(use.name, 0.0)) >= _LEAST_BUSY_S:
             factor = busy_s / expected[use.name]
             slowness[use.name] = slowness.get(use.name, 1.0) * factor
     return TuningRound(plan, predicted, measured, _seconds(plan, measured), dict(slowness))
+
+
+def _expected_s(predicted: Report, measured: Report) -> dict[str, float]:
+    """How long each device was expected to compute, as often as it did.
+
+    Of replicas one that is slower than believed computes less often, too.
+    """
+    ran = {(use.device, use.step): use.count for use in measured.steps}
+    expected = {}
+    for device in predicted.devices:
+        steps = [use for use in predicted.steps if use.device == device.name]
+        usual_s = sum(use.count * use.p50_s for use in steps)
+        counts = (ran.get((use.device, use.step), 0) if ran else use.count for use in steps)
+        ran_s = sum(count * use.p50_s for count, use in zip(counts, steps, strict=True))
+        expected[device.name] = (device.busy_s or 0.0) * (ran_s / usual_s if usual_s else 1.0)
+    return expected
 
 
 def _seconds(plan: Plan, report: Report) -> float:
