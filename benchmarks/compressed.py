@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import msgspec
-import numpy as np
 
 from benchmarks.harness import Row, at_most, make_parser, report, say
 from partita.cluster import Cluster, Device, Link
@@ -132,7 +131,7 @@ def run(args: argparse.Namespace) -> list[Row]:
             say(case.name)
             rows += measure(case, lab.endpoint, photos)
     errors = [abs(row.ratio - 1) for row in rows if row.ratio is not None]
-    rows.append(at_most("worst error of prediction", "%", 100 * np.max(errors), 100 * MOST_ERROR))
+    rows.append(at_most("worst error of prediction", "%", 100 * max(errors), 100 * MOST_ERROR))
     return rows
 
 

@@ -55,12 +55,12 @@ class Row:
 
 def at_most(case: str, unit: str, ours: float, most: float) -> Row:
     """Return the row of a number that has a limit."""
-    return Row(case, unit, ours, None, None, f"<= {most:g} {unit}".rstrip(), ours <= most)
+    return Row(case, unit, ours, None, None, f"<= {most:g} {unit}".rstrip(), bool(ours <= most))
 
 
 def at_least(case: str, unit: str, ours: float, least: float) -> Row:
     """Return the row of a number that is to reach another."""
-    return Row(case, unit, ours, None, None, f">= {least:g} {unit}".rstrip(), ours >= least)
+    return Row(case, unit, ours, None, None, f">= {least:g} {unit}".rstrip(), bool(ours >= least))
 
 
 def shown(case: str, unit: str, ours: float, peer: float | None = None) -> Row:
