@@ -6,7 +6,12 @@ from partita.simulation.adaptive import (
     plan_key,
     simulate_adaptive,
 )
-from partita.simulation.period import CLOSE, answer_period_s, predict_period_s
+from partita.simulation.period import (
+    CLOSE,
+    OutOfTimeError,
+    answer_period_s,
+    predict_period_s,
+)
 from partita.simulation.predict import predict
 from partita.simulation.simulate import simulate
 from partita.simulation.single_request import EventGraph, Message, latency_s
@@ -16,6 +21,7 @@ __all__ = [
     "EventGraph",
     "Message",
     "Method",
+    "OutOfTimeError",
     "Searched",
     "answer_period_s",
     "latency_s",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, lcm
 
 from partita.cost import CostModel
+from partita.errors import PlanError
 from partita.execution import Durations, ReportBuilder
 from partita.plan import Plan
 from partita.program import Program
@@ -20,6 +22,10 @@ CLOSE = 0.002
 _MOST_LOOKS = 6
 #: Shares come round within so many answers, or are cut off: 1000 is the most of one stage.
 _LONGEST_TURN = 1000
+
+
+class OutOfTimeError(PlanError):
+    """A simulation was ended before it could tell."""
 
 
 def predict_period_s(cost: CostModel, plan: Plan) -> float:
@@ -44,6 +50,7 @@ def answer_period_s(
     *,
     in_flight: int | None = None,
     close: float = CLOSE,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> float:
     """The mean seconds from one answer to the next while inputs never run out.
 
@@ -52,8 +59,10 @@ def answer_period_s(
     Args:
         in_flight: Most requests at the same time; None for the program's own limit.
         close: The part to which two looks in a row agree.
+        is_over: Asked again and again; once it says so, the simulation is given up.
 
     Raises:
+        OutOfTimeError: It was.
         PlanError: The program sends over a link that ``durations`` lacks.
         RunError: The program cannot finish.
     """
@@ -68,6 +77,10 @@ def answer_period_s(
     run.feed_all((look << _MOST_LOOKS) + limit, None)
     before_s = inf
     for _ in range(_MOST_LOOKS):
+        for answers in range(len(run.answered_s) + limit, 2 * look, limit):
+            run.run_until(answers)
+            if is_over():
+                raise OutOfTimeError("There was no time left to simulate the plan under load.")
         run.run_until(2 * look)
         if len(run.answered_s) < 2 * look:
             run.finish()  # which says what waits

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from functools import partial
 from math import inf
+from typing import Any
 
 import pytest
 from benchmarks.budget import search
@@ -23,7 +24,6 @@ from partita.planners.search.moves import Moves
 from partita.planners.search.rate_search import search_rates
 from partita.planners.simple.rows import device_speeds
 from partita.planners.simple.single import single_drafts
-from partita.simulation import CLOSE
 from partita.zoo import build_model
 from tests.planners.fakes import FakeCost, make_chain, make_cost
 
@@ -63,7 +63,7 @@ def _find(objective: Objective, budget_s: float | None, seed: int = 0) -> Result
 def test_more_time_is_used_and_never_gives_a_worse_plan(objective: Objective) -> None:
     """What a larger budget finds is no worse; it prices more plans, beyond the usual search."""
     usual = _find(objective, None)
-    most_s = {"latency": 200.0, "throughput": 3.0, "memory": 120.0}[objective]
+    most_s = {"latency": 200.0, "throughput": 12.0, "memory": 120.0}[objective]
     found = [_find(objective, budget_s) for budget_s in (0.5, most_s / 8, most_s)]
     values = [VALUES[objective](result) for result in found]
     assert values == sorted(values, reverse=True)
@@ -129,17 +129,28 @@ def test_the_plan_is_priced_in_full_within_the_budget(monkeypatch: pytest.Monkey
     """A price in full of a divided plan that takes one second of three leaves two to the search."""
     budgets: set[Budget] = set()
 
-    def evaluate(self: Evaluator, plan: Plan, *, full: bool = True, close: float = CLOSE) -> object:
+    def evaluate(self: Evaluator, plan: Plan, *, full: bool = True, **how: Any) -> object:
         budgets.add(self.budget)
         for _ in range(int(1 / TICK_S) if full and len(plan.stages) > 1 else 0):
             _ = self.budget.spent_s
-        return real(self, plan, full=full, close=close)
+        return real(self, plan, full=full, **how)
 
     real = Evaluator.evaluate
     monkeypatch.setattr(Evaluator, "evaluate", evaluate)
     assert len(_find("latency", 3.0).plan.stages) > 1
     (budget,) = budgets
     assert 2.5 < budget.spent_s < 3.2
+
+
+def test_a_long_simulation_under_load_ends_with_the_time() -> None:
+    """What it would say is then unknown; the first that is judged is simulated to its end."""
+    evaluator = Evaluator(_cost(), PlanOptions("throughput", budget_s=0.5, in_flight=3))
+    first, *others = single_drafts(evaluator)
+    while not evaluator.budget.is_over:
+        pass
+    assert evaluator.judge(first)[0] < inf
+    assert [evaluator.judge(draft)[0] for draft in others] == [inf] * len(others)
+    assert evaluator.best([*others, first]) == first
 
 
 def test_bounds_without_time_are_lower_and_sound() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from operator import le
 
+from partita.cluster import Cluster
 from partita.compile import Layout, loaded_works
 from partita.cost import MemoryUse
 from partita.cost.arena import most_arena_bytes
 from partita.cost.memory import MOST_COPIES, PROCESS_BYTES
-from partita.errors import InfeasibleError, OverfullError
+from partita.errors import InfeasibleError, OverfullError, PlanError
 from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.incremental import DraftPrice
 from partita.planners.pricing.problem import Problem
@@ -106,3 +107,17 @@ class Constraints:
             if most > self._problem.cluster.device(part.device).memory_bytes:
                 return False
         return True
+
+
+def nothing_fits(error: PlanError, cluster: Cluster, advice: str) -> InfeasibleError:
+    """What to say where this is the error of the least bad of some drafts."""
+    if not isinstance(error, OverfullError):
+        return InfeasibleError(f"No plan found: {error.message}", subject=error.subject)
+    over, name = error.overflow_bytes, error.subject
+    has = cluster.device(name).memory_bytes
+    return OverfullError(
+        "No plan found that fits in memory: the nearest lacks"
+        f" {format_bytes(sum(over.values()))}, most on device '{name}', which has"
+        f" {format_bytes(has)} and needs {format_bytes(has + over[name])}. {advice}",
+        overflow_bytes=over,
+    )

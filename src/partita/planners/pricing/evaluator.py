@@ -17,7 +17,7 @@ from partita.plan import Plan
 from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.budget import Budget
-from partita.planners.pricing.constraints import Constraints
+from partita.planners.pricing.constraints import Constraints, nothing_fits
 from partita.planners.pricing.costs import Costs, StepCosts
 from partita.planners.pricing.incremental import DraftPrice, IncrementalPricer
 from partita.planners.pricing.objective import IMPOSSIBLE, RankKey, Score, rate
@@ -28,8 +28,7 @@ from partita.planners.pricing.stage_loads import StageLoads
 from partita.planners.result import Estimate
 from partita.quantisation import quantize
 from partita.regions import LayerBits
-from partita.simulation import CLOSE, answer_period_s, latency_s
-from partita.units import format_bytes
+from partita.simulation import CLOSE, OutOfTimeError, answer_period_s, latency_s
 
 #: Most drafts that are simulated under load to find the best of some, and how exactly: twice as
 #: exact takes four times as long where replicas and rows take turns. Not tuned.
@@ -216,12 +215,16 @@ class Evaluator:
             OverfullError: None of them fits the devices' memory; tells what the nearest lacks.
             InfeasibleError: None of them is possible; the message is the first one's.
         """
-        tried = sorted(drafts, key=self.score)
+        drafts = list(drafts)
+        known = [one for one in drafts if self._judged.get(one, IMPOSSIBLE)[0] < inf]
+        if known and self._is_late():
+            return min(known, key=self._judged.__getitem__)
+        tried = self.rank(drafts)
         if not tried:
             raise InfeasibleError("No plan found: no draft was made.")
-        known = self._find(tried[0])
-        if isinstance(known, PlanError):
-            raise self._nearest(known, advice)
+        found = self._find(tried[0])
+        if isinstance(found, PlanError):
+            raise nothing_fits(found, self.cluster, advice)
         return self._best_judged(tried[:most_judged])
 
     def _best_judged(self, tried: Sequence[Draft]) -> Draft:
@@ -229,14 +232,9 @@ class Evaluator:
 
         Args:
             tried: By their score, which is not above that: those that cannot win are passed over.
-                Once the time is over, those not judged yet, too, but for one where none that was
-                judged is possible.
         """
         if self.options.objective != "throughput":
             return tried[0]
-        if self.budget.is_over:
-            judged = [one for one in tried if self._judged.get(one, IMPOSSIBLE)[0] < inf]
-            tried = judged or tried[:1]
         best = tried[0]
         for draft in tried:
             if self.score(draft)[0] >= self.judge(best)[0]:
@@ -254,40 +252,44 @@ class Evaluator:
             return self.score(draft)
         judged = self._judged.get(draft)
         if judged is None:
+            if self._is_late():
+                return IMPOSSIBLE
             try:
-                judged = self.rate(self.evaluate(self.problem.plan(draft), close=_JUDGED_CLOSE))
+                plan, close = self.problem.plan(draft), _JUDGED_CLOSE
+                judged = self.rate(self.evaluate(plan, close=close, is_over=self._is_late))
+            except OutOfTimeError:
+                return IMPOSSIBLE
             except PlanError:
                 judged = self.score(draft)
             self._judged[draft] = judged
             self.budget.note(judged[0])
         return judged
 
-    def _nearest(self, known: PlanError, advice: str) -> InfeasibleError:
-        """What to say where this is the error of the least bad of some drafts."""
-        if not isinstance(known, OverfullError):
-            return InfeasibleError(f"No plan found: {known.message}", subject=known.subject)
-        over, name = known.overflow_bytes, known.subject
-        has = self.cluster.device(name).memory_bytes
-        return OverfullError(
-            "No plan found that fits in memory: the nearest lacks"
-            f" {format_bytes(sum(over.values()))}, most on device '{name}', which has"
-            f" {format_bytes(has)} and needs {format_bytes(has + over[name])}. {advice}",
-            overflow_bytes=over,
-        )
+    def _is_late(self) -> bool:
+        """Whether the time is over, and something was judged that is possible."""
+        return self.budget.is_over and any(one < IMPOSSIBLE for one in self._judged.values())
 
     def rate(self, estimate: Estimate) -> Score:
         """An estimate's objective, and what breaks ties."""
         return rate(estimate, self.options.objective, self.cluster)
 
-    def evaluate(self, plan: Plan, *, full: bool = True, close: float = CLOSE) -> Estimate:
+    def evaluate(
+        self,
+        plan: Plan,
+        *,
+        full: bool = True,
+        close: float = CLOSE,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> Estimate:
         """A plan's predicted cost, with as many requests in flight as memory has room for.
 
         Args:
             full: Whether all of the estimate is wanted, or only what the objective asks for.
             close: How exactly the seconds under load are simulated.
+            is_over: Whether that is given up.
 
         Raises:
-            PlanError: The plan breaks a rule.
+            PlanError: The plan breaks a rule, or the simulation was given up.
             OverfullError: A device has too little memory.
         """
         self.budget.evaluations += 1
@@ -302,7 +304,7 @@ class Evaluator:
         steady_s = None
         # One at a time, requests take what their own replica takes: the mean over routes counts.
         if (plan.in_flight > 1 or program.routes) and (full or (is_rate and program.routes)):
-            steady_s = answer_period_s(program, durations, close=close)
+            steady_s = answer_period_s(program, durations, close=close, is_over=is_over)
         return Estimate(
             latency_s=latency_s(program, durations),
             memory_bytes=memory_bytes,

@@ -31,6 +31,8 @@ STARTS_SHARE = 0.8
 #: How much longer it takes to price the first division among all devices than each of them alone:
 #: measured for Inception-v3 and DenseNet-201 on 8 and 16 devices.
 _FIRST_DIVIDED = 6
+#: The most of what time is left that is kept for the full price. Not tuned.
+_MOST_RESERVED = 0.1
 #: Devices up to which methods of the literature are asked, too. Not tuned.
 _MOST_PUBLISHED = 12
 
@@ -71,11 +73,16 @@ def plan_best(evaluator: Evaluator) -> Chosen:
 
 
 def _reserve_time(evaluator: Evaluator, drafts: Sequence[Draft]) -> None:
-    """Keep time for the full price of the plan that is found: as much as a draft's takes now."""
+    """Keep time for the full price of the plan that is found: as much as a draft's takes now.
+
+    A part of the time at most: under load the longest draft may take far longer than what is found.
+    """
     budget = evaluator.budget
     began_s = budget.spent_s
+    end_s = began_s + _MOST_RESERVED * budget.left_s
     with suppress(PlanError):
-        evaluator.evaluate(evaluator.problem.plan(max(drafts, key=len)))
+        plan = evaluator.problem.plan(max(drafts, key=len))
+        evaluator.evaluate(plan, is_over=lambda: budget.spent_s >= end_s)
     budget.reserve(budget.spent_s - began_s)
 
 

@@ -50,15 +50,19 @@ def pipeline_drafts(evaluator: Evaluator, most: int) -> list[Draft]:
     """Pipelines of two ranges, the ``most`` least busy, with their rows balanced.
 
     The slowest devices have one range, divided in rows or replicated, the others replicas of the
-    other.
+    other. Once the time is over, those that are known by then.
     """
     order = fastest_first(evaluator)
     drafts: dict[Draft, float] = {}
     for count in range(1, len(order)):
         for draft in _two_ranges(evaluator, order[-count:], order[:-count]):
+            if evaluator.budget.is_over:
+                break
             drafts.setdefault(draft, expected_s(evaluator, draft))
     balanced: dict[Draft, float] = {}
     for draft in sorted(drafts, key=drafts.__getitem__)[: _MORE_BALANCED * most]:
+        if evaluator.budget.is_over:
+            break
         changed = balance_rows(evaluator, draft)
         balanced[changed] = expected_s(evaluator, changed)
     return sorted(balanced, key=balanced.__getitem__)[:most]
