@@ -30,6 +30,8 @@ _GOOD, _BAD = b"\x01", b"\x00"
 MAX_CALL_BYTES = 64 * 2**20
 #: Targets of notes whose publishers are kept; more than a cluster has devices.
 _MAX_PUBLISHERS = 256
+#: Two processes meet on this plane and on that of data at different times, and may take this long.
+_MEET_S = 1.0
 
 
 class CallHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -80,6 +82,7 @@ class ControlPlane:
         self._room = threading.BoundedSemaphore(options.max_calls)
         self._lock = threading.Lock()
         self._publishers: dict[str, Any] = {}
+        self._met: set[str] = set()
         self._token: Any = None
         self._tokens: dict[str, set[str]] = {}
         self._pending: dict[str, set[Any]] = {}
@@ -205,12 +208,18 @@ class ControlPlane:
     def notify(self, target: str, body: bytes, *, is_signal: bool = False) -> None:
         """Send one note, ahead of everything else on the control session.
 
+        The first to a target waits a moment until it is known here: pieces may have come from it,
+        and are answered. Signals do not wait, as they are sent again.
+
         Raises:
             LinkError: The network refuses it.
         """
         head = msgspec.msgpack.encode(NoteHead(self._name, is_signal))
         try:
-            self._publisher(target).put(body, attachment=head)
+            publisher = self._publisher(target)
+            if not is_signal and target not in self._met:
+                self._meet(target, publisher)
+            publisher.put(body, attachment=head)
         except zenoh.ZError as error:
             raise LinkError(f"Note for {target!r} not sent: {error}.", device=target) from None
 
@@ -218,12 +227,20 @@ class ControlPlane:
         with contextlib.suppress(LinkError):  # whatever is wrong is seen by who calls
             self.notify(target, msgspec.msgpack.encode(Flush()), is_signal=True)
 
+    def _meet(self, target: str, publisher: Any) -> None:
+        deadline_s = time.monotonic() + _MEET_S
+        while not publisher.matching_status.matching and time.monotonic() < deadline_s:
+            time.sleep(_RETRY_S / 10)
+        self._met.add(target)
+
     def _publisher(self, target: str) -> Any:
         with self._lock:
             publisher = self._publishers.get(target)
             if publisher is None:
                 if len(self._publishers) >= _MAX_PUBLISHERS:
-                    self._publishers.pop(next(iter(self._publishers))).undeclare()
+                    oldest = next(iter(self._publishers))
+                    self._met.discard(oldest)
+                    self._publishers.pop(oldest).undeclare()
                 publisher = self._publishers[target] = self._session.declare_publisher(
                     f"{self._prefix}/note/{target}",
                     congestion_control=zenoh.CongestionControl.BLOCK,

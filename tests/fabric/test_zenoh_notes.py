@@ -1,0 +1,25 @@
+"""Notes over Zenoh."""
+
+from __future__ import annotations
+
+import threading
+
+from partita.fabric import ZenohEndpoint, ZenohOptions
+from tests.conformance.fabrics import Inbox, free_port
+
+
+def test_first_note_waits_for_who_is_coming() -> None:
+    """A note to a process that the control plane has not met yet arrives when it has."""
+    first = ZenohOptions("a", listen=(f"tcp/127.0.0.1:{free_port()}",))
+    a = ZenohEndpoint(first)
+    sender = threading.Thread(target=lambda: a.notify("b", b"early"))
+    sender.start()
+    b = ZenohEndpoint(ZenohOptions("b", connect=first.listen))
+    try:
+        inbox = Inbox(b)
+        b.announce(b"")
+        inbox.wait(lambda: inbox.notes == [("a", b"early")])
+    finally:
+        sender.join()
+        b.close()
+        a.close()
