@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from typing import NamedTuple
 
 from partita.errors import PartitaError, RunError
 from partita.execution import Admission, Route
@@ -37,6 +38,20 @@ class _Epoch:
         self.admission = Admission(program.routes, program.in_flight, program.shares)
         self.in_flight = program.in_flight
         self.open: dict[int, Request] = {}
+
+
+class Counts(NamedTuple):
+    """How many requests are where.
+
+    Attributes:
+        answers: Answered since the session began.
+        open: Fed, without an answer.
+        waiting: Not fed yet.
+    """
+
+    answers: int
+    open: int
+    waiting: int
 
 
 class RequestTracker:
@@ -113,6 +128,11 @@ class RequestTracker:
         """Whether no request of ``epoch`` is without its answer."""
         with self._change:
             return epoch not in self._epochs or not self._epochs[epoch].open
+
+    def counts(self) -> Counts:
+        """How many requests are answered, under way and waiting, all at one time."""
+        with self._change:
+            return Counts(self.answers, len(self._all_open()), len(self._waiting))
 
     def latest(self, since: int) -> list[Request]:
         """The answered requests from the answer numbered ``since`` on, as far as known."""

@@ -12,6 +12,7 @@ from typing import Any, Self
 from partita.errors import InputError, RunError
 from partita.execution import AdaptOptions, Change, Report
 from partita.fabric.base import check_process, is_forked
+from partita.leader.calls import LeaderCalls
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.losses import Lost
@@ -19,10 +20,11 @@ from partita.leader.recovery import Recovery
 from partita.leader.replan_controller import Planning, ReplanController
 from partita.leader.requests import Arrays, check_inputs, refuse_odd
 from partita.leader.run_report import build_report
+from partita.leader.sample import SAMPLE, Sample, SampleSince, encode_sample, take_sample
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
 from partita.regions import Array
-from partita.worker.messages import BeginTraces, Info, Stats
+from partita.worker.messages import BeginTraces, Info, Stats, decode_message
 
 
 class Session:
@@ -34,6 +36,9 @@ class Session:
         recovery: Goes on without what is lost, or ends the run; may have done so already.
         adapting: Who plans anew when links or devices change, and when; None keeps the plan.
         standby: Prepared beside it, for when the recovery gives its program.
+
+    Attributes:
+        calls: What others may ask of this leader; samples are among it.
     """
 
     def __init__(
@@ -56,6 +61,8 @@ class Session:
         self._origin_s = time.monotonic()
         self._is_closed = False
         self._process = os.getpid()
+        self.calls = LeaderCalls(group.endpoint)
+        self.calls.offer(SAMPLE, self._answer_sample)
         self._controller: ReplanController | None = None
         if adapting is not None:
             self._controller = ReplanController(self._monitor, group, *adapting, options)
@@ -162,6 +169,18 @@ class Session:
         """
         devices = [part.device for part in self.program.devices]
         return self._group.each(self.deployment.stats, devices)
+
+    def sample(self, since: int = 0) -> Sample:
+        """What the session does now; workers are asked for totals, which holds up no request.
+
+        Args:
+            since: The number of the first answer whose latency is wanted.
+        """
+        changes = [change.shifted(-self._origin_s) for change in self.changes]
+        return take_sample(self._monitor, self._group, self.lost, changes, since)
+
+    def _answer_sample(self, body: bytes) -> bytes:
+        return encode_sample(self.sample(decode_message(body, SampleSince).answers))
 
     def begin_traces(self) -> None:
         """Let the traces of emulated links begin now; changes count their seconds from here."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import threading
 import time
@@ -30,6 +29,7 @@ from partita.regions import list_formats
 from partita.version import VERSION
 from partita.worker.calibration import calibrate_runtime
 from partita.worker.lanes import Lanes
+from partita.worker.leaders import Leaders
 from partita.worker.measurer import Measurer
 from partita.worker.memory_limit import MemoryLimit
 from partita.worker.messages import (
@@ -59,8 +59,6 @@ from partita.worker.port_turns import PortTurns
 from partita.worker.probe import PROBE_EPOCH, Prober
 from partita.worker.runtime import Runtime, WorkerResources
 from partita.worker.store import Store
-
-_LOG = logging.getLogger(__name__)
 
 #: Interval of a worker's heartbeat: seven fit into the 1.75 s of silence after which it is lost.
 BEAT_S = 0.25
@@ -124,7 +122,7 @@ class Worker:
         )
         self._epochs: dict[int, Runtime] = {}
         self._jobs: dict[int, Progress] = {}
-        self._leaders: set[str] = set()
+        self._leaders = Leaders(endpoint)
         self._changing = threading.Lock()
         self._prober = Prober(endpoint)
         self._measurer = Measurer(self.name, parts.engine, parts.store)
@@ -144,6 +142,7 @@ class Worker:
             "probe": self._probe,
             "measure": self._measure,
             "measured": self._measured,
+            "ask_leaders": self._leaders.ask,
             "begin_traces": self._begin_traces,
             "stop": lambda body: self._on_stop(),
         }
@@ -222,9 +221,7 @@ class Worker:
                 raise RunError(f"Epoch {prepare.epoch} is prepared already on {self.name!r}.")
             self._check_room(prepare.program)
             runtime = Runtime(prepare, self._resources)
-            if prepare.leader not in self._leaders:
-                self._leaders.add(prepare.leader)
-                _LOG.info("leader '%s' connected", prepare.leader)
+            self._leaders.meet(prepare.leader)
             self._register(prepare, runtime)
         runtime.begin()
 
@@ -385,9 +382,7 @@ class Worker:
             for epoch, runtime in list(self._epochs.items()):
                 if runtime.leader == name:
                     self._end_epoch(epoch)
-            if name in self._leaders:
-                self._leaders.discard(name)
-                _LOG.info("leader '%s' left", name)
+            self._leaders.part(name)
 
     def _beat(self) -> None:
         while not self._closed.wait(BEAT_S):

@@ -231,21 +231,26 @@ class Runtime:
             self._handle(Credited(stream))
 
     def stats(self) -> Stats:
-        """The sums of the epoch so far, and the steps that wait."""
+        """The sums of the epoch so far, and the steps that wait.
+
+        Steps are held up only while these are listed: quantiles and memory take milliseconds.
+        """
         with self._lock:
-            return Stats(
-                busy_s=self.log.busy_s["compute"],
-                peak_piece_bytes=self.arrays.peak_bytes,
-                piece_bytes=self.arrays.bytes,
-                weight_bytes=weight_bytes(self.program, self._device.device),
-                sent=self.log.sent(),
-                dropped=self._dropped,
-                overruns=self.pacing.slow_down.overruns,
-                waiting=tuple(Waiting(*wait) for wait in self._machine.state()[:_MAX_WAITS]),
-                worked=self.log.computed(),
-                queues=tuple(starmap(LaneQueue, self._machine.queues.items())),
-                resident_bytes=self._resources.memory.resident_bytes,
-            )
+            waiting = self._machine.state(_MAX_WAITS)
+            queues = tuple(starmap(LaneQueue, self._machine.queues.items()))
+        return Stats(
+            busy_s=self.log.busy_s["compute"],
+            peak_piece_bytes=self.arrays.peak_bytes,
+            piece_bytes=self.arrays.bytes,
+            weight_bytes=weight_bytes(self.program, self._device.device),
+            sent=self.log.sent(),
+            dropped=self._dropped,
+            overruns=self.pacing.slow_down.overruns,
+            waiting=tuple(Waiting(*wait) for wait in waiting),
+            worked=self.log.computed(),
+            queues=queues,
+            resident_bytes=self._resources.memory.resident_bytes,
+        )
 
     def close(self) -> None:
         """Stop starting steps and release arrays and fragments."""
