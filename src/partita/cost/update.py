@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from partita.cluster import Cluster
 from partita.cost.model import CostModel
 from partita.execution import Conditions
 from partita.execution.durations import Pair
@@ -22,6 +23,28 @@ def update_cost(cost: CostModel, belief: Conditions) -> CostModel:
         for name, device in cost.devices.items()
     }
     return updated
+
+
+def grow_cost(cost: CostModel, cluster: Cluster, like: Mapping[str, str]) -> CostModel:
+    """The cost model of a cluster that has copies of devices beside the others, or some of them.
+
+    Args:
+        cluster: Its devices are those of ``cost``, and the copies.
+        like: By the name of a copy, the device that it is as fast as, profile and all.
+    """
+    profiles = cost.profiles
+    if isinstance(profiles, Mapping):
+        given = {name: profiles[old] for name, old in like.items() if old in profiles}
+        profiles = {**profiles, **given}
+    grown = CostModel(
+        cost.graph, cluster, estimator=cost.estimator, profiles=profiles, options=cost.options
+    )
+    slow_down = {name: device.facts.slow_down for name, device in cost.devices.items()}
+    grown.devices = {
+        name: device.slowed(slow_down.get(like.get(name, name), device.facts.slow_down))
+        for name, device in grown.devices.items()
+    }
+    return grown
 
 
 def rates_at(cost: CostModel, time_s: float) -> Mapping[Pair, float]:
