@@ -27,6 +27,8 @@ from partita.cli.commands.quantize import quantize
 from partita.cli.commands.reproduce import reproduce
 from partita.cli.commands.run import run
 from partita.cli.commands.simulate import simulate
+from partita.cli.commands.top import top
+from partita.cli.commands.whatif import whatif
 from partita.cli.commands.worker import worker
 from partita.cli.commands.zoo import zoo
 from partita.cli.interrupt import INTERRUPTED, is_interrupted
@@ -42,7 +44,7 @@ app = typer.Typer(
 )
 #: In the order of the help.
 VERBS = (
-    *(demo, inspect, profile, quantize, plan, compare, simulate, run, check, export),
+    *(demo, inspect, profile, quantize, plan, compare, whatif, simulate, run, top, check, export),
     *(worker, lab, zoo, reproduce, doctor),
 )
 for verb in VERBS:

@@ -274,6 +274,11 @@ SearchBudgetOpt = Annotated[
 TimeScaleOpt = Annotated[
     float, number("--time-scale", 1e-6, 1e6, "Let traces run so many times as fast.")
 ]
+TopOpt = Annotated[bool, flag("--top", "Show devices, links and events in the terminal.")]
+PageOpt = Annotated[
+    int | None,
+    number("--page", 0, 65_535, "Serve a live page at this port of this machine; 0: any free."),
+]
 JsonOpt = Annotated[bool, flag("--json", "Print one JSON object.")]
 DebugOpt = Annotated[bool, flag("--debug", "Show the traceback of a failure.")]
 InsecureOpt = Annotated[

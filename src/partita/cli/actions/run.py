@@ -18,6 +18,7 @@ from partita.cli.access import read_access
 from partita.cli.actions.anew import make_search
 from partita.cli.actions.answered import add_fallback, check_answers, measure_snr
 from partita.cli.actions.simulate import check_in_flight, read_adapt
+from partita.cli.actions.watched import Scenes, WatchFlags, watch_session
 from partita.cli.answers import KeptAnswers, PackedAnswers
 from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags
@@ -63,6 +64,7 @@ class RunOptions:
         check: Whether every answer is compared with the whole model's.
         output: Folder for the answers; None keeps none.
         report: Folder for the HTML report and the trace; None writes none.
+        watch: Where the run is shown while it goes on.
     """
 
     in_flight: int | None
@@ -70,6 +72,7 @@ class RunOptions:
     check: bool
     output: Path | None
     report: Path | None
+    watch: WatchFlags
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,9 @@ def run_plan(
     check_in_flight(loaded.plan, options.in_flight)
     with KeptAnswers() as answers:
         with open_session(loaded, read_access(access), cost, adapting) as opened:
-            ran = run_requests(loaded, opened, feeds, answers, options)
+            scenes = Scenes(loaded, opened.cost, opened.replanner)
+            with watch_session(opened.session, scenes, options.watch):
+                ran = run_requests(loaded, opened, feeds, answers, options)
         if options.check:
             checked = check_answers(loaded, feeds, answers, ran.answered_by)
             snr_db = measure_snr(loaded, feeds, ran.answered_by)
