@@ -17,6 +17,8 @@ from partita.planners.variations import (
     combine,
     compress,
     give_memory,
+    list_boards,
+    name_board,
     speed_links,
     usual_variations,
 )
@@ -168,3 +170,16 @@ def test_changes_are_combined_in_order() -> None:
     assert len(made.cost.cluster.devices) == 3
     assert made.cost.cluster.link_map["cam", "board-2"].bandwidth_bytes_per_s == 2e9
     assert (made.options.compress, made.is_exact) == ("float16", False)
+
+
+def test_boards_of_one_kind_that_differ_go_by_their_names() -> None:
+    """Emulated devices of other slow-downs are other boards; a kind alone keeps its name."""
+    devices = [
+        Device("slow", kind=PI3, slow_down=4.0),
+        Device("slower", kind=PI3, slow_down=8.0),
+        Device("twin", kind=PI3, slow_down=8.0),
+        Device("four", kind=PI4),
+    ]
+    cluster = Cluster.of(devices)
+    assert list(list_boards(cluster)) == ["slow", "slower", PI4]
+    assert [name_board(cluster, name) for name in ("twin", "four")] == ["slower", PI4]

@@ -32,7 +32,7 @@ const percent = (x) => (x === null ? NOTHING : `${Math.round(100 * x)} %`);
 function bar(share, expected, look) {
   const box = make("div", undefined, `bar ${look}`);
   const fill = make("i");
-  fill.style.width = `${100 * Math.min(share || 0, 1)}%`;
+  fill.style.width = `${100 * Math.min(share, 1)}%`;
   box.append(fill);
   if (expected !== null) {
     const mark = make("b");
@@ -46,7 +46,8 @@ function bar(share, expected, look) {
 function withBar(words, share, expected, look) {
   const cell = make("td");
   const row = make("div", undefined, "number");
-  row.append(bar(share, expected, look), make("span", words));
+  if (share !== null) row.append(bar(share, expected, look));
+  row.append(make("span", words));
   cell.append(row);
   return cell;
 }
@@ -81,7 +82,7 @@ function showDevices(now) {
   head.append(...["device", "busy", "queue", "memory"].map((name) => make("th", name)));
   for (const stage of stages) {
     const cell = make("th", stage.name, "stage");
-    cell.append(make("small", stage.axis));
+    if (stage.axis !== "none") cell.append(make("small", stage.axis));
     cell.title = stage.layers;
     head.append(cell);
   }
@@ -93,11 +94,11 @@ function showDevice(device) {
   const row = make("tr", undefined, device.state);
   const name = make("td", device.name);
   name.append(make("small", device.state === "runs" ? device.kind : `${device.kind} ${device.state}`));
-  const limit = device.limit_bytes ? device.memory_bytes / device.limit_bytes : 0;
+  const limit = device.limit_bytes ? device.memory_bytes / device.limit_bytes : null;
   row.append(
     name,
     withBar(percent(device.busy), device.busy, device.expected, "compute"),
-    make("td", number(device.queue)),
+    make("td", device.state === "runs" ? number(device.queue) : NOTHING),
     withBar(device.memory_bytes ? bytes(device.memory_bytes) : NOTHING, limit, null, "memory"),
   );
   for (const stage of stages) row.append(showShare(stage.shares[device.name]));
@@ -135,7 +136,7 @@ function showLinks(now) {
 // What changes would gain, over the plan as it is: that was simulated before the run.
 function showGains(gains) {
   const times = (x) => (x === null ? NOTHING : `${x.toFixed(2)}×`);
-  at("gains-title").hidden = at("gains").hidden = gains.length === 0;
+  at("gains-section").hidden = gains.length === 0;
   at("gains").tBodies[0].replaceChildren(
     ...gains.map((gain) => {
       const row = make("tr");

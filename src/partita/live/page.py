@@ -31,7 +31,7 @@ def write_live_page() -> tuple[str, str]:
     )
     body = element(
         "body",
-        element("header", element("h1", _TITLE, id="title"), element("span", "", id="state")),
+        element("header", element("h1", _TITLE, id="title"), element("span", "asking", id="state")),
         element("p", "", id="about"),
         element("dl", "", id="tiles", class_="tiles"),
         element("div", "", id="advice"),
@@ -39,8 +39,13 @@ def write_live_page() -> tuple[str, str]:
         _frame_table("devices"),
         element("h2", "Links", id="links-title"),
         _frame_table("links", "link", "load", "payload"),
-        element("h2", "What if", id="gains-title", hidden="hidden"),
-        _frame_table("gains", "change", "gain", "no plan gains more than"),
+        element(
+            "section",
+            element("h2", "What if"),
+            _frame_table("gains", "change", "gain", "no plan gains more than"),
+            id="gains-section",
+            hidden="hidden",
+        ),
         element("h2", "Events"),
         element("ul", "", id="events"),
         element("script", Markup(script)),

@@ -10,11 +10,10 @@ from partita.cost import CostModel
 from partita.execution import Report
 from partita.live.snapshot import Expectation, Gain, Scene
 from partita.plan import Plan
-from partita.planners.gains import Outcome, what_if
+from partita.planners.gains import PLANNED_ANEW, Outcome, what_if
 from partita.planners.options import options_of
-from partita.planners.sizing import offered
-from partita.planners.variations import speed_links, usual_variations
-from partita.report.bottleneck import Where, busy_shares, find_bottleneck
+from partita.planners.variations import FASTER, name_board, name_faster, name_more
+from partita.report.bottleneck import Where, busy_shares
 
 #: Seconds of the searches for what would gain, some six of them. Not tuned.
 FORESIGHT_S = 8.0
@@ -27,8 +26,9 @@ class Foresight:
     """What changes would gain.
 
     Attributes:
-        advice: The bottleneck, and what more of it would gain, in words; empty without one.
-        gains: Of it, and of the usual changes, the most first.
+        advice: Per device and link, what more of it would gain, in words, for when it is the
+            bottleneck.
+        gains: Of the usual changes, the most first.
     """
 
     advice: tuple[tuple[Where, str], ...] = ()
@@ -74,47 +74,35 @@ def expect(predicted: Report) -> Expectation:
     )
 
 
-def foresee(
-    cost: CostModel, plan: Plan, predicted: Report, *, most_s: float = FORESIGHT_S
-) -> Foresight:
-    """What more of the bottleneck, and the usual changes, would gain over a plan.
+def foresee(cost: CostModel, plan: Plan, *, most_s: float = FORESIGHT_S) -> Foresight:
+    """What the usual changes would gain over a plan, and what is said of it at each lane.
 
     Args:
-        predicted: The plan's run.
         most_s: Seconds of all searches.
 
     Raises:
         PlanError: The plan cannot be priced.
     """
-    where = find_bottleneck(busy_shares(predicted))
     options = replace(options_of(plan), budget_s=most_s)
-    variations = usual_variations(cost, options)
-    if where is None:
-        more = ""
-    elif len(where) == 1:
-        more = f"one more {_kind_of(cost.cluster, where[0])}"
-    else:
-        faster = speed_links(cost, options, factor=2.0, pair=(where[0], where[1]))
-        variations.append(faster)
-        more = faster.name
-    outcomes = what_if(cost, plan, variations=variations, options=options).outcomes
+    outcomes = what_if(cost, plan, options=options).outcomes
     gains = tuple(_gain(outcome) for outcome in outcomes if outcome.plan is not None)
     known = {gain.name: gain.gain for gain in gains}
-    if where is None or more not in known:
-        return Foresight(gains=gains)
-    what = "one more board like it" if len(where) == 1 else "twice its rate"
-    gain = known[more]
-    verdict = f"would give {gain:.2g}x" if gain >= _LEAST_GAIN else "would gain nothing"
-    return Foresight(((where, f"{what} {verdict}"),), gains)
+    cluster, alone = cost.cluster, known[PLANNED_ANEW]
+    lanes = {(name,): name_more(name_board(cluster, name)) for name in cluster.providers}
+    told: dict[Where, str] = {
+        where: _word("one more board like it", known[name] / alone)
+        for where, name in lanes.items()
+        if name in known
+    }
+    faster = name_faster(FASTER)
+    if faster in known:
+        words = _word(faster, known[faster] / alone)
+        told |= dict.fromkeys((link.pair for link in cluster.links), words)
+    return Foresight(tuple(told.items()), gains)
 
 
-def _kind_of(cluster: Cluster, name: str) -> str:
-    """What a device is called among those on offer."""
-    device = cluster.device(name)
-    for kind, one in offered(cluster).items():
-        if (one.kind, one.profile) == (device.kind, device.profile):
-            return kind
-    return name
+def _word(what: str, gain: float) -> str:
+    return f"{what} would " + (f"give {gain:.2g}x" if gain >= _LEAST_GAIN else "gain nothing")
 
 
 def _gain(outcome: Outcome) -> Gain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from partita.execution import Change
 from partita.leader import Sample
@@ -115,8 +115,8 @@ class LiveState:
         rates = {} if scene is None else {(a, b): rate for a, b, rate in scene.rates}
         known = None if scene is None else scene.expected
         expected = {} if known is None else {(a, b): rate for a, b, rate in known.bytes_per_s}
-        sent = _sent_bytes(sample.stats)
-        old = {} if before is None else _sent_bytes(before.stats)
+        sent = _sent_bytes(sample)
+        old = {} if before is None else _sent_bytes(before)
         seconds = 0.0 if before is None else sample.at_s - before.at_s
         for pair in dict.fromkeys([*expected, *sent]):
             moved = sent.get(pair, 0) - old.get(pair, sent.get(pair, 0))
@@ -139,9 +139,13 @@ def _state_of(name: str, sample: Sample) -> DeviceState:
     return "runs" if name in sample.stats else "silent"
 
 
-def _sent_bytes(stats: Mapping[str, Stats]) -> dict[tuple[str, str], int]:
+def _sent_bytes(sample: Sample) -> dict[tuple[str, str], int]:
+    """Bytes that devices sent to devices; answers go to the leader, which is none."""
     return {
-        (name, sent.target): sent.bytes for name, totals in stats.items() for sent in totals.sent
+        (name, sent.target): sent.bytes
+        for name, totals in sample.stats.items()
+        for sent in totals.sent
+        if sent.target in sample.devices
     }
 
 

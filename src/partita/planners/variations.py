@@ -13,14 +13,14 @@ from partita.errors import ClusterError
 from partita.execution import Link
 from partita.execution.durations import Pair
 from partita.planners.options import PlanOptions
-from partita.planners.sizing import offered
 from partita.regions import read_format
 from partita.units import format_bandwidth, format_bytes
 
 #: Tried where nothing is named: half and a quarter of a float's bytes. What compresses without loss
 #: needs samples.
 _USUAL_FORMATS = ("float16", "uint8")
-_TWICE = 2.0
+#: How many times as fast links are thought of.
+FASTER = 2.0
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,36 @@ def usual_variations(cost: CostModel, options: PlanOptions) -> list[Variation]:
     """One more of each kind, all links twice as fast, and tensors of fewer bits."""
     alone = len(cost.cluster.devices) == 1
     return [
-        *(add_devices(cost, options, kind, 1) for kind in offered(cost.cluster) if not alone),
-        *([] if alone else [speed_links(cost, options, factor=_TWICE)]),
+        *(add_devices(cost, options, kind, 1) for kind in list_boards(cost.cluster) if not alone),
+        *([] if alone else [speed_links(cost, options, factor=FASTER)]),
         *(compress(cost, options, wire) for wire in _USUAL_FORMATS if wire != options.compress),
     ]
+
+
+def list_boards(cluster: Cluster) -> dict[str, Device]:
+    """One device for each kind that computes, by the kind, or by its own name where kinds differ.
+
+    Those of one kind differ where they have other profiles, or are emulated as slower.
+    """
+    boards: dict[tuple[object, ...], Device] = {}
+    for name in cluster.providers:
+        device = cluster.device(name)
+        boards.setdefault(_sort_of(device), device)
+    kinds = [device.kind for device in boards.values()]
+    return {
+        device.kind if kinds.count(device.kind) == 1 else device.name: device
+        for device in boards.values()
+    }
+
+
+def name_board(cluster: Cluster, name: str) -> str:
+    """What :func:`list_boards` calls devices like one."""
+    own = _sort_of(cluster.device(name))
+    return next((k for k, one in list_boards(cluster).items() if _sort_of(one) == own), name)
+
+
+def _sort_of(device: Device) -> tuple[object, ...]:
+    return device.kind, device.profile, device.slow_down
 
 
 def add_devices(cost: CostModel, options: PlanOptions, kind: str, more: int) -> Variation:
@@ -85,15 +111,20 @@ def add_devices(cost: CostModel, options: PlanOptions, kind: str, more: int) -> 
         options = replace(options, in_flight=ceil(options.in_flight * (before + more) / before))
     if options.devices is not None:
         options = replace(options, devices=(*options.devices, *names))
-    return Variation(f"{'one' if more == 1 else more} more {kind}", model, options)
+    return Variation(name_more(kind, more), model, options)
+
+
+def name_more(kind: str, more: int = 1) -> str:
+    """What :func:`add_devices` calls a change."""
+    return f"{'one' if more == 1 else more} more {kind}"
 
 
 def _find_like(cluster: Cluster, kind: str) -> Device | None:
     """The device that one more is like; None where only the catalogue knows the kind."""
     named = next((device for device in cluster.devices if device.name == kind), None)
-    found = named or offered(cluster).get(kind)
+    found = named or list_boards(cluster).get(kind)
     if found is None and kind not in catalogue_names():
-        known = dict.fromkeys([*offered(cluster), *cluster.names, *catalogue_names()])
+        known = dict.fromkeys([*list_boards(cluster), *cluster.names, *catalogue_names()])
         raise ClusterError(
             f"Nothing is known of kind {kind!r}: known are {', '.join(known)}.", subject=kind
         )
@@ -150,9 +181,17 @@ def speed_links(
         for device in cluster.devices
     )
     changed = replace(cluster, devices=devices, links=tuple(map(speed, cluster.links)))
+    name = name_faster(factor, bytes_per_s, pair)
+    return Variation(name, grow_cost(cost, changed, {}), options)
+
+
+def name_faster(
+    factor: float = 1.0, bytes_per_s: float | None = None, pair: Pair | None = None
+) -> str:
+    """What :func:`speed_links` calls a change."""
     which = "every link" if pair is None else f"link {pair[0]} - {pair[1]}"
     rate = f"{factor:g}x as fast" if bytes_per_s is None else f"at {format_bandwidth(bytes_per_s)}"
-    return Variation(f"{which} {rate}", grow_cost(cost, changed, {}), options)
+    return f"{which} {rate}"
 
 
 def give_memory(

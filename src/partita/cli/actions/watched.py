@@ -62,7 +62,7 @@ class Scenes:
     def look_ahead(self) -> None:
         """Find out what would gain over the plan that is about to run; takes some seconds."""
         with contextlib.suppress(PartitaError):  # a run is worth more than advice
-            self._foresight = foresee(self._cost, self._loaded.plan, self._predict_loaded())
+            self._foresight = foresee(self._cost, self._loaded.plan)
 
     def describe(self, plan_hash: str) -> Scene | None:
         """What is known of a plan, by its hash; None where it never ran."""
