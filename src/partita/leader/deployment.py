@@ -66,6 +66,7 @@ class DeployOptions:
         reference_s: The machine's pace when profiled (``CostModel.reference_s``), which emulated
             devices then keep; 0 takes the pace of now.
         trace: Whether workers log a span per step.
+        remembered: Answered requests whose times are kept for reports; 100,000 take about 30 MB.
         deadline_s: A run in which no step finishes for so long ends.
         silence_s: A worker without a heartbeat for so long is lost; seven by default, so that
             a loss is found within 3 s and a slow scheduler is none.
@@ -79,6 +80,7 @@ class DeployOptions:
     rounds: int = 3
     reference_s: float = 0.0
     trace: bool = True
+    remembered: int = 100_000
     deadline_s: float = 30.0
     silence_s: float = 1.75
     planner: str = ""

@@ -71,7 +71,9 @@ class FailureMonitor:
         self.infos = dict(infos)
         self.retiring: list[Deployment] = []
         self.logs: list[EpochLog] = []
-        self.tracker = RequestTracker(group.endpoint, deployment, self.on_fault)
+        self.tracker = RequestTracker(
+            group.endpoint, deployment, self.on_fault, remembered=options.remembered
+        )
         self._group = group
         self._options = options
         self._recovery = recovery

@@ -10,18 +10,16 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from partita.errors import PartitaError, RunError
+from partita.errors import BusyError, PartitaError, RunError
 from partita.execution import Admission, Route
 from partita.fabric import Endpoint, PieceGate, PieceHeader, digest_stream, encode_header
 from partita.fabric.frames import decode_header
-from partita.leader.deployment import Deployment
+from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.requests import Arrays, Request
 from partita.program import Stream
 from partita.regions import Array, decode_array, encode_array
 from partita.worker.messages import FIRST_ANSWER, answer_streams, feed_streams
 
-#: Answered requests whose times are kept for reports: about 30 MB.
-_REMEMBERED = 100_000
 #: Answers that say what is usual, and the least that do. Not tuned.
 _USUAL, _LEAST_USUAL = 20, 5
 
@@ -61,6 +59,7 @@ class RequestTracker:
         endpoint: The leader's endpoint; its data callback is taken over.
         deployment: Active.
         on_fault: Called when a request cannot be fed.
+        remembered: Answered requests whose times are kept.
 
     Attributes:
         answers: Requests answered so far.
@@ -68,11 +67,16 @@ class RequestTracker:
     """
 
     def __init__(
-        self, endpoint: Endpoint, deployment: Deployment, on_fault: Callable[[RunError], None]
+        self,
+        endpoint: Endpoint,
+        deployment: Deployment,
+        on_fault: Callable[[RunError], None],
+        *,
+        remembered: int = DeployOptions.remembered,
     ) -> None:
         self.count = 0
         self.answers = 0
-        self.past: deque[Request] = deque(maxlen=_REMEMBERED)
+        self.past: deque[Request] = deque(maxlen=remembered)
         self.error: PartitaError | None = None
         self._endpoint = endpoint
         self._on_fault = on_fault
@@ -84,12 +88,17 @@ class RequestTracker:
         self._epochs = {deployment.epoch: self._epoch}
         endpoint.on_data(self._on_answer)
 
-    def ask(self, arrays: tuple[Array, ...]) -> Future[Arrays]:
+    def ask(self, arrays: tuple[Array, ...], wait_s: float | None = None) -> Future[Arrays]:
         """Feed one request and return its future; blocks while there is no room.
 
+        Args:
+            wait_s: Longest wait for room; None waits as long as it takes.
+
         Raises:
+            BusyError: There was no room in that time; the request is forgotten.
             PartitaError: The session has failed or is closed.
         """
+        deadline_s = math.inf if wait_s is None else time.monotonic() + wait_s
         with self._change:
             if self.error is not None:
                 raise self.error
@@ -104,8 +113,16 @@ class RequestTracker:
             with self._change:
                 if request.number >= 0 or future.done():
                     return future
-                if not self._has_room:
-                    self._change.wait(1.0)
+                if self._has_room:
+                    continue
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    self._waiting.remove(request)
+                    raise BusyError(
+                        f"{len(self._all_open())} requests are under way, which is the most that"
+                        " the program allows, or its plan is changing: ask again later."
+                    )
+                self._change.wait(min(1.0, left_s))
 
     def wait_below(self, limit: int, futures: Iterable[Future[Arrays]]) -> None:
         """Wait until fewer than ``limit`` of ``futures`` are without a result."""

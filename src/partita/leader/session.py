@@ -114,17 +114,19 @@ class Session:
         specs = self.program.inputs
         return self._answers_of((check_inputs(specs, given) for given in inputs), limit)
 
-    def submit(self, inputs: Mapping[str, Any]) -> Future[Arrays]:
+    def submit(self, inputs: Mapping[str, Any], *, wait_s: float | None = None) -> Future[Arrays]:
         """Feed one request and return its future; blocks while the program's limit is reached.
 
         Args:
             inputs: An array per model input; they must not change before the answer is there.
+            wait_s: Longest wait for room; None waits as long as it takes.
 
         Raises:
+            BusyError: There was no room in that time; the request is forgotten.
             InputError: They do not fit the model.
             RunError: The session has failed or is closed.
         """
-        return self._ask(check_inputs(self.program.inputs, inputs))
+        return self._ask(check_inputs(self.program.inputs, inputs), wait_s)
 
     def report(self) -> Report:
         """The report of all requests since the last ``run`` or ``iterate`` began, as measured.
@@ -235,11 +237,11 @@ class Session:
         while under_way:
             yield under_way.popleft().result()
 
-    def _ask(self, arrays: tuple[Array, ...]) -> Future[Arrays]:
+    def _ask(self, arrays: tuple[Array, ...], wait_s: float | None = None) -> Future[Arrays]:
         check_process(self._process, "The session")
         if self._is_closed:
             raise RunError("The session is closed; deploy the plan again.")
-        return self._tracker.ask(arrays)
+        return self._tracker.ask(arrays, wait_s)
 
     def _check_in_flight(self, in_flight: int | None) -> int:
         most = self.program.in_flight
