@@ -24,6 +24,9 @@ from partita.report.tables import describe_change
 from partita.simulation import predict
 from partita.units import format_seconds
 
+#: Opens the endpoint of one more leader.
+OpenLeader = Callable[[], contextlib.AbstractContextManager[Endpoint]]
+
 
 @dataclass(frozen=True)
 class Access:
@@ -131,26 +134,40 @@ def _make_replanner(plan: Plan, adapt: Adapt) -> Replanner:
 @contextlib.contextmanager
 def open_endpoint(cluster: Cluster, access: Access | None = None) -> Iterator[Endpoint]:
     """Yield a leader's endpoint that reaches the cluster's workers, emulated ones if need be."""
+    with open_fleet(cluster, access) as open_leader, open_leader() as endpoint:
+        yield endpoint
+
+
+@contextlib.contextmanager
+def open_fleet(cluster: Cluster, access: Access | None = None) -> Iterator[OpenLeader]:
+    """Yield what opens endpoints of leaders that reach the cluster's workers.
+
+    Emulated workers, where these are used, end with the context.
+    """
     access = access or Access()
     addresses = tuple(device.address for device in cluster.devices if device.address)
     if not (bool(addresses) if access.workers is None else access.workers):
         with start_lab(cluster) as lab:
-            yield lab.endpoint
+            yield lambda: contextlib.closing(lab.open_leader(_draw_name()))
         return
-    options = ZenohOptions(
-        # Several leaders may use one cluster at the same time.
-        f"leader-{secrets.token_hex(4)}",
-        cluster.name,
-        connect=addresses,
-        multicast=len(addresses) < len(cluster.devices),
-        tls=access.tls,
-        insecure=access.insecure,
-    )
-    endpoint = ZenohEndpoint(options)
-    try:
-        yield endpoint
-    finally:
-        endpoint.close()
+
+    def open_one() -> contextlib.AbstractContextManager[Endpoint]:
+        options = ZenohOptions(
+            _draw_name(),
+            cluster.name,
+            connect=addresses,
+            multicast=len(addresses) < len(cluster.devices),
+            tls=access.tls,
+            insecure=access.insecure,
+        )
+        return contextlib.closing(ZenohEndpoint(options))
+
+    yield open_one
+
+
+def _draw_name() -> str:
+    """A leader's name: several may use one cluster at the same time."""
+    return f"leader-{secrets.token_hex(4)}"
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ class Lab:
     """Workers of a cluster, running on this machine.
 
     Attributes:
+        plan: How it is laid out.
         endpoint: A leader's endpoint that reaches all workers, not shaped.
         left_out: Traits of the links that are not emulated, for people.
         addresses: Per device, where its worker listens.
@@ -73,11 +74,16 @@ class Lab:
     """
 
     cluster: Cluster
+    plan: LabPlan
     endpoint: Endpoint
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     addresses: dict[str, str] = field(default_factory=dict)
     net: Namespaces | None = None
+
+    def open_leader(self, name: str) -> Endpoint:
+        """The endpoint of one more leader; the caller closes it."""
+        return self.plan.open_leader(name)
 
     def kill(self, device: str) -> None:
         """End a worker as a crash would."""
@@ -111,7 +117,7 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
             addresses = stack.enter_context(hold_addresses(len(cluster.names)))
             places = {n: Place(a) for n, a in zip(cluster.names, addresses, strict=True)}
             plan = LabPlan(cluster, options, directory, places)
-        lab = Lab(cluster, plan.open_leader(), addresses=plan.addresses, net=net)
+        lab = Lab(cluster, plan, plan.open_leader(), addresses=plan.addresses, net=net)
         lab.left_out = left_out(cluster) if net is not None else ()
         stack.callback(lab.endpoint.close)
         stack.callback(end_processes, lab.processes)
@@ -157,6 +163,7 @@ class LabPlan:
             threads=self.options.threads or device.threads,
             providers=(device.provider,),
             slow_down=device.slow_down,
+            endpoint=device.endpoint or "",
             links=self.shapes(device.name) if self.options.shaped else None,
         )
 
@@ -175,10 +182,10 @@ class LabPlan:
             if link.source == source
         }
 
-    def open_leader(self) -> Endpoint:
-        """The leader's endpoint; shaped ones stamp their messages, so it must, too."""
+    def open_leader(self, name: str = "leader") -> Endpoint:
+        """A leader's endpoint; shaped ones stamp their messages, so it must, too."""
         network = ZenohOptions(
-            "leader",
+            name,
             self.id,
             connect=tuple(self.addresses.values()),
             local_sockets=self.options.local_sockets,
