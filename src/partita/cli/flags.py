@@ -255,6 +255,7 @@ ThreadsOpt = Annotated[int, number("--threads", 1, 256, "Within one operator.")]
 AdaptOpt = Annotated[
     bool, flag("--adapt", "Watch links and step times; change the plan when they drift.")
 ]
+RecoverOpt = Annotated[bool, flag("--recover", "Plan again on the rest when a device is lost.")]
 ThresholdOpt = Annotated[
     float, number("--threshold", 0.01, 1e6, "Drift that counts, as a fraction, up or down.")
 ]

@@ -33,9 +33,7 @@ def run(
     warm_up: Annotated[
         int, number("--warm-up", 0, MOST_REQUESTS, "Runs before those that count.")
     ] = 1,
-    recover: Annotated[
-        bool, flag("--recover", "Plan again on the rest when a device is lost.")
-    ] = False,
+    recover: flags.RecoverOpt = False,
     adapt: flags.AdaptOpt = False,
     threshold: flags.ThresholdOpt = 0.25,
     hold: flags.HoldOpt = 3.0,
