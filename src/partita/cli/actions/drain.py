@@ -1,0 +1,47 @@
+"""Asking the sessions that use a device to go on without it, through its worker."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from partita.api import open_endpoint
+from partita.cli.access import read_access
+from partita.cli.flags import AccessFlags
+from partita.cli.output import Reply
+from partita.cluster import load_cluster
+from partita.errors import ClusterError
+from partita.leader.worker_group import WorkerGroup
+from partita.units import format_seconds
+from partita.worker.control import DRAIN_S
+from partita.worker.messages import Drain, Drained
+
+#: Seconds that the worker may take to appear.
+_WAIT_S = 10.0
+
+
+def drain_device(device: str, path: Path, flags: AccessFlags) -> Reply:
+    """Free a device; the reply says of which leaders.
+
+    Raises:
+        ClusterError: The file has no such device, or no address of it.
+        RunError: Its worker is not there, or a session cannot do without it: it goes on as before.
+    """
+    cluster = load_cluster(path)
+    if not cluster.device(device).address:
+        raise ClusterError(
+            f"Device {device!r} has no address in {path}: only running workers are drained. Give"
+            " it one, as 'partita lab -o' does.",
+            subject=device,
+        )
+    with open_endpoint(cluster, read_access(flags)) as endpoint:
+        group = WorkerGroup(endpoint, [device])
+        group.wait(_WAIT_S)
+        group.greet()
+        began_s = time.monotonic()
+        done = group.ask(device, "drain", Drain(device), Drained, timeout_s=DRAIN_S)
+        took_s = time.monotonic() - began_s
+    payload = {"device": device, "leaders": list(done.leaders), "seconds": took_s}
+    count = len(done.leaders)
+    of = "no session used it" if not count else f"{count} session{'s' * (count > 1)} let it go"
+    return Reply(payload, [f"Drained:     {device} is free: {of}, in {format_seconds(took_s)}"])
