@@ -14,7 +14,13 @@ from partita.execution import Durations, Link
 from partita.plan import Shard, Stage
 from partita.planners import PlanOptions, find_plan
 from partita.program import Compute, Program
-from partita.simulation import answer_period_s, predict_period_s, simulate
+from partita.simulation import (
+    OutOfTimeError,
+    Until,
+    answer_period_s,
+    predict_period_s,
+    simulate,
+)
 
 #: The second replica takes three times as long as the first.
 SECONDS = {"d1": 1.0, "d2": 3.0}
@@ -94,3 +100,18 @@ def test_one_at_a_time_the_period_is_the_latency() -> None:
     spec = unit_durations(program)
     assert answer_period_s(program, spec) == 1.0
     assert answer_period_s(program, spec, in_flight=1) == 3.0
+
+
+def test_once_it_is_enough_the_last_look_counts_or_what_was_known() -> None:
+    """Of a simulation that is ended early: nothing of its own before the first look is over."""
+    program = replicas(9, 1)
+    exact = answer_period_s(program, durations(program))
+    at_once = Until(is_enough=lambda: True, known_s=7.0)
+    assert answer_period_s(program, durations(program), until=at_once) == 7.0
+    asked = iter(range(10**6))
+    later = Until(close=0.0, is_enough=lambda: next(asked) > 30, known_s=7.0)
+    assert answer_period_s(program, durations(program), until=later) == pytest.approx(
+        exact, rel=0.1
+    )
+    with pytest.raises(OutOfTimeError):
+        answer_period_s(program, durations(program), until=Until(is_over=lambda: True))

@@ -33,6 +33,7 @@ from partita.planners.search.simplify import simplify
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
 from partita.regions import COMPRESSED, WIRE_FORMATS, is_plan_format, suits
+from partita.simulation import Until
 from partita.units import format_bytes
 
 #: Devices that a message names with what they lack.
@@ -234,7 +235,9 @@ def _find_one(cost: Costs, name: str, options: PlanOptions, began_s: float) -> R
         if chosen.bits:
             plan = expect_again(evaluator, plan, options)
         plan = drop_needless(evaluator, plan, options)
-    estimate = evaluator.evaluate(plan)
+    known_s = exact.judged_s(chosen.draft) if evaluator is exact else inf
+    until = Until(is_enough=lambda: exact.budget.is_used_up, known_s=known_s)
+    estimate = evaluator.evaluate(plan, until=until)
     plan = msgspec.structs.replace(plan, in_flight=estimate.in_flight)
     bound_s = lower_bound_s(evaluator)
     singles = list(single_drafts(exact))

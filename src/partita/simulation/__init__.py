@@ -7,8 +7,8 @@ from partita.simulation.adaptive import (
     simulate_adaptive,
 )
 from partita.simulation.period import (
-    CLOSE,
     OutOfTimeError,
+    Until,
     answer_period_s,
     predict_period_s,
 )
@@ -17,12 +17,12 @@ from partita.simulation.simulate import simulate
 from partita.simulation.single_request import EventGraph, Message, latency_s
 
 __all__ = [
-    "CLOSE",
     "EventGraph",
     "Message",
     "Method",
     "OutOfTimeError",
     "Searched",
+    "Until",
     "answer_period_s",
     "latency_s",
     "plan_key",

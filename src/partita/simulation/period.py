@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf, lcm
 
 from partita.cost import CostModel
@@ -22,6 +23,23 @@ CLOSE = 0.002
 _MOST_LOOKS = 6
 #: Shares come round within so many answers, or are cut off: 1000 is the most of one stage.
 _LONGEST_TURN = 1000
+
+
+@dataclass(frozen=True)
+class Until:
+    """How long a run under load is simulated.
+
+    Attributes:
+        close: The part to which two looks in a row agree.
+        is_over: Asked again and again; once it says so, the simulation is given up.
+        is_enough: Asked as often; once it says so, the last look that was ended counts.
+        known_s: What counts before one was, if anything does.
+    """
+
+    close: float = CLOSE
+    is_over: Callable[[], bool] = lambda: False
+    is_enough: Callable[[], bool] = lambda: False
+    known_s: float = inf
 
 
 class OutOfTimeError(PlanError):
@@ -49,8 +67,7 @@ def answer_period_s(
     durations: Durations,
     *,
     in_flight: int | None = None,
-    close: float = CLOSE,
-    is_over: Callable[[], bool] = lambda: False,
+    until: Until = Until(),
 ) -> float:
     """The mean seconds from one answer to the next while inputs never run out.
 
@@ -58,8 +75,7 @@ def answer_period_s(
 
     Args:
         in_flight: Most requests at the same time; None for the program's own limit.
-        close: The part to which two looks in a row agree.
-        is_over: Asked again and again; once it says so, the simulation is given up.
+        until: How long that is simulated.
 
     Raises:
         OutOfTimeError: It was.
@@ -79,13 +95,15 @@ def answer_period_s(
     for _ in range(_MOST_LOOKS):
         for answers in range(len(run.answered_s) + limit, 2 * look, limit):
             run.run_until(answers)
-            if is_over():
+            if until.is_over():
                 raise OutOfTimeError("There was no time left to simulate the plan under load.")
+            if min(before_s, until.known_s) < inf and until.is_enough():
+                return before_s if before_s < inf else until.known_s
         run.run_until(2 * look)
         if len(run.answered_s) < 2 * look:
             run.finish()  # which says what waits
         period_s = (run.answered_s[2 * look - 1] - run.answered_s[look - 1]) / look
-        if abs(period_s - before_s) <= close * period_s:
+        if abs(period_s - before_s) <= until.close * period_s:
             break
         before_s, look = period_s, 2 * look
     return period_s

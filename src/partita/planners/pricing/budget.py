@@ -34,6 +34,7 @@ class Budget:
         self._most_s = options.most_s if options.budget_s is None else options.budget_s
         self._clock = clock
         self._began_s = clock()
+        self._reserved_s = 0.0
         #: When a value was reached that is better than all before, and the value.
         self._gains: list[tuple[float, float]] = []
 
@@ -65,6 +66,12 @@ class Budget:
     def reserve(self, seconds: float) -> None:
         """Let the time end so much sooner, for what is done after a search."""
         self._most_s -= seconds
+        self._reserved_s += seconds
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether of a budget nothing is left, of what was reserved neither."""
+        return self.goes_on and self.left_s + self._reserved_s <= 0
 
     def is_late(self, share: float) -> bool:
         """Whether more than a part of the time is spent; a search that leaves out is cut."""

@@ -18,8 +18,8 @@ from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.options import PlanOptions
 from partita.planners.pricing.budget import Budget
 from partita.planners.pricing.constraints import Constraints, nothing_fits
-from partita.planners.pricing.costs import Costs, StepCosts
-from partita.planners.pricing.incremental import DraftPrice, IncrementalPricer
+from partita.planners.pricing.costs import Costs
+from partita.planners.pricing.incremental import DraftPrice, make_pricer
 from partita.planners.pricing.objective import IMPOSSIBLE, RankKey, Score, rate
 from partita.planners.pricing.pricing_state import ImpossibleError, TooSlowError
 from partita.planners.pricing.problem import Problem
@@ -28,11 +28,12 @@ from partita.planners.pricing.stage_loads import StageLoads
 from partita.planners.result import Estimate
 from partita.quantisation import quantize
 from partita.regions import LayerBits
-from partita.simulation import CLOSE, OutOfTimeError, answer_period_s, latency_s
+from partita.simulation import OutOfTimeError, Until, answer_period_s, latency_s
 
 #: Most drafts that are simulated under load to find the best of some, and how exactly: twice as
 #: exact takes four times as long where replicas and rows take turns. Not tuned.
 _MOST_SIMULATED, _JUDGED_CLOSE = 60, 0.005
+_FULLY = Until()
 
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ class Evaluator:
         self.problem, self.options = problem, problem.options
         self.loads = StageLoads(problem)
         self.ranges = RangeCosts(problem)
-        self.pricer = _make_pricer(problem)
+        self.pricer = make_pricer(problem.cost, problem.lowering, problem.options)
         self._constraints = Constraints(problem)
         self._known: dict[Draft, _Priced | PlanError] = {}
         #: Limits that drafts are known to be slower than.
@@ -169,7 +170,7 @@ class Evaluator:
         self.cost.forget()
         self.problem.lowering = DraftLowering(self.outline)
         self.loads = StageLoads(self.problem)
-        self.pricer = _make_pricer(self.problem)
+        self.pricer = make_pricer(self.cost, self.problem.lowering, self.options)
 
     def rank(self, drafts: Iterable[Draft]) -> list[Draft]:
         """Different drafts, the best first.
@@ -255,8 +256,8 @@ class Evaluator:
             if self._is_late():
                 return IMPOSSIBLE
             try:
-                plan, close = self.problem.plan(draft), _JUDGED_CLOSE
-                judged = self.rate(self.evaluate(plan, close=close, is_over=self._is_late))
+                until = Until(_JUDGED_CLOSE, is_over=self._is_late)
+                judged = self.rate(self.evaluate(self.problem.plan(draft), until=until))
             except OutOfTimeError:
                 return IMPOSSIBLE
             except PlanError:
@@ -264,6 +265,10 @@ class Evaluator:
             self._judged[draft] = judged
             self.budget.note(judged[0])
         return judged
+
+    def judged_s(self, draft: Draft) -> float:
+        """The seconds under load that a draft was judged by; infinite where it was not."""
+        return self._judged.get(draft, IMPOSSIBLE)[0]
 
     def _is_late(self) -> bool:
         """Whether the time is over, and something was judged that is possible."""
@@ -273,20 +278,12 @@ class Evaluator:
         """An estimate's objective, and what breaks ties."""
         return rate(estimate, self.options.objective, self.cluster)
 
-    def evaluate(
-        self,
-        plan: Plan,
-        *,
-        full: bool = True,
-        close: float = CLOSE,
-        is_over: Callable[[], bool] = lambda: False,
-    ) -> Estimate:
+    def evaluate(self, plan: Plan, *, full: bool = True, until: Until = _FULLY) -> Estimate:
         """A plan's predicted cost, with as many requests in flight as memory has room for.
 
         Args:
-            full: Whether all of the estimate is wanted, or only what the objective asks for.
-            close: How exactly the seconds under load are simulated.
-            is_over: Whether that is given up.
+            full: Whether all is wanted, or only what the objective asks for.
+            until: How long it is simulated under load.
 
         Raises:
             PlanError: The plan breaks a rule, or the simulation was given up.
@@ -294,17 +291,15 @@ class Evaluator:
         """
         self.budget.evaluations += 1
         plan, layout = self._in_room(plan)
-        objective = self.options.objective
-        needed = full or objective == "memory"
+        objective, is_rate = self.options.objective, self.options.objective == "throughput"
         self._constraints.check_energy(layout)
-        memory_bytes = self._constraints.check_memory(layout, needed=needed)
+        memory_bytes = self._constraints.check_memory(layout, needed=full or objective == "memory")
         program, durations = layout.program, self.cost.price(layout)
-        is_rate = objective == "throughput"
         bottleneck_s = self.cost.bottleneck_s(layout) if full or is_rate else 0
         steady_s = None
         # One at a time, requests take what their own replica takes: the mean over routes counts.
         if (plan.in_flight > 1 or program.routes) and (full or (is_rate and program.routes)):
-            steady_s = answer_period_s(program, durations, close=close, is_over=is_over)
+            steady_s = answer_period_s(program, durations, until=until)
         return Estimate(
             latency_s=latency_s(program, durations),
             memory_bytes=memory_bytes,
@@ -367,7 +362,7 @@ class Evaluator:
         """What a draft's program costs."""
         try:
             plan = self.problem.plan(draft)
-            estimate = self.evaluate(plan, full=False, close=_JUDGED_CLOSE)
+            estimate = self.evaluate(plan, full=False, until=Until(_JUDGED_CLOSE))
         except PlanError as error:
             return error.with_traceback(None)  # whose frames hold all that a search remembers
         return _Priced(estimate, RankKey(self.rate(estimate), 0.0, estimate.messages))
@@ -388,12 +383,3 @@ def _rank(known: _Priced | PlanError) -> RankKey | None:
     if isinstance(known, OverfullError):
         return RankKey((inf, float(sum(known.overflow_bytes.values()))), 0.0, 0)
     return None if isinstance(known, PlanError) else known.rank
-
-
-def _make_pricer(problem: Problem) -> IncrementalPricer | None:
-    cost, options = problem.cost, problem.options
-    if not isinstance(cost, StepCosts) or options.objective == "memory":
-        return None
-    if any(link.trace or link.medium is not None for link in cost.links.values()):
-        return None
-    return IncrementalPricer(cost, problem.lowering, options)

@@ -16,7 +16,7 @@ from partita.cost.memory import MOST_COPIES
 from partita.graph.grids import travel_formats
 from partita.planners.drafts.draft import Draft, DraftLowering
 from partita.planners.options import PlanOptions
-from partita.planners.pricing.costs import StepCosts
+from partita.planners.pricing.costs import Costs, StepCosts
 from partita.planners.pricing.events import TaskEvents
 from partita.planners.pricing.placement import Fetch, Holdings, TensorPlacement
 from partita.planners.pricing.pricing_state import (
@@ -364,3 +364,14 @@ def _decode(state: PricingState, device: int, arrivals: list[Arrival]) -> None:
         chosen.ready_s[chosen.piece] = free_s
         waiting.remove(chosen)
     state.receives[device] = Lane(free_s, begun_s, busy_s)
+
+
+def make_pricer(
+    cost: Costs, lowering: DraftLowering, options: PlanOptions
+) -> IncrementalPricer | None:
+    """The pricer of a network's drafts; None where programs are needed."""
+    if not isinstance(cost, StepCosts) or options.objective == "memory":
+        return None
+    if any(link.trace or link.medium is not None for link in cost.links.values()):
+        return None
+    return IncrementalPricer(cost, lowering, options)

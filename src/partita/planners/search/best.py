@@ -22,6 +22,7 @@ from partita.planners.search.moves import prune
 from partita.planners.search.nested_search import NestedSearch
 from partita.planners.search.rate_search import is_at_bound, is_near_bound, search_rates
 from partita.planners.simple.single import single_drafts
+from partita.simulation import Until
 
 #: Planners of these costs run for every network; others only where their space is this small.
 ALWAYS: tuple[PlannerCost, ...] = ("cheap",)
@@ -82,7 +83,7 @@ def _reserve_time(evaluator: Evaluator, drafts: Sequence[Draft]) -> None:
     end_s = began_s + _MOST_RESERVED * budget.left_s
     with suppress(PlanError):
         plan = evaluator.problem.plan(max(drafts, key=len))
-        evaluator.evaluate(plan, is_over=lambda: budget.spent_s >= end_s)
+        evaluator.evaluate(plan, until=Until(is_over=lambda: budget.spent_s >= end_s))
     budget.reserve(budget.spent_s - began_s)
 
 
