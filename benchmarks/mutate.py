@@ -6,7 +6,7 @@ business of ``benchmarks.fuzz_models``. A piece of 2,000 takes one to three minu
 
     python -m benchmarks.mutate [KIND ...] [--count N] [--seed S] [--json]
 
-Kinds are frames, calls, sockets, files, bundles and commands; without one, all are tried.
+Kinds are frames, calls, sockets, files, bundles, commands and http; without one, all are tried.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from tests import mutated_commands, mutated_inputs
+from tests import mutated_commands, mutated_http, mutated_inputs
 from tests.mutations import Outcome
 
 from benchmarks.harness import Row, at_most, make_parser, report, say
@@ -31,18 +31,20 @@ MOST_MEMORY_BYTES = 2e9
 STEP = 50
 
 
-KINDS = ("frames", "calls", "sockets", "files", "bundles", "commands")
+KINDS = ("frames", "calls", "sockets", "files", "bundles", "commands", "http")
+#: Where each kind is tried, if not among the inputs.
+PLACES = {"commands": mutated_commands, "http": mutated_http}
 
 
 def try_kind(kind: str, count: int, seed: int) -> Outcome:
     """What becomes of ``count`` damaged inputs of a kind."""
     rng, outcome = Random(seed), Outcome()
     with tempfile.TemporaryDirectory() as folder:
-        module = mutated_commands if kind == "commands" else mutated_inputs
+        module = PLACES.get(kind, mutated_inputs)
         attempt = getattr(module, f"try_{kind}")
         if kind in ("bundles", "commands"):
             attempt = partial(attempt, folder=Path(folder))
-        step = 1000 if kind in ("frames", "calls") else STEP
+        step = 1000 if kind in ("frames", "calls", "http") else STEP
         for done in range(0, count, step):
             faulthandler.dump_traceback_later(HANG_S * step / STEP, exit=True)
             attempt(rng, min(step, count - done), outcome)

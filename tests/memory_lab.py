@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,13 +21,11 @@ class MemoryLab:
     Attributes:
         endpoint: A leader's endpoint.
         workers: Per device, its worker.
-        start: Starts the worker of a device, also of one whose endpoint was killed.
     """
 
     fabric: MemoryFabric
     endpoint: Endpoint
     workers: dict[str, Worker] = field(default_factory=dict)
-    start: Callable[[Device], None] = lambda device: None
 
 
 @contextlib.contextmanager
@@ -51,8 +49,7 @@ def memory_lab(
         root = store or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         lab = MemoryLab(fabric, fabric.endpoint("leader"))
         stack.callback(lab.endpoint.close)
-
-        def start(device: Device) -> None:
+        for device in devices:
             endpoint: Endpoint = fabric.endpoint(device.name)
             if links is not None:
                 endpoint = ShapedEndpoint(endpoint, _shapes(device.name, links))
@@ -61,10 +58,6 @@ def memory_lab(
             stack.callback(worker.close)
             worker.start()
             lab.workers[device.name] = worker
-
-        lab.start = start
-        for device in devices:
-            start(device)
         yield lab
 
 

@@ -39,7 +39,6 @@ from partita.worker.messages import (
     PROTOCOL_VERSION,
     BeginTraces,
     Calibrate,
-    Drain,
     Have,
     Hello,
     Measure,
@@ -112,7 +111,6 @@ def _good_calls(program: Program, contents: dict[str, Any]) -> list[tuple[str, m
         ("probe", TimeMessages((MessageFlow("d1", 10, 1),))),
         ("begin_traces", BeginTraces(0.0)),
         ("measure", Measure(9)),
-        ("drain", Drain("d0")),
         *((method, OfEpoch(epoch)) for method in epochs for epoch in (1, 2)),
     ]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from partita.leader import Session
     from partita.loading import load_bundle
     from partita.plan import Plan, dump_plan, load_plan
-    from partita.planners import PlanOptions, Result, find_plan, planner_names
+    from partita.planners import PlanOptions, Result, find_plan, planner_names, what_if
     from partita.profile import Profile, load_profile, measure_profile, save_profile
     from partita.simulation import simulate_adaptive
 
@@ -45,7 +45,7 @@ _MODULES = {
     "leader": "Session",
     "loading": "load_bundle",
     "plan": "Plan dump_plan load_plan",
-    "planners": "PlanOptions Result find_plan planner_names",
+    "planners": "PlanOptions Result find_plan planner_names what_if",
     "profile": "Profile load_profile measure_profile save_profile",
     "simulation": "simulate_adaptive",
 }
@@ -79,6 +79,7 @@ __all__ = [
     "save_profile",
     "simulate",
     "simulate_adaptive",
+    "what_if",
 ]
 
 __getattr__ = on_first_use(__name__, _MODULES)

@@ -13,7 +13,6 @@ from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel
 from partita.exactness.accuracy import Judge
 from partita.execution import AdaptOptions, Report
-from partita.execution.adapt import LOSSES_ONLY
 from partita.fabric import Endpoint, TlsOptions, ZenohEndpoint, ZenohOptions
 from partita.graph import Graph
 from partita.lab import start_lab
@@ -25,8 +24,8 @@ from partita.report.tables import describe_change
 from partita.simulation import predict
 from partita.units import format_seconds
 
-#: Seconds of a search after a loss, as requests may wait. Not tuned.
-_LOSS_BUDGET_S = 0.5
+#: Opens the endpoint of one more leader.
+OpenLeader = Callable[[], contextlib.AbstractContextManager[Endpoint]]
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,6 @@ def deploy(
     access: Access | None = None,
     *,
     adapt: Adapt | None = None,
-    recover: bool = False,
 ) -> Iterator[Session]:
     """Deploy a plan and yield the session that runs it.
 
@@ -94,9 +92,6 @@ def deploy(
 
     Args:
         adapt: Whether and how the plan changes during the session; None keeps it.
-        recover: Whether the session goes on without devices and links that are lost, and uses
-            devices that come, or come back. Who plans then, ``adapt`` says; without it drifts are
-            no reason to, and devices are priced by their kinds and profiles in ``cluster``.
 
     Raises:
         PlanError: The plan cannot be compiled for the cluster.
@@ -106,30 +101,23 @@ def deploy(
     reference_s = adapt.cost.reference_s if adapt is not None else 0.0
     options = DeployOptions(planner=plan.planner, seed=plan.seed, reference_s=reference_s)
     fallback = None if plan.fallback is None else compile_plan(graph, plan.fallback, cluster)
-    if recover and adapt is None:
-        adapt = Adapt(CostModel(graph, cluster), budget_s=_LOSS_BUDGET_S, options=LOSSES_ONLY)
     planning = None if adapt is None else _make_replanner(plan, adapt)
-    replan: Callable[[Lost], Compiled] | None = None
-    if recover or fallback is not None:
-        replan = planning.recover if planning is not None else lambda lost: _known(fallback)
+    recover: Callable[[Lost], Compiled] | None = None
+    if fallback is not None:
+        recover = planning.recover if planning is not None else lambda lost: fallback
     with (
         open_endpoint(cluster, access) as endpoint,
         deploy_compiled(
             compiled,
             endpoint,
             options,
-            replan=replan,
+            replan=recover,
             adapting=None if adapt is None or planning is None else (planning, adapt.options),
             standby=fallback,
         ) as session,
     ):
         session.begin_traces()
         yield session
-
-
-def _known(fallback: Compiled | None) -> Compiled:
-    assert fallback is not None
-    return fallback
 
 
 def _make_replanner(plan: Plan, adapt: Adapt) -> Replanner:
@@ -146,26 +134,40 @@ def _make_replanner(plan: Plan, adapt: Adapt) -> Replanner:
 @contextlib.contextmanager
 def open_endpoint(cluster: Cluster, access: Access | None = None) -> Iterator[Endpoint]:
     """Yield a leader's endpoint that reaches the cluster's workers, emulated ones if need be."""
+    with open_fleet(cluster, access) as open_leader, open_leader() as endpoint:
+        yield endpoint
+
+
+@contextlib.contextmanager
+def open_fleet(cluster: Cluster, access: Access | None = None) -> Iterator[OpenLeader]:
+    """Yield what opens endpoints of leaders that reach the cluster's workers.
+
+    Emulated workers, where these are used, end with the context.
+    """
     access = access or Access()
     addresses = tuple(device.address for device in cluster.devices if device.address)
     if not (bool(addresses) if access.workers is None else access.workers):
         with start_lab(cluster) as lab:
-            yield lab.endpoint
+            yield lambda: contextlib.closing(lab.open_leader(_draw_name()))
         return
-    options = ZenohOptions(
-        # Several leaders may use one cluster at the same time.
-        f"leader-{secrets.token_hex(4)}",
-        cluster.name,
-        connect=addresses,
-        multicast=len(addresses) < len(cluster.devices),
-        tls=access.tls,
-        insecure=access.insecure,
-    )
-    endpoint = ZenohEndpoint(options)
-    try:
-        yield endpoint
-    finally:
-        endpoint.close()
+
+    def open_one() -> contextlib.AbstractContextManager[Endpoint]:
+        options = ZenohOptions(
+            _draw_name(),
+            cluster.name,
+            connect=addresses,
+            multicast=len(addresses) < len(cluster.devices),
+            tls=access.tls,
+            insecure=access.insecure,
+        )
+        return contextlib.closing(ZenohEndpoint(options))
+
+    yield open_one
+
+
+def _draw_name() -> str:
+    """A leader's name: several may use one cluster at the same time."""
+    return f"leader-{secrets.token_hex(4)}"
 
 
 @dataclass(frozen=True)

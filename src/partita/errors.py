@@ -10,6 +10,7 @@
     ├── PlanError       a plan that breaks a rule, or fits no model   exit 2
     │   └── InfeasibleError   no plan satisfies the constraints       exit 3
     │       └── OverfullError   a plan needs more memory than there is  exit 3
+    ├── BusyError       there is no room for another request now      exit 4
     └── RunError        something failed while a plan ran             exit 4
         └── LinkError       a device cannot be reached any more       exit 4
             └── NamesakeError     two workers have the device's name    exit 4
@@ -106,6 +107,13 @@ class OverfullError(InfeasibleError):
     def __init__(self, message: str, *, overflow_bytes: Mapping[str, int]) -> None:
         super().__init__(message, subject=max(overflow_bytes, key=overflow_bytes.__getitem__))
         self.overflow_bytes = dict(overflow_bytes)
+
+
+class BusyError(PartitaError):
+    """There is no room for another request now; later there may be."""
+
+    exit_code = 4
+    kind = "busy"
 
 
 class RunError(PartitaError):

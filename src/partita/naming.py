@@ -11,8 +11,10 @@ ADDRESS_RULE = (
     f"PROTOCOL/HOST:PORT with a protocol of {', '.join(PROTOCOLS)} and a port from 1 to 65534, "
     "such as 'tcp/192.0.2.7:7447' (udp loses large messages)"
 )
+ENDPOINT_RULE = "http://HOST:PORT/v2/models/NAME, maybe with /versions/V behind it"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ENDPOINT = re.compile(r"http://[^\s/?#]+/v2/models/[^\s/?#]+(/versions/[^\s/?#]+)?")
 _ADDRESS = re.compile(
     r"(?P<protocol>[a-z]+)/(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]?#]+):(?P<port>[0-9]{1,5})"
     r"(?P<rest>[?#]\S*)?"
@@ -35,6 +37,15 @@ def is_name(text: str) -> bool:
     (True, False)
     """
     return _NAME.fullmatch(text) is not None
+
+
+def is_endpoint(text: str) -> bool:
+    """Whether a model may be served at ``text``.
+
+    >>> is_endpoint("http://192.0.2.7:8000/v2/models/cloud"), is_endpoint("192.0.2.7:8000")
+    (True, False)
+    """
+    return _ENDPOINT.fullmatch(text) is not None
 
 
 def parse_address(text: str) -> Address | None:

@@ -12,7 +12,7 @@ import pytest
 
 from partita import api
 from partita.cli import answers
-from partita.cli.actions import run
+from partita.cli.actions import deployed
 from partita.cli.answers import KeptAnswers, PackedAnswers
 from partita.cost import CostModel
 from partita.errors import InputError
@@ -127,7 +127,7 @@ def test_a_loss_before_the_run_is_planned_around(
 ) -> None:
     """While messages are measured, and while the plan is deployed: the rest answers everything."""
     labs = keep_labs(monkeypatch)
-    relay, refine, greet = fixed_costs.measure_relay_s, run.refine_cost, WorkerGroup.greet
+    relay, refine, greet = fixed_costs.measure_relay_s, deployed.refine_cost, WorkerGroup.greet
 
     def strike() -> None:
         if labs[-1].processes["b"].poll() is None:
@@ -145,7 +145,7 @@ def test_a_loss_before_the_run_is_planned_around(
     if when == "measuring":
         monkeypatch.setattr(fixed_costs, "measure_relay_s", strike_and_relay)
     else:
-        monkeypatch.setattr(run, "refine_cost", measure)
+        monkeypatch.setattr(deployed, "refine_cost", measure)
     reply = ask("run", "p.json", "--recover", "--requests", "4", "--check", "--json").reply
     assert reply["passed"]
     (change,) = reply["changes"]

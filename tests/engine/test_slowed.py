@@ -39,9 +39,7 @@ class ScriptedEngine:
         self.clock = clock
         self.times_s = list(times_s)
 
-    def load(
-        self, graph: bytes, blobs: Mapping[str, Blob], *, prepack: bool = True
-    ) -> ScriptedEngine:
+    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> ScriptedEngine:
         """Return itself."""
         return self
 

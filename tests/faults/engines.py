@@ -24,9 +24,9 @@ class GateEngine:
         self.gate = threading.Event()
         self.error = error
 
-    def load(self, graph: bytes, blobs: Mapping[str, Blob], *, prepack: bool = True) -> GateRunner:
+    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> GateRunner:
         """Return the fragment behind the gate."""
-        return GateRunner(OrtEngine(1).load(graph, blobs, prepack=prepack), self)
+        return GateRunner(OrtEngine(1).load(graph, blobs), self)
 
 
 class GateRunner:

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests import mutated_commands, mutated_inputs
+from tests import mutated_commands, mutated_http, mutated_inputs
 from tests.mutations import Outcome
 
 KINDS = {
@@ -14,6 +14,7 @@ KINDS = {
     "calls": (mutated_inputs.try_calls, 100),
     "sockets": (mutated_inputs.try_sockets, 50),
     "files": (mutated_inputs.try_files, 150),
+    "http": (mutated_http.try_http, 200),
 }
 
 

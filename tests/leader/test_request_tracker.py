@@ -13,7 +13,7 @@ from tests.leader.fakes import Deployed, FakeLab
 from tests.program_builder import ProgramBuilder
 from tests.worker.tiny import tiny_chain, tiny_replicas
 
-from partita.errors import RunError
+from partita.errors import BusyError, RunError
 from partita.fabric import digest_stream
 from partita.leader.request_tracker import RequestTracker
 from partita.program import Program
@@ -23,14 +23,16 @@ from partita.worker.messages import FIRST_ANSWER, FIRST_FEED, answer_streams, fe
 class Bench:
     """A tracker with the requester d0; requests and answers are filled with one number each."""
 
-    def __init__(self, program: Program, *, epoch: int = 1) -> None:
+    def __init__(self, program: Program, *, epoch: int = 1, **options: Any) -> None:
         self.lab = FakeLab("d0")
         self.requester = self.lab.workers["d0"]
         self.program = program
         self.faults: list[RunError] = []
         self.errors: list[RunError] = []
         self.lab.leader.on_error(self.errors.append)
-        self.tracker = RequestTracker(self.lab.leader, self.deployment(epoch), self.faults.append)
+        self.tracker = RequestTracker(
+            self.lab.leader, self.deployment(epoch), self.faults.append, **options
+        )
         self.pool = ThreadPoolExecutor(1)
 
     def deployment(self, epoch: int) -> Any:
@@ -95,6 +97,29 @@ def test_no_more_are_fed_than_the_program_allows(bench: Bench) -> None:
     bench.answer(0, 10)
     assert not third.result(5).done()
     assert bench.fed[2] == (1, 2, 3.0)
+
+
+def test_who_waits_only_so_long_is_turned_away_without_a_trace(bench: Bench) -> None:
+    """Its request is never fed; one that finds room in that time is."""
+    first, _ = bench.ask(1), bench.ask(2)
+    for wait_s in (0.0, -1.0, 0.001):
+        with pytest.raises(BusyError, match="2 requests are under way"):
+            bench.tracker.ask((np.full(4, 3, np.float32),), wait_s)
+    bench.answer(0, 10)
+    assert first.result(0)["t2"][0] == 10
+    assert len(bench.fed) == 2
+    bench.tracker.ask((np.full(4, 4, np.float32),), 0.0)
+    assert bench.fed[2] == (1, 2, 4.0)
+
+
+def test_no_more_times_are_kept_than_was_asked_for() -> None:
+    """A service runs on and on: what is usual is found from the last ones."""
+    bench = Bench(tiny_chain(in_flight=2, credit=2).program, remembered=3)
+    for number in range(9):
+        bench.ask(number)
+        bench.answer(number, 0)
+    assert [request.index for request in bench.tracker.past] == [6, 7, 8]
+    bench.pool.shutdown()
 
 
 def test_an_answer_that_comes_twice_counts_once(bench: Bench) -> None:

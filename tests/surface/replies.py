@@ -42,6 +42,7 @@ COMMANDS: dict[str, list[str]] = {
     "zoo NAME": ["zoo", "mobilenet_v2", "--size", "32", "-o", "z.onnx"],
     "inspect": ["inspect", "m.onnx"],
     "plan": ["plan", "m.onnx", "--cluster", "pair.toml", "--planner", "equal_rows", "-o", "p.json"],
+    "whatif": ["whatif", "p.json", "--planner", "single", "--add", "jetson-nano"],
     "simulate": ["simulate", "p.json"],
     "check": ["check", "p.json"],
     "export": ["export", "p.json", "-o", "parts"],

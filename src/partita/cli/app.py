@@ -17,7 +17,6 @@ from partita.cli.commands.check import check
 from partita.cli.commands.compare import compare
 from partita.cli.commands.demo import demo
 from partita.cli.commands.doctor import doctor
-from partita.cli.commands.drain import drain
 from partita.cli.commands.export import export
 from partita.cli.commands.inspect import inspect
 from partita.cli.commands.lab import lab
@@ -27,7 +26,10 @@ from partita.cli.commands.profile import profile
 from partita.cli.commands.quantize import quantize
 from partita.cli.commands.reproduce import reproduce
 from partita.cli.commands.run import run
+from partita.cli.commands.serve import serve
 from partita.cli.commands.simulate import simulate
+from partita.cli.commands.top import top
+from partita.cli.commands.whatif import whatif
 from partita.cli.commands.worker import worker
 from partita.cli.commands.zoo import zoo
 from partita.cli.interrupt import INTERRUPTED, is_interrupted
@@ -43,8 +45,8 @@ app = typer.Typer(
 )
 #: In the order of the help.
 VERBS = (
-    *(demo, inspect, profile, quantize, plan, compare, simulate, run, check, export),
-    *(worker, lab, drain, zoo, reproduce, doctor),
+    *(demo, inspect, profile, quantize, plan, compare, whatif, simulate, run, serve, top, check),
+    *(export, worker, lab, zoo, reproduce, doctor),
 )
 for verb in VERBS:
     app.command(verb.__name__)(verb)
@@ -69,8 +71,11 @@ def _root(
     """Run one neural network on many small machines: plan, predict, run, check."""
 
 
-#: What only the planning part of the program needs.
-_PLAN_MODULES = ("onnx", "scipy", "matplotlib", "PIL", "networkx")
+#: What parts of the program need that the core installation has not: module, part, its extra.
+_PARTS = {
+    **dict.fromkeys(("onnx", "scipy", "matplotlib", "PIL", "networkx"), ("planning", "plan")),
+    **dict.fromkeys(("starlette", "uvicorn", "httptools"), ("serving", "serve")),
+}
 
 
 def run_process() -> int:
@@ -129,8 +134,10 @@ def _as_partita_error(error: Exception) -> PartitaError:
     """Any failure as one of ours; what nobody foresaw says how to see more."""
     if isinstance(error, PartitaError):
         return error
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _PLAN_MODULES:
-        return _usage(f"This command needs the planning part: {how_to_install('plan')} ({error}).")
+    if isinstance(error, ModuleNotFoundError):
+        part, extra = _PARTS.get((error.name or "").partition(".")[0], ("", ""))
+        if part:
+            return _usage(f"This command needs the {part} part: {how_to_install(extra)} ({error}).")
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
         path = "partita" if context is None else context.command_path

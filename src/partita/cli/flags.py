@@ -255,6 +255,7 @@ ThreadsOpt = Annotated[int, number("--threads", 1, 256, "Within one operator.")]
 AdaptOpt = Annotated[
     bool, flag("--adapt", "Watch links and step times; change the plan when they drift.")
 ]
+RecoverOpt = Annotated[bool, flag("--recover", "Plan again on the rest when a device is lost.")]
 ThresholdOpt = Annotated[
     float, number("--threshold", 0.01, 1e6, "Drift that counts, as a fraction, up or down.")
 ]
@@ -273,6 +274,11 @@ SearchBudgetOpt = Annotated[
 ]
 TimeScaleOpt = Annotated[
     float, number("--time-scale", 1e-6, 1e6, "Let traces run so many times as fast.")
+]
+TopOpt = Annotated[bool, flag("--top", "Show devices, links and events in the terminal.")]
+PageOpt = Annotated[
+    int | None,
+    number("--page", 0, 65_535, "Serve a live page at this port of this machine; 0: any free."),
 ]
 JsonOpt = Annotated[bool, flag("--json", "Print one JSON object.")]
 DebugOpt = Annotated[bool, flag("--debug", "Show the traceback of a failure.")]

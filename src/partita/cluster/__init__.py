@@ -10,6 +10,7 @@ from partita.cluster.catalogue import (
     find_entry,
     load_catalogue,
 )
+from partita.cluster.copies import as_kind, copy_device
 from partita.cluster.difference import list_differences
 from partita.cluster.dump import dump_cluster, dump_links
 from partita.cluster.file import load_cluster
@@ -25,7 +26,9 @@ __all__ = [
     "Cluster",
     "Device",
     "Link",
+    "as_kind",
     "catalogue_names",
+    "copy_device",
     "dump_cluster",
     "dump_links",
     "find_entry",

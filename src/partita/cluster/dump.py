@@ -47,6 +47,8 @@ def _device_lines(device: Device) -> list[str]:
     lines += [f"memory = {_quote(memory)}", f"threads = {device.threads}"]
     if device.address:
         lines.append(f"address = {_quote(device.address)}")
+    if device.endpoint:
+        lines.append(f"endpoint = {_quote(device.endpoint)}")
     if not device.computes:
         lines.append("computes = false")
     rates = (

@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from partita.naming import ADDRESS_RULE, NAME_RULE, is_name, parse_address
+from partita.naming import (
+    ADDRESS_RULE,
+    ENDPOINT_RULE,
+    NAME_RULE,
+    is_endpoint,
+    is_name,
+    parse_address,
+)
 from partita.units import Quantity, parse_quantity
 
 Parser = Callable[[object], Any]
@@ -82,6 +89,11 @@ name = _allowing(
 address = _allowing(
     lambda value: isinstance(value, str) and parse_address(value) is not None,
     f"cannot be an address; allowed is {ADDRESS_RULE}",
+)
+#: The URL of a model that is served.
+endpoint = _allowing(
+    lambda value: isinstance(value, str) and is_endpoint(value),
+    f"cannot be an endpoint; allowed is {ENDPOINT_RULE}",
 )
 yes_or_no = _allowing(
     lambda value: isinstance(value, bool), "must be true or false, without quotes"

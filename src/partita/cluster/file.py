@@ -19,6 +19,7 @@ from partita.cluster.catalogue import (
 from partita.cluster.fields import (
     Field,
     address,
+    endpoint,
     factor,
     list_of,
     name,
@@ -79,6 +80,7 @@ _DEVICE = {
     "port": Field(quantity("bandwidth", *BANDWIDTHS)),
     "swap": Field(quantity("bandwidth", *BANDWIDTHS)),
     "array": Field(table_of),
+    "endpoint": Field(endpoint),
 }
 _LINK = {
     "between": Field(list_of(text, 2)),
@@ -264,6 +266,7 @@ def _make_device(values: Mapping[str, Any], folder: Path) -> Device:
         port_bytes_per_s=values.get("port"),
         swap_bytes_per_s=values.get("swap", entry.swap_bytes_per_s if entry else None),
         array=values.get("array"),
+        endpoint=values.get("endpoint"),
     )
 
 

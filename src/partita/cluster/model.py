@@ -32,6 +32,7 @@ class Device:
         swap_bytes_per_s: Rate at which it brings in what its memory does not hold, for plans that
             may swap; None where it cannot.
         array: The systolic array that it is, where its kind does not say.
+        endpoint: URL of the model that computes its part of plans, served elsewhere.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Device:
     port_bytes_per_s: float | None = None
     swap_bytes_per_s: float | None = None
     array: Array | None = None
+    endpoint: str | None = None
 
 
 @dataclass(frozen=True)

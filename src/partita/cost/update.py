@@ -25,11 +25,26 @@ def update_cost(cost: CostModel, belief: Conditions) -> CostModel:
     return updated
 
 
-def cost_of_rest(cost: CostModel, rest: Cluster) -> CostModel:
-    """The same model of a part of its cluster's devices and links."""
-    other = cost.on(rest)
-    other.devices = {name: cost.devices[name] for name in rest.names}
-    return other
+def grow_cost(cost: CostModel, cluster: Cluster, like: Mapping[str, str]) -> CostModel:
+    """The cost model of a cluster that has copies of devices beside the others, or some of them.
+
+    Args:
+        cluster: Its devices are those of ``cost``, and the copies.
+        like: By the name of a copy, the device that it is as fast as, profile and all.
+    """
+    profiles = cost.profiles
+    if isinstance(profiles, Mapping):
+        given = {name: profiles[old] for name, old in like.items() if old in profiles}
+        profiles = {**profiles, **given}
+    grown = CostModel(
+        cost.graph, cluster, estimator=cost.estimator, profiles=profiles, options=cost.options
+    )
+    slow_down = {name: device.facts.slow_down for name, device in cost.devices.items()}
+    grown.devices = {
+        name: device.slowed(slow_down.get(like.get(name, name), device.facts.slow_down))
+        for name, device in grown.devices.items()
+    }
+    return grown
 
 
 def rates_at(cost: CostModel, time_s: float) -> Mapping[Pair, float]:

@@ -9,12 +9,14 @@ from partita.lazy import on_first_use
 
 if TYPE_CHECKING:
     from partita.engine.base import Blob, Engine, Runner, draw_feature, make_feeds, make_inputs
+    from partita.engine.endpoint import EndpointEngine
     from partita.engine.ort import OrtEngine, OrtOptions, OrtRunner
     from partita.engine.reference import Reference
     from partita.engine.slowed import Slowdown, SlowedEngine, SlowedRunner, calibrate
 
 _MODULES = {
     "base": "Blob Engine Runner draw_feature make_feeds make_inputs",
+    "endpoint": "EndpointEngine",
     "ort": "OrtEngine OrtOptions OrtRunner",
     "reference": "Reference",
     "slowed": "Slowdown SlowedEngine SlowedRunner calibrate",
@@ -22,6 +24,7 @@ _MODULES = {
 
 __all__ = [
     "Blob",
+    "EndpointEngine",
     "Engine",
     "OrtEngine",
     "OrtOptions",

@@ -84,12 +84,9 @@ class SlowedEngine:
         self.inner = inner
         self._timer = timer or slow_down.clock.now_s
 
-    def load(
-        self, graph: bytes, blobs: Mapping[str, Blob], *, prepack: bool = True
-    ) -> SlowedRunner:
+    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> SlowedRunner:
         """A runner that is to be calibrated; see :meth:`partita.engine.Engine.load`."""
-        inner = self.inner.load(graph, blobs, prepack=prepack)
-        return SlowedRunner(inner, self.slow_down, self._timer)
+        return SlowedRunner(self.inner.load(graph, blobs), self.slow_down, self._timer)
 
 
 class SlowedRunner:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from itertools import islice
 
 from partita.execution.events import (
     Action,
@@ -136,13 +137,18 @@ class Machine:
             self._start_steps(actions)
         return actions
 
-    def state(self) -> tuple[Wait, ...]:
-        """The unfinished steps of open requests with their reasons, oldest request first."""
-        return tuple(
+    def state(self, most: int | None = None) -> tuple[Wait, ...]:
+        """The unfinished steps of open requests with their reasons, oldest request first.
+
+        Args:
+            most: How many of them; all when None.
+        """
+        waits = (
             wait
             for number in sorted(self._requests)
             for wait in list_waits(self._table, number, self._requests[number])
         )
+        return tuple(islice(waits, most))
 
     def _on_fed(self, event: Fed, actions: list[Action]) -> None:
         number, route = event.request, event.route

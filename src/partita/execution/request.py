@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from partita.execution.events import Route
@@ -43,15 +44,12 @@ class Wait(NamedTuple):
     reason: str
 
 
-def list_waits(table: StepTable, number: int, request: OpenRequest) -> list[Wait]:
-    """The unfinished steps of a request in program order."""
-    return [
-        Wait(step.id, number, table.label_of(index), _reason(table, request, index))
-        for index, step in enumerate(table.steps)
-        if request.table.active[index]
-        and not isinstance(step, Load)
-        and request.status[index] != DONE
-    ]
+def list_waits(table: StepTable, number: int, request: OpenRequest) -> Iterator[Wait]:
+    """Yield the unfinished steps of a request in program order."""
+    for index, step in enumerate(table.steps):
+        is_part = request.table.active[index] and not isinstance(step, Load)
+        if is_part and request.status[index] != DONE:
+            yield Wait(step.id, number, table.label_of(index), _reason(table, request, index))
 
 
 def _reason(table: StepTable, request: OpenRequest, index: int) -> str:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -66,20 +66,24 @@ class Lab:
     """Workers of a cluster, running on this machine.
 
     Attributes:
+        plan: How it is laid out.
         endpoint: A leader's endpoint that reaches all workers, not shaped.
         left_out: Traits of the links that are not emulated, for people.
         addresses: Per device, where its worker listens.
         net: The namespaces; None where links are emulated in the workers.
-        spawn: Starts the worker of a device, where it always is.
     """
 
     cluster: Cluster
+    plan: LabPlan
     endpoint: Endpoint
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     addresses: dict[str, str] = field(default_factory=dict)
     net: Namespaces | None = None
-    spawn: Callable[[str], subprocess.Popen[bytes]] | None = None
+
+    def open_leader(self, name: str) -> Endpoint:
+        """The endpoint of one more leader; the caller closes it."""
+        return self.plan.open_leader(name)
 
     def kill(self, device: str) -> None:
         """End a worker as a crash would."""
@@ -88,16 +92,6 @@ class Lab:
     def freeze(self, device: str) -> None:
         """Suspend a worker with SIGSTOP."""
         self.processes[device].send_signal(signal.SIGSTOP)
-
-    def thaw(self, device: str) -> None:
-        """Let a suspended worker go on."""
-        self.processes[device].send_signal(signal.SIGCONT)
-
-    def restart(self, device: str) -> None:
-        """Start a worker again, once the process that it was has ended."""
-        assert self.spawn is not None
-        self.processes[device].wait()
-        self.processes[device] = self.spawn(device)
 
 
 @contextlib.contextmanager
@@ -123,16 +117,14 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
             addresses = stack.enter_context(hold_addresses(len(cluster.names)))
             places = {n: Place(a) for n, a in zip(cluster.names, addresses, strict=True)}
             plan = LabPlan(cluster, options, directory, places)
-        lab = Lab(cluster, plan.open_leader(), addresses=plan.addresses, net=net)
+        lab = Lab(cluster, plan, plan.open_leader(), addresses=plan.addresses, net=net)
         lab.left_out = left_out(cluster) if net is not None else ()
         stack.callback(lab.endpoint.close)
         stack.callback(end_processes, lab.processes)
         stack.enter_context(terminate_as_exit())
-        lab.spawn = lambda name: spawn(
-            plan.worker(cluster.device(name)), directory, places[name].prefix
-        )
-        for name in cluster.names:
-            lab.processes[name] = lab.spawn(name)
+        for device in cluster.devices:
+            prefix = places[device.name].prefix
+            lab.processes[device.name] = spawn(plan.worker(device), directory, prefix)
         wait_for_workers(lab, directory)
         yield lab
 
@@ -171,6 +163,7 @@ class LabPlan:
             threads=self.options.threads or device.threads,
             providers=(device.provider,),
             slow_down=device.slow_down,
+            endpoint=device.endpoint or "",
             links=self.shapes(device.name) if self.options.shaped else None,
         )
 
@@ -189,10 +182,10 @@ class LabPlan:
             if link.source == source
         }
 
-    def open_leader(self) -> Endpoint:
-        """The leader's endpoint; shaped ones stamp their messages, so it must, too."""
+    def open_leader(self, name: str = "leader") -> Endpoint:
+        """A leader's endpoint; shaped ones stamp their messages, so it must, too."""
         network = ZenohOptions(
-            "leader",
+            name,
             self.id,
             connect=tuple(self.addresses.values()),
             local_sockets=self.options.local_sockets,

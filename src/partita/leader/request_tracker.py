@@ -8,19 +8,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from typing import NamedTuple
 
-from partita.errors import PartitaError, RunError
+from partita.errors import BusyError, PartitaError, RunError
 from partita.execution import Admission, Route
 from partita.fabric import Endpoint, PieceGate, PieceHeader, digest_stream, encode_header
 from partita.fabric.frames import decode_header
-from partita.leader.deployment import Deployment
+from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.requests import Arrays, Request
 from partita.program import Stream
 from partita.regions import Array, decode_array, encode_array
 from partita.worker.messages import FIRST_ANSWER, answer_streams, feed_streams
 
-#: Answered requests whose times are kept for reports: about 30 MB.
-_REMEMBERED = 100_000
 #: Answers that say what is usual, and the least that do. Not tuned.
 _USUAL, _LEAST_USUAL = 20, 5
 
@@ -39,6 +38,20 @@ class _Epoch:
         self.open: dict[int, Request] = {}
 
 
+class Counts(NamedTuple):
+    """How many requests are where.
+
+    Attributes:
+        answers: Answered since the session began.
+        open: Fed, without an answer.
+        waiting: Not fed yet.
+    """
+
+    answers: int
+    open: int
+    waiting: int
+
+
 class RequestTracker:
     """All requests of a session.
 
@@ -46,6 +59,7 @@ class RequestTracker:
         endpoint: The leader's endpoint; its data callback is taken over.
         deployment: Active.
         on_fault: Called when a request cannot be fed.
+        remembered: Answered requests whose times are kept.
 
     Attributes:
         answers: Requests answered so far.
@@ -53,11 +67,16 @@ class RequestTracker:
     """
 
     def __init__(
-        self, endpoint: Endpoint, deployment: Deployment, on_fault: Callable[[RunError], None]
+        self,
+        endpoint: Endpoint,
+        deployment: Deployment,
+        on_fault: Callable[[RunError], None],
+        *,
+        remembered: int = DeployOptions.remembered,
     ) -> None:
         self.count = 0
         self.answers = 0
-        self.past: deque[Request] = deque(maxlen=_REMEMBERED)
+        self.past: deque[Request] = deque(maxlen=remembered)
         self.error: PartitaError | None = None
         self._endpoint = endpoint
         self._on_fault = on_fault
@@ -69,12 +88,17 @@ class RequestTracker:
         self._epochs = {deployment.epoch: self._epoch}
         endpoint.on_data(self._on_answer)
 
-    def ask(self, arrays: tuple[Array, ...]) -> Future[Arrays]:
+    def ask(self, arrays: tuple[Array, ...], wait_s: float | None = None) -> Future[Arrays]:
         """Feed one request and return its future; blocks while there is no room.
 
+        Args:
+            wait_s: Longest wait for room; None waits as long as it takes.
+
         Raises:
+            BusyError: There was no room in that time; the request is forgotten.
             PartitaError: The session has failed or is closed.
         """
+        deadline_s = math.inf if wait_s is None else time.monotonic() + wait_s
         with self._change:
             if self.error is not None:
                 raise self.error
@@ -89,8 +113,16 @@ class RequestTracker:
             with self._change:
                 if request.number >= 0 or future.done():
                     return future
-                if not self._has_room:
-                    self._change.wait(1.0)
+                if self._has_room:
+                    continue
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    self._waiting.remove(request)
+                    raise BusyError(
+                        f"{len(self._all_open())} requests are under way, which is the most that"
+                        " the program allows, or its plan is changing: ask again later."
+                    )
+                self._change.wait(min(1.0, left_s))
 
     def wait_below(self, limit: int, futures: Iterable[Future[Arrays]]) -> None:
         """Wait until fewer than ``limit`` of ``futures`` are without a result."""
@@ -114,6 +146,11 @@ class RequestTracker:
         with self._change:
             return epoch not in self._epochs or not self._epochs[epoch].open
 
+    def counts(self) -> Counts:
+        """How many requests are answered, under way and waiting, all at one time."""
+        with self._change:
+            return Counts(self.answers, len(self._all_open()), len(self._waiting))
+
     def latest(self, since: int) -> list[Request]:
         """The answered requests from the answer numbered ``since`` on, as far as known."""
         with self._change:
@@ -131,12 +168,8 @@ class RequestTracker:
         times = [request.end_s - request.start_s for request in latest if not request.is_again]
         return max(times) if len(times) >= _LEAST_USUAL else math.inf
 
-    def suspend(self) -> int:
-        """Take back all requests without an answer and feed nothing until :meth:`resume`.
-
-        Returns:
-            How many there are.
-        """
+    def suspend(self) -> None:
+        """Take back all requests without an answer and feed nothing until :meth:`resume`."""
         with self._feeding, self._change:
             unanswered = sorted(self._all_open(), key=lambda request: request.index)
             for request in unanswered:
@@ -144,15 +177,6 @@ class RequestTracker:
             self._waiting.extendleft(reversed(unanswered))
             self._epochs.clear()
             self._is_paused = True
-            return len(unanswered)
-
-    def first_after(self, time_s: float) -> float | None:
-        """When the first answer after a time came; None where none did, or none that is known."""
-        with self._change:
-            past = list(self.past)
-        if len(past) == _REMEMBERED and past[0].end_s > time_s:
-            return None
-        return min((request.end_s for request in past if request.end_s > time_s), default=None)
 
     def pause(self) -> None:
         """Feed nothing until :meth:`resume`; fed requests go on to their answers."""

@@ -7,34 +7,24 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any, Self
 
-from partita.errors import InputError, PartitaError, RunError
+from partita.errors import InputError, RunError
 from partita.execution import AdaptOptions, Change, Report
 from partita.fabric.base import check_process, is_forked
+from partita.leader.calls import LeaderCalls
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.losses import Lost
-from partita.leader.planning import Planning
 from partita.leader.recovery import Recovery
-from partita.leader.replan_controller import ReplanController
+from partita.leader.replan_controller import Planning, ReplanController
 from partita.leader.requests import Arrays, check_inputs, refuse_odd
 from partita.leader.run_report import build_report
-from partita.leader.standby_keeper import StandbyKeeper
+from partita.leader.sample import SAMPLE, Sample, SampleSince, encode_sample, take_sample
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
 from partita.regions import Array
-from partita.version import VERSION
-from partita.worker.messages import (
-    BeginTraces,
-    Drain,
-    Drained,
-    Info,
-    Stats,
-    decode_message,
-    encode_message,
-)
+from partita.worker.messages import BeginTraces, Info, Stats, decode_message
 
 
 class Session:
@@ -46,6 +36,9 @@ class Session:
         recovery: Goes on without what is lost, or ends the run; may have done so already.
         adapting: Who plans anew when links or devices change, and when; None keeps the plan.
         standby: Prepared beside it, for when the recovery gives its program.
+
+    Attributes:
+        calls: What others may ask of this leader; samples are among it.
     """
 
     def __init__(
@@ -68,16 +61,11 @@ class Session:
         self._origin_s = time.monotonic()
         self._is_closed = False
         self._process = os.getpid()
+        self.calls = LeaderCalls(group.endpoint)
+        self.calls.offer(SAMPLE, self._answer_sample)
         self._controller: ReplanController | None = None
-        self._keeper: StandbyKeeper | None = None
         if adapting is not None:
             self._controller = ReplanController(self._monitor, group, *adapting, options)
-            if recovery.is_wanted and standby is None:
-                planning, controller = adapting[0], self._controller
-                self._keeper = StandbyKeeper(
-                    self._monitor, group, planning, options, lambda: controller.is_settled
-                )
-        group.endpoint.serve(self._answer_call)
 
     @property
     def program(self) -> Program:
@@ -126,17 +114,19 @@ class Session:
         specs = self.program.inputs
         return self._answers_of((check_inputs(specs, given) for given in inputs), limit)
 
-    def submit(self, inputs: Mapping[str, Any]) -> Future[Arrays]:
+    def submit(self, inputs: Mapping[str, Any], *, wait_s: float | None = None) -> Future[Arrays]:
         """Feed one request and return its future; blocks while the program's limit is reached.
 
         Args:
             inputs: An array per model input; they must not change before the answer is there.
+            wait_s: Longest wait for room; None waits as long as it takes.
 
         Raises:
+            BusyError: There was no room in that time; the request is forgotten.
             InputError: They do not fit the model.
             RunError: The session has failed or is closed.
         """
-        return self._ask(check_inputs(self.program.inputs, inputs))
+        return self._ask(check_inputs(self.program.inputs, inputs), wait_s)
 
     def report(self) -> Report:
         """The report of all requests since the last ``run`` or ``iterate`` began, as measured.
@@ -182,6 +172,18 @@ class Session:
         devices = [part.device for part in self.program.devices]
         return self._group.each(self.deployment.stats, devices)
 
+    def sample(self, since: int = 0) -> Sample:
+        """What the session does now; workers are asked for totals, which holds up no request.
+
+        Args:
+            since: The number of the first answer whose latency is wanted.
+        """
+        changes = [change.shifted(-self._origin_s) for change in self.changes]
+        return take_sample(self._monitor, self._group, self.lost, changes, since)
+
+    def _answer_sample(self, body: bytes) -> bytes:
+        return encode_sample(self.sample(decode_message(body, SampleSince).answers))
+
     def begin_traces(self) -> None:
         """Let the traces of emulated links begin now; changes count their seconds from here."""
         self._origin_s = time.monotonic()
@@ -199,49 +201,8 @@ class Session:
         are below zero where a loss was found while the plan was deployed.
         """
         searches = self._controller.changes if self._controller is not None else []
-        recoveries = [
-            self._with_answer(change).shifted(self._origin_s) for change in self._recovery.changes
-        ]
+        recoveries = [change.shifted(self._origin_s) for change in self._recovery.changes]
         return sorted([*recoveries, *searches], key=lambda change: change.at_s)
-
-    def _with_answer(self, change: Change) -> Change:
-        """The change with the time of the first answer after it."""
-        if change.switched_s is None:
-            return change
-        return replace(change, answered_s=self._tracker.first_after(change.switched_s))
-
-    def drain(self, device: str) -> None:
-        """Plan around a device that is there; no request is lost, and it is free afterwards.
-
-        A device whose worker starts again after that is used again.
-
-        Raises:
-            RunError: The session cannot change its plan, the device is the requester or not of the
-                session, or another plan is refused; all goes on as before then.
-            PlanError: There is no plan without it.
-        """
-        if self._controller is None:
-            raise RunError(
-                "No device can be drained: the session keeps its plan. Deploy it with --recover or"
-                " --adapt, or in a program with recover=True."
-            )
-        self._controller.drain(device)
-
-    def _answer_call(self, method: str, body: bytes) -> bytes:
-        """What others on the network ask of a leader."""
-        if method != "drain":
-            raise RunError(f"Method {method!r} is unknown to a leader of partita {VERSION}.")
-        device = decode_message(body, Drain).device
-        try:
-            self.drain(device)
-        except PartitaError as error:
-            raise RunError(error.message) from None
-        return encode_message(Drained((self._group.endpoint.name,)))
-
-    @property
-    def covered(self) -> tuple[str, ...]:
-        """Devices for whose loss a plan stands by, its content on the workers."""
-        return () if self._keeper is None else self._keeper.covered
 
     @property
     def lost(self) -> Lost:
@@ -254,8 +215,6 @@ class Session:
             return  # a fork leaves its parent's plan alone
         self._is_closed = True
         self._tracker.fail(RunError("The session was closed before the answer came."))
-        if self._keeper is not None:
-            self._keeper.close()
         if self._controller is not None:
             self._controller.close()
         self._monitor.close()
@@ -278,11 +237,11 @@ class Session:
         while under_way:
             yield under_way.popleft().result()
 
-    def _ask(self, arrays: tuple[Array, ...]) -> Future[Arrays]:
+    def _ask(self, arrays: tuple[Array, ...], wait_s: float | None = None) -> Future[Arrays]:
         check_process(self._process, "The session")
         if self._is_closed:
             raise RunError("The session is closed; deploy the plan again.")
-        return self._tracker.ask(arrays)
+        return self._tracker.ask(arrays, wait_s)
 
     def _check_in_flight(self, in_flight: int | None) -> int:
         most = self.program.in_flight

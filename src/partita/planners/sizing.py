@@ -16,10 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from partita.cluster import Cluster, Device
-from partita.cost import CostModel
+from partita.cluster import Cluster, Device, copy_device
+from partita.cost import CostModel, grow_cost
 from partita.errors import InfeasibleError
-from partita.execution import Link
 from partita.planners.find import find_plan
 from partita.planners.options import Objective, PlanOptions, limit_only
 from partita.planners.result import Result
@@ -248,38 +247,7 @@ def _model(cost: CostModel, board: Device, count: int) -> CostModel:
     home = cluster.device(cluster.requester)
     is_board = home.computes and home.kind == board.kind and home.profile == board.profile
     names = [f"{board.name}-{number}" for number in range(1, count + (not is_board))]
-    boards = [replace(board, name=name, address=None) for name in names]
-    devices = (replace(home, computes=is_board), *boards)
-    links = tuple(_links(cluster, home.name, board.name, names))
-    profiles = cost.profiles
-    if isinstance(profiles, Mapping) and board.name in profiles:
-        profiles = {**profiles, **dict.fromkeys(names, profiles[board.name])}
-    return CostModel(
-        cost.graph,
-        replace(cluster, devices=devices, links=links),
-        estimator=cost.estimator,
-        profiles=profiles,
-        options=cost.options,
-    )
-
-
-def _links(cluster: Cluster, home: str, board: str, names: list[str]) -> Iterator[Link]:
-    """Yield links between all, each like one of the board's."""
-    there = _find_link(cluster, home, board)
-    back = _find_link(cluster, board, home)
-    for name in names:
-        if there is not None:
-            yield replace(there, source=home, target=name)
-        if back is not None:
-            yield replace(back, source=name, target=home)
-        between = back or there
-        for other in names:
-            if other != name and between is not None:
-                yield replace(between, source=name, target=other)
-
-
-def _find_link(cluster: Cluster, source: str, target: str) -> Link | None:
-    """The link that stands for others; where one device is both ends, any that leaves it."""
-    if source != target:
-        return cluster.link(source, target)
-    return next((link for link in cluster.links if link.source == source), None)
+    others = [name for name in cluster.names if name != home.name]
+    grown = copy_device(cluster, board.name, names).without(*others)
+    devices = (replace(home, computes=is_board), *grown.devices[1:])
+    return grow_cost(cost, replace(grown, devices=devices), dict.fromkeys(names, board.name))

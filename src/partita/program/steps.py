@@ -33,6 +33,11 @@ class TensorSpec(msgspec.Struct, frozen=True):
         return f"tensor({names.get(self.dtype, self.dtype)})"
 
     @property
+    def datatype(self) -> str:
+        """The type as the Open Inference Protocol names it, such as ``FP32``."""
+        return self.dtype.upper().replace("FLOAT", "FP")
+
+    @property
     def size_bytes(self) -> int:
         """Memory of the whole tensor; 0 where an extent depends on the data."""
         return prod(max(0, extent) for extent in self.shape) * type_bytes(self.dtype)
@@ -52,6 +57,11 @@ class Buffer(msgspec.Struct, frozen=True):
     box: Region
     dtype: str
     readers: int
+
+    @property
+    def datatype(self) -> str:
+        """The type as the Open Inference Protocol names it, such as ``FP32``."""
+        return self.dtype.upper().replace("FLOAT", "FP")
 
     @property
     def size_bytes(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from partita.execution import Report
+from partita.report.bottleneck import busy_shares
 from partita.report.bundle import Contender
 from partita.report.markup import Markup, element
 from partita.report.scale import list_ticks, name_unit, shorten
@@ -65,17 +66,11 @@ def chart_busy(predicted: Report | None, measured: Report | None) -> BarChart:
     """The busy share of the run of each device and each link, the busiest of very many."""
     shares: dict[tuple[Kind, str], list[float | None]] = {}
     for index, run in enumerate((predicted, measured)):
-        if run is None or run.makespan_s <= 0:
-            continue
-        for device in run.devices:
-            values = shares.setdefault(("compute", device.name), [None, None])
-            if device.busy_s is not None:
-                values[index] = device.busy_s / run.makespan_s
-        for link in run.links:
-            if link.busy_s is None:
-                continue
-            name = name_link(link.source, link.target)
-            shares.setdefault(("send", name), [None, None])[index] = link.busy_s / run.makespan_s
+        for where, share in busy_shares(run).items() if run else ():
+            is_device = len(where) == 1
+            name = where[0] if is_device else name_link(*where)
+            kind: Kind = "compute" if is_device else "send"
+            shares.setdefault((kind, name), [None, None])[index] = share
     busiest = sorted(shares, key=lambda key: -max(share or 0.0 for share in shares[key]))
     rows = tuple(
         Bar(name, predicted_share, measured_share, kind=kind)

@@ -8,6 +8,7 @@ from importlib import resources
 from partita.planners.result import describe_bound
 from partita.report import tables
 from partita.report.bars import BarChart, chart_busy, chart_comparison, draw_bars
+from partita.report.bottleneck import busy_shares, describe_bottleneck
 from partita.report.bundle import Checked, Picture, ReportBundle
 from partita.report.changes import tabulate_changes, tabulate_plan_runs
 from partita.report.markup import Markup, element, join
@@ -58,7 +59,8 @@ def _list_sections(bundle: ReportBundle) -> list[Markup]:
             parts.append(_draw_last(lay_out(*runs, last=True)))
         busy = chart_busy(*runs)
         if busy.rows:
-            parts += [element("h2", _name_busy(busy)), _frame(draw_bars(busy))]
+            parts += [element("h2", _name_busy(busy)), _name_bottleneck(bundle)]
+            parts.append(_frame(draw_bars(busy)))
         parts += map(_draw_table, (tables.tabulate_devices(*runs), tables.tabulate_links(*runs)))
         parts += map(_draw_table, (tables.tabulate_queues(*runs), tables.tabulate_steps(*runs)))
     if bundle.checked:
@@ -152,6 +154,12 @@ def _draw_last(timeline: Timeline) -> Markup:
 def _name_busy(chart: BarChart) -> str:
     words = f", the {len(chart.rows)} busiest of {len(chart.rows) + chart.left_out}"
     return "Busy share of the run" + (words if chart.left_out else "")
+
+
+def _name_bottleneck(bundle: ReportBundle) -> Markup:
+    reached = bundle.measured or bundle.predicted
+    words = describe_bottleneck(busy_shares(reached)) if reached is not None else ""
+    return element("p", f"{words}.") if words else Markup("")
 
 
 def _draw_path(bundle: ReportBundle) -> Markup:

@@ -25,7 +25,7 @@ def draw_table(data: TableData) -> Table:
             overflow="fold",
         )
     for row in data.rows:
-        table.add_row(*(Text(_clean(cell)) for cell in row))
+        table.add_row(*(Text(clean(cell)) for cell in row))
     return table
 
 
@@ -51,6 +51,6 @@ def compare_table(contenders: Sequence[Contender]) -> Table:
     return draw_table(tables.tabulate_comparison(contenders))
 
 
-def _clean(cell: str) -> str:
+def clean(cell: str) -> str:
     """The cell without control characters: names come from files."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in cell)

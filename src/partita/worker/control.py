@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import threading
 import time
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from partita.engine import Engine, Slowdown
-from partita.errors import PartitaError, RunError
+from partita.errors import PartitaError, RunError, first_line
 from partita.fabric import (
     Beat,
     Credit,
@@ -28,8 +27,9 @@ from partita.memory import release
 from partita.program import Program, check_part
 from partita.regions import list_formats
 from partita.version import VERSION
-from partita.worker.calibration import Calibrations
+from partita.worker.calibration import calibrate_runtime
 from partita.worker.lanes import Lanes
+from partita.worker.leaders import Leaders
 from partita.worker.measurer import Measurer
 from partita.worker.memory_limit import MemoryLimit
 from partita.worker.messages import (
@@ -37,8 +37,6 @@ from partita.worker.messages import (
     BeginTraces,
     Calibrate,
     Clock,
-    Drain,
-    Drained,
     Have,
     Hello,
     Info,
@@ -62,15 +60,11 @@ from partita.worker.probe import PROBE_EPOCH, Prober
 from partita.worker.runtime import Runtime, WorkerResources
 from partita.worker.store import Store
 
-_LOG = logging.getLogger(__name__)
-
 #: Interval of a worker's heartbeat: seven fit into the 1.75 s of silence after which it is lost.
 BEAT_S = 0.25
 #: A leader has two while it changes plans; its steps compute, decode, deliver, and send to each
 #: other device on a thread of its own. Not tuned.
 MAX_PLANS, MAX_LANES = 32, 256
-#: A leader searches, loads, and lets requests under way end, which may take as long as a deadline.
-DRAIN_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -127,8 +121,8 @@ class Worker:
             None if isinstance(endpoint, ShapedEndpoint) else PortTurns(),
         )
         self._epochs: dict[int, Runtime] = {}
-        self._calibrations = Calibrations(self.name)
-        self._leaders: set[str] = set()
+        self._jobs: dict[int, Progress] = {}
+        self._leaders = Leaders(endpoint)
         self._changing = threading.Lock()
         self._prober = Prober(endpoint)
         self._measurer = Measurer(self.name, parts.engine, parts.store)
@@ -148,8 +142,8 @@ class Worker:
             "probe": self._probe,
             "measure": self._measure,
             "measured": self._measured,
+            "ask_leaders": self._leaders.ask,
             "begin_traces": self._begin_traces,
-            "drain": self._drain,
             "stop": lambda body: self._on_stop(),
         }
 
@@ -204,7 +198,7 @@ class Worker:
 
     def _have(self, body: bytes) -> Missing:
         have = decode_message(body, Have)
-        self._parts.store.lease(have.epoch, have.hashes, have.spare_of)
+        self._parts.store.lease(have.epoch, have.hashes)
         return Missing(self._parts.store.missing(have.hashes))
 
     def _put(self, body: bytes) -> None:
@@ -227,14 +221,13 @@ class Worker:
                 raise RunError(f"Epoch {prepare.epoch} is prepared already on {self.name!r}.")
             self._check_room(prepare.program)
             runtime = Runtime(prepare, self._resources)
-            if prepare.leader not in self._leaders:
-                self._leaders.add(prepare.leader)
-                _LOG.info("leader '%s' connected", prepare.leader)
+            self._leaders.meet(prepare.leader)
             self._register(prepare, runtime)
         runtime.begin()
 
     def _register(self, prepare: Prepare, runtime: Runtime) -> None:
-        contents = {n for info in prepare.program.fragments for n in (info.hash, *info.blobs)}
+        fragments = prepare.program.fragments
+        contents = {name for info in fragments for name in (info.hash, *info.blobs)}
         self._parts.store.pin(prepare.epoch, contents)
         self._epochs[prepare.epoch] = runtime
 
@@ -260,7 +253,7 @@ class Worker:
     def _progress(self, body: bytes) -> Progress:
         epoch = decode_message(body, OfEpoch).epoch
         runtime = self._runtime(epoch)
-        job = self._calibrations.progress(epoch)
+        job = self._jobs.get(epoch)
         if job is not None and not runtime.error:
             return job
         done, total = runtime.load_counts
@@ -269,7 +262,31 @@ class Worker:
 
     def _calibrate(self, body: bytes) -> None:
         order = decode_message(body, Calibrate)
-        self._calibrations.begin(self._runtime(order.epoch), order)
+        runtime = self._runtime(order.epoch)
+        job = self._jobs.get(order.epoch)
+        if job is not None and job.busy:
+            raise RunError(f"Epoch {order.epoch} is being timed already on {self.name!r}.")
+        self._jobs[order.epoch] = Progress(True, 0, len(runtime.context.runners))
+        threading.Thread(
+            target=self._run_calibration,
+            args=(runtime, order),
+            name=f"{self.name}/calibrate",
+            daemon=True,
+        ).start()
+
+    def _run_calibration(self, runtime: Runtime, order: Calibrate) -> None:
+        total, done, error = len(runtime.context.runners), 0, ""
+
+        def tick() -> None:
+            nonlocal done
+            done += 1
+            self._jobs[order.epoch] = Progress(True, done, total)
+
+        try:
+            calibrate_runtime(runtime, order.repeats, tick, order.reference_s)
+        except Exception as fault:  # whatever the engine raised: the leader reads it
+            error = first_line(fault)
+        self._jobs[order.epoch] = Progress(False, done, total, error)
 
     def _activate(self, body: bytes) -> None:
         runtime = self._runtime(decode_message(body, OfEpoch).epoch)
@@ -285,13 +302,13 @@ class Worker:
     def _end_epoch(self, epoch: int) -> None:
         with self._changing:
             runtime = self._epochs.pop(epoch, None)
-            self._calibrations.forget(epoch)
+            self._jobs.pop(epoch, None)
             if runtime is not None:
                 runtime.close()
                 self._lanes.keep({n for left in self._epochs.values() for n in left.lane_names})
-                gc.unfreeze()
         self._measurer.forget(epoch)
         self._parts.store.unpin(epoch)
+        gc.unfreeze()
         if not self._epochs:  # beside a plan that runs it would wait for pages again
             release()
 
@@ -321,18 +338,6 @@ class Worker:
         at_s = decode_message(body, BeginTraces).at_s
         if isinstance(self.endpoint, ShapedEndpoint):
             self.endpoint.begin_traces(at_s)
-
-    def _drain(self, body: bytes) -> Drained:
-        """Ask the leaders whose plans are here to go without this device, one after the other.
-
-        Who wants it free reaches this worker, but perhaps none of them.
-        """
-        decode_message(body, Drain)
-        order = encode_message(Drain(self.name))
-        leaders = sorted({epoch.leader for epoch in list(self._epochs.values())})
-        for leader in leaders:
-            self.endpoint.call(leader, "drain", order, DRAIN_S)
-        return Drained(tuple(leaders))
 
     def _runtime(self, epoch: int) -> Runtime:
         runtime = self._epochs.get(epoch)
@@ -374,13 +379,10 @@ class Worker:
             self._prober.on_found(name)
         else:
             self._prober.on_lost(name)
-            self._parts.store.release(name)
             for epoch, runtime in list(self._epochs.items()):
                 if runtime.leader == name:
                     self._end_epoch(epoch)
-            if name in self._leaders:
-                self._leaders.discard(name)
-                _LOG.info("leader '%s' left", name)
+            self._leaders.part(name)
 
     def _beat(self) -> None:
         while not self._closed.wait(BEAT_S):

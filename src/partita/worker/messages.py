@@ -13,7 +13,7 @@ from partita.program import Program, Stream, TensorSpec
 from partita.regions import COMPRESSED, Region, wire_bytes
 
 #: Raised whenever a message below, a step or the wire changes its meaning.
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 7
 
 #: Content travels in chunks of this size: 80 ms of a 100 Mbit/s link, so that other calls get
 #: through between two.
@@ -66,15 +66,10 @@ class Have(msgspec.Struct, frozen=True):
     """Which of ``hashes`` are missing? They stay in the store until ``epoch`` is prepared.
 
     A leader that sends none of them and does not prepare either loses its claim after a lease.
-
-    Attributes:
-        spare_of: The leader for which they stand by, until it leaves or retires the epoch, in room
-            that no other plan needs; empty where the epoch is to be prepared next.
     """
 
     epoch: int
     hashes: tuple[str, ...]
-    spare_of: str = ""
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -99,32 +94,18 @@ class Prepare(msgspec.Struct, frozen=True):
         program: The program with only this device's steps in it.
         leader: Endpoint that gets answers and failures.
         trace: Whether to keep what each lane did when.
-        prepack: Whether fragments are loaded to run fast rather than to be ready soon.
     """
 
     epoch: int
     program: Program
     leader: str
     trace: bool = True
-    prepack: bool = True
 
 
 class OfEpoch(msgspec.Struct, frozen=True):
     """Anything that is said about one epoch and needs no more."""
 
     epoch: int
-
-
-class Drain(msgspec.Struct, frozen=True):
-    """To a worker: ask your leaders to go on without you; to a leader: go on without a device."""
-
-    device: str
-
-
-class Drained(msgspec.Struct, frozen=True):
-    """Answer to :class:`Drain`: the leaders that have let the device go."""
-
-    leaders: tuple[str, ...]
 
 
 class Calibrate(msgspec.Struct, frozen=True):

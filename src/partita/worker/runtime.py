@@ -100,7 +100,6 @@ class Runtime:
         self.epoch = prepare.epoch
         self.leader = prepare.leader
         self.program = prepare.program
-        self._prepack = prepare.prepack
         self.error = ""
         self.log = StepLog(prepare.trace)
         self.arrays = BufferTable()
@@ -232,21 +231,26 @@ class Runtime:
             self._handle(Credited(stream))
 
     def stats(self) -> Stats:
-        """The sums of the epoch so far, and the steps that wait."""
+        """The sums of the epoch so far, and the steps that wait.
+
+        Steps are held up only while these are listed: quantiles and memory take milliseconds.
+        """
         with self._lock:
-            return Stats(
-                busy_s=self.log.busy_s["compute"],
-                peak_piece_bytes=self.arrays.peak_bytes,
-                piece_bytes=self.arrays.bytes,
-                weight_bytes=weight_bytes(self.program, self._device.device),
-                sent=self.log.sent(),
-                dropped=self._dropped,
-                overruns=self.pacing.slow_down.overruns,
-                waiting=tuple(Waiting(*wait) for wait in self._machine.state()[:_MAX_WAITS]),
-                worked=self.log.computed(),
-                queues=tuple(starmap(LaneQueue, self._machine.queues.items())),
-                resident_bytes=self._resources.memory.resident_bytes,
-            )
+            waiting = self._machine.state(_MAX_WAITS)
+            queues = tuple(starmap(LaneQueue, self._machine.queues.items()))
+        return Stats(
+            busy_s=self.log.busy_s["compute"],
+            peak_piece_bytes=self.arrays.peak_bytes,
+            piece_bytes=self.arrays.bytes,
+            weight_bytes=weight_bytes(self.program, self._device.device),
+            sent=self.log.sent(),
+            dropped=self._dropped,
+            overruns=self.pacing.slow_down.overruns,
+            waiting=tuple(Waiting(*wait) for wait in waiting),
+            worked=self.log.computed(),
+            queues=queues,
+            resident_bytes=self._resources.memory.resident_bytes,
+        )
 
     def close(self) -> None:
         """Stop starting steps and release arrays and fragments."""
@@ -342,9 +346,7 @@ class Runtime:
             store = self._resources.store
             graph = store.open(info.hash).tobytes()
             blobs = {name: store.open(name) for name in info.blobs}
-            self.context.runners[self._loads[step]] = self._resources.engine.load(
-                graph, blobs, prepack=self._prepack
-            )
+            self.context.runners[self._loads[step]] = self._resources.engine.load(graph, blobs)
             if len(set(self.load_counts)) == 1:
                 self._resources.memory.settle()
         except Exception as error:  # any fault of graph or engine ends the deployment

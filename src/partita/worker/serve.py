@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from partita.engine import OrtEngine, Slowdown, SlowedEngine
+from partita.engine import EndpointEngine, Engine, OrtEngine, Slowdown, SlowedEngine
 from partita.engine.base import CPU
 from partita.errors import ClusterError, PartitaError
 from partita.execution import Link
@@ -67,6 +67,7 @@ class WorkerOptions:
         max_plans: Most plans that are prepared at the same time.
         max_lanes: Most threads that their steps run on.
         slow_down: Emulated slowness, at least 1.
+        endpoint: Where a model is served that computes in this worker's place; empty for none.
         links: Emulated links by target; None for real ones.
         version: Package version to announce.
         protocol: Protocol version to announce.
@@ -82,6 +83,7 @@ class WorkerOptions:
     max_plans: int = MAX_PLANS
     max_lanes: int = MAX_LANES
     slow_down: float = 1.0
+    endpoint: str = ""
     links: dict[str, Link] | None = None
     version: str = field(default=VERSION)
     protocol: int = PROTOCOL_VERSION
@@ -200,7 +202,7 @@ def make_parts(options: WorkerOptions) -> WorkerParts:
     """The engine, store and limits of a worker with these options.
 
     Raises:
-        ClusterError: The slow-down is out of range, or the store cannot be used.
+        ClusterError: The slow-down or the endpoint is not allowed, or the store cannot be used.
     """
     if not 1 <= options.slow_down <= MAX_SLOW_DOWN:
         raise ClusterError(
@@ -208,18 +210,29 @@ def make_parts(options: WorkerOptions) -> WorkerParts:
             f"at least 1 and at most {MAX_SLOW_DOWN}.",
             subject="slow_down",
         )
+    if options.endpoint and options.slow_down > 1:
+        raise ClusterError(
+            f"Worker {options.network.name!r} has --endpoint and --slow-down: what is served"
+            " elsewhere is not emulated here. Leave out one.",
+            subject="slow_down",
+        )
     slow_down = Slowdown(options.slow_down)
     threads = options.threads or os.cpu_count() or 1
-    engine = OrtEngine(threads, options.providers)
+    local = OrtEngine(threads, options.providers)
+    engine: Engine = local
+    if options.endpoint:
+        engine = EndpointEngine(options.endpoint, local)
+    elif options.slow_down > 1:
+        engine = SlowedEngine(local, slow_down, local.timer)
     limit = options.memory_limit_bytes or int(_MEMORY_SHARE * psutil.virtual_memory().total)
     return WorkerParts(
-        engine=SlowedEngine(engine, slow_down, engine.timer) if options.slow_down > 1 else engine,
+        engine=engine,
         store=_open_store(options),
         slow_down=slow_down,
         memory_limit_bytes=limit,
         threads=threads,
-        providers=engine.providers,
-        fallback=engine.fallback,
+        providers=(options.endpoint,) if options.endpoint else local.providers,
+        fallback=local.fallback,
         loaders=options.loaders,
         max_plans=options.max_plans,
         max_lanes=options.max_lanes,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -11,27 +10,21 @@ from typing import Any
 
 import msgspec
 
-from partita.adapting.replanner import Replanner
-from partita.api import Access, open_endpoint
+from partita.api import open_endpoint
 from partita.cli.access import read_access
-from partita.cli.actions.anew import make_search
 from partita.cli.actions.answered import add_fallback, check_answers, measure_snr
+from partita.cli.actions.deployed import Opened, open_session
 from partita.cli.actions.simulate import check_in_flight, read_adapt
+from partita.cli.actions.watched import Scenes, WatchFlags, watch_session
 from partita.cli.answers import KeptAnswers, PackedAnswers
 from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags
 from partita.cli.inputs import get_requests
-from partita.cli.output import Reply, check_folder, say, write_outputs
+from partita.cli.output import Reply, check_folder, write_outputs
 from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
 from partita.cli.sources import Loaded, read_plan
-from partita.compile import Compiled, compile_plan
-from partita.cost import CostModel, CostOptions
-from partita.errors import RunError
-from partita.execution import AdaptOptions, Change, Report
-from partita.execution.adapt import LOSSES_ONLY
-from partita.fabric import Endpoint
-from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
-from partita.leader.worker_group import WorkerGroup
+from partita.cost import CostOptions
+from partita.execution import Change, Report
 from partita.plan import Plan
 from partita.quantisation.samples import Feeds
 from partita.report import (
@@ -47,11 +40,6 @@ from partita.report.changes import tabulate_plan_runs
 from partita.simulation import predict
 from partita.units import format_seconds
 
-#: Seconds that workers may take to appear.
-_WAIT_S = 10.0
-#: All were there a moment ago: one that is not any more was lost.
-_STILL_S = 1.0
-
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -63,6 +51,7 @@ class RunOptions:
         check: Whether every answer is compared with the whole model's.
         output: Folder for the answers; None keeps none.
         report: Folder for the HTML report and the trace; None writes none.
+        watch: Where the run is shown while it goes on.
     """
 
     in_flight: int | None
@@ -70,6 +59,7 @@ class RunOptions:
     check: bool
     output: Path | None
     report: Path | None
+    watch: WatchFlags
 
 
 @dataclass(frozen=True)
@@ -106,22 +96,6 @@ class Ran:
         return self.predicted if self.last_plan is None else None
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A session with what plans for it.
-
-    Attributes:
-        planned: What everything costs without the workers' fixed costs.
-        cost: With them.
-        replanner: Knows the plan in force.
-    """
-
-    session: Session
-    planned: CostModel
-    cost: CostModel
-    replanner: Replanner
-
-
 def run_plan(
     files: PlanFiles,
     requests: RequestFlags,
@@ -144,8 +118,11 @@ def run_plan(
     cost = read_cost(loaded.graph, loaded.cluster, files)
     check_in_flight(loaded.plan, options.in_flight)
     with KeptAnswers() as answers:
-        with open_session(loaded, read_access(access), cost, adapting) as opened:
-            ran = run_requests(loaded, opened, feeds, answers, options)
+        leader = open_endpoint(loaded.cluster, read_access(access))
+        with open_session(loaded, leader, cost, adapting) as opened:
+            scenes = Scenes(loaded, opened.cost, opened.replanner)
+            with watch_session(opened.session, scenes, options.watch):
+                ran = run_requests(loaded, opened, feeds, answers, options)
         if options.check:
             checked = check_answers(loaded, feeds, answers, ran.answered_by)
             snr_db = measure_snr(loaded, feeds, ran.answered_by)
@@ -225,64 +202,6 @@ def measure_plans(
         PlanRun(name, plan.quantile_s(0.5), median(took) if took else None, len(took))
         for name, plan, took in both
     )
-
-
-@contextlib.contextmanager
-def open_session(
-    loaded: Loaded, access: Access, cost: CostModel, flags: AdaptFlags
-) -> Iterator[Opened]:
-    """Deploy a plan; yield the session, ready to run."""
-    plan, fallback = loaded.plan, loaded.plan.fallback
-    recovers = flags.recover or fallback is not None
-    compiled = compile_plan(loaded.graph, plan, loaded.cluster)
-    options = DeployOptions(
-        wait_s=_STILL_S, planner=plan.planner, seed=plan.seed, reference_s=cost.reference_s
-    )
-    say("connecting to the workers")
-    with open_endpoint(loaded.cluster, access) as endpoint:
-        WorkerGroup(endpoint, [part.device for part in compiled.program.devices]).wait(_WAIT_S)
-        say("measuring what messages cost")
-        refined = _refine(endpoint, cost, compiled, recovers=recovers)
-        replanner = Replanner(refined, plan, make_search(plan, flags, cost))
-        watching = read_watching(flags)
-
-        def replan(lost: Lost) -> Compiled:
-            say(f"planning without {lost}")
-            return replanner.recover(lost)
-
-        say("deploying")
-        with deploy(
-            compiled,
-            endpoint,
-            options,
-            replan=replan if recovers else None,
-            adapting=None if watching is None else (replanner, watching),
-            standby=None
-            if fallback is None
-            else compile_plan(loaded.graph, fallback, loaded.cluster),
-        ) as session:
-            say("running")
-            yield Opened(session, cost, refined, replanner)
-
-
-def _refine(
-    endpoint: Endpoint, cost: CostModel, compiled: Compiled, *, recovers: bool
-) -> CostModel:
-    """The costs with what workers take on top, as measured; without that where one is lost."""
-    try:
-        return refine_cost(endpoint, cost, compiled.program)
-    except RunError as error:  # of what is wrong with more than this the deployment tells
-        if not recovers:
-            raise
-        say(f"messages were not measured: {error.message}")
-        return cost
-
-
-def read_watching(flags: AdaptFlags) -> AdaptOptions | None:
-    """When to plan anew beside what runs; None for never."""
-    if flags.adapt:
-        return read_adapt(flags)
-    return LOSSES_ONLY if flags.recover else None
 
 
 def describe_run(ran: Ran) -> Reply:

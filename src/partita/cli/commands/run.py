@@ -33,9 +33,7 @@ def run(
     warm_up: Annotated[
         int, number("--warm-up", 0, MOST_REQUESTS, "Runs before those that count.")
     ] = 1,
-    recover: Annotated[
-        bool, flag("--recover", "Plan again on the rest when a device is lost.")
-    ] = False,
+    recover: flags.RecoverOpt = False,
     adapt: flags.AdaptOpt = False,
     threshold: flags.ThresholdOpt = 0.25,
     hold: flags.HoldOpt = 3.0,
@@ -50,6 +48,8 @@ def run(
     report: Annotated[
         Path | None, flag("--report", "Folder for the HTML report and the trace.")
     ] = None,
+    top: flags.TopOpt = False,
+    page: flags.PageOpt = None,
     json: flags.JsonOpt = False,
     debug: flags.DebugOpt = False,
 ) -> int:
@@ -61,12 +61,13 @@ def run(
     if inputs:
         refuse_given(context, ("requests",), "does not go with --input: each file is one request")
     from partita.cli.actions.run import RunOptions, run_plan
+    from partita.cli.actions.watched import WatchFlags
 
     reply = run_plan(
         flags.PlanFiles(plan, model, cluster, shape, profile, estimator, time_scale),
         flags.RequestFlags(inputs, requests, seed),
         flags.AccessFlags(workers, insecure, authority, certificate, key),
         flags.AdaptFlags(adapt, recover, threshold, hold, planner, budget),
-        RunOptions(in_flight, warm_up, check, output, report),
+        RunOptions(in_flight, warm_up, check, output, report, WatchFlags(top, page)),
     )
     return print_reply(reply, as_json=json)

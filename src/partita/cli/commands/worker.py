@@ -39,6 +39,9 @@ def worker(
         str, flag("--inbound", "Most that half-received messages may take.")
     ] = "1 GiB",
     slow_down: Annotated[float, number("--slow-down", 1, 10_000, "Emulate a slower device.")] = 1.0,
+    endpoint: Annotated[
+        str, flag("--endpoint", "URL of a model that computes this device's part.")
+    ] = "",
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
     key: flags.KeyOpt = None,
@@ -75,6 +78,7 @@ def worker(
         max_plans=plans,
         max_lanes=lanes,
         slow_down=slow_down,
+        endpoint=endpoint,
     )
     action.serve(options, quiet=quiet)
     return 0

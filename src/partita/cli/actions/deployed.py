@@ -1,0 +1,120 @@
+"""A plan deployed on workers, with what plans anew for it: what runs and services begin with."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import inf
+
+from partita.adapting.replanner import Replanner
+from partita.cli.actions.anew import make_search
+from partita.cli.actions.simulate import read_adapt
+from partita.cli.flags import AdaptFlags
+from partita.cli.output import say
+from partita.cli.sources import Loaded
+from partita.compile import Compiled, compile_plan
+from partita.cost import CostModel
+from partita.errors import RunError
+from partita.execution import AdaptOptions
+from partita.fabric import Endpoint
+from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
+from partita.leader.worker_group import WorkerGroup
+from partita.plan import Plan
+
+#: Seconds that workers may take to appear.
+_WAIT_S = 10.0
+#: Answered requests whose times a service keeps: what is usual is found from the last ones.
+_SERVICE_REMEMBERS = 1000
+#: All were there a moment ago: one that is not any more was lost.
+_STILL_S = 1.0
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A session with what plans for it.
+
+    Attributes:
+        planned: What everything costs without the workers' fixed costs.
+        cost: With them.
+        replanner: Knows the plan in force.
+    """
+
+    session: Session
+    planned: CostModel
+    cost: CostModel
+    replanner: Replanner
+
+
+@contextlib.contextmanager
+def open_session(
+    loaded: Loaded,
+    leader: contextlib.AbstractContextManager[Endpoint],
+    cost: CostModel,
+    flags: AdaptFlags,
+    *,
+    is_service: bool = False,
+) -> Iterator[Opened]:
+    """Deploy a plan; yield the session, ready to run.
+
+    Args:
+        leader: The endpoint that it has for itself.
+        is_service: Whether it runs on and on, and nobody asks for a report.
+    """
+    plan, fallback = loaded.plan, loaded.plan.fallback
+    recovers = flags.recover or fallback is not None
+    compiled = compile_plan(loaded.graph, plan, loaded.cluster)
+    options = DeployOptions(
+        wait_s=_STILL_S, planner=plan.planner, seed=plan.seed, reference_s=cost.reference_s
+    )
+    if is_service:
+        options = replace(options, trace=False, remembered=_SERVICE_REMEMBERS)
+    say("connecting to the workers")
+    with leader as endpoint:
+        WorkerGroup(endpoint, [part.device for part in compiled.program.devices]).wait(_WAIT_S)
+        refined = cost
+        if not is_service or flags.adapt or recovers:  # else nothing is predicted
+            say("measuring what messages cost")
+            refined = _refine(endpoint, cost, compiled, recovers=recovers)
+        replanner = Replanner(refined, plan, make_search(plan, flags, cost))
+        watching = read_watching(plan, flags)
+
+        def replan(lost: Lost) -> Compiled:
+            say(f"planning without {lost}")
+            return replanner.recover(lost)
+
+        say("deploying")
+        with deploy(
+            compiled,
+            endpoint,
+            options,
+            replan=replan if recovers else None,
+            adapting=None if watching is None else (replanner, watching),
+            standby=None
+            if fallback is None
+            else compile_plan(loaded.graph, fallback, loaded.cluster),
+        ) as session:
+            say("running")
+            yield Opened(session, cost, refined, replanner)
+
+
+def _refine(
+    endpoint: Endpoint, cost: CostModel, compiled: Compiled, *, recovers: bool
+) -> CostModel:
+    """The costs with what workers take on top, as measured; without that where one is lost."""
+    try:
+        return refine_cost(endpoint, cost, compiled.program)
+    except RunError as error:  # of what is wrong with more than this the deployment tells
+        if not recovers:
+            raise
+        say(f"messages were not measured: {error.message}")
+        return cost
+
+
+def read_watching(plan: Plan, flags: AdaptFlags) -> AdaptOptions | None:
+    """When to plan anew beside what runs; with ``--recover`` alone only once a fallback does."""
+    if flags.adapt:
+        return read_adapt(flags)
+    if flags.recover and plan.fallback is not None:
+        return AdaptOptions(threshold=inf, probe_s=inf)
+    return None

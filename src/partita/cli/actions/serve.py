@@ -1,0 +1,195 @@
+"""Serving models: from files to sessions behind a port."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from partita.api import OpenLeader, open_fleet
+from partita.cli.access import read_access
+from partita.cli.actions.deployed import open_session
+from partita.cli.actions.plan import make_options
+from partita.cli.actions.simulate import read_adapt
+from partita.cli.costs import read_cost
+from partita.cli.flags import AccessFlags, AdaptFlags, ModelFiles, PlanFiles
+from partita.cli.output import Reply, print_reply, say
+from partita.cli.sources import Loaded, name_sources, read_model, read_plan
+from partita.cluster import Cluster, load_cluster
+from partita.compile import planned_graph
+from partita.cost import CostModel
+from partita.errors import InputError
+from partita.leader import Session
+from partita.plan import load_plan
+from partita.planners import find_plan
+from partita.serve import Front, listen_at, make_app, make_server, url_of
+from partita.units import format_seconds
+
+#: Flags that say what to plan, which a plan file has said already.
+_OF_MODELS = ("objective", "in_flight", "seed")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files become sessions.
+
+    Attributes:
+        cluster: Cluster file; None where plans name their own.
+        shapes, profiles, estimator: As :class:`~partita.cli.flags.PlanFiles` has them.
+        objective: What models are planned for.
+        in_flight: Most requests under way of what is planned; None for the usual number.
+        given: The names of all parameters that the command line gave.
+    """
+
+    cluster: Path | None
+    shapes: Sequence[str] | None
+    profiles: Sequence[str] | None
+    estimator: str
+    objective: str
+    in_flight: int | None
+    seed: int
+    access: AccessFlags
+    adapting: AdaptFlags
+    given: Sequence[str]
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """Where a service listens, how many requests wait, and how long its end may take."""
+
+    listen: str
+    queue: int
+    grace_s: float
+
+
+def serve_files(
+    texts: Sequence[str], reading: Reading, options: ServeOptions, *, as_json: bool
+) -> int:
+    """Serve until a signal ends it; the reply is printed once all models answer.
+
+    Args:
+        texts: ``FILE`` or ``NAME=FILE``, plans or models.
+
+    Raises:
+        InputError: A file or a flag cannot be used, or the address is taken.
+        PlanError: A plan is not for its model and cluster, or there is none.
+        RunError: A worker is missing, refuses or fails.
+    """
+    read_adapt(reading.adapting)
+    with listen_at(options.listen) as listener, Fleets(reading) as fleets:
+        sources = [_read_source(text, reading, fleets) for text in texts]
+        _check_flags(sources, reading)
+        with Front(sources, queue=options.queue) as front:
+            models = [front.find(name) for name in front.names]
+            url = url_of(listener)
+            payload = {"url": url, "models": [model.name for model in models if model is not None]}
+            lines = [f"Serving:     {url}/v2/models/{name}" for name in front.names]
+            print_reply(Reply(payload, [*lines]), as_json=as_json)
+            make_server(make_app(front), front, grace_s=options.grace_s).run([listener])
+    return 0
+
+
+class Fleets(contextlib.ExitStack):
+    """The workers of each cluster file, reached, or emulated, once for all models."""
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__()
+        self._access = read_access(reading.access)
+        self._open: dict[Path, OpenLeader] = {}
+
+    def reach(self, file: Path, cluster: Cluster) -> OpenLeader:
+        """What opens leaders' endpoints on the cluster of a file."""
+        key = file.resolve()
+        if key not in self._open:
+            self._open[key] = self.enter_context(open_fleet(cluster, self._access))
+        return self._open[key]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file that is served under a name."""
+
+    name: str
+    file: Path
+    is_plan: bool
+    reading: Reading = field(repr=False)
+    fleets: Fleets = field(repr=False)
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Session]:
+        """Deploy what the file has now."""
+        loaded, cost = self._read_plan() if self.is_plan else self._make_plan()
+        leader = self.fleets.reach(loaded.files[2], loaded.cluster)()
+        with open_session(loaded, leader, cost, self.reading.adapting, is_service=True) as opened:
+            opened.session.begin_traces()
+            yield opened.session
+
+    def _read_plan(self) -> tuple[Loaded, CostModel]:
+        reading = self.reading
+        files = PlanFiles(
+            self.file, None, reading.cluster, reading.shapes, reading.profiles, reading.estimator
+        )
+        loaded = read_plan(files)
+        return loaded, read_cost(loaded.graph, loaded.cluster, files)
+
+    def _make_plan(self) -> tuple[Loaded, CostModel]:
+        """A plan for the model, and what everything costs."""
+        reading = self.reading
+        if reading.cluster is None:
+            raise InputError(
+                f"File '{self.file}' is a model, not a plan: --cluster says what to plan for.",
+                subject="--cluster",
+            )
+        files = ModelFiles(
+            self.file, reading.cluster, reading.shapes, reading.profiles, reading.estimator
+        )
+        graph, cluster = read_model(files), load_cluster(reading.cluster)
+        cost = read_cost(graph, cluster, files)
+        options = make_options(reading.objective, None, reading.seed, reading.in_flight, None)
+        say(f"planning '{self.name}' for {reading.objective}")
+        result = find_plan(cost, planner=reading.adapting.planner, options=options)
+        rate = result.estimate.images_per_second
+        say(f"'{self.name}': {format_seconds(result.latency_s)}, {rate:.3g} per second predicted")
+        plan = name_sources(result.plan, self.file, reading.cluster, reading.shapes)
+        files_of_plan = (self.file, self.file, reading.cluster)
+        return Loaded(plan, planned_graph(graph, plan), cluster, files_of_plan), cost
+
+
+def _read_source(text: str, reading: Reading, fleets: Fleets) -> _Source:
+    """The file of a text ``FILE`` or ``NAME=FILE``.
+
+    Raises:
+        InputError: It cannot be read.
+        PlanError: It looks like a plan, and is none.
+    """
+    name, _, path = text.rpartition("=")
+    file = Path(path)
+    if name and not file.exists() and Path(text).exists():
+        name, file = "", Path(text)  # a file whose own name has such a sign
+    is_plan = _starts_as_json(file)
+    if not name:
+        name = load_plan(file).model.name if is_plan else file.stem
+    return _Source(name, file, is_plan, reading, fleets)
+
+
+def _starts_as_json(file: Path) -> bool:
+    """Whether a file is a plan rather than a model: no protocol buffer begins so."""
+    with file.open("rb") as stream:
+        return stream.read(64).lstrip()[:1] == b"{"
+
+
+def _check_flags(sources: Sequence[_Source], reading: Reading) -> None:
+    """Refuse flags that would be ignored, or fit one file of several only.
+
+    Raises:
+        InputError: Names the flag.
+    """
+    if all(source.is_plan for source in sources):
+        for name in set(_OF_MODELS) & set(reading.given):
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"{flag} is for models: a plan file has its own.", subject=flag)
+    if len(sources) > 1:
+        for flag, given in (("--profile", reading.profiles), ("--shape", reading.shapes)):
+            if given:
+                raise InputError(f"{flag} is of one model: serve that one alone.", subject=flag)

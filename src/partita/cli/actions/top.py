@@ -1,0 +1,87 @@
+"""Looking at a plan that another process runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+from rich.live import Live
+
+from partita.api import open_endpoint
+from partita.cli.access import read_access
+from partita.cli.actions.watched import REFRESH_S
+from partita.cli.flags import AccessFlags
+from partita.cli.output import Reply, make_console, print_reply, say
+from partita.cluster import Cluster, load_cluster
+from partita.errors import InputError, RunError
+from partita.fabric import Endpoint
+from partita.leader import find_leaders
+from partita.live import LiveView, RemoteSession, draw_screen
+
+#: Seconds that workers may take to appear, and how often they are looked for.
+_WAIT_S, _LOOK_S = 3.0, 0.05
+
+
+def show_top(
+    path: Path, flags: AccessFlags, leader: str | None, *, once: bool, as_json: bool
+) -> int:
+    """Show a plan that runs on a cluster until it ends or a signal comes.
+
+    Args:
+        leader: Whose plan; None for the only one.
+        once: Print one snapshot, with what happened within a second; so it is for programs, too.
+
+    Raises:
+        InputError: The cluster file has no addresses.
+        RunError: Nothing runs there, or several plans do.
+    """
+    cluster = load_cluster(path)
+    if not any(device.address for device in cluster.devices):
+        raise InputError(
+            f"Cluster file '{path}' has no addresses, so its workers are nobody else's: 'partita"
+            " lab FILE -o PLACED' runs an emulated cluster and writes where it is.",
+            subject=str(path),
+        )
+    with open_endpoint(cluster, read_access(flags)) as endpoint:
+        session = RemoteSession(endpoint, _choose_leader(endpoint, cluster, leader))
+        view = LiveView(session.sample, session.describe)
+        if once or as_json:
+            view.snapshot()
+            time.sleep(2 * REFRESH_S)
+            now = view.snapshot()
+            return print_reply(Reply(msgspec.to_builtins(now), [draw_screen(now)]), as_json=as_json)
+        _follow(view)
+    return 0
+
+
+def _choose_leader(endpoint: Endpoint, cluster: Cluster, wanted: str | None) -> str:
+    """The leader to look at."""
+    deadline_s = time.monotonic() + _WAIT_S
+    while not endpoint.peers() & set(cluster.names) and time.monotonic() < deadline_s:
+        time.sleep(_LOOK_S)
+    leaders = find_leaders(endpoint)
+    if wanted in leaders or (wanted is None and len(leaders) == 1):
+        return wanted or leaders[0]
+    there = ", ".join(leaders) or "none"
+    if not leaders:
+        raise RunError(
+            f"No plan runs on cluster '{cluster.name}' that could be looked at: start one with"
+            " 'partita run'.",
+        )
+    asked = f"Leader '{wanted}' is not among those" if wanted else "Several leaders are there"
+    raise RunError(f"{asked} of cluster '{cluster.name}': {there}. Give one as --leader.")
+
+
+def _follow(view: LiveView) -> None:
+    """Draw snapshots until the leader is gone."""
+    now = view.snapshot()
+    with Live(console=make_console(), auto_refresh=False) as live:
+        while True:
+            live.update(draw_screen(now), refresh=True)
+            time.sleep(REFRESH_S)
+            try:
+                now = view.snapshot()
+            except RunError as error:
+                say(f"the end: {error.message}")
+                return

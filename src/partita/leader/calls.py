@@ -1,0 +1,76 @@
+"""What others may ask of a leader while it runs a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from partita.errors import RunError
+from partita.fabric import Endpoint
+from partita.leader.worker_group import CALL_TIMEOUT_S
+from partita.worker.leaders import AskLeaders, LeaderAnswer, LeaderAnswers
+from partita.worker.messages import decode_message, encode_message
+
+#: The worker's method that passes a call on.
+_ASK = "ask_leaders"
+#: The method by which leaders say that they are there.
+WHO = "who"
+
+
+class LeaderCalls:
+    """The methods that a leader answers, by name.
+
+    Args:
+        endpoint: The leader's own; its handler of calls is taken over.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._methods: dict[str, Callable[[bytes], bytes]] = {WHO: lambda body: b""}
+        endpoint.serve(self._answer)
+
+    def offer(self, method: str, answer: Callable[[bytes], bytes]) -> None:
+        """Answer a method from now on, on threads of the endpoint."""
+        self._methods[method] = answer
+
+    def _answer(self, method: str, body: bytes) -> bytes:
+        if method not in self._methods:
+            raise RunError(f"Leaders here answer no {method!r}: {', '.join(self._methods)}.")
+        return self._methods[method](body)
+
+
+def ask_leaders(
+    endpoint: Endpoint,
+    device: str,
+    method: str,
+    message: msgspec.Struct | None = None,
+    *,
+    leader: str = "",
+) -> tuple[LeaderAnswer, ...]:
+    """What the leaders of a worker's plans answer; the worker passes the call on.
+
+    Args:
+        endpoint: Anybody's who reaches the worker.
+        device: The worker.
+        method: One that leaders offer.
+        message: What is asked.
+        leader: The only one to ask; all where empty.
+
+    Raises:
+        RunError: The worker does not answer.
+    """
+    body = b"" if message is None else encode_message(message)
+    order = encode_message(AskLeaders(method, body, leader))
+    answer = endpoint.call(device, _ASK, order, CALL_TIMEOUT_S)
+    return decode_message(answer, LeaderAnswers).answers
+
+
+def find_leaders(endpoint: Endpoint) -> list[str]:
+    """The names of the leaders whose plans the workers hold that an endpoint reaches."""
+    names: dict[str, None] = {}
+    for device in sorted(endpoint.peers()):
+        with suppress(RunError):  # another leader, or a worker that is gone
+            answers = ask_leaders(endpoint, device, WHO)
+            names |= dict.fromkeys(answer.leader for answer in answers if not answer.error)
+    return list(names)

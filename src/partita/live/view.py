@@ -1,0 +1,55 @@
+"""The snapshot of a session, made when somebody asks, and no more often than anybody can read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from partita.leader import Sample
+from partita.live.snapshot import Scene, Snapshot
+from partita.live.state import LiveState
+
+#: Who asks twice a second gets news each time; more viewers cost no more.
+_FRESH_S = 0.4
+
+
+class LiveView:
+    """What viewers of one session share. Nobody is asked while nobody looks.
+
+    Args:
+        take: Takes a sample with the latencies since an answer, as ``Session.sample``.
+        describe: What is known of the plan with a hash; called once for each plan.
+    """
+
+    def __init__(
+        self, take: Callable[[int], Sample], describe: Callable[[str], Scene | None]
+    ) -> None:
+        self._take, self._describe = take, describe
+        self._state = LiveState()
+        self._lock = threading.Lock()
+        self._scenes: dict[str, Scene | None] = {}
+        self._last: Snapshot | None = None
+        self._last_s = 0.0
+
+    def snapshot(self) -> Snapshot:
+        """The session now; a few tenths of a second old where others look, too.
+
+        Raises:
+            RunError: The session cannot be asked.
+        """
+        with self._lock:
+            if self._last is None or time.monotonic() - self._last_s >= _FRESH_S:
+                sample = self._take(self._state.answers)
+                self._last = self._state.fold(sample, self._scene(sample.plan))
+                self._last_s = time.monotonic()
+            return self._last
+
+    def scene(self) -> Scene | None:
+        """What is known of the plan that runs."""
+        return self._scene(self.snapshot().plan)
+
+    def _scene(self, plan: str) -> Scene | None:
+        if plan not in self._scenes:
+            self._scenes[plan] = self._describe(plan)
+        return self._scenes[plan]

@@ -1,0 +1,259 @@
+"""Requests and answers of the Open Inference Protocol v2: bytes to arrays and back.
+
+Tensors stand in the JSON object as lists of numbers, or, by the binary tensor data extension,
+behind it: little-endian, row by row, in the order of their descriptions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from partita.errors import InputError
+from partita.program import TensorSpec
+from partita.regions import Array
+
+#: Says how long the JSON object in front of binary tensors is.
+HEAD_LENGTH = "inference-header-content-length"
+#: The longest number is that of a double: 24 characters, a comma, and spaces for legibility.
+_NUMBER_BYTES = 32
+#: Names, shapes and parameters of a request. Not tuned.
+_HEAD_BYTES = 65_536
+_BRACKETS = re.compile(rb"[\[\s]*")
+#: Parameters that would change what is meant, of extensions that are not there.
+_REFUSED = ("classification", "shared_memory_region")
+
+
+class _Tensor(msgspec.Struct):
+    name: str
+    shape: list[int]
+    datatype: str
+    parameters: dict[str, Any] = {}
+    data: msgspec.Raw = msgspec.Raw()
+
+
+class _Wanted(msgspec.Struct):
+    name: str
+    parameters: dict[str, Any] = {}
+
+
+class _Request(msgspec.Struct):
+    inputs: list[_Tensor]
+    id: str = ""
+    parameters: dict[str, Any] = {}
+    outputs: list[_Wanted] = []
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, read.
+
+    Attributes:
+        id: The client's own name for it.
+        feeds: An array per model input.
+        outputs: The outputs that are wanted, in order, and whether each is to be binary.
+    """
+
+    id: str
+    feeds: dict[str, Array]
+    outputs: tuple[tuple[TensorSpec, bool], ...]
+
+
+def describe_tensors(specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
+    """Tensors as a model's metadata has them."""
+    return [{"name": s.name, "datatype": s.datatype, "shape": list(s.shape)} for s in specs]
+
+
+def most_bytes(inputs: Sequence[TensorSpec]) -> int:
+    """The bytes that no request to a model with these inputs exceeds, however it is written."""
+    return _HEAD_BYTES + _NUMBER_BYTES * sum(prod(spec.shape) for spec in inputs)
+
+
+def read_request(
+    inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], body: bytes, head_length: str
+) -> Asked:
+    """What a request's body asks for.
+
+    Args:
+        inputs: What the model takes.
+        outputs: What it gives.
+        head_length: The header field ``HEAD_LENGTH``; empty where the whole body is JSON.
+
+    Raises:
+        InputError: Says what is wrong, and what is allowed.
+    """
+    end = _read_length(head_length, len(body)) if head_length else len(body)
+    request = _decode(memoryview(body)[:end])
+    wanted = _find_wanted(request, outputs)
+    names = [tensor.name for tensor in request.inputs]
+    if sorted(names) != sorted(spec.name for spec in inputs):
+        raise InputError(
+            f"Inputs {', '.join(map(repr, names)) or 'none'} do not fit the model: it takes"
+            f" {', '.join(repr(spec.name) for spec in inputs)}, each once."
+        )
+    specs = {spec.name: spec for spec in inputs}
+    feeds, start = {}, end
+    for tensor in request.inputs:
+        spec = specs[tensor.name]
+        _check_tensor(tensor, spec)
+        if (size := tensor.parameters.get("binary_data_size")) is None:
+            feeds[spec.name] = _read_numbers(tensor, spec)
+            continue
+        _check_size(size, spec, len(body) - start)
+        feeds[spec.name] = _read_binary(body, start, spec)
+        start += spec.size_bytes
+    if start != len(body):
+        raise InputError(f"The body has {len(body) - start} bytes behind the last tensor.")
+    return Asked(request.id, feeds, wanted)
+
+
+def write_answer(
+    model: Mapping[str, str], asked: Asked, answer: Mapping[str, Array]
+) -> tuple[bytes, int | None]:
+    """The body of an answer, and the bytes of the JSON object where binary tensors follow it.
+
+    NaN and infinity, which JSON has not, are null there.
+
+    Args:
+        model: What says which model answers.
+        answer: An array per output of the model.
+    """
+    described, blocks = [], []
+    for spec, is_binary in asked.outputs:
+        array = answer[spec.name]
+        tensor: dict[str, Any] = describe_tensors([spec])[0] | {"shape": list(array.shape)}
+        if is_binary:
+            blocks.append(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
+            tensor["parameters"] = {"binary_data_size": len(blocks[-1])}
+        else:
+            tensor["data"] = array.ravel().tolist()
+        described.append(tensor)
+    named = {"id": asked.id} if asked.id else {}
+    head = msgspec.json.encode({**model, **named, "outputs": described})
+    return b"".join([head, *blocks]), len(head) if blocks else None
+
+
+def _read_length(text: str, most: int) -> int:
+    if not re.fullmatch("[0-9]{1,12}", text) or int(text) > most:
+        raise InputError(
+            f"Header field {HEAD_LENGTH} is '{text[:40]}', allowed: 0 to {most}, the bytes of the"
+            " body."
+        )
+    return int(text)
+
+
+def _decode(head: memoryview) -> _Request:
+    try:
+        return _REQUESTS.decode(head)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"The request is no inference request: {error}.") from None
+
+
+_REQUESTS = msgspec.json.Decoder(_Request)
+
+
+def _find_wanted(
+    request: _Request, outputs: Sequence[TensorSpec]
+) -> tuple[tuple[TensorSpec, bool], ...]:
+    """The outputs that a request names, or all; and whether each is to be binary."""
+    for parameters in (request.parameters, *(wanted.parameters for wanted in request.outputs)):
+        for name in _REFUSED:
+            if name in parameters:
+                raise InputError(f"Parameter '{name}' belongs to an extension that is not there.")
+    is_binary = request.parameters.get("binary_data_output") is True
+    if not request.outputs:
+        return tuple((spec, is_binary) for spec in outputs)
+    specs = {spec.name: spec for spec in outputs}
+    found: dict[str, tuple[TensorSpec, bool]] = {}
+    for wanted in request.outputs:
+        spec = specs.get(wanted.name)
+        if spec is None or wanted.name in found:
+            raise InputError(
+                f"Output '{wanted.name}' is not there, or is asked for twice; allowed:"
+                f" {', '.join(specs)}, each once."
+            )
+        chosen = wanted.parameters.get("binary_data", is_binary)
+        found[wanted.name] = (spec, chosen is True)
+    return tuple(found.values())
+
+
+def _check_tensor(tensor: _Tensor, spec: TensorSpec) -> None:
+    if tensor.datatype != spec.datatype or tuple(tensor.shape) != spec.shape:
+        raise InputError(
+            f"Input '{spec.name}' is {tensor.datatype}{tensor.shape}, the model takes"
+            f" {spec.datatype}{list(spec.shape)}.",
+            subject=spec.name,
+        )
+    if "shared_memory_region" in tensor.parameters:
+        raise InputError(
+            f"Input '{spec.name}' lies in shared memory: that extension is not there.",
+            subject=spec.name,
+        )
+
+
+def _check_size(size: object, spec: TensorSpec, left: int) -> None:
+    if size != spec.size_bytes or isinstance(size, bool) or spec.size_bytes > left:
+        raise InputError(
+            f"Input '{spec.name}' has binary_data_size {size!r}, with {left} bytes left in the"
+            f" body; {spec.datatype}{list(spec.shape)} takes {spec.size_bytes}.",
+            subject=spec.name,
+        )
+
+
+def _read_binary(body: bytes, start: int, spec: TensorSpec) -> Array:
+    """The array that lies in the body from ``start`` on; nothing is copied but truth values."""
+    dtype = np.dtype(spec.dtype)
+    if dtype.kind == "b":
+        truths: Array = np.frombuffer(body, np.uint8, prod(spec.shape), start) != 0
+        return truths.reshape(spec.shape)
+    array = np.frombuffer(body, dtype.newbyteorder("<"), prod(spec.shape), start)
+    return array.reshape(spec.shape)
+
+
+def _read_numbers(tensor: _Tensor, spec: TensorSpec) -> Array:
+    """The array in a JSON list: flat, or nested as the shape is."""
+    text = bytes(tensor.data)
+    depth = _BRACKETS.match(text).group().count(b"[")  # type: ignore[union-attr]
+    if depth not in (1, len(spec.shape)):
+        raise InputError(
+            f"Input '{spec.name}' has neither 'data' of depth 1 or {len(spec.shape)} nor"
+            " 'binary_data_size'.",
+            subject=spec.name,
+        )
+    try:
+        values = _list_decoder(spec.dtype, depth).decode(text)
+        with np.errstate(over="raise"):
+            wide = np.array(values, np.float64 if "float" in spec.dtype else spec.dtype)
+            array = wide.astype(spec.dtype)
+        if depth > 1 and array.shape != spec.shape:
+            raise ValueError(f"its lists are of shape {list(array.shape)}")
+        return array.reshape(spec.shape)
+    except (msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError) as error:
+        raise InputError(
+            f"Input '{spec.name}' has 'data' that do not fit {spec.datatype}"
+            f"{list(spec.shape)}: {error}.",
+            subject=spec.name,
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def _list_decoder(dtype: str, depth: int) -> msgspec.json.Decoder[Any]:
+    """Reads lists of so many levels of numbers that a type can hold."""
+    kind = np.dtype(dtype)
+    element: Any = bool if kind.kind == "b" else float
+    if np.issubdtype(kind, np.integer):
+        info = np.iinfo(kind)
+        # Ends of 64 bits are left to NumPy: limits of this decoder are smaller.
+        element = int
+        if kind.itemsize < 8:
+            element = Annotated[int, msgspec.Meta(ge=int(info.min), le=int(info.max))]
+    for _ in range(depth):
+        element = list[element]
+    return msgspec.json.Decoder(element)

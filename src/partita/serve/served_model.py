@@ -1,0 +1,160 @@
+"""One version of a model: a session behind a bounded queue, one answer or one error each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from functools import partial
+
+from partita.errors import BusyError, PartitaError, RunError, first_line
+from partita.leader import Session
+from partita.program import TensorSpec
+from partita.regions import Array
+
+_LOG = logging.getLogger(__name__)
+
+Arrays = dict[str, Array]
+
+
+class ServedModel:
+    """A model that answers requests in the order in which it took them.
+
+    A thread feeds the session, which blocks while as many requests are under way as it allows; so
+    nobody else waits for a link.
+
+    Args:
+        name: What clients call it.
+        version: Counted from 1 under that name.
+        opened: Deploys it when entered; left when this is closed.
+        queue: Most requests that wait beside those under way.
+
+    Raises:
+        PartitaError: It cannot be deployed.
+    """
+
+    def __init__(
+        self, name: str, version: str, opened: AbstractContextManager[Session], queue: int
+    ) -> None:
+        self.name, self.version = name, version
+        self.error: PartitaError | None = None
+        self._opened, self._queue = opened, queue
+        self.session = opened.__enter__()
+        self._waiting: deque[tuple[Mapping[str, Array], Future[Arrays]]] = deque()
+        self._unanswered = 0
+        self._is_ending = False
+        self._is_closed = False
+        self._change = threading.Condition()
+        self._feeder = threading.Thread(target=self._feed, name=f"serve/{name}", daemon=True)
+        self._feeder.start()
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """What it takes."""
+        return self.session.program.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """What it gives."""
+        return self.session.program.outputs
+
+    @property
+    def limit(self) -> int:
+        """Most requests that are taken and not answered yet."""
+        return self._queue + self.session.program.in_flight
+
+    @property
+    def unanswered(self) -> int:
+        """Requests that were taken and not answered yet."""
+        return self._unanswered
+
+    def check_room(self) -> None:
+        """Raise unless one more request is taken now.
+
+        Raises:
+            BusyError: As many wait as may, or the model takes no more.
+            RunError: Its session has ended.
+        """
+        if self.error is not None:
+            raise self.error
+        if self._is_ending:
+            raise BusyError(f"Model '{self.name}' takes no more requests: it is being taken down.")
+        if self._unanswered >= self.limit:
+            raise BusyError(
+                f"Model '{self.name}' is busy: {self._unanswered} requests have no answer yet,"
+                f" allowed: {self.limit}. Ask again later."
+            )
+
+    def ask(self, feeds: Mapping[str, Array]) -> Future[Arrays]:
+        """Take a request and return its future, at once.
+
+        Args:
+            feeds: An array per model input; they must not change before the answer is there.
+
+        Raises:
+            BusyError, RunError: As :meth:`check_room`.
+        """
+        future: Future[Arrays] = Future()
+        future.set_running_or_notify_cancel()  # what was taken is not called back
+        with self._change:
+            self.check_room()
+            self._unanswered += 1
+            self._waiting.append((feeds, future))
+            self._change.notify_all()
+        return future
+
+    def drain(self, timeout_s: float) -> bool:
+        """Take no more requests; return whether all that were taken are answered in time."""
+        deadline_s = time.monotonic() + timeout_s
+        with self._change:
+            self._is_ending = True
+            self._change.notify_all()
+            while self._unanswered and (left_s := deadline_s - time.monotonic()) > 0:
+                self._change.wait(left_s)
+            return not self._unanswered
+
+    def close(self) -> None:
+        """Take the model down; requests without an answer end with an error. May be repeated."""
+        with self._change:
+            is_first, self._is_closed = not self._is_closed, True
+            self._is_ending = True
+            self._change.notify_all()
+        if is_first:
+            self._opened.__exit__(None, None, None)  # ends what the feeder waits for, too
+        self._feeder.join()
+
+    def _feed(self) -> None:
+        while (taken := self._next()) is not None:
+            feeds, future = taken
+            try:
+                answer = self.session.submit(feeds)
+            except Exception as error:  # one that is lost here would never be answered
+                answer = Future()
+                answer.set_exception(error)
+            answer.add_done_callback(partial(self._finish, future))
+
+    def _next(self) -> tuple[Mapping[str, Array], Future[Arrays]] | None:
+        """The oldest request that waits; None once there will be none."""
+        with self._change:
+            while not self._waiting and not (self._is_ending and not self._unanswered):
+                self._change.wait()
+            return self._waiting.popleft() if self._waiting else None
+
+    def _finish(self, future: Future[Arrays], answer: Future[Arrays]) -> None:
+        error = answer.exception()
+        if error is not None and not isinstance(error, PartitaError):
+            _LOG.debug("A request failed.", exc_info=error)
+            error = RunError(f"The request failed: {first_line(error)}.")
+        if isinstance(error, RunError):  # of the whole session: it answers nothing any more
+            self.error = error
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(answer.result())
+        with self._change:
+            self._unanswered -= 1
+            self._change.notify_all()

@@ -1,0 +1,121 @@
+"""The process that listens: from a bound port to an end that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from partita.errors import InputError, first_line
+from partita.serve.front import Front
+
+#: Connections that the system holds until they are looked at; the system's own limit is lower.
+_BACKLOG = 2048
+#: Longer than the pools of usual clients keep a connection that is idle.
+_KEEP_ALIVE_S = 75
+#: For answers on their way once all are there.
+_CLOSE_S = 5
+_POLL_S = 0.02
+
+
+def listen_at(address: str) -> socket.socket:
+    """A socket that listens at ``HOST:PORT``; port 0 is any that is free.
+
+    Raises:
+        InputError: It is no address, or cannot be listened at.
+    """
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (host and port.isascii() and port.isdigit() and int(port) < 65536):
+        raise InputError(
+            f"--listen '{address}' is no address; allowed: HOST:PORT with a port from 0 to 65535,"
+            " such as 127.0.0.1:8000.",
+            subject="--listen",
+        )
+    try:
+        family, *_, place = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
+        return socket.create_server(place, family=family, backlog=_BACKLOG)
+    except (OSError, UnicodeError) as error:
+        code = error.errno if isinstance(error, OSError) else None  # of names other codes
+        reason = os.strerror(code) if code and code > 0 else first_line(error)
+        raise InputError(
+            f"Address '{address}' cannot be listened at: {reason}. Give --listen another one; port"
+            " 0 is any that is free.",
+            subject="--listen",
+        ) from error
+
+
+def url_of(listener: socket.socket) -> str:
+    """Where clients find what listens."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def make_server(app: ASGIApp, front: Front, *, grace_s: float) -> Server:
+    """What answers at a listening socket with ``run([socket])``, until SIGTERM or SIGINT.
+
+    Then what was taken is answered, while new requests get 503; a second signal hurries it.
+
+    Args:
+        app: Answers for ``front``.
+        grace_s: Longest wait for the last answers.
+    """
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level=logging.CRITICAL,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_CLOSE_S,
+        backlog=_BACKLOG,
+    )
+    return Server(config, front, grace_s)
+
+
+class Server(uvicorn.Server):
+    """Listens on while what was taken is answered; ``should_exit`` begins its end."""
+
+    def __init__(self, config: uvicorn.Config, front: Front, grace_s: float) -> None:
+        super().__init__(config)
+        self._front, self._grace_s = front, grace_s
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Heed signals without raising them again at the end; the main thread alone can."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        for number in numbers:
+            loop.add_signal_handler(number, self._end)
+        yield
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+    def _end(self) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:
+        """Answer what was taken, then close all connections."""
+        self._front.refuse()
+        deadline_s = time.monotonic() + self._grace_s
+        while self._front.unanswered and time.monotonic() < deadline_s and not self.force_exit:
+            await asyncio.sleep(_POLL_S)
+        if self._front.unanswered:  # an error is better than silence
+            await asyncio.to_thread(self._front.close)
+        await super().shutdown(list(sockets or ()))

@@ -1,0 +1,85 @@
+"""The leaders whose plans a worker holds, and calls that it passes on to them."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from partita.errors import RunError
+from partita.fabric import Endpoint
+from partita.worker.messages import decode_message
+
+_LOG = logging.getLogger(__name__)
+#: A leader answers within milliseconds, or once a worker that it asks was given up.
+_PATIENCE_S = 2.0
+
+
+class AskLeaders(msgspec.Struct, frozen=True):
+    """A call that a worker passes on to the leaders whose plans it holds.
+
+    They are asked so because nobody else need reach them: they listen at no address.
+
+    Attributes:
+        method: One that leaders offer; see :class:`partita.leader.LeaderCalls`.
+        leader: The only one to ask; all where empty.
+    """
+
+    method: str
+    body: bytes = b""
+    leader: str = ""
+
+
+class LeaderAnswer(msgspec.Struct, frozen=True):
+    """What one leader said.
+
+    Attributes:
+        error: Why it did not answer; empty where it did.
+    """
+
+    leader: str
+    body: bytes = b""
+    error: str = ""
+
+
+class LeaderAnswers(msgspec.Struct, frozen=True):
+    """Answer to :class:`AskLeaders`: one for each leader."""
+
+    answers: tuple[LeaderAnswer, ...]
+
+
+class Leaders:
+    """Who brought plans to a worker.
+
+    Args:
+        endpoint: The worker's own.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._names: dict[str, None] = {}
+
+    def meet(self, name: str) -> None:
+        """Note a leader that brings a plan."""
+        if name not in self._names:
+            self._names[name] = None
+            _LOG.info("leader '%s' connected", name)
+
+    def part(self, name: str) -> None:
+        """Forget an endpoint that left, if it was a leader."""
+        if name in self._names:
+            del self._names[name]
+            _LOG.info("leader '%s' left", name)
+
+    def ask(self, body: bytes) -> LeaderAnswers:
+        """What the leaders answer to an :class:`AskLeaders`, in the order in which they came."""
+        order = decode_message(body, AskLeaders)
+        asked = [name for name in self._names if order.leader in ("", name)]
+        return LeaderAnswers(tuple(self._ask(name, order) for name in asked))
+
+    def _ask(self, name: str, order: AskLeaders) -> LeaderAnswer:
+        try:
+            answer = self._endpoint.call(name, order.method, order.body, _PATIENCE_S)
+        except RunError as error:
+            return LeaderAnswer(name, error=error.message)
+        return LeaderAnswer(name, answer)

@@ -1,0 +1,105 @@
+"""Looking at a run: in the terminal, on a page, and from another process."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from partita.cli.actions.watched import WatchFlags, watch_session
+from partita.cluster import Cluster, Device, dump_cluster
+from partita.lab import LabOptions, start_lab
+from partita.leader import deploy
+from partita.live import RemoteSession, Scene, offer_scene
+from tests.cli.conftest import Ask
+from tests.live.samples import scene_of
+from tests.memory_lab import memory_lab
+from tests.worker.tiny import random_inputs, tiny_chain
+
+TINY = tiny_chain(3, 3, in_flight=2, credit=2)
+NAMES = tuple(part.device for part in TINY.program.devices)
+
+
+class Known:
+    """What is known of plans; counts how often it looks ahead."""
+
+    def __init__(self) -> None:
+        self.looked = 0
+
+    def look_ahead(self) -> None:
+        """Count."""
+        self.looked += 1
+
+    def describe(self, plan_hash: str) -> Scene | None:
+        """A scene of the plan that runs."""
+        return scene_of(*NAMES) if plan_hash == TINY.program.plan_hash else None
+
+
+def test_a_run_is_seen_in_the_terminal_on_a_page_and_from_elsewhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """All three show the same session, and end with it."""
+    known = Known()
+    with memory_lab([Device(name) for name in NAMES]) as lab, deploy(TINY, lab.endpoint) as session:
+        with watch_session(session, known, WatchFlags(top=True, page=0)):  # type: ignore[arg-type]
+            session.run(random_inputs(TINY.program, 6))
+            found = re.search(r"live page: (http://\S+)", capsys.readouterr().err)
+            assert found is not None
+            with urllib.request.urlopen(found[1] + "live.json") as answer:
+                now = json.load(answer)
+            assert (now["answers"], now["title"]) == (6, "net on lab")
+            viewer = lab.fabric.endpoint("viewer")
+            remote = RemoteSession(viewer, "leader")
+            assert remote.sample(0).answers == 6
+            scene = remote.describe(TINY.program.plan_hash)
+            assert scene is not None
+            assert scene.title == "net on lab"
+            assert remote.describe("another") is None
+            viewer.close()
+        with pytest.raises(OSError, match="refused"):
+            urllib.request.urlopen(found[1] + "live.json", timeout=1)
+    assert known.looked == 1
+
+
+def test_who_is_not_asked_for_costs_nothing() -> None:
+    """Without flags nobody looks ahead and nothing is served, but others may ask."""
+    known = Known()
+    with memory_lab([Device(name) for name in NAMES]) as lab, deploy(TINY, lab.endpoint) as session:
+        before = threading.active_count()
+        with watch_session(session, known, WatchFlags()):  # type: ignore[arg-type]
+            assert threading.active_count() == before
+    assert known.looked == 0
+
+
+@pytest.mark.slow
+def test_top_finds_the_leader_of_a_plan_that_runs_elsewhere(ask: Ask, tmp_path: Path) -> None:
+    """From the workers' addresses alone: what runs, how often it answered; nothing is disturbed."""
+    cluster = Cluster.of(list(NAMES))
+    with start_lab(cluster, LabOptions(name="seen", store=tmp_path / "store")) as lab:
+        placed = [Device(name, address=lab.addresses[name]) for name in NAMES]
+        text = dump_cluster(Cluster("seen", NAMES[0], tuple(placed), cluster.links))
+        Path("seen.toml").write_text(text)
+        nothing = ask("top", "--cluster", "seen.toml", "--once")
+        assert nothing.code == 4
+        assert "No plan runs" in nothing.message
+        with deploy(TINY, lab.endpoint) as session:
+            offer_scene(session.calls, Known().describe)
+            session.run(random_inputs(TINY.program, 5))
+            seen = ask("top", "--cluster", "seen.toml", "--json")
+            assert seen.code == 0, seen.err
+            assert (seen.reply["answers"], seen.reply["title"]) == (5, "net on lab")
+            assert "d1" in ask("top", "--cluster", "seen.toml", "--once").out
+            other = ask("top", "--cluster", "seen.toml", "--leader", "nobody")
+            assert "Leader 'nobody' is not among those" in other.message
+            session.run(random_inputs(TINY.program, 5))
+
+
+def test_top_needs_addresses(ask: Ask) -> None:
+    """Workers of an emulated cluster without addresses are nobody else's."""
+    answer = ask("top", "--cluster", "pair.toml")
+    assert answer.code == 2
+    assert "has no addresses" in answer.message

@@ -1,0 +1,190 @@
+"""One version after another, and the end: no request is lost."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import httpx
+import numpy as np
+import pytest
+from tests.serve.fronts import PATIENCE_S, Held, serving, tiny_front
+from tests.serve.test_http import CHAIN, draw, input_of, post
+from tests.worker.tiny import expected_chain
+from tritonclient import http as triton
+
+from partita.errors import InputError, RunError
+from partita.serve import Front
+
+
+def test_a_new_version_takes_over_while_the_old_one_answers_what_it_took() -> None:
+    """Each request is answered by the version that took it."""
+    source = Held()
+    with Front([source], queue=4) as front, serving(front) as url, ThreadPoolExecutor(4) as pool:
+        before = [pool.submit(post, url) for _ in range(2)]
+        source.sessions[0].await_asked(2)
+        load = pool.submit(httpx.post, f"{url}/v2/repository/models/tiny/load", timeout=PATIENCE_S)
+        while len(source.sessions) < 2 or front.find("tiny", "2") is None:
+            pass
+        after = pool.submit(post, url)
+        source.sessions[1].await_asked()
+        source.sessions[1].answer()
+        assert after.result().json()["model_version"] == "2"
+        assert after.result().json()["outputs"][0]["data"] == [3.0] * 4
+        assert not load.done()
+        source.sessions[0].answer(2)
+        for answer in before:
+            assert answer.result().json()["model_version"] == "1"
+            assert answer.result().json()["outputs"][0]["data"] == [2.0] * 4
+        assert load.result().json() == {"name": "tiny", "version": "2"}
+        assert not source.sessions[0].is_open
+        gone = post(url, "/v2/models/tiny/versions/1/infer")
+        assert gone.status_code == 404
+        assert "no version '1'; allowed: 2" in gone.json()["error"]
+
+
+def test_real_sessions_follow_each_other_without_a_lost_request() -> None:
+    """Clients that ask all the time get nothing but right answers over three changes."""
+    with tiny_front() as front, serving(front) as url:
+        is_over, versions = threading.Event(), set[str]()
+
+        def ask(number: int) -> int:
+            with triton.InferenceServerClient(url.removeprefix("http://")) as own:
+                count = 0
+                while not is_over.is_set():
+                    array = draw(number + count)
+                    result = own.infer("tiny", [input_of(array)])
+                    expected = expected_chain(CHAIN, array)
+                    np.testing.assert_array_equal(result.as_numpy(CHAIN.outputs[0].name), expected)
+                    versions.add(result.get_response()["model_version"])
+                    count += 1
+                return count
+
+        with ThreadPoolExecutor(3) as pool:
+            asked = [pool.submit(ask, 1000 * n) for n in range(3)]
+            with triton.InferenceServerClient(url.removeprefix("http://")) as operator:
+                for _ in range(3):
+                    operator.load_model("tiny")
+            while "4" not in versions:
+                pass
+            is_over.set()
+            assert all(future.result() > 3 for future in asked)
+        assert "1" in versions
+
+
+def test_a_version_that_cannot_be_deployed_leaves_the_old_one() -> None:
+    """The error is the caller's; clients notice nothing."""
+
+    class Failing(Held):
+        def open(self):  # type: ignore[no-untyped-def]
+            if self.sessions:
+                raise RunError("Worker 'd0' refuses the plan: weights need too much.")
+            return super().open()
+
+    source = Failing()
+    with Front([source], queue=4) as front, serving(front) as url, ThreadPoolExecutor(1) as pool:
+        failed = httpx.post(f"{url}/v2/repository/models/tiny/load", timeout=PATIENCE_S)
+        assert failed.status_code == 500
+        assert "refuses the plan" in failed.json()["error"]
+        answer = pool.submit(post, url)
+        source.sessions[0].await_asked()
+        source.sessions[0].answer()
+        assert answer.result().json()["model_version"] == "1"
+
+
+def test_a_model_whose_session_has_ended_is_deployed_anew_until_it_answers() -> None:
+    """Attempts that fail are repeated; clients get errors meanwhile, and answers then."""
+
+    class Returning(Held):
+        attempts = 0
+
+        def open(self):  # type: ignore[no-untyped-def]
+            self.attempts += 1
+            if self.attempts in (2, 3):
+                raise RunError("Worker 'd0' is not there.")
+            return super().open()
+
+    source = Returning()
+    with Front([source], queue=4, retry_s=0.01) as front, ThreadPoolExecutor(1) as pool:
+        model = front.find("tiny")
+        assert model is not None
+        lost = model.ask({"input": np.ones(4, np.float32)})
+        source.sessions[0].await_asked()
+        source.sessions[0].answer(error=RunError("Device 'd0' is lost."))
+        with pytest.raises(RunError, match="'d0' is lost"):
+            lost.result(PATIENCE_S)
+        while not front.is_ready:
+            pass
+        assert source.attempts == 4
+        assert not source.sessions[0].is_open
+        with serving(front) as url:
+            answer = pool.submit(post, url)
+            source.sessions[1].await_asked()
+            source.sessions[1].answer()
+            assert answer.result().json()["model_version"] == "2"
+
+
+def test_the_end_answers_what_was_taken_and_turns_away_what_comes() -> None:
+    """Requests on new connections get 503 until the last answer is out."""
+    source = Held()
+    answers: list[Future[httpx.Response]] = []
+    with Front([source], queue=4) as front, ThreadPoolExecutor(4) as pool:
+        with serving(front) as url:
+            (session,) = source.sessions
+            answers += [pool.submit(post, url) for _ in range(3)]
+            session.await_asked(2)
+            while front.unanswered < 3:
+                pass
+
+            def end() -> None:
+                while front.is_ready:
+                    pass
+                refused = post(url)
+                assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+                assert httpx.get(f"{url}/v2/health/ready").status_code == 503
+                session.answer(2)
+                session.await_asked()
+                session.answer()
+
+            ended = pool.submit(end)
+        ended.result(PATIENCE_S)
+        assert [answer.result(PATIENCE_S).status_code for answer in answers] == [200] * 3
+
+
+def test_the_end_waits_no_longer_than_it_may() -> None:
+    """What has no answer by then gets an error, not silence."""
+    source = Held()
+    with ThreadPoolExecutor(1) as pool:
+        with Front([source], queue=4) as front, serving(front, grace_s=0.05) as url:
+            answer = pool.submit(post, url)
+            source.sessions[0].await_asked()
+        assert answer.result(PATIENCE_S).status_code == 500
+        assert "closed" in answer.result().json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["a", "a"], "Name 'a' is of two models. Give one as NAME=FILE."),
+        (["a/b"], "Name 'a/b' is not allowed: 1 to 64 letters"),
+        ([""], "Name '' is not allowed"),
+    ],
+)
+def test_names_are_names_and_of_one_model(names: list[str], told: str) -> None:
+    """They stand in paths."""
+    with pytest.raises(InputError) as caught:
+        Front([Held(name) for name in names], queue=1)
+    assert told in caught.value.message
+
+
+def test_what_was_started_ends_where_one_model_cannot_be_deployed() -> None:
+    """No session stays."""
+
+    class Missing(Held):
+        def open(self):  # type: ignore[no-untyped-def]
+            raise RunError("Worker 'd0' is not there.")
+
+    good = Held("good")
+    with pytest.raises(RunError, match="is not there"), Front([good, Missing("bad")], queue=1):
+        pass
+    assert not good.sessions[0].is_open
