@@ -6,7 +6,7 @@ business of ``benchmarks.fuzz_models``. A piece of 2,000 takes one to three minu
 
     python -m benchmarks.mutate [KIND ...] [--count N] [--seed S] [--json]
 
-Kinds are frames, calls, sockets, files, bundles, commands and http; without one, all are tried.
+Kinds are frames, calls, sockets, joins, files, bundles, commands and http; without one, all are tried.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_MEMORY_BYTES = 2e9
 STEP = 50
 
 
-KINDS = ("frames", "calls", "sockets", "files", "bundles", "commands", "http")
+KINDS = ("frames", "calls", "sockets", "joins", "files", "bundles", "commands", "http")
 #: Where each kind is tried, if not among the inputs.
 PLACES = {"commands": mutated_commands, "http": mutated_http}
 

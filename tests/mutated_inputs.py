@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 import struct
+import tempfile
 import threading
 import time
 import tomllib
@@ -24,10 +25,21 @@ from partita.cluster import Device, dump_cluster, load_cluster
 from partita.compile import check_plan, compile_plan
 from partita.engine import OrtEngine
 from partita.errors import RunError
-from partita.fabric import Beat, Credit, Failure, Note, PieceHeader, digest_stream, encode_header
+from partita.fabric import (
+    Beat,
+    Credit,
+    Failure,
+    Note,
+    PieceHeader,
+    ZenohOptions,
+    digest_stream,
+    encode_header,
+)
 from partita.fabric.arena import Arena
 from partita.fabric.frames import decode_note, encode_note
+from partita.fabric.join import decode_join
 from partita.fabric.local_socket import LocalListener
+from partita.fabric.zenoh_options import session_config
 from partita.loading import load_bundle
 from partita.loading.bundle.manifest import MANIFEST
 from partita.plan import dump_plan, load_plan
@@ -52,6 +64,7 @@ from partita.worker.messages import (
     feed_streams,
 )
 from tests.cost.fakes import conv_graph, skip_graph, straight_profile
+from tests.fabric.sites import new_site
 from tests.laws.random_plans import draw_cluster, draw_plan
 from tests.loading.bundles import ask, split
 from tests.memory_lab import memory_lab
@@ -178,7 +191,8 @@ def try_sockets(rng: Random, count: int, outcome: Outcome) -> None:
     try:
         for _ in range(count):
             frames = [_FRAME.pack(4, size, place) + b"head" for size, place in ((7, -1), (64, 64))]
-            data = mutate_bytes(b"\x01s" + frames[0] + b"payload" + frames[1], rng)
+            hello = b"\x01s" + listener.admit("s")[len(listener.address) :]
+            data = mutate_bytes(hello + frames[0] + b"payload" + frames[1], rng)
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.connect(listener.address)
                 arena = Arena(4096)
@@ -196,6 +210,27 @@ def try_sockets(rng: Random, count: int, outcome: Outcome) -> None:
 def _raise_words(words: list[str]) -> None:
     if words:
         raise RunError(words[0])
+
+
+def try_joins(rng: Random, count: int, outcome: Outcome) -> None:
+    """Join files: fields and bytes changed, also within certificates and keys."""
+    with tempfile.TemporaryDirectory() as folder:
+        good = new_site(Path(folder) / "site").join_file("nano").read_bytes()
+    for _ in range(count):
+        damaged = _mutate_pem(good, rng) if rng.random() < 0.4 else _mutate_json(good, rng)
+        judge(outcome, partial(_join, damaged), damaged)
+
+
+def _join(damaged: bytes) -> None:
+    join = decode_join(damaged, "nano.join")
+    session_config(join.apply(ZenohOptions(join.name), "nano.join"), control=True)
+
+
+def _mutate_pem(data: bytes, rng: Random) -> bytes:
+    tree = json.loads(data)
+    part = rng.choice(("authority", "certificate", "key"))
+    tree[part] = mutate_bytes(tree[part].encode(), rng).decode(errors="replace")
+    return json.dumps(tree).encode()
 
 
 def try_files(rng: Random, count: int, outcome: Outcome) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from partita.adapting.replanner import Replanner, make_finder
 from partita.cluster import Cluster
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel
+from partita.errors import ClusterError
 from partita.exactness.accuracy import Judge
 from partita.execution import AdaptOptions, Report
 from partita.fabric import Endpoint, TlsOptions, ZenohEndpoint, ZenohOptions
+from partita.fabric.join import read_join
+from partita.fabric.members import secure_address
 from partita.graph import Graph
 from partita.lab import start_lab
 from partita.leader import DeployOptions, Lost, Session
@@ -36,11 +40,13 @@ class Access:
         workers: Whether running workers are used; by default where a device has an address.
         insecure: Reach workers beyond this machine without credentials.
         tls: Certificate files, where the workers ask for them.
+        join: File from ``partita keys``, which has all credentials; running workers are used.
     """
 
     workers: bool | None = None
     insecure: bool = False
     tls: TlsOptions | None = None
+    join: Path | None = None
 
 
 def simulate(
@@ -144,30 +150,73 @@ def open_fleet(cluster: Cluster, access: Access | None = None) -> Iterator[OpenL
 
     Emulated workers, where these are used, end with the context.
     """
-    access = access or Access()
-    addresses = tuple(device.address for device in cluster.devices if device.address)
-    if not (bool(addresses) if access.workers is None else access.workers):
+    way = find_way(cluster, access or Access())
+    if way is None:
         with start_lab(cluster) as lab:
             yield lambda: contextlib.closing(lab.open_leader(_draw_name()))
         return
 
     def open_one() -> contextlib.AbstractContextManager[Endpoint]:
-        options = ZenohOptions(
-            _draw_name(),
-            cluster.name,
-            connect=addresses,
-            multicast=len(addresses) < len(cluster.devices),
-            tls=access.tls,
-            insecure=access.insecure,
-        )
-        return contextlib.closing(ZenohEndpoint(options))
+        return contextlib.closing(ZenohEndpoint(replace(way, name=_draw_name(way.name))))
 
     yield open_one
 
 
-def _draw_name() -> str:
-    """A leader's name: several may use one cluster at the same time."""
-    return f"leader-{secrets.token_hex(4)}"
+def _draw_name(name: str = "leader") -> str:
+    """A process's name: several leaders may use one cluster at the same time."""
+    return f"{name}-{secrets.token_hex(4)}"
+
+
+def find_way(cluster: Cluster, access: Access) -> ZenohOptions | None:
+    """How leaders join the cluster's workers, under names with more to them; None: emulate them.
+
+    Raises:
+        ClusterError: The join file cannot work, or is not for a leader or front of this cluster.
+    """
+    addresses = find_addresses(cluster, access)
+    uses_workers = bool(addresses) or access.join is not None
+    if not (uses_workers if access.workers is None else access.workers):
+        return None
+    join = None if access.join is None else read_join(access.join)
+    options = ZenohOptions(
+        "leader" if join is None else join.name,
+        cluster.name,
+        connect=tuple(addresses.values()),
+        multicast=len(addresses) < len(cluster.devices),
+        tls=access.tls,
+        insecure=access.insecure,
+    )
+    if join is None:
+        return options
+    path = str(access.join)
+    if join.member.role == "worker":
+        raise _unfit(path, f"is a worker's, {join.name!r}", "a leader's, or a front's to look only")
+    if join.cluster != cluster.name:
+        raise _unfit(path, f"is for cluster {join.cluster!r}", f"one of {cluster.name!r}")
+    workers = {member.name for member in join.members if member.role == "worker"}
+    if missing := [name for name in cluster.names if name not in workers]:
+        raise _unfit(path, f"knows no worker {missing[0]!r}", "its new one after partita keys add")
+    return join.apply(options, path)
+
+
+def find_addresses(cluster: Cluster, access: Access) -> dict[str, str]:
+    """Where the cluster's workers listen, by device, as far as files say.
+
+    Raises:
+        ClusterError: The join file cannot work.
+    """
+    told = {device.name: device.address for device in cluster.devices if device.address}
+    if access.join is None:
+        return told
+    members = {m.name: m.address for m in read_join(access.join).members if m.address}
+    secure = {name: secure_address(address) for name, address in told.items()}
+    return {
+        name: address for name, address in {**members, **secure}.items() if name in cluster.names
+    }
+
+
+def _unfit(path: str, what: str, needed: str) -> ClusterError:
+    return ClusterError(f"Join file '{path}' {what}: needed is {needed}.", subject=path)
 
 
 @dataclass(frozen=True)

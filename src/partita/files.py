@@ -123,7 +123,7 @@ def _places(path: Path) -> tuple[Path, Path]:
     return target, target.with_name(f"{target.name}.partial")
 
 
-def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+def write_folder(folder: Path, contents: Mapping[str, bytes], *, is_private: bool = False) -> None:
     """Write files into a folder: all of them appear, or none.
 
     It is made where it is missing, but what it lies in is not: a path with a slip makes no tree.
@@ -131,15 +131,19 @@ def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
     Args:
         folder: Other files in it stay.
         contents: By the files' names.
+        is_private: Whether nobody else may read them, nor the folder where it is new.
 
     Raises:
         OSError: One cannot be written; ``strerror`` says why.
     """
     is_new = not folder.exists()
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(0o700 if is_private else 0o777, exist_ok=True)
     partials = {name: folder / f"{name}.partial" for name in contents}
     try:
         for name, data in contents.items():
+            if is_private:
+                partials[name].unlink(missing_ok=True)
+                partials[name].touch(0o600)
             partials[name].write_bytes(data)
         for name, partial in partials.items():
             os.replace(partial, folder / name)

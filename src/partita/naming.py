@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 NAME_RULE = "1 to 64 letters, digits, '.', '-' and '_', a letter or digit first"
 PROTOCOLS = ("tcp", "tls", "quic", "ws")
+#: Those that carry credentials.
+SECURE_PROTOCOLS = ("tls", "quic")
 ADDRESS_RULE = (
     f"PROTOCOL/HOST:PORT with a protocol of {', '.join(PROTOCOLS)} and a port from 1 to 65534, "
     "such as 'tcp/192.0.2.7:7447' (udp loses large messages)"

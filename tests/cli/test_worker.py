@@ -12,7 +12,7 @@ from partita.fabric import ZenohOptions
 from partita.worker import WorkerOptions
 from tests.cli.conftest import Ask
 
-NETWORK = ZenohOptions("w", "lab", listen=("tcp/127.0.0.1:7447",))
+NETWORK = ZenohOptions("w", "lab", listen=("tcp/127.0.0.1:7447",), role="worker")
 LIMITS = (
     "--plans 2 --lanes 9 --calls 3 --senders 4 --inbound 10MB --loaders 5 --quota 2GB --memory 3GB"
 )
@@ -32,6 +32,7 @@ LIMITS = (
                     inbound_bytes=10_000_000,
                     max_senders=4,
                     max_calls=3,
+                    role="worker",
                 ),
                 max_plans=2,
                 max_lanes=9,

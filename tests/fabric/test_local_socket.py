@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import socket
@@ -46,7 +47,7 @@ def ears() -> Iterator[Ears]:
 
 def test_frames_of_any_size_arrive_whole_and_in_order(ears: Ears) -> None:
     """Sizes around the read-ahead buffer's, and none at all, come byte for byte."""
-    path = LocalPath("sender", ears.listener.address)
+    path = LocalPath("sender", ears.listener.admit("sender"))
     sizes = [0, 1, 65_535, 65_536, 65_537, 3_000_000, 17, 0, 40_000, 40_000, 40_000]
     sent = [(b"e%d" % n, os.urandom(size)) for n, size in enumerate(sizes)]
     for envelope, payload in sent:
@@ -64,7 +65,7 @@ def test_a_reader_that_is_behind_holds_the_sender_and_loses_nothing() -> None:
         got.put(len(payload))
 
     listener = LocalListener("slow", take, lambda reason: None)
-    path = LocalPath("sender", listener.address)
+    path = LocalPath("sender", listener.admit("sender"))
     size, count = 2**23, 12
     sender = threading.Thread(target=lambda: [path.send(b"", bytes(size)) for _ in range(count)])
     sender.start()
@@ -97,11 +98,11 @@ HEAD = struct.Struct("<IQq")
 )
 def test_lying_heads_end_that_connection_only(ears: Ears, head: bytes, message: str) -> None:
     """A head that says too much is reported and its sender cut off; others go on."""
-    good = LocalPath("sender", ears.listener.address)
+    good = LocalPath("sender", ears.listener.admit("sender"))
     arena = Arena(2**20)
     with socket.socket(socket.AF_UNIX) as bad:
         bad.connect(ears.listener.address)
-        socket.send_fds(bad, [b"\x03bad"], [arena.file])
+        socket.send_fds(bad, [hello(ears.listener, "bad")], [arena.file])
         bad.sendall(head + b"x" * 100)
         assert message in ears.faults.get(timeout=5)
     os.close(arena.file)
@@ -115,10 +116,10 @@ def test_a_frame_cut_short_is_dropped(ears: Ears) -> None:
     with socket.socket(socket.AF_UNIX) as dying:
         dying.connect(ears.listener.address)
         arena = Arena()
-        socket.send_fds(dying, [b"\x03bad"], [arena.file])
+        socket.send_fds(dying, [hello(ears.listener, "bad")], [arena.file])
         os.close(arena.file)
         dying.sendall(HEAD.pack(3, 1000, -1) + b"abc" + b"x" * 10)
-    path = LocalPath("sender", ears.listener.address)
+    path = LocalPath("sender", ears.listener.admit("sender"))
     path.send(b"next", b"")
     assert ears.frames.get(timeout=5) == (b"next", b"")
     path.close()
@@ -127,7 +128,7 @@ def test_a_frame_cut_short_is_dropped(ears: Ears) -> None:
 def test_a_listener_that_is_gone_is_an_error() -> None:
     """Sending to a closed listener raises, and so does connecting to it."""
     found = Ears()
-    path = LocalPath("sender", found.listener.address)
+    path = LocalPath("sender", found.listener.admit("sender"))
     path.send(b"a", b"b")
     found.frames.get(timeout=5)
     found.listener.close()
@@ -135,7 +136,7 @@ def test_a_listener_that_is_gone_is_an_error() -> None:
         with pytest.raises(OSError, match=r"Broken pipe|reset"):
             path.send(b"a", bytes(2**20))
         with pytest.raises(OSError, match="refused"):
-            LocalPath("sender", found.listener.address)
+            LocalPath("sender", found.listener.admit("sender"))
     finally:
         path.close()
 
@@ -171,7 +172,7 @@ def test_a_path_that_fails_half_made_leaves_nothing_open(
 
     monkeypatch.setattr(socket, "send_fds", fail)
     with pytest.raises(BrokenPipeError):
-        LocalPath("sender", ears.listener.address)
+        LocalPath("sender", ears.listener.admit("sender"))
     links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
     targets = [os.readlink(link) for link in links if os.path.lexists(link)]
     assert not [target for target in targets if "partita-arena" in target]
@@ -211,18 +212,37 @@ def test_connections_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
             assert each.recv(1) == b""
             each.close()
         wait_until(lambda: not listener._readers)
-        path = LocalPath("sender", listener.address)
+        path = LocalPath("sender", listener.admit("sender"))
         path.send(b"a", b"x")
         path.close()
     finally:
         listener.close()
 
 
+def hello(listener: LocalListener, name: str) -> bytes:
+    """What a sender that was told its token says first."""
+    return bytes([len(name)]) + name.encode() + listener.admit(name)[len(listener.address) :]
+
+
+def test_a_token_goes_with_one_name(ears: Ears) -> None:
+    """Who was told one cannot send under another name with it, nor without any."""
+    own = ears.listener.admit("sender")
+    liar = LocalPath("leader", own)
+    with contextlib.suppress(OSError):  # it is cut off, at once or a moment later
+        liar.send(b"head", b"payload")
+    assert "not 'leader'" in ears.faults.get(timeout=5)
+    liar.close()
+    path = LocalPath("sender", own)
+    path.send(b"head", b"payload")
+    assert ears.frames.get(timeout=5) == (b"head", b"payload")
+    path.close()
+
+
 def greet(listener: LocalListener) -> socket.socket:
     """A connection that has said its name."""
     connection, arena = socket.socket(socket.AF_UNIX), Arena()
     connection.connect(listener.address)
-    socket.send_fds(connection, [b"\x01s"], [arena.file])
+    socket.send_fds(connection, [hello(listener, "s")], [arena.file])
     os.close(arena.file)
     return connection
 

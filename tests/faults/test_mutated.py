@@ -13,6 +13,7 @@ KINDS = {
     "frames": (mutated_inputs.try_frames, 300),
     "calls": (mutated_inputs.try_calls, 100),
     "sockets": (mutated_inputs.try_sockets, 50),
+    "joins": (mutated_inputs.try_joins, 100),
     "files": (mutated_inputs.try_files, 150),
     "http": (mutated_http.try_http, 200),
 }

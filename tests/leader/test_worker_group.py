@@ -151,6 +151,7 @@ def test_losses_failures_and_faults_of_members_are_passed_on(lab: FakeLab) -> No
     lab.group.listener = log
     failure = Failure(1, "d1", "make t1", 0, "out of luck")
     lab.workers["d1"].fail(failure)
+    lab.workers["d0"].fail(failure)  # what it says of another counts for nothing
     assert log.failures == [failure]
     stranger = lab.fabric.endpoint("stranger")
     stranger.announce(b"")

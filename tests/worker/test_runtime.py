@@ -65,7 +65,10 @@ def test_a_second_piece_waits_for_the_credit_of_the_next_device(tmp_path: Path) 
     (wait,) = bench.runtime.stats().waiting
     assert (wait.request, wait.label) == (1, "send t1 to d2")
     assert "credit" in wait.reason
-    bench.runtime.credit(out.id)
+    bench.runtime.credit("d1", out.id)
+    bench.lanes.run()
+    assert len(bench.ears["d2"].pieces) == 1  # only its target gives credit
+    bench.runtime.credit("d2", out.id)
     bench.lanes.run()
     assert [header.request for header, _ in bench.ears["d2"].pieces] == [0, 1]
 
@@ -237,7 +240,7 @@ def test_a_lost_sender_of_credits_and_a_lost_leader_end_nothing_else(middle: Ben
 
 def test_a_credit_that_no_stream_has_is_a_failure(middle: Bench) -> None:
     """One credit too many means that the two ends disagree: the run ends instead of hanging."""
-    middle.runtime.credit(middle.program.streams[1].id)
+    middle.runtime.credit("d2", middle.program.streams[1].id)
     middle.lanes.run()
     assert "has all its credits" in middle.runtime.error
 
@@ -252,7 +255,7 @@ def test_a_closed_epoch_holds_and_starts_nothing(middle: Bench) -> None:
     middle.take(middle.program.streams[0], ramp(), 1)
     assert middle.lanes.run() == 0
     assert middle.runtime.arrays.bytes == 0
-    middle.runtime.credit(0)
+    middle.runtime.credit("d2", middle.program.streams[1].id)
     assert not middle.runtime.error
 
 

@@ -15,8 +15,10 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 from tests.fabric.certificates import needs_openssl, sign
+from tests.fabric.sites import new_site, options_of
 from tests.worker.tiny import random_inputs, tiny_chain
 
+from partita.credentials import revoke_member
 from partita.engine import OrtEngine, SlowedEngine
 from partita.errors import ClusterError, RunError
 from partita.execution import Link
@@ -241,6 +243,38 @@ def test_a_worker_says_that_its_certificate_is_for_another_host(
         run_worker(options, on_ready=lambda worker: os.kill(os.getpid(), signal.SIGTERM))
     (told,) = caplog.messages
     assert "no name for the host of tls/127.0.0.1:7447" in told
+
+
+def test_a_worker_joins_anew_as_its_file_says(
+    fabric: MemoryFabric,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who is revoked is out while the worker stays; it leaves the network for a moment."""
+    monkeypatch.setattr(serve, "LOOK_S", 0.01)
+    site = new_site(tmp_path / "garage")
+    path = site.join_file("nano")
+    networks: list[ZenohOptions] = []
+    opened = serve.ZenohEndpoint
+    monkeypatch.setattr(
+        serve, "ZenohEndpoint", lambda network: (networks.append(network), opened(network))[1]
+    )
+
+    def on_ready(worker: Worker) -> None:
+        assert set(fabric.members) == {"nano"}
+        if len(networks) == 1:
+            revoke_member(site, "box")
+        else:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    options = WorkerOptions(options_of(site, "nano"), store=str(tmp_path / "s"), join=str(path))
+    with caplog.at_level("INFO", "partita"):
+        run_worker(options, on_ready=on_ready)
+    names = [[member.name for member in network.members] for network in networks]
+    assert names == [["nano", "box", "leader", "front"], ["nano", "leader", "front"]]
+    assert f"join file '{path}' has changed: joining anew" in caplog.messages
+    assert fabric.members == {}
 
 
 def test_a_worker_ends_with_its_parent(fabric: MemoryFabric, tmp_path: Path) -> None:

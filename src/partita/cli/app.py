@@ -19,6 +19,7 @@ from partita.cli.commands.demo import demo
 from partita.cli.commands.doctor import doctor
 from partita.cli.commands.export import export
 from partita.cli.commands.inspect import inspect
+from partita.cli.commands.keys import keys
 from partita.cli.commands.lab import lab
 from partita.cli.commands.load import load
 from partita.cli.commands.plan import plan
@@ -51,6 +52,7 @@ VERBS = (
 for verb in VERBS:
     app.command(verb.__name__)(verb)
 app.add_typer(load)
+app.add_typer(keys)
 
 
 def _print_version(wanted: bool) -> None:
@@ -74,6 +76,7 @@ def _root(
 #: What parts of the program need that the core installation has not: module, part, its extra.
 _PARTS = {
     **dict.fromkeys(("onnx", "scipy", "matplotlib", "PIL", "networkx"), ("planning", "plan")),
+    "cryptography": ("keys", "keys"),
     **dict.fromkeys(("starlette", "uvicorn", "httptools"), ("serving", "serve")),
 }
 

@@ -113,6 +113,7 @@ class AccessFlags:
     authority: Path | None
     certificate: Path | None
     key: Path | None
+    join: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -288,3 +289,6 @@ InsecureOpt = Annotated[
 AuthorityOpt = Annotated[Path | None, flag("--authority", "Certificate of the authority (PEM).")]
 CertificateOpt = Annotated[Path | None, flag("--certificate", "This machine's certificate (PEM).")]
 KeyOpt = Annotated[Path | None, flag("--key", "Its private key (PEM).")]
+JoinOpt = Annotated[
+    Path | None, flag("--join", "Join file from 'partita keys', in place of other credentials.")
+]

@@ -1,6 +1,7 @@
 """How devices reach each other: pieces, calls, notes, and who is alive."""
 
 from partita.fabric.base import Endpoint
+from partita.fabric.certificates import TlsOptions
 from partita.fabric.frames import (
     Beat,
     Credit,
@@ -18,7 +19,6 @@ from partita.fabric.shaped import ShapedEndpoint
 from partita.fabric.zenoh_endpoint import ZenohEndpoint
 from partita.fabric.zenoh_options import (
     WORKER_ENV,
-    TlsOptions,
     ZenohOptions,
     check_exposure,
     check_network,

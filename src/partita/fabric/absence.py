@@ -11,9 +11,9 @@ from typing import NamedTuple
 import zenoh
 
 from partita.errors import first_line
-from partita.fabric.certificates import MISNAMED, STRANGERS, load_contexts
+from partita.fabric.certificates import MISNAMED, STRANGERS, TlsOptions, load_contexts
+from partita.fabric.key_expressions import Keys
 from partita.fabric.zenoh_options import (
-    TlsOptions,
     ZenohOptions,
     close_session,
     control_address,
@@ -72,6 +72,8 @@ def find_absence(address: str, name: str, cluster: str, tls: TlsOptions | None) 
         seen = _list_tokens(address, tls)
     except zenoh.ZError:
         return Absence(NO_WORKER, _describe_stranger(address))
+    if not seen:
+        return Absence(SILENT, _describe_silence(address, tls))
     return _judge_tokens(seen, address, name, cluster)
 
 
@@ -111,7 +113,7 @@ def _knock(host: str, port: int) -> None:
 
 def _try_credentials(address: str, tls: TlsOptions) -> Absence | None:
     """What a handshake says; one that ends in silence is none of the credentials' matter."""
-    _, context = load_contexts(tls.authority, tls.certificate, tls.key)
+    _, context = load_contexts(tls)
     context.check_hostname = tls.verify_name
     context.hostname_checks_common_name = False  # nor does Zenoh
     try:
@@ -122,8 +124,8 @@ def _try_credentials(address: str, tls: TlsOptions) -> Absence | None:
         if "ALERT" not in (error.reason or ""):
             return Absence(NO_WORKER, f"what listens at {address} speaks no TLS; is it tcp/?")
         reason = (error.reason or "").partition("ALERT_")[2].replace("_", " ").lower()
-        why = f"it refuses the certificate '{tls.certificate}' ({reason})"
-        return Absence(UNTRUSTED, f"{why}; have it signed by the worker's --authority")
+        why = f"it refuses the certificate '{tls.shown.certificate}' ({reason})"
+        return Absence(UNTRUSTED, f"{why}; have it signed by the worker's authority")
     except OSError:  # no answer in time, or a connection that was closed without a word
         return Absence(NO_WORKER, f"what listens at {address} answers no TLS; correct the address")
     return None
@@ -149,7 +151,7 @@ def _describe_certificate(
     if error.verify_code in _DATES:
         return _DATES[error.verify_code]
     if error.verify_code in STRANGERS:
-        return f"is not signed by the authority '{tls.authority}' ({error.verify_message})"
+        return f"is not signed by the authority '{tls.shown.authority}' ({error.verify_message})"
     if error.verify_code in MISNAMED:
         return f"is not for host {split_address(address)[1]!r} ({error.verify_message})"
     return f"is not accepted: {error.verify_message}"
@@ -173,7 +175,7 @@ def _list_tokens(address: str, tls: TlsOptions | None) -> set[tuple[str, str]]:
         config.insert_json5(key, json.dumps(value))
     session = zenoh.open(config)
     try:
-        replies = session.liveliness().get("partita/*/alive/*/*", timeout=_STEP_S)
+        replies = session.liveliness().get(Keys("*").alive("*", "*"), timeout=_STEP_S)
         keys = [str(reply.ok.key_expr).split("/") for reply in replies if reply.ok is not None]
         return {(key[1], key[3]) for key in keys}
     finally:
@@ -213,8 +215,15 @@ def _judge_tokens(
     if elsewhere := sorted(other for other, there in seen if there == name):
         why = f"it is in cluster {elsewhere[0]!r}, the file's name is {cluster!r}"
         return Absence(OTHER_CLUSTER, f"{why}; start it with --cluster-name", elsewhere[0])
-    if seen:
-        where, who = min(seen)
-        why = f"the worker at {address} is called {who!r}, of cluster {where!r}"
-        return Absence(OTHER_NAME, f"{why}; correct --name or the file", where)
-    return Absence(SILENT, f"nobody is announced at {address}; is its worker still starting?")
+    where, who = min(seen)
+    why = f"the worker at {address} is called {who!r}, of cluster {where!r}"
+    return Absence(OTHER_NAME, f"{why}; correct --name or the file", where)
+
+
+def _describe_silence(address: str, tls: TlsOptions | None) -> str:
+    if tls is None or not tls.origin:
+        return f"nobody is announced at {address}; is its worker still starting?"
+    return (
+        f"the worker at {address} tells nothing to '{tls.origin}': it was revoked, or the worker's"
+        " own join file is older than this one (or it is still starting); partita keys show"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Protocol
 
 from partita.errors import ClusterError, LinkError, RunError
@@ -71,11 +71,16 @@ class Endpoint(Protocol):
             RunError: The handler's own error message.
         """
 
-    def serve(self, handler: CallHandler) -> None:
+    def serve(self, handler: CallHandler, everyone: Container[str] = ()) -> None:
         """Answer the others' calls with ``handler(method, body)``.
 
         The handler may take long and runs on its own threads, several calls at the same time. An
         error it raises travels to the caller as a ``RunError``.
+
+        Args:
+            handler: Answers.
+            everyone: Methods that any endpoint may call; the others are for leaders. All are
+                leaders where endpoints have no roles.
         """
 
     def notify(self, target: str, body: bytes) -> None:

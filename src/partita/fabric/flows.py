@@ -10,6 +10,7 @@ link is down is lost without an error, and by default 14 of 200 messages reached
 from __future__ import annotations
 
 import secrets
+import struct
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,13 +19,14 @@ from typing import Annotated
 import msgspec
 
 from partita.fabric.base import Payload
+from partita.fabric.checksum import compute_checksum
 
 MAX_PIECE_BYTES = 2**30
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The header of each chunk.
+    """The header of each chunk; who sends it is in its key.
 
     Attributes:
         flow: :func:`new_flow`; one that was not heard of before replaces the one of now.
@@ -33,7 +35,6 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         header: The piece's header, with the first chunk only.
     """
 
-    source: str
     flow: Number
     sequence: Number
     chunk: Number
@@ -130,33 +131,43 @@ class Outflow:
 
 
 def cut_chunks(
-    source: str, flow: int, message: UnackedMessage, chunk_bytes: int
+    flow: int, message: UnackedMessage, chunk_bytes: int
 ) -> Iterator[tuple[Envelope, int]]:
     """Yield each chunk of a message: its envelope and where its payload begins."""
     size = len(message.payload)
     chunks = max(1, -(-size // chunk_bytes))
     for chunk in range(chunks):
         header = message.header if chunk == 0 else b""
-        envelope = Envelope(source, flow, message.sequence, chunk, chunks, size, header)
+        envelope = Envelope(flow, message.sequence, chunk, chunks, size, header)
         yield envelope, chunk * chunk_bytes
 
 
-def write_envelope(envelope: Envelope) -> bytes:
-    """An envelope's bytes."""
-    return _encoder.encode(envelope)
+class DamagedError(ValueError):
+    """A chunk is not what its sender sent."""
 
 
+def write_envelope(envelope: Envelope, data: Payload) -> bytes:
+    """What travels beside a chunk: a checksum of both, and its envelope."""
+    encoded = _encoder.encode(envelope)
+    return _CHECKSUM.pack(compute_checksum(data, encoded)) + encoded
+
+
+_CHECKSUM = struct.Struct("<Q")
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Envelope)
 
 
-def read_envelope(attachment: bytes) -> Envelope:
-    """The envelope in ``attachment``.
+def read_envelope(attachment: bytes, data: Payload) -> Envelope:
+    """The envelope in ``attachment``, which came with the chunk ``data``.
 
     Raises:
+        DamagedError: They are not what was sent, as far as the checksum says.
         ValueError: The bytes are no envelope.
     """
-    return _decoder.decode(attachment)
+    encoded = attachment[_CHECKSUM.size :]
+    if attachment[: _CHECKSUM.size] != _CHECKSUM.pack(compute_checksum(data, encoded)):
+        raise DamagedError("its checksum does not fit")
+    return _decoder.decode(encoded)
 
 
 @dataclass

@@ -12,7 +12,9 @@ with its own shared memory at 4.3 GB/s; a Unix socket with the arena reaches 13 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import os
+import secrets
 import socket
 import struct
 import threading
@@ -27,8 +29,9 @@ from partita.fabric.base import DataCallback, Payload
 #: Length of the header, of the payload, and its offset in the arena; ``_INLINE`` when it follows.
 _HEAD = struct.Struct("<IQq")
 _INLINE = -1
-#: Length of the sender's name, which follows; the arena's descriptor comes with it.
+#: Length of the sender's name, which follows with its token; the arena's descriptor comes with it.
 _HELLO = struct.Struct("<B")
+_TOKEN_BYTES = 16
 #: Twice a piece's limit, so that a header that is too long for a piece is refused by its decoder.
 _MOST_HEADER_BYTES = 32 * 1024
 _MOST_PAYLOAD_BYTES = 2**30
@@ -46,7 +49,7 @@ class LocalPath:
     """The sender's side; calls must not overlap.
 
     Args:
-        address: As the target's :class:`LocalListener` has it.
+        address: From the target's :meth:`LocalListener.admit`.
 
     Raises:
         OSError: Nobody listens there.
@@ -57,9 +60,9 @@ class LocalPath:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
-            self._socket.connect(address)
+            self._socket.connect(address[:-_TOKEN_BYTES])
             self._arena = Arena()
-            hello = _HELLO.pack(len(name)) + name.encode()
+            hello = _HELLO.pack(len(name)) + name.encode() + address[-_TOKEN_BYTES:]
             try:
                 socket.send_fds(self._socket, [hello], [self._arena.file])
             finally:
@@ -126,6 +129,7 @@ class LocalListener:
             raise OSError("this system has no sockets without files")
         self.address = b"\0partita/" + uuid.uuid4().hex.encode()
         self._name, self._take, self._reject = name, take, reject
+        self._secret = secrets.token_bytes(_TOKEN_BYTES)
         self._max_senders, self._room = limits[0], _Room(limits[1])
         self._changing = threading.Lock()
         self._readers: dict[socket.socket, threading.Thread] = {}
@@ -134,6 +138,13 @@ class LocalListener:
         self._socket.bind(self.address)
         self._socket.listen()
         self._thread = self._start("accept", self._accept)
+
+    def admit(self, name: str) -> bytes:
+        """What ``name`` alone is to be told: the address, and a token that goes with its name."""
+        return self.address + self._token(name.encode())
+
+    def _token(self, name: bytes) -> bytes:
+        return hmac.digest(self._secret, name, "sha256")[:_TOKEN_BYTES]
 
     def _start(self, what: str, work: Callable[..., None], *given: object) -> threading.Thread:
         name = f"partita-{self._name}-{what}"
@@ -156,7 +167,7 @@ class LocalListener:
 
     def _read(self, connection: socket.socket) -> None:
         try:
-            frames = _Frames(connection, self._room)
+            frames = _Frames(connection, self._room, self._token)
             while not self._is_closed:
                 header, payload = frames.next()
                 self._take(frames.source, header, payload)
@@ -213,7 +224,9 @@ class _Room:
 class _Frames:
     """Reads frames; small ones several at a time, large payloads straight to where they stay."""
 
-    def __init__(self, connection: socket.socket, room: _Room) -> None:
+    def __init__(
+        self, connection: socket.socket, room: _Room, token: Callable[[bytes], bytes]
+    ) -> None:
         self._socket, self._room = connection, room
         connection.settimeout(_HELLO_S)
         hello, files, _, _ = socket.recv_fds(connection, _HELLO.size, 1)
@@ -224,7 +237,10 @@ class _Frames:
         self._arena = ArenaView(files[0])
         self._ahead = memoryview(bytearray(_READ_AHEAD_BYTES))
         self._start = self._stop = 0
-        self.source = bytes(self._small(_HELLO.unpack(hello)[0])).decode(errors="replace")
+        name = bytes(self._small(_HELLO.unpack(hello)[0]))
+        self.source = name.decode(errors="replace")
+        if not hmac.compare_digest(bytes(self._small(_TOKEN_BYTES)), token(name)):
+            raise ValueError(f"connection of a process that is not {self.source!r}")
         connection.settimeout(None)
         self.count = self._arena.count
 

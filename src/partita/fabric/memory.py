@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 
@@ -140,7 +140,7 @@ class MemoryEndpoint:
             raise refusal(target, answer)
         return answer
 
-    def serve(self, handler: CallHandler) -> None:
+    def serve(self, handler: CallHandler, everyone: Container[str] = ()) -> None:
         """Answer calls with ``handler``; see :meth:`partita.fabric.Endpoint.serve`."""
         self._handler = handler
 

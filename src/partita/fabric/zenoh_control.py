@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import platform
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import zenoh
@@ -18,7 +19,11 @@ from partita.fabric.base import CallHandler, answer_call, no_answer, refusal, un
 from partita.fabric.callbacks import Drain
 from partita.fabric.flows import Flush
 from partita.fabric.flusher import Flusher
+from partita.fabric.key_expressions import Keys, read_caller, read_source
+from partita.fabric.members import LEADER
 from partita.fabric.zenoh_options import ZenohOptions, close_session, session_config
+
+_LOG = logging.getLogger(__name__)
 
 _CALL_THREADS = 4
 _RETRY_S = 0.05
@@ -35,17 +40,24 @@ _MEET_S = 1.0
 
 
 class CallHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What travels beside a call's body."""
+    """What travels beside a call's body; who calls is in its key."""
 
-    source: str
     method: str
 
 
 class NoteHead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What travels beside a note's body; signals are the fabric's own notes."""
 
-    source: str
     is_signal: bool
+
+
+class _Call(NamedTuple):
+    """One call, and whose it is."""
+
+    query: Any
+    role: str
+    source: str
+    method: str
 
 
 _call_head = msgspec.msgpack.Decoder(CallHead)
@@ -53,6 +65,8 @@ _note_head = msgspec.msgpack.Decoder(NoteHead)
 NoteSink = Callable[[str, bool, bytes], None]
 PresenceSink = Callable[[str, bool], None]
 Reject = Callable[[str], None]
+#: Answers a method of the fabric's own: ``answer(source, body)``.
+FabricHandler = Callable[[str, bytes], bytes]
 
 
 class ControlPlane:
@@ -72,11 +86,14 @@ class ControlPlane:
         reject: Reject,
     ) -> None:
         self._name = options.name
-        self._prefix = f"partita/{options.cluster}"
+        self._role = options.role
+        self._keys = Keys(options.cluster)
         self._session: Any = zenoh.open(session_config(options, control=True))
         self._on_note, self._on_presence, self._reject = on_note, on_presence, reject
         place = f"{', '.join(options.listen) or 'no address'} on host {platform.node()}".encode()
-        self._handlers: dict[str, CallHandler] = {WHERE: lambda method, body: place}
+        self._own: dict[str, FabricHandler] = {WHERE: lambda source, body: place}
+        self._handler: CallHandler | None = None
+        self._for_everyone: Container[str] = ()
         self._twin_s = 2 * options.lease_s
         self._pool = ThreadPoolExecutor(_CALL_THREADS, f"partita-{options.name}-call")
         self._room = threading.BoundedSemaphore(options.max_calls)
@@ -88,10 +105,11 @@ class ControlPlane:
         self._pending: dict[str, set[Any]] = {}
         self._drains: list[Drain] = []
         self._flusher = Flusher(options, self._flush)
-        session, prefix = self._session, self._prefix
         self._declared: list[Any] = [
-            session.liveliness().declare_subscriber(
-                f"{prefix}/alive/*/*", self._drain("alive", self._take_presence), history=True
+            self._session.liveliness().declare_subscriber(
+                self._keys.alive("*", "*"),
+                self._drain("alive", self._take_presence),
+                history=True,
             ),
         ]
 
@@ -104,19 +122,21 @@ class ControlPlane:
         """Declare the token by which others see this endpoint."""
         if self._token is None:
             # Not before: another process of this name may be at work, whose calls these would be.
-            session, prefix = self._session, self._prefix
+            session, keys = self._session, self._keys
             note, call = self._drain("note", self._take_note), self._drain("call", self._take_call)
             self._declared += [
-                session.declare_subscriber(f"{prefix}/note/{self._name}", note),
-                session.declare_queryable(f"{prefix}/call/{self._name}", call),
+                session.declare_subscriber(keys.note(self._name, "*"), note),
+                session.declare_queryable(keys.call(self._name, "*", "*"), call),
             ]
-            key = f"{self._prefix}/alive/{self._name}/{incarnation}"
-            self._token = self._session.liveliness().declare_token(key)
+            self._token = session.liveliness().declare_token(keys.alive(self._name, incarnation))
 
-    def serve(self, handler: CallHandler, *methods: str) -> None:
-        """Answer the given methods, or all others where none is named."""
-        for method in methods or ("",):
-            self._handlers[method] = handler
+    def serve(self, handler: CallHandler, everyone: Container[str]) -> None:
+        """Answer others' calls; see :meth:`partita.fabric.Endpoint.serve`."""
+        self._handler, self._for_everyone = handler, everyone
+
+    def serve_own(self, method: str, handler: FabricHandler) -> None:
+        """Answer a method of the fabric's own."""
+        self._own[method] = handler
 
     def call(self, target: str, method: str, body: bytes, timeout_s: float) -> bytes:
         """``target``'s answer; see :meth:`partita.fabric.Endpoint.call`."""
@@ -170,9 +190,9 @@ class ControlPlane:
         timeout_s, cancel = limits
         try:
             replies = self._session.get(
-                f"{self._prefix}/call/{target}",
+                self._keys.call(target, self._role, self._name),
                 payload=body,
-                attachment=msgspec.msgpack.encode(CallHead(self._name, method)),
+                attachment=msgspec.msgpack.encode(CallHead(method)),
                 timeout=timeout_s,
                 consolidation=zenoh.ConsolidationMode.NONE,
                 congestion_control=zenoh.CongestionControl.BLOCK,
@@ -214,7 +234,7 @@ class ControlPlane:
         Raises:
             LinkError: The network refuses it.
         """
-        head = msgspec.msgpack.encode(NoteHead(self._name, is_signal))
+        head = msgspec.msgpack.encode(NoteHead(is_signal))
         try:
             publisher = self._publisher(target)
             if not is_signal and target not in self._met:
@@ -242,7 +262,7 @@ class ControlPlane:
                     self._met.discard(oldest)
                     self._publishers.pop(oldest).undeclare()
                 publisher = self._publishers[target] = self._session.declare_publisher(
-                    f"{self._prefix}/note/{target}",
+                    self._keys.note(target, self._name),
                     congestion_control=zenoh.CongestionControl.BLOCK,
                     priority=zenoh.Priority.REAL_TIME,
                     express=True,
@@ -267,7 +287,8 @@ class ControlPlane:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._reject(f"note without a readable head: {error}")
             return
-        self._on_note(head.source, head.is_signal, sample.payload.to_bytes())
+        source = read_source(sample.key_expr)
+        self._on_note(source, head.is_signal, sample.payload.to_bytes())
 
     def _take_call(self, query: Any) -> None:
         try:
@@ -276,40 +297,48 @@ class ControlPlane:
             self._reject(f"call without a readable head: {error}")
             query.drop()
             return
+        call = _Call(query, *read_caller(query.key_expr), head.method)
         size = len(query.payload) if query.payload is not None else 0
         if size > MAX_CALL_BYTES:
             why = f"{head.method} has {size} bytes, at most {MAX_CALL_BYTES} are allowed"
-            self._reply(query, head, (False, why.encode()))
+            self._reply(call, (False, why.encode()))
         elif not self._room.acquire(blocking=False):
-            self._reply(query, head, (False, b"it is busy with other calls; try again"))
+            self._reply(call, (False, b"it is busy with other calls; try again"))
         else:
             try:
-                self._pool.submit(self._answer, query, head)
+                self._pool.submit(self._answer, call)
             except RuntimeError:  # the pool is shut down: this endpoint is closing
                 query.drop()
 
-    def _answer(self, query: Any, head: CallHead) -> None:
+    def _answer(self, call: _Call) -> None:
         try:
-            self._reply(query, head, self._find_answer(query, head.method))
+            self._reply(call, self._find_answer(call))
         finally:
             self._room.release()
 
-    def _find_answer(self, query: Any, method: str) -> tuple[bool, bytes]:
-        body = query.payload.to_bytes() if query.payload is not None else b""
-        handler = self._handlers.get(method) or self._handlers.get("")
-        if handler is None:
+    def _find_answer(self, call: _Call) -> tuple[bool, bytes]:
+        method, payload = call.method, call.query.payload
+        body = payload.to_bytes() if payload is not None else b""
+        own = self._own.get(method)
+        if own is not None:
+            return answer_call(lambda _, body: own(call.source, body), method, body)
+        if self._handler is None:
             return False, f"no handler for {method!r}".encode()
-        return answer_call(handler, method, body)
+        if call.role != LEADER and method not in self._for_everyone:
+            why = f"it takes {method!r} from leaders only, {call.source!r} is a {call.role}"
+            _LOG.warning("refused '%s' of '%s', which is a %s", method, call.source, call.role)
+            return False, why.encode()
+        return answer_call(self._handler, method, body)
 
-    def _reply(self, query: Any, head: CallHead, answered: tuple[bool, bytes]) -> None:
+    def _reply(self, call: _Call, answered: tuple[bool, bytes]) -> None:
         good, answer = answered
         try:
-            query.reply(query.key_expr, answer, attachment=_GOOD if good else _BAD)
+            call.query.reply(call.query.key_expr, answer, attachment=_GOOD if good else _BAD)
         except zenoh.ZError as error:
-            self._reject(f"answer to {head.method!r} could not be sent: {error}")
+            self._reject(f"answer to {call.method!r} could not be sent: {error}")
         finally:
-            query.drop()
-        self._flusher.wrote(head.source, len(answer))
+            call.query.drop()
+        self._flusher.wrote(call.source, len(answer))
 
     def _take_presence(self, sample: Any) -> None:
         name, incarnation = str(sample.key_expr).split("/")[-2:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections import defaultdict, deque
@@ -20,6 +21,7 @@ from partita.fabric.flows import (
     MAX_PIECE_BYTES,
     Ack,
     AckRequest,
+    DamagedError,
     Inflow,
     Outflow,
     Signal,
@@ -30,8 +32,11 @@ from partita.fabric.flows import (
     write_envelope,
 )
 from partita.fabric.flusher import Flusher
+from partita.fabric.key_expressions import Keys, read_source
 from partita.fabric.local_socket import LocalListener, LocalPath
 from partita.fabric.zenoh_options import ZenohOptions, close_session, session_config
+
+_LOG = logging.getLogger(__name__)
 
 #: 0.2 s of a 10 Mbit/s link: a put never blocks for seconds.
 NETWORK_CHUNK_BYTES = 256 * 1024
@@ -87,7 +92,7 @@ class DataPlane:
     def __init__(self, options: ZenohOptions, hooks: DataHooks) -> None:
         self._options = options
         self._hooks = hooks
-        self._prefix = f"partita/{options.cluster}/data"
+        self._keys = Keys(options.cluster)
         self._session: Any = zenoh.open(session_config(options, control=False))
         self._local = self._open_local() if options.local_sockets else None
         self._channels: dict[str, PeerChannel] = {}
@@ -103,10 +108,9 @@ class DataPlane:
         self._drain = Drain(f"{options.name}-data", self._take, hooks.fail)
         self._flusher = Flusher(options, self._flush)
 
-    @property
-    def address(self) -> bytes:
-        """Where processes of this host send to; empty where they cannot."""
-        return b"" if self._local is None else self._local.address
+    def admit(self, source: str) -> bytes:
+        """Where ``source`` sends to as a process of this host; empty where it cannot."""
+        return b"" if self._local is None else self._local.admit(source)
 
     def _open_local(self) -> LocalListener | None:
         try:
@@ -125,7 +129,7 @@ class DataPlane:
     def listen(self) -> None:
         """Take pieces from now on; senders wait until then."""
         if self._subscriber is None:
-            key = f"{self._prefix}/{self._options.name}"
+            key = self._keys.data(self._options.name, "*")
             handler = zenoh.handlers.Callback(self._drain.put, indirect=False)
             self._subscriber = self._session.declare_subscriber(key, handler)
 
@@ -171,7 +175,7 @@ class DataPlane:
     def _declare(self, target: str) -> Any:
         try:
             return self._session.declare_publisher(
-                f"{self._prefix}/{target}",
+                self._keys.data(target, self._options.name),
                 congestion_control=zenoh.CongestionControl.BLOCK,
                 reliability=zenoh.Reliability.RELIABLE,
                 express=True,
@@ -199,11 +203,11 @@ class DataPlane:
     def _put(self, channel: PeerChannel, flow: int, message: UnackedMessage) -> None:
         whole, size = message.payload, NETWORK_CHUNK_BYTES
         try:
-            for envelope, start in cut_chunks(self._options.name, flow, message, size):
+            for envelope, start in cut_chunks(flow, message, size):
                 is_whole = start == 0 and len(whole) <= size
                 data = whole if is_whole else whole[start : start + size]
                 # Zenoh takes bytes only; those that are bytes already are not copied here.
-                channel.publisher.put(bytes(data), attachment=write_envelope(envelope))
+                channel.publisher.put(bytes(data), attachment=write_envelope(envelope, data))
         except zenoh.ZError as error:
             raise _not_sent(channel.target, error) from None
         self._flusher.wrote(channel.target, channel.flow.unacked_bytes)
@@ -216,20 +220,22 @@ class DataPlane:
         attachment = sample.attachment.to_bytes() if sample.attachment else b""
         if attachment == FLUSH_MARK:
             return
+        source, data = read_source(sample.key_expr), sample.payload.to_bytes()
         try:
-            envelope = read_envelope(attachment)
-        except ValueError as error:
-            self._hooks.fail(RunError(f"Frame rejected: no readable envelope: {error}."))
+            envelope = read_envelope(attachment, data)
+        except DamagedError:
+            self._ask_again(source)
             return
-        source = envelope.source
+        except ValueError as error:
+            self._hooks.fail(_rejected(source, f"no readable envelope: {error}"))
+            return
         inflow = self._inflow(source, envelope.flow)
         if inflow is None:
             return
         try:
-            whole = inflow.take(envelope, sample.payload.to_bytes())
+            whole = inflow.take(envelope, data)
         except ValueError as error:
-            reason = f"Frame from {source!r} rejected: {error}."
-            self._hooks.fail(RunError(reason, device=source))
+            self._hooks.fail(_rejected(source, str(error)))
             return
         self._taken += 1
         inflow.taken = self._taken
@@ -238,6 +244,15 @@ class DataPlane:
             self._hooks.deliver(source, *whole)
         self._unreported.add(source)
         self._hooks.wake()
+
+    def _ask_again(self, source: str) -> None:
+        """Report a gap where a damaged chunk would have been, which lets its sender repeat it."""
+        _LOG.warning("a chunk from '%s' was damaged on its way and is asked for again", source)
+        inflow = self._inflows.get(source)
+        if inflow is not None:  # else the sender finds that nothing of its flow has come
+            inflow.has_gap = True
+            self._unreported.add(source)
+            self._hooks.wake()
 
     def _inflow(self, source: str, flow: int) -> Inflow | None:
         """The flow that ``source`` sends now; None for a late chunk of one that it has given up."""
@@ -368,6 +383,10 @@ class DataPlane:
         for channel in self._channels.values():
             if channel.path is not None:
                 channel.path.close()
+
+
+def _rejected(source: str, reason: str) -> RunError:
+    return RunError(f"Frame from {source!r} rejected: {reason}.", device=source)
 
 
 def _not_sent(target: str, error: Exception) -> LinkError:

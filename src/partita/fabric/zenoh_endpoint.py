@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 import weakref
+from collections.abc import Container
 from functools import partial
 
 import msgspec
@@ -117,14 +118,13 @@ class ZenohEndpoint:
                 f"are the addresses right? Asked for: {', '.join(listen) or 'none'}.",
                 device=self.name,
             ) from None
-        self._control.serve(lambda method, body: self._info, _INFO)
-        self._control.serve(
-            lambda method, body: " ".join(
-                self._control.incarnations(body.decode(errors="replace"))
-            ).encode(),
-            _NAMESAKES,
-        )
-        self._control.serve(lambda method, body: host_identity() + self._plane.address, _HOST)
+        own = self._control.serve_own
+        own(_INFO, lambda source, body: self._info)
+        own(_NAMESAKES, lambda source, body: self._list_namesakes(body.decode(errors="replace")))
+        own(_HOST, lambda source, body: host_identity() + self._plane.admit(source))
+
+    def _list_namesakes(self, name: str) -> bytes:
+        return " ".join(self._control.incarnations(name)).encode()
 
     def announce(self, info: bytes) -> None:
         """Make this endpoint visible; see :meth:`partita.fabric.Endpoint.announce`."""
@@ -174,9 +174,9 @@ class ZenohEndpoint:
         self._check_open()
         return self._control.call(target, method, body, timeout_s)
 
-    def serve(self, handler: CallHandler) -> None:
+    def serve(self, handler: CallHandler, everyone: Container[str] = ()) -> None:
         """Answer calls with ``handler``; see :meth:`partita.fabric.Endpoint.serve`."""
-        self._control.serve(handler)
+        self._control.serve(handler, everyone)
 
     def notify(self, target: str, body: bytes) -> None:
         """Send one note; see :meth:`partita.fabric.Endpoint.notify`."""

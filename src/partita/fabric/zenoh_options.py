@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ipaddress
 import json
@@ -12,10 +13,12 @@ from typing import Any
 import zenoh
 
 from partita.errors import ClusterError
+from partita.fabric.access_rules import write_rules
 from partita.fabric.base import check_name
-from partita.fabric.certificates import check_credentials, is_for_host
+from partita.fabric.certificates import TlsOptions, check_credentials, is_for_host
+from partita.fabric.members import Member, Role
 from partita.fabric.socket_options import give_up_connecting
-from partita.naming import ADDRESS_RULE, parse_address
+from partita.naming import ADDRESS_RULE, SECURE_PROTOCOLS, parse_address
 
 #: Environment for processes that move tensors: without it each large message pays page faults.
 WORKER_ENV = {
@@ -27,24 +30,8 @@ WORKER_ENV = {
 #: Within a lease.
 KEEP_ALIVES = 4
 _REST = re.compile(r"[?#].*")
-_SECURE = frozenset({"tls", "quic"})
 _GROUP = "224.0.0.224"
 _GROUP_PORT = 7446
-
-
-@dataclass(frozen=True)
-class TlsOptions:
-    """Certificate files for mutual TLS, in PEM format.
-
-    Attributes:
-        authority: Certificate of the authority that signed all workers.
-        verify_name: Whether the certificate's name must be the address's host.
-    """
-
-    authority: str
-    certificate: str
-    key: str
-    verify_name: bool = True
 
 
 @dataclass(frozen=True)
@@ -64,6 +51,9 @@ class ZenohOptions:
         max_calls: Most calls that are answered or wait for it; further ones are refused.
         patience_s: How long a send waits for its target to appear, and a stuck link to move.
         tls: Credentials; needed outside loopback.
+        role: What this endpoint says it is. Where there are ``members``, their rules bind it to
+            the certificate, as they do the name.
+        members: Who may join; empty where whoever has a certificate of the authority may.
         insecure: Allow addresses outside loopback without credentials.
     """
 
@@ -80,6 +70,8 @@ class ZenohOptions:
     max_calls: int = 64
     patience_s: float = 10.0
     tls: TlsOptions | None = None
+    role: Role = "leader"
+    members: tuple[Member, ...] = ()
     insecure: bool = False
 
 
@@ -93,7 +85,7 @@ def check_network(options: ZenohOptions) -> None:
     check_name(options.cluster, "Cluster")
     check_exposure(options)
     if options.tls is not None:
-        check_credentials(options.tls.authority, options.tls.certificate, options.tls.key)
+        check_credentials(options.tls)
 
 
 def find_misnamed(options: ZenohOptions) -> list[str]:
@@ -108,9 +100,7 @@ def find_misnamed(options: ZenohOptions) -> list[str]:
     return [
         address
         for address, (protocol, host, _) in hosts.items()
-        if protocol in _SECURE
-        and not _is_everywhere(host)
-        and not is_for_host(tls.authority, tls.certificate, tls.key, host)
+        if protocol in SECURE_PROTOCOLS and not _is_everywhere(host) and not is_for_host(tls, host)
     ]
 
 
@@ -124,14 +114,14 @@ def check_exposure(options: ZenohOptions) -> None:
     for address in (*options.listen, *options.connect):
         protocol, host, _ = split_address(address)
         is_open = not (is_loopback(host) or options.insecure)
-        if is_open and (options.tls is None or protocol not in _SECURE):
+        if is_open and (options.tls is None or protocol not in SECURE_PROTOCOLS):
             raise ClusterError(
                 f"Address {address!r} is outside this machine and without credentials: allowed are "
                 "loopback addresses, or tls/HOST:PORT with a certificate. Give one, or say "
                 "--insecure on a network where you trust everybody.",
                 subject=address,
             )
-        if protocol in _SECURE and options.tls is None:
+        if protocol in SECURE_PROTOCOLS and options.tls is None:
             raise ClusterError(
                 f"Address {address!r} needs credentials: give --authority, --certificate and "
                 "--key, three PEM files, or use tcp/ on this machine.",
@@ -236,19 +226,23 @@ def _settings(options: ZenohOptions, *, control: bool) -> dict[str, object]:
         # and goes around links that are emulated by network namespaces.
         "transport/shared_memory/enabled": False,
     }
+    if options.members:
+        settings["access_control"] = write_rules(options.cluster, options.members)
     return settings | _tls_settings(options.tls)
 
 
 def _tls_settings(tls: TlsOptions | None) -> dict[str, object]:
     if tls is None:
         return {}
-    prefix = "transport/link/tls"
-    return {
-        f"{prefix}/root_ca_certificate": tls.authority,
-        f"{prefix}/listen_certificate": tls.certificate,
-        f"{prefix}/listen_private_key": tls.key,
-        f"{prefix}/connect_certificate": tls.certificate,
-        f"{prefix}/connect_private_key": tls.key,
-        f"{prefix}/enable_mtls": True,
-        f"{prefix}/verify_name_on_connect": tls.verify_name,
+    parts = {
+        "root_ca_certificate": tls.authority,
+        "listen_certificate": tls.certificate,
+        "listen_private_key": tls.key,
+        "connect_certificate": tls.certificate,
+        "connect_private_key": tls.key,
     }
+    if tls.origin:  # texts, not files
+        encoded = {key: base64.b64encode(text.encode()).decode() for key, text in parts.items()}
+        parts = {f"{key}_base64": text for key, text in encoded.items()}
+    flags = {"enable_mtls": True, "verify_name_on_connect": tls.verify_name}
+    return {f"transport/link/tls/{key}": value for key, value in {**parts, **flags}.items()}

@@ -156,6 +156,7 @@ class LabPlan:
                 listen=(self.addresses[device.name],),
                 connect=tuple(self.addresses[name] for name in before),
                 local_sockets=self.options.local_sockets,
+                role="worker",
                 insecure=self.is_private,
             ),
             store=str(self.options.store) if self.options.store else "",

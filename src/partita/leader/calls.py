@@ -28,7 +28,7 @@ class LeaderCalls:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._methods: dict[str, Callable[[bytes], bytes]] = {WHO: lambda body: b""}
-        endpoint.serve(self._answer)
+        endpoint.serve(self._answer, self._methods)  # whoever asks, a worker passes it on
 
     def offer(self, method: str, answer: Callable[[bytes], bytes]) -> None:
         """Answer a method from now on, on threads of the endpoint."""

@@ -187,7 +187,7 @@ class WorkerGroup:
         note = decode_note(source, body)
         if isinstance(note, Beat):
             self._on_beat(source, note.finished)
-        elif isinstance(note, Failure) and self.listener is not None:
+        elif isinstance(note, Failure) and note.device == source and self.listener is not None:
             self.listener.on_failure(note)
 
     def _on_beat(self, source: str, finished: int) -> None:

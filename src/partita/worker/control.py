@@ -65,6 +65,8 @@ BEAT_S = 0.25
 #: A leader has two while it changes plans; its steps compute, decode, deliver, and send to each
 #: other device on a thread of its own. Not tuned.
 MAX_PLANS, MAX_LANES = 32, 256
+#: What changes nothing, and says nothing of inputs and answers.
+_FOR_EVERYONE = frozenset({"hello", "clock", "stats", "progress", "ask_leaders"})
 
 
 @dataclass(frozen=True)
@@ -152,10 +154,15 @@ class Worker:
         self.endpoint.on_data(self._on_frame)
         self.endpoint.on_notify(self._on_note)
         self.endpoint.on_error(self._on_fault)
-        self.endpoint.serve(self._answer)
+        self.endpoint.serve(self._answer, _FOR_EVERYONE)
         self.endpoint.watch(self._on_presence)
         self.endpoint.announce(encode_message(self._info()))
         threading.Thread(target=self._beat, name=f"{self.name}/beat", daemon=True).start()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no plan is there."""
+        return not self._epochs
 
     def close(self) -> None:
         """End all epochs and threads; the endpoint stays."""
@@ -226,8 +233,7 @@ class Worker:
         runtime.begin()
 
     def _register(self, prepare: Prepare, runtime: Runtime) -> None:
-        fragments = prepare.program.fragments
-        contents = {name for info in fragments for name in (info.hash, *info.blobs)}
+        contents = {n for info in prepare.program.fragments for n in (info.hash, *info.blobs)}
         self._parts.store.pin(prepare.epoch, contents)
         self._epochs[prepare.epoch] = runtime
 
@@ -370,9 +376,8 @@ class Worker:
         if isinstance(note, Credit):
             if note.epoch == PROBE_EPOCH:
                 self._prober.on_acknowledged(note.stream)
-            runtime = self._epochs.get(note.epoch)
-            if runtime is not None:
-                runtime.credit(note.stream)
+            if (runtime := self._epochs.get(note.epoch)) is not None:
+                runtime.credit(source, note.stream)
 
     def _on_presence(self, name: str, alive: bool) -> None:
         if alive:

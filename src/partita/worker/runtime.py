@@ -225,8 +225,11 @@ class Runtime:
             event, written = self._admissible.popleft()
             self._handle(event, event.request, written)
 
-    def credit(self, stream: int) -> None:
-        """Take one credit of a stream."""
+    def credit(self, source: str, stream: int) -> None:
+        """Take one credit of a stream; of others than its target, or strangers, none counts."""
+        known = self.context.streams.get(stream)
+        if source not in self.members if known is None else known.target != source:
+            return
         with self._lock:
             self._handle(Credited(stream))
 

@@ -34,6 +34,7 @@ from partita.memory import private_bytes, release
 from partita.version import VERSION
 from partita.worker.control import MAX_LANES, MAX_PLANS, Worker, WorkerParts
 from partita.worker.messages import PROTOCOL_VERSION
+from partita.worker.rejoin import LOOK_S, JoinWatch
 from partita.worker.store import DEFAULT_QUOTA_BYTES, Store, default_store_dir
 
 _LOG = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class WorkerOptions:
         max_lanes: Most threads that their steps run on.
         slow_down: Emulated slowness, at least 1.
         endpoint: Where a model is served that computes in this worker's place; empty for none.
+        join: The join file that ``network`` is from, which is looked at again; empty for none.
         links: Emulated links by target; None for real ones.
         version: Package version to announce.
         protocol: Protocol version to announce.
@@ -84,6 +86,7 @@ class WorkerOptions:
     max_lanes: int = MAX_LANES
     slow_down: float = 1.0
     endpoint: str = ""
+    join: str = ""
     links: dict[str, Link] | None = None
     version: str = field(default=VERSION)
     protocol: int = PROTOCOL_VERSION
@@ -115,8 +118,11 @@ def run_worker(
         with heed_signals(ended):
             check_network(options.network)
             _warn_of_names(options.network)
-            parts = make_parts(options)  # before the network, so that errors in them come at once
-            _serve(options, parts, ended, on_ready)
+            network: ZenohOptions | None = options.network
+            while network is not None:
+                now = replace(options, network=network)
+                parts = make_parts(now)  # before the network, so that errors in them come at once
+                network = _serve(now, parts, ended, on_ready)
     finally:
         ended.set()
         left.set()
@@ -127,8 +133,12 @@ def _serve(
     parts: WorkerParts,
     ended: threading.Event,
     on_ready: Callable[[Worker], None],
-) -> None:
-    """Be a worker until ``ended``, which is also set when one fails to start."""
+) -> ZenohOptions | None:
+    """Be a worker until ``ended``, which is also set when one fails to start.
+
+    Returns:
+        How to join anew, where a join file says so first.
+    """
     endpoint = _open_endpoint(options)
     try:
         release()
@@ -139,12 +149,28 @@ def _serve(
             places = ", ".join(options.network.listen)
             _LOG.info("worker '%s' listens on %s", worker.name, places)
             on_ready(worker)
-            ended.wait()
-        finally:
+            return _await_end(options, worker, ended)
+        except BaseException:
             ended.set()
+            raise
+        finally:
             worker.close()
     finally:
         endpoint.close()
+
+
+def _await_end(
+    options: WorkerOptions, worker: Worker, ended: threading.Event
+) -> ZenohOptions | None:
+    """Return when a worker is to end, or to join anew."""
+    if not options.join:
+        ended.wait()
+        return None
+    watch = JoinWatch(Path(options.join), options.network, lambda: worker.is_idle)
+    while not ended.wait(LOOK_S):
+        if (network := watch.look()) is not None:
+            return network
+    return None
 
 
 def _warn_of_names(network: ZenohOptions) -> None:

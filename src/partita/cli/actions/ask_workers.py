@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from partita.api import open_endpoint
+from partita.api import Access, find_addresses, find_way, open_endpoint
 from partita.cli.access import read_access
 from partita.cli.actions.doctor import (
     EMULATED,
@@ -19,7 +20,7 @@ from partita.cli.actions.doctor import (
     READY,
 )
 from partita.cli.flags import AccessFlags
-from partita.cluster import Cluster, Device, load_cluster
+from partita.cluster import Cluster, load_cluster
 from partita.errors import NamesakeError, RunError
 from partita.fabric import TlsOptions
 from partita.fabric.absence import SILENT, Absence, find_absence
@@ -51,10 +52,11 @@ def ask_workers(path: Path, flags: AccessFlags) -> list[dict[str, Any]]:
     """
     access = read_access(flags)
     cluster = load_cluster(path)
-    if not any(device.address for device in cluster.devices):
+    addresses = find_addresses(cluster, access)
+    if not addresses and access.join is None:
         return [{"name": name, "state": EMULATED} for name in cluster.names]
     with open_endpoint(cluster, access) as endpoint:
-        absent = _try_addresses(cluster, access.tls)
+        absent = _try_addresses(addresses, cluster.name, _find_tls(cluster, access))
         since_s = time.monotonic()
         while unseen := set(cluster.names) - endpoint.peers():
             wait_s = _WAIT_S if unseen - absent.keys() else _ELSEWHERE_S
@@ -63,28 +65,39 @@ def ask_workers(path: Path, flags: AccessFlags) -> list[dict[str, Any]]:
             time.sleep(_LOOK_S)
         group = WorkerGroup(endpoint, [name for name in cluster.names if name in endpoint.peers()])
         present = group.each(lambda name: _greet(group, name, absent.get(name)))
-    missing = {d.name: _describe_absence(d, absent.get(d.name)) for d in cluster.devices}
+    missing = {
+        name: _describe_absence(absent.get(name), has_address=name in addresses)
+        for name in cluster.names
+    }
     return [{"name": name, **(missing | present)[name]} for name in cluster.names]
 
 
-def _try_addresses(cluster: Cluster, tls: TlsOptions | None) -> dict[str, Absence]:
+def _find_tls(cluster: Cluster, access: Access) -> TlsOptions | None:
+    way = find_way(cluster, access)
+    return None if way is None else way.tls
+
+
+def _try_addresses(
+    addresses: Mapping[str, str], cluster: str, tls: TlsOptions | None
+) -> dict[str, Absence]:
     """Why workers are not at their addresses, all tried at the same time."""
-    addresses = {device.name: device.address for device in cluster.devices if device.address}
+    if not addresses:
+        return {}
     with ThreadPoolExecutor(len(addresses), "doctor") as pool:
         tried = {
-            name: pool.submit(find_absence, address, name, cluster.name, tls)
+            name: pool.submit(find_absence, address, name, cluster, tls)
             for name, address in addresses.items()
         }
     found = {name: future.result() for name, future in tried.items()}
     return {name: absence for name, absence in found.items() if absence is not None}
 
 
-def _describe_absence(device: Device, absence: Absence | None) -> dict[str, Any]:
+def _describe_absence(absence: Absence | None, *, has_address: bool) -> dict[str, Any]:
     """What is said of a worker that is not seen in the cluster."""
     if absence is None:
         at_address = "it is at its address, but does not answer; look at its log"
         nowhere = "the file has no address, and multicast does not find it"
-        return {"state": SILENT, "why": at_address if device.address else nowhere}
+        return {"state": SILENT, "why": at_address if has_address else nowhere}
     return {key: value for key, value in absence._asdict().items() if value}
 
 

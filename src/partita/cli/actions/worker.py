@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import onnxruntime as ort
 
 from partita.cli.credentials import read_credentials
 from partita.cli.output import show_log
-from partita.errors import InputError
+from partita.errors import ClusterError, InputError
 from partita.fabric import ZenohOptions
+from partita.fabric.join import read_join
 from partita.units import parse_quantity
 from partita.worker import WorkerOptions, run_worker
 
@@ -18,6 +21,7 @@ __all__ = [
     "WorkerOptions",
     "ZenohOptions",
     "check_providers",
+    "join_network",
     "parse_size",
     "read_credentials",
     "serve",
@@ -28,6 +32,36 @@ def serve(options: WorkerOptions, *, quiet: bool = False) -> None:
     """Serve as one device until stopped; what happens meanwhile is told on stderr."""
     with show_log(logging.WARNING if quiet else logging.INFO):
         run_worker(options)
+
+
+def join_network(path: Path, network: ZenohOptions, *, is_told: bool) -> ZenohOptions:
+    """``network`` as a join file says, with what flags add.
+
+    Args:
+        path: The file.
+        network: What flags say.
+        is_told: Whether flags say where to listen, too.
+
+    Raises:
+        ClusterError: It is no join file of a worker, or cannot work.
+    """
+    join = read_join(path)
+    member = join.member
+    if member.role != "worker":
+        raise ClusterError(
+            f"Join file '{path}' is a {member.role}'s, which does not serve: give the one that"
+            " partita keys made for this device.",
+            subject=str(path),
+        )
+    own = (member.address,) if member.address else ()
+    joined = replace(
+        network,
+        name=member.name,
+        listen=network.listen if is_told else own,
+        connect=(*network.connect, *join.others),
+        multicast=network.multicast or not member.address,
+    )
+    return join.apply(joined, str(path))
 
 
 def parse_size(flag: str, text: str) -> int:

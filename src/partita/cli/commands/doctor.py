@@ -16,6 +16,7 @@ def doctor(
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
     key: flags.KeyOpt = None,
+    join: flags.JoinOpt = None,
     json: flags.JsonOpt = False,
     debug: flags.DebugOpt = False,
 ) -> int:
@@ -26,6 +27,6 @@ def doctor(
     if cluster is not None:
         from partita.cli.actions.ask_workers import ask_workers
 
-        access = flags.AccessFlags(True, insecure, authority, certificate, key)
+        access = flags.AccessFlags(True, insecure, authority, certificate, key, join)
         workers = ask_workers(cluster, access)
     return print_reply(describe_health(workers), as_json=json)

@@ -63,6 +63,7 @@ def plan(
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
     key: flags.KeyOpt = None,
+    join: flags.JoinOpt = None,
     profile: flags.ProfileOpt = None,
     estimator: flags.EstimatorOpt = "table",
     shape: flags.ShapeOpt = None,
@@ -76,7 +77,9 @@ def plan(
     if planner != "best":
         refuse_given(context, ("axis",), "is for --planner best: others divide as they do")
     if not real:
-        refuse_given(context, ("insecure", "authority", "certificate", "key"), "needs --real")
+        refuse_given(
+            context, ("insecure", "authority", "certificate", "key", "join"), "needs --real"
+        )
     options = make_options(
         objective,
         budget,
@@ -100,6 +103,6 @@ def plan(
         check_alone(want, objective, real=real, samples=samples is not None)
         wanted = WantFlags(want or "", price, in_flight)
         return print_reply(size(files, wanted, planner, options, output), as_json=json)
-    access = flags.AccessFlags(None, insecure, authority, certificate, key) if real else None
+    access = flags.AccessFlags(None, insecure, authority, certificate, key, join) if real else None
     reply = decide(files, planner, options, access, output, accuracy=accuracy)
     return print_reply(reply, as_json=json)

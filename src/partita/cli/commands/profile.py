@@ -28,6 +28,7 @@ def profile(
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
     key: flags.KeyOpt = None,
+    join: flags.JoinOpt = None,
     device: Annotated[str, flag("--device", "Name for it.")] = "this-machine",
     threads: Annotated[int, number("--threads", 1, 1024, "Threads per operator.")] = 1,
     provider: Annotated[
@@ -43,7 +44,7 @@ def profile(
     debug: flags.DebugOpt = False,
 ) -> int:
     """Measure seconds per layer at several extents, with count and spread; can be resumed."""
-    access = flags.AccessFlags(workers, insecure, authority, certificate, key)
+    access = flags.AccessFlags(workers, insecure, authority, certificate, key, join)
     if links:
         from partita.cli.actions.links import profile_links
 

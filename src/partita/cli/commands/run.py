@@ -30,6 +30,7 @@ def run(
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
     key: flags.KeyOpt = None,
+    join: flags.JoinOpt = None,
     warm_up: Annotated[
         int, number("--warm-up", 0, MOST_REQUESTS, "Runs before those that count.")
     ] = 1,
@@ -66,7 +67,7 @@ def run(
     reply = run_plan(
         flags.PlanFiles(plan, model, cluster, shape, profile, estimator, time_scale),
         flags.RequestFlags(inputs, requests, seed),
-        flags.AccessFlags(workers, insecure, authority, certificate, key),
+        flags.AccessFlags(workers, insecure, authority, certificate, key, join),
         flags.AdaptFlags(adapt, recover, threshold, hold, planner, budget),
         RunOptions(in_flight, warm_up, check, output, report, WatchFlags(top, page)),
     )

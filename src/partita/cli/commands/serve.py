@@ -36,6 +36,7 @@ def serve(
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
     key: flags.KeyOpt = None,
+    join: flags.JoinOpt = None,
     recover: flags.RecoverOpt = False,
     adapt: flags.AdaptOpt = False,
     threshold: flags.ThresholdOpt = 0.25,
@@ -62,7 +63,7 @@ def serve(
         objective,
         in_flight,
         seed,
-        flags.AccessFlags(workers, insecure, authority, certificate, key),
+        flags.AccessFlags(workers, insecure, authority, certificate, key, join),
         flags.AdaptFlags(adapt, recover, threshold, hold, planner, budget),
         flags.list_given(context),
     )

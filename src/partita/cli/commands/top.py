@@ -18,11 +18,12 @@ def top(
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
     key: flags.KeyOpt = None,
+    join: flags.JoinOpt = None,
     json: flags.JsonOpt = False,
     debug: flags.DebugOpt = False,
 ) -> int:
     """Show what a plan's devices and links do while it runs elsewhere, until Ctrl-C."""
     from partita.cli.actions.top import show_top
 
-    access = flags.AccessFlags(True, insecure, authority, certificate, key)
+    access = flags.AccessFlags(True, insecure, authority, certificate, key, join)
     return show_top(cluster, access, leader, once=once, as_json=json)

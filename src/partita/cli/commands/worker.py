@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from partita.cli import flags
-from partita.cli.flags import flag, number
+from partita.cli.flags import flag, list_given, number, refuse_given
+
+#: Parameters that a join file answers.
+_IN_JOIN_FILES = ("name", "cluster_name", "authority", "certificate", "key", "insecure")
 
 
 def worker(
-    name: Annotated[str, flag("--name", "The device's name in the cluster file.")],
+    context: typer.Context,
+    name: Annotated[str | None, flag("--name", "The device's name in the cluster file.")] = None,
     listen: Annotated[
         str, flag("--listen", "Address for data; control takes the port above.")
     ] = "tcp/127.0.0.1:7447",
@@ -45,6 +51,7 @@ def worker(
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
     key: flags.KeyOpt = None,
+    join: flags.JoinOpt = None,
     insecure: Annotated[
         bool, flag("--insecure", "Listen beyond this machine without credentials.")
     ] = False,
@@ -52,10 +59,14 @@ def worker(
     debug: flags.DebugOpt = False,
 ) -> int:
     """Serve as one device until stopped; needs the core installation only."""
+    if join is not None:
+        refuse_given(context, _IN_JOIN_FILES, "does not go with --join: the file says it")
+    elif name is None:
+        raise typer.BadParameter("--name is missing; or give --join FILE, which says it")
     from partita.cli.actions import worker as action
 
     network = action.ZenohOptions(
-        name,
+        name or "",
         cluster_name,
         listen=(listen,),
         connect=tuple(connect or ()),
@@ -64,8 +75,11 @@ def worker(
         max_senders=senders,
         max_calls=calls,
         tls=action.read_credentials(authority, certificate, key),
+        role="worker",
         insecure=insecure,
     )
+    if join is not None:
+        network = action.join_network(join, network, is_told="listen" in list_given(context))
     action.check_providers(provider or ())
     options = action.WorkerOptions(
         network,
@@ -79,6 +93,7 @@ def worker(
         max_lanes=lanes,
         slow_down=slow_down,
         endpoint=endpoint,
+        join="" if join is None else str(join),
     )
     action.serve(options, quiet=quiet)
     return 0

@@ -1,0 +1,43 @@
+"""A checksum of chunks, for what damages them on their way and is no attack.
+
+TCP's own has 16 bits, and none guards what brokers and buffers hold. A sum of the chunk's 64-bit
+words, each times an odd number of its own, changes with every change of one word; two or more
+changes cancel out with a probability of about 2^-64. By hand: on a machine whose ``zlib.crc32``
+does 7 GB/s, others' 1 GB/s, NumPy's product does 18 GB/s, and NumPy is there anyway.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from partita.fabric.base import Payload
+
+_WORD = np.dtype("<u8")
+#: Words of one product: their factors take 256 KiB.
+_BLOCK_WORDS = 2**15
+
+
+@cache
+def _factors() -> npt.NDArray[np.uint64]:
+    """Odd numbers; NumPy draws the same from this generator in every version."""
+    drawn: npt.NDArray[np.uint64] = np.random.PCG64(0).random_raw(_BLOCK_WORDS)
+    return drawn | np.uint64(1)
+
+
+def compute_checksum(data: Payload, prefix: bytes = b"") -> int:
+    """A number of 64 bits that changes with ``data`` or ``prefix``, whose length is short.
+
+    >>> compute_checksum(b"abc") == compute_checksum(b"abd")
+    False
+    """
+    view = memoryview(data).cast("B")
+    words = np.frombuffer(view, _WORD, len(view) // _WORD.itemsize)
+    total = zlib.crc32(view[words.nbytes :], zlib.crc32(prefix)) << 32 | len(view) & 0xFFFFFFFF
+    for start in range(0, len(words), _BLOCK_WORDS):
+        block = words[start : start + _BLOCK_WORDS]
+        total = total * 0x9E3779B97F4A7C15 + int(np.dot(block, _factors()[: len(block)]))
+    return total & 0xFFFFFFFFFFFFFFFF
