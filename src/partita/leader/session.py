@@ -179,7 +179,7 @@ class Session:
             since: The number of the first answer whose latency is wanted.
         """
         changes = [change.shifted(-self._origin_s) for change in self.changes]
-        return take_sample(self._monitor, self._group, self.lost, changes, since)
+        return take_sample(self._monitor, self.lost, changes, since)
 
     def _answer_sample(self, body: bytes) -> bytes:
         return encode_sample(self.sample(decode_message(body, SampleSince).answers))
