@@ -112,6 +112,7 @@ BENCHMARKS = (
         "AOFL; the control that never learns",
         is_long=True,
     ),
+    Benchmark("front", "Models behind HTTP", "the same session, and an echo", is_long=True),
     Benchmark("mutate", "Damaged inputs", "none"),
     Benchmark("fuzz_models", "Damaged model files", "none"),
     Benchmark("live_page", "What looking on costs", "none"),

@@ -213,6 +213,16 @@ def test_a_model_whose_session_has_ended_is_not_ready() -> None:
         assert httpx.get(f"{url}/v2/health/ready").status_code == 200
 
 
+def test_heads_and_bodies_leave_at_once() -> None:
+    """Connections wait for no acknowledgement: each answer would take 40 ms more."""
+    with (
+        listen_at("127.0.0.1:0") as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as far,
+    ):
+        assert far.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_a_port_that_is_taken_is_one_line() -> None:
     """It names the address, and what to do."""
     with listen_at("127.0.0.1:0") as listener:
