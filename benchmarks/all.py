@@ -78,6 +78,7 @@ BENCHMARKS = (
     Benchmark("edge_cloud", "Edge and cloud", "trying everything", is_long=True),
     Benchmark("edge_cloud_lab", "Edge and cloud, on the lab", "all on one side", is_long=True),
     Benchmark("choices", "Fewer bits within a drop", "the network as it is", is_long=True),
+    Benchmark("edge_search", "AUTO-SPLIT's search on one core", "none", is_long=True),
     Benchmark("tiers", "Device, gateway and cloud, in bits", "`autosplit`", is_long=True),
     Benchmark(
         "edge_cloud_zoo",

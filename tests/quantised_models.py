@@ -20,12 +20,14 @@ class QuantisedBuilder:
 
     Attributes:
         kind: Type of the activations' codes.
+        scales: Of weights, by the names of their values.
     """
 
     kind: str = "uint8"
     seed: int = 0
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
+    scales: dict[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
@@ -54,18 +56,31 @@ class QuantisedBuilder:
         self.constants[f"ws{mark}"] = scale.astype(np.float32)
         self.constants[f"wz{mark}"] = np.zeros(shape[axis], np.int8)
         operands = [f"w{mark}", f"ws{mark}", f"wz{mark}"]
-        return self.node("DequantizeLinear", operands, axis=axis)
+        name = self.node("DequantizeLinear", operands, axis=axis)
+        self.scales[name] = self.constants[f"ws{mark}"]
+        return name
 
-    def bias(self, count: int) -> str:
-        """Add a bias as quantisers have it: whole numbers of 32 bits with a scale each."""
-        mark = len(self.nodes)
-        self.constants[f"b{mark}"] = self.rng.integers(-(2**15), 2**15, count).astype(np.int32)
-        self.constants[f"bs{mark}"] = self.rng.uniform(1e-6, 1e-5, count).astype(np.float32)
+    def bias(self, weights: str, scale: float) -> str:
+        """Add a bias as quantisers have it: whole numbers of 32 bits, each a step of its sums.
+
+        Args:
+            weights: That it follows.
+            scale: Of what these multiply.
+        """
+        mark, steps = len(self.nodes), self.scales[weights] * np.float32(scale)
+        self.constants[f"b{mark}"] = self.rng.integers(-(2**9), 2**9, steps.size).astype(np.int32)
+        self.constants[f"bs{mark}"] = steps
         return self.node("DequantizeLinear", [f"b{mark}", f"bs{mark}"], axis=0)
 
 
-def residual_network(kind: str = "uint8", seed: int = 0) -> onnx.ModelProto:
-    """Return convolutions, one of them by channels, with a residual sum, and a dense layer."""
+def residual_network(
+    kind: str = "uint8", seed: int = 0, *, stretch: float = 1.0
+) -> onnx.ModelProto:
+    """Return convolutions, one of them by channels, with a residual sum, and a dense layer.
+
+    Args:
+        stretch: Of the dense layer's bias: the steps of its sums have a scale of 1.
+    """
     build = QuantisedBuilder(kind, seed)
     image = build.pair("x", 0.04, 128)
     stem = build.node("Conv", [image, build.weights((16, 3, 3, 3))], pads=[1] * 4)
@@ -77,7 +92,8 @@ def residual_network(kind: str = "uint8", seed: int = 0) -> onnx.ModelProto:
     mean = build.pair(build.node("GlobalAveragePool", [both]), 0.02, 30)
     flat = build.node("Flatten", [mean])
     build.constants |= {"low": np.float32(0), "high": np.float32(6)}
-    hidden = build.node("Gemm", [flat, build.weights((300, 16)), build.bias(300)], transB=1)
+    dense = build.weights((300, 16))
+    hidden = build.node("Gemm", [flat, dense, build.bias(dense, 0.02 * stretch)], transB=1)
     hidden = build.pair(build.node("Relu", [hidden]), 0.02, 0)
     last = build.node("MatMul", [hidden, build.weights((300, 10), axis=1)])
     y = build.pair(last, 0.02, 128)

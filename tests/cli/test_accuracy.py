@@ -300,3 +300,18 @@ def test_compare_marks_what_is_not_exact(ask: Ask, lab: Path) -> None:
         assert text in shown
     refused = ask(*words, "single", "--samples", "flat")
     assert "'single' leaves the network as it is" in refused.message
+
+
+def test_compare_takes_integer_kernels(ask: Ask, lab: Path) -> None:
+    """What is quantised runs on them; where nothing is, or they have another name, it is said."""
+    words = ("compare", "net.onnx", "--cluster", "lab.toml", "--planners", "edge_only,single")
+    bits = ("--set", "edge_only.bits=4", "--samples", "classes")
+    answer = ask(*words, *bits, "--kernels", "integer", "--json")
+    found = {each["planner"]: each["inexact"] for each in answer.reply["planners"]}
+    assert found == {
+        "edge_only": "weights 4, activations 4–8; on integer kernels",
+        "single": "",
+    }
+    assert "integer kernels" not in ask(*words, *bits, "--kernels", "float").out
+    assert "no layer of model 'net' is quantised" in ask(*words, "--kernels", "integer").message
+    assert "allowed: integer, float" in ask(*words, *bits, "--kernels", "int8").message

@@ -97,7 +97,7 @@ def test_the_input_is_sent_as_a_picture(ask: Ask, folder: Path, samples: str) ->
         (("--wire", "x=jpeg90"), "allowed formats: raw, float16, uint8"),
         (
             ("--wire", "y=jpeg80"),
-            "sends tensor 'y' as jpeg80, but pictures have channels",
+            "as jpeg80, allowed: tensors of four axes and more (requests, channels, height, width)",
         ),
         (("--compress", "zlib", "--samples", "nowhere"), "'nowhere' does not exist"),
     ],

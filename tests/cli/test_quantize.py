@@ -107,6 +107,7 @@ def test_people_see_a_table(ask: Ask, samples: str) -> None:
     answer = ask("quantize", "m.onnx", "--samples", samples, "--weights", "4", "--clip", "aciq")
     assert answer.code == 0
     assert "weights 4, activations 8" in answer.out
+    assert "of it floats, in tensors too small to be packed" in answer.out
     assert "dense" in answer.out
 
 

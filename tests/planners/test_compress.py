@@ -8,13 +8,13 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from partita.cluster import Cluster
 from partita.compile import build_layout, check_plan, compile_plan, planned_graph
 from partita.errors import PlanError
 from partita.exactness.compare import check_exactness, is_lossy
-from partita.graph import Graph
+from partita.graph import Graph, load_graph
 from partita.plan import Plan, dump_plan, load_plan
 from partita.planners import PlanOptions, find_plan
 from partita.planners.options import options_of
@@ -22,6 +22,7 @@ from partita.quantisation import measure_shares
 from partita.quantisation.samples import Feeds
 from partita.regions import read_format
 from tests.cost.fakes import photo_graph
+from tests.models import make_model
 from tests.planners.edgecloud.test_autosplit import IntegerCost, _network
 from tests.planners.fakes import make_chain, make_cost
 
@@ -71,6 +72,19 @@ def test_compressing_moves_the_cut() -> None:
     assert [shard.device for stage in found.plan.stages for shard in stage.shards] == ["d1"]
     assert found.plan.wires == {"x": "jpeg60@0.1"}
     assert found.latency_s < cut.latency_s
+
+
+def test_pictures_have_four_axes() -> None:
+    """A network of tensors without requests has none: a line says so, whoever asks."""
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="only")
+    weights = {"w": np.ones((8, 4), np.float32)}
+    cost = make_cost(load_graph(make_model([node], {"x": (3, 8, 8)}, ["y"], weights)), 1e4, 1e9)
+    for options in (
+        PlanOptions(wires={"x": "jpeg80"}, payloads=halve),
+        PlanOptions(compress="jpeg80", payloads=halve),
+    ):
+        with pytest.raises(PlanError, match=r"jpeg80.*allowed: tensors of four axes and more"):
+            find_plan(cost, planner="cloud_only", options=options)
 
 
 @pytest.mark.parametrize("planner", ["cut", "neurosurgeon", "single"])

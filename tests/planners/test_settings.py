@@ -21,6 +21,7 @@ class Settings:
     limit: float | None = None
     mode: Literal["fast", "exact"] = "fast"
     file: str | None = None
+    bits: Literal[2, 4] | None = None
 
 
 def read(**given: str) -> Settings:
@@ -35,8 +36,9 @@ def test_nothing_given_changes_nothing() -> None:
 
 def test_each_type_is_read() -> None:
     """Whole numbers, numbers, truth, choices and text."""
-    given = read(rounds="7", share="0.25", learn="no", limit="2.5", mode="exact", file="a.bin")
-    assert given == Settings(7, 0.25, False, 2.5, "exact", "a.bin")
+    texts = {"rounds": "7", "share": "0.25", "learn": "no", "limit": "2.5", "mode": "exact"}
+    given = read(**texts, file="a.bin", bits="4")
+    assert given == Settings(7, 0.25, False, 2.5, "exact", "a.bin", 4)
 
 
 @pytest.mark.parametrize("text", ["true", "YES", "1"])
@@ -59,6 +61,8 @@ def test_none_takes_an_optional_value_back() -> None:
         ("share", "half", "a number"),
         ("learn", "maybe", "true or false"),
         ("mode", "slow", "fast or exact"),
+        ("bits", "7", "2, 4 or none"),
+        ("limit", "half", "a number or none"),
     ],
 )
 def test_wrong_text_is_answered_with_what_is_allowed(name: str, text: str, allowed: str) -> None:
@@ -77,5 +81,7 @@ def test_unknown_settings_list_the_known() -> None:
 
 def test_names_are_the_fields() -> None:
     """What users may set is what the dataclass has."""
-    assert setting_names(Settings()) == ("rounds", "share", "learn", "limit", "mode", "file")
+    assert setting_names(Settings()) == (
+        *("rounds", "share", "learn", "limit", "mode", "file", "bits"),
+    )
     assert setting_names(None) == ()

@@ -11,7 +11,7 @@ from PIL import Image
 from partita.exactness.accuracy import Accuracy
 from partita.planners.result import TradeOff
 from partita.regions import LayerBits
-from partita.report.scatter import paint_trade_offs
+from partita.report.scatter import draw_trade_offs, paint_trade_offs
 from partita.report.trade_offs import (
     describe_bits,
     describe_trade_offs,
@@ -52,6 +52,27 @@ def test_choices_as_json_have_their_accuracy() -> None:
     told = describe_trade_offs([*CHOICES, TradeOff("edge", 1.0, 0.0, 2, 9)])
     assert told[0]["accuracy"]["high"] == 0.3
     assert told[-1]["accuracy"] is None
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_words_hide_no_point(place: int) -> None:
+    """Whichever of close choices is chosen, its words lie beside the others, and in the axes."""
+    losses = (0.0, 0.004, 0.01, 0.3, 0.01, 0.0)
+    choices = [
+        TradeOff("split", 0.01 + 0.002 * n, 0.1, n, 9, NARROW, Accuracy(1 - loss, loss), n == place)
+        for n, loss in enumerate(losses)
+    ]
+    axes = draw_trade_offs(choices, "choices", 0.05)
+    axes.figure.draw_without_rendering()
+    (label,) = [text for text in axes.texts if "layers on the edge" in text.get_text()]
+    box = label.get_window_extent()
+    dots = [line.get_xydata() for line in axes.lines if line.get_marker() == "o"]
+    assert not box.count_contains(axes.transData.transform(np.concatenate(dots)))
+    assert axes.bbox.x0 <= box.x0
+    assert box.x1 <= axes.bbox.x1
+    legend = axes.get_legend().get_window_extent()
+    assert not legend.count_contains(axes.transData.transform(np.concatenate(dots)))
+    assert not legend.overlaps(box)
 
 
 @pytest.mark.parametrize("is_judged", [True, False])

@@ -249,6 +249,9 @@ MeasureOpt = Annotated[
     str | None,
     flag("--measure", "Errors that the search goes by: noise, kl or output-mse of outputs; mse."),
 ]
+KernelsOpt = Annotated[
+    str | None, flag("--kernels", "What quantised layers run on: integer or float.")
+]
 TrainableOpt = Annotated[
     list[str] | None, flag("--trainable", "Layer that may be trained; may be repeated.")
 ]

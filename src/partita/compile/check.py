@@ -12,7 +12,14 @@ from partita.errors import PlanError
 from partita.graph import Graph
 from partita.plan import Plan, Shard, Stage
 from partita.program import MAX_SHARES
-from partita.regions import WIRE_FORMATS, Region, find_tiling_fault, is_plan_format, suits
+from partita.regions import (
+    PICTURE_AXES,
+    WIRE_FORMATS,
+    Region,
+    find_tiling_fault,
+    is_plan_format,
+    suits,
+)
 
 _BOXED = ("rows", "tiles", "output_channels", "input_channels")
 
@@ -70,7 +77,8 @@ def _identity_faults(graph: Graph, plan: Plan, cluster: Cluster) -> Iterator[str
         if not is_plan_format(wire):
             yield f"wires.{tensor} is '{wire}', allowed: {', '.join(WIRE_FORMATS)}"
         elif tensor in graph.tensors and not suits(wire, graph.tensors[tensor].shape):
-            yield f"wires.{tensor} is '{wire}', but the tensor has no height and width"
+            shape = graph.tensors[tensor].shape
+            yield f"wires.{tensor} of shape {shape} is '{wire}', allowed: {PICTURE_AXES}"
     for tensor, device in plan.keep_on.items():
         if tensor not in graph.tensors:
             yield f"keep_on names tensor '{tensor}', which the model does not have"

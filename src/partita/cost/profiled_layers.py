@@ -32,16 +32,14 @@ def fit_layers(profile: Profile, amounts: Amounts) -> Profile:
 def runs_on_integers(graph: Graph, layer: Layer) -> bool:
     """Whether a layer of a quantised graph runs on the engine's integer kernels.
 
-    What it reads, its weights and what it makes are codes; inputs and answers of the network may
-    be as they are.
+    One without weights does where what it reads and makes are codes; inputs and answers of the
+    network may be as they are.
     """
-    if not graph.integer or graph.base is None:
-        return False
-    weights = find_weights(graph, layer)
+    if find_weights(graph, layer) is not None:
+        return layer.nodes[0] in graph.integer_nodes
     read = [name for name in layer.inputs if name not in graph.inputs]
     made = [name for name in layer.outputs if name not in graph.outputs]
-    codes = [*read, *made, *([] if weights is None else [weights.name])]
-    return all(name in graph.packings for name in codes)
+    return graph.integer and all(name in graph.packings for name in (*read, *made))
 
 
 def lacks_integers(profile: Profile, graph: Graph) -> bool:

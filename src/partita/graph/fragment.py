@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 from partita.engine.onnx_facts import INTEGER, KERNELS
 from partita.engine.packed import PackedHead, name_packed, pack_blob
 from partita.graph.graph import Graph
-from partita.graph.integer_nodes import drop_clips
+from partita.graph.integer_nodes import suit_integer_kernels
 from partita.graph.node import Node
 from partita.graph.quantised import MOST_PACKED
 from partita.graph.regions import RegionMap, TensorBoxes
@@ -182,21 +182,22 @@ class FragmentWriter:
         """Add part of one of the graph's constants and return its name."""
         key = (name, box)
         if key not in self._weights:
-            packing = self._store.packing(name, box)
-            if self._graph.integer and packing is not None:
-                self._weights[key] = self._dequantised(name, box, packing)
+            if name in self._graph.code_constants:
+                self._weights[key] = self._dequantised(name, box)
             else:
                 self._weights[key] = self._stored(name, box, self._store.cut(name, box))
         return self._weights[key]
 
-    def _dequantised(self, name: str, box: Region, packing: Packing) -> str:
+    def _dequantised(self, name: str, box: Region) -> str:
         """Codes with a node that turns them into values: what integer kernels are made of."""
+        packing = self._store.packing(name, box)
+        assert packing is not None
         codes = packing.codes(self._store.cut(name, box))
-        operands = [self._stored(name, box, codes, as_codes=True), self.constant(packing.scale)]
-        if packing.zero.any():
-            operands.append(self.constant(packing.zero.astype(codes.dtype)))
+        held = self._stored(name, box, codes, as_codes=True)
+        # The engine keeps dense layers on floats whose weights name no zero.
+        steps = [packing.scale, packing.zero.astype(codes.dtype)]
         attrs = {} if packing.axis is None else {"axis": packing.axis}
-        return self.node("DequantizeLinear", operands, attrs)[0]
+        return self.node("DequantizeLinear", [held, *map(self.constant, steps)], attrs)[0]
 
     def _stored(
         self, name: str, box: Region, array: np.ndarray[Any, Any], *, as_codes: bool = False
@@ -297,7 +298,9 @@ class FragmentWriter:
         self._rename(names)
         if self._graph.integer:
             outer = [f"o{k}" for k in range(len(names))]
-            self._nodes = drop_clips(self._nodes, self._small_constants(), outer)
+            shapes = {name: tuple(tensor.dims) for name, tensor in self._initializers.items()}
+            small = self._small_constants()
+            self._nodes = suit_integer_kernels(self._nodes, outer, small, shapes)
         values = [
             [_value_info(f"{letter}{k}", *item) for k, item in enumerate(items)]
             for letter, items in (("i", inputs), ("o", outputs))

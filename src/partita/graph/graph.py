@@ -14,7 +14,8 @@ from onnx import helper, numpy_helper
 
 from partita.engine.onnx_facts import INTEGER, KERNELS
 from partita.errors import ModelError
-from partita.graph.integer_nodes import drop_clips
+from partita.graph.integer_kernels import find_integer_nodes
+from partita.graph.integer_nodes import suit_integer_kernels
 from partita.graph.layer import Cut, Layer
 from partita.graph.liveness import live_tensors
 from partita.graph.mutable_graph import Array, make_opsets, name_apart
@@ -97,6 +98,19 @@ class Graph:
             for name in (*operands, *self.tensors)
         )
         return next((dtype for dtype in types if dtype.startswith("float")), "float32")
+
+    @cached_property
+    def integer_nodes(self) -> frozenset[int]:
+        """Places of the nodes that run on integer kernels; none where the graph is for floats."""
+        if not self.integer:
+            return frozenset()
+        return find_integer_nodes(self.nodes, self.constants, self.packings, self.outputs)
+
+    @cached_property
+    def code_constants(self) -> frozenset[str]:
+        """Constants that are loaded as codes, for integer kernels; all others as their values."""
+        read = {name for place in self.integer_nodes for name in self.nodes[place].inputs}
+        return frozenset(read & self.constants.keys() & self.packings.keys())
 
     @cached_property
     def hash(self) -> str:
@@ -239,9 +253,8 @@ class Graph:
         name_apart(graph)
         openers = []
         for name, array in self.constants.items():
-            packing = self.packings.get(name) if self.integer else None
-            if packing is not None:
-                array, node = _as_codes(name, array, packing, graph)
+            if name in self.code_constants:
+                array, node = _as_codes(name, array, self.packings[name], graph)
                 name = node.input[0]
                 openers.append(node)
             if apart is None or array.nbytes < EXTERNAL_BYTES or array.dtype == object:
@@ -252,7 +265,9 @@ class Graph:
                 apart[file] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         nodes = [*openers, *graph.node]
         if self.integer:
-            nodes = drop_clips(nodes, self.constants, (*self.outputs, *kept))
+            shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+            wanted = (*self.outputs, *kept)
+            nodes = suit_integer_kernels(nodes, wanted, self.constants, shapes)
         del graph.node[:]
         graph.node.extend(nodes)
         model = helper.make_model(
@@ -274,13 +289,10 @@ def _as_codes(
 ) -> tuple[Array, onnx.NodeProto]:
     """A constant's codes, and the node that turns them into it; its operands go to ``graph``."""
     codes = packing.codes(np.asarray(array, np.float32))
-    operands = [f"{name}.codes", f"{name}.scale"]
-    graph.initializer.append(numpy_helper.from_array(packing.scale, operands[1]))
-    if packing.zero.any():
-        operands.append(f"{name}.zero")
-        graph.initializer.append(
-            numpy_helper.from_array(packing.zero.astype(codes.dtype), operands[2])
-        )
+    operands = [f"{name}.codes", f"{name}.scale", f"{name}.zero"]
+    for operand, step in zip(operands[1:], (packing.scale, packing.zero), strict=True):
+        kind = codes.dtype if step is packing.zero else step.dtype
+        graph.initializer.append(numpy_helper.from_array(step.astype(kind), operand))
     attrs: dict[str, Any] = {} if packing.axis is None else {"axis": packing.axis}
     return codes, helper.make_node("DequantizeLinear", operands, [name], f"{name}.open", **attrs)
 

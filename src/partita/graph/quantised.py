@@ -21,8 +21,8 @@ MOST_PACKED = 8
 def with_kernels(graph: Graph, *, integer: bool) -> Graph:
     """The same network, whose quantised layers run on the engine's integer kernels, or on floats.
 
-    On integer kernels its weights take a byte each in memory, and answers differ from those of the
-    float kernels where a value lies between two steps.
+    On integer kernels weights take a byte each in memory, those of nodes that have no such kernel
+    four, and answers differ from those of the float kernels where a value lies between two steps.
     """
     changed = replace(graph, integer=integer)
     layers = (
@@ -64,10 +64,12 @@ def _reads(graph: Graph, layer: Layer) -> dict[str, None]:
 
 
 def _loaded_bytes(graph: Graph, name: str) -> int:
-    array, packing = graph.constants[name], graph.packings.get(name)
-    if packing is None or not graph.integer:
-        return array.nbytes
-    return array.size * _code_bytes(packing)
+    array = graph.constants[name]
+    return (
+        array.size * _code_bytes(graph.packings[name])
+        if name in graph.code_constants
+        else array.nbytes
+    )
 
 
 def _code_bytes(packing: Packing) -> int:

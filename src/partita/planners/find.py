@@ -32,7 +32,7 @@ from partita.planners.result import Estimate, Result, Status, is_worth
 from partita.planners.search.simplify import simplify
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
-from partita.regions import COMPRESSED, WIRE_FORMATS, is_plan_format, suits
+from partita.regions import COMPRESSED, PICTURE_AXES, WIRE_FORMATS, is_plan_format, suits
 from partita.simulation import Until
 from partita.units import format_bytes
 
@@ -159,10 +159,18 @@ def _check_wires(options: PlanOptions, graph: Graph) -> None:
     for tensor, wire in options.wires.items():
         if not suits(wire, graph.tensors[tensor].shape):
             raise PlanError(
-                f"Option 'wires' sends tensor '{tensor}' as {wire}, but pictures have channels, a"
-                f" height and a width: it has shape {graph.tensors[tensor].shape}.",
+                f"Option 'wires' sends tensor '{tensor}' of shape {graph.tensors[tensor].shape} as"
+                f" {wire}, allowed: {PICTURE_AXES}.",
                 subject=tensor,
             )
+    if options.compress is not None and not any(
+        suits(options.compress, spec.shape) for spec in graph.tensors.values()
+    ):
+        raise PlanError(
+            f"Format '{options.compress}' suits no tensor of model '{graph.name}', allowed:"
+            f" {PICTURE_AXES}.",
+            subject=options.compress,
+        )
     if options.compress in COMPRESSED and options.payloads is None:
         raise PlanError(
             f"Format '{options.compress}' needs samples, which say how long its payloads are: give"

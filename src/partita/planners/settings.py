@@ -48,25 +48,34 @@ def setting_names(defaults: object) -> tuple[str, ...]:
     return tuple(setting.name for setting in fields(defaults)) if is_dataclass(defaults) else ()
 
 
-def _parse(key: str, kind: Any, text: str) -> Any:
-    """Text as a value of the field's type."""
+def _parse(key: str, kind: Any, text: str, more: str = "") -> Any:
+    """Text as a value of the field's type.
+
+    Args:
+        more: What is allowed besides.
+    """
     if get_origin(kind) is Literal:
-        if text in get_args(kind):
-            return text
-        raise _wrong(key, text, " or ".join(get_args(kind)))
+        named = {str(value): value for value in get_args(kind)}
+        if text in named:
+            return named[text]
+        allowed = f"{', '.join(named)}{more}" if more else " or ".join(named)
+        raise _wrong(key, text, allowed)
     options = get_args(kind) if get_origin(kind) is Union or type(None) in get_args(kind) else ()
     if options:
         if text == "none":
             return None
-        kind = next(option for option in options if option is not type(None))
+        return _parse(
+            key, next(kind for kind in options if kind is not type(None)), text, " or none"
+        )
     if kind is bool:
         if text.lower() in _WORDS:
             return _WORDS[text.lower()]
-        raise _wrong(key, text, "true or false")
+        raise _wrong(key, text, f"true or false{more}")
     try:
         return kind(text)
     except ValueError:
-        raise _wrong(key, text, "a whole number" if kind is int else "a number") from None
+        what = "a whole number" if kind is int else "a number"
+        raise _wrong(key, text, f"{what}{more}") from None
 
 
 def _wrong(key: str, text: str, allowed: str) -> PlanError:

@@ -32,7 +32,7 @@ from partita.program.steps import (
     buffers_read,
     buffers_written,
 )
-from partita.regions import Region, read_format, subtract_all, suits, wire_bytes
+from partita.regions import PICTURE_AXES, Region, read_format, subtract_all, suits, wire_bytes
 
 When = tuple[Choice, ...]
 
@@ -193,7 +193,7 @@ def _check_stream(program: Program, stream: Stream, name: str) -> Iterator[str]:
     if form.has_codes != _has_grid(stream, form.base):
         yield f"{name} travels as {stream.wire} with grid {stream.grid}, which does not fit"
     elif not suits(stream.wire, stream.box.shape):
-        yield f"{name} travels as {stream.wire}, its box has no height and width"
+        yield f"{name} travels as {stream.wire}, allowed: {PICTURE_AXES}"
     elif stream.wire_bytes != wire_bytes(stream.box.shape, stream.dtype, stream.wire):
         yield f"{name} counts {stream.wire_bytes} bytes, its box takes another number"
 

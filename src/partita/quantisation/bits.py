@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
 from partita.errors import PlanError
 from partita.graph import Graph, Layer, Node
@@ -12,7 +12,8 @@ from partita.graph.pointwise import MOVING
 from partita.regions import Clipping, LayerBits
 
 #: Bits that weights and activations may have.
-WIDTHS = (2, 3, 4, 6, 8)
+Width = Literal[2, 3, 4, 6, 8]
+WIDTHS: tuple[int, ...] = get_args(Width)
 #: The input with a core's weights, and their axis along which outputs have scales of their own.
 #: A matrix product may have them on either side: see ``find_weights``.
 _WEIGHTS = {"Conv": (1, 0), "ConvTranspose": (1, 1)}

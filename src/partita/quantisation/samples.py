@@ -204,7 +204,8 @@ def read_image(spec: TensorSpec, path: Path) -> Array:
     last = len(shape) == 4 and shape[3] in (1, 3)
     if not (first or last) or shape[0] != 1:
         raise InputError(
-            f"Model input '{spec.name}' of shape {shape} takes no image; give a .npy file.",
+            f"Model input '{spec.name}' of shape {shape} takes no image, which has four axes: one"
+            " request, 1 or 3 channels, height and width, or channels last. Give a .npy file.",
             subject=spec.name,
         )
     height, width = shape[2:] if first else shape[1:3]

@@ -4,6 +4,7 @@ from partita.regions.bit_packing import CODE_BITS, pack_codes, packed_bytes, unp
 from partita.regions.formats import (
     CODE_FORMATS,
     COMPRESSED,
+    PICTURE_AXES,
     WIRE_FORMATS,
     coded_bytes,
     fits,
@@ -23,6 +24,7 @@ __all__ = [
     "CODE_BITS",
     "CODE_FORMATS",
     "COMPRESSED",
+    "PICTURE_AXES",
     "SUM_BITS",
     "WIRE_FORMATS",
     "Array",

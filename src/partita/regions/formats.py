@@ -39,6 +39,8 @@ PACKED_BITS = {f"{kind}{bits}": bits for kind in ("uint", "codes") for bits in C
 _CHECKSUM_BYTES, _RANGE_BYTES = 4, 12
 #: A picture has a height and a width beside its channels, and is one of several requests.
 _LEAST_RANK = 4
+#: Which tensors can be pictures, in words.
+PICTURE_AXES = "tensors of four axes and more (requests, channels, height, width)"
 
 
 class Format(NamedTuple):

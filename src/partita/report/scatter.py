@@ -19,6 +19,19 @@ _SHAPES = {
 _RED = "#c62828"
 #: Rows of a bar chart that is as high.
 _ROWS = 9
+#: Where words may lie beside a point: points away from it, and which end of them is there.
+_SIDES = (
+    (10, 12, "left", "bottom"),
+    (10, -12, "left", "top"),
+    (-10, 12, "right", "bottom"),
+    (-10, -12, "right", "top"),
+    (0, 30, "center", "bottom"),
+    (0, -30, "center", "top"),
+)
+#: Half of a point, in pixels.
+_DOT = 8
+
+Place = tuple[float, float]
 
 
 def paint_trade_offs(
@@ -36,6 +49,14 @@ def paint_trade_offs(
         accuracy_drop: Most that may be lost of the accuracy: drawn as a line.
         kind: ``png`` or ``svg``.
     """
+    axes = draw_trade_offs(trade_offs, title, accuracy_drop, words=words)
+    return encode(axes.figure, kind)
+
+
+def draw_trade_offs(
+    trade_offs: Sequence[TradeOff], title: str, accuracy_drop: float, *, words: str = "accuracy"
+) -> Any:
+    """The axes of the picture, as :func:`paint_trade_offs` paints it."""
     judged = [each for each in trade_offs if each.accuracy is not None]
     figure, axes = start(_ROWS, title)
     shown = judged or trade_offs
@@ -53,28 +74,44 @@ def paint_trade_offs(
                 markersize=6,
                 label=f"{name}, floats" if is_exact else name,
             )
-    for each in shown:
-        if each.is_chosen:
-            _mark(axes, each, (each.latency_s / length_s, _height(each)))
+    places = [(each.latency_s / length_s, _height(each)) for each in shown]
     if judged:
         _draw_limit(axes, judged[-1], accuracy_drop)
     elif any(each.error for each in shown):
         axes.set_yscale("symlog", linthresh=min(each.error for each in shown if each.error))
         axes.invert_yaxis()
     _label(axes, f"latency, {unit}", words if judged else "sum of errors")
-    return encode(figure, kind)
+    figure.draw_without_rendering()  # from here on it is known where the axes are
+    for each, point in zip(shown, places, strict=True):
+        if each.is_chosen:
+            _mark(axes, each, point, places)
+    axes.legend(loc="best", fontsize=8, frameon=False)
+    return axes
 
 
 def _height(each: TradeOff) -> float:
     return each.error if each.accuracy is None else each.accuracy.value
 
 
-def _mark(axes: Any, each: TradeOff, place: tuple[float, float]) -> None:
+def _mark(axes: Any, each: TradeOff, place: Place, places: Sequence[Place]) -> None:
+    """A ring around a choice, and what it is where few of the points lie under the words."""
     axes.plot(*place, "o", color=_RED, markerfacecolor="none", markersize=14, label="chosen")
     words = f"{each.edge_layers} layers on the edge"
     if each.bits:
         words += f": {describe_bits(each.bits)}"
-    axes.annotate(literal(words), place, xytext=(10, 12), textcoords="offset points", fontsize=8)
+    label = axes.annotate(
+        literal(words), place, xytext=(0, 0), textcoords="offset points", fontsize=8
+    )
+    dots = axes.transData.transform(places)
+
+    def hides(side: tuple[int, int, str, str]) -> tuple[float, int]:
+        """How far words on a side of the point reach out of the axes, and how many they hide."""
+        label.set(position=side[:2], ha=side[2], va=side[3])
+        box = label.get_window_extent().padded(_DOT)
+        out = max(axes.bbox.x0 - box.x0, box.x1 - axes.bbox.x1, 0.0)
+        return max(out, axes.bbox.y0 - box.y0, box.y1 - axes.bbox.y1), box.count_contains(dots)
+
+    hides(min(_SIDES, key=hides))
 
 
 def _draw_limit(axes: Any, each: TradeOff, accuracy_drop: float) -> None:
@@ -97,4 +134,3 @@ def _label(axes: Any, across: str, up: str) -> None:
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.legend(loc="lower right", fontsize=8, frameon=False)

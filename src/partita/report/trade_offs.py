@@ -51,12 +51,17 @@ def describe_bits(bits: Mapping[str, LayerBits]) -> str:
 
 
 def describe_inexact(plan: Plan) -> str:
-    """What makes a plan's answers others than the network's: bits, lossy transfers; else empty."""
+    """What makes a plan's answers others than the network's: bits, lossy transfers; else empty.
+
+    On which kernels bits are computed with is told, too.
+    """
     formats = dict.fromkeys(
         wire.partition("@")[0] for wire in plan.wires.values() if not read_format(wire).is_exact
     )
     sent = f"sends {', '.join(formats)}" if formats else ""
-    return "; ".join(filter(None, (describe_bits(plan.bits), sent)))
+    bits = describe_bits(plan.bits)
+    kernels = "on integer kernels" if bits and plan.integer_kernels else ""
+    return "; ".join(filter(None, (bits, kernels, sent)))
 
 
 def _widths(bits: Mapping[str, LayerBits]) -> tuple[set[int], set[int]]:

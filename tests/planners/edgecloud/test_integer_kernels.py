@@ -92,12 +92,13 @@ def test_rivals_of_one_width_take_the_kernels_too(planner: str, setting: str) ->
     assert result.plan.integer_kernels
 
 
-@pytest.mark.parametrize("room_bytes", [60_000, 120_000, 200_000, 300_000])
-def test_no_cut_of_one_width_that_fits_is_sooner(room_bytes: int) -> None:
+@pytest.mark.parametrize("integer", [True, False])
+@pytest.mark.parametrize("room_bytes", [60_000, 120_000, 200_000, 300_000, 500_000])
+def test_no_cut_of_one_width_that_fits_is_sooner(room_bytes: int, *, integer: bool) -> None:
     """The search counts memory as the price does: what it looks at is not all too large."""
     network = quantised_chain(64, 64, 32, 256, 8, 256, 4, size=8)
     cost = _cost(room_bytes, 1e5, network=network)
-    options = _options(integer=True, network=network)
+    options = _options(integer=integer, network=network)
     result = find_plan(cost, planner="autosplit", options=options)
     evaluator = Evaluator(cost, options)
     roles, order = find_roles(evaluator), evaluator.outline.order

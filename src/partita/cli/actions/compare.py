@@ -10,13 +10,13 @@ from typing import Any
 
 from partita.cli.accuracy import AskedAccuracy, ask_accuracy, check_accuracy, judge_result
 from partita.cli.actions.plan import Planned, describe_planned, make_options, plan_model
-from partita.cli.costs import profile_files, read_cost
+from partita.cli.costs import profile_files, read_cost, say_unmeasured
 from partita.cli.flags import AccuracyFlags, ModelFiles
 from partita.cli.inputs import draw_inputs
 from partita.cli.output import Advance, Reply, check_output, progress_bar, say
-from partita.cli.payloads import add_payloads, are_compressed
+from partita.cli.payloads import add_payloads, are_compressed, chooses_bits
 from partita.cli.replies import describe_report
-from partita.cli.sources import read_graph
+from partita.cli.sources import read_model
 from partita.cluster import load_cluster
 from partita.compile import compile_plan
 from partita.cost import CostModel
@@ -74,11 +74,15 @@ def compare_planners(
     check_output(output, files.model, files.cluster, *profile_files(files.profiles))
     planners = choose_planners(names)
     check_accuracy(accuracy, planners, has_bits=False, compresses=are_compressed(options))
-    graph, cluster = read_graph(files.model, files.shapes), load_cluster(files.cluster)
+    chooses = bool(accuracy.samples) and any(chooses_bits(name, options) for name in planners)
+    graph, cluster = read_model(files, chooses_bits=chooses), load_cluster(files.cluster)
     cost = read_cost(graph, cluster, files)
     asked = ask_accuracy(options, graph, cluster, accuracy)
     asked = replace(asked, options=add_payloads(asked.options, asked.samples))
     entries = _plan_all(cost, planners, asked, requests)
+    plans = [entry.planned.result.plan for entry in entries if entry.planned is not None]
+    for plan in [plan for plan in plans if plan.integer_kernels][:1]:
+        say_unmeasured(cost.of_plan(plan))
     contenders = [_make_contender(entry) for entry in entries]
     reply = Reply(
         {"planners": [_describe_entry(entry) for entry in entries]}, [compare_table(contenders)]

@@ -13,7 +13,7 @@ from partita.cli.output import Reply, cache_folder, check_output, progress_bar, 
 from partita.cli.sources import read_graph
 from partita.errors import InputError
 from partita.graph import Graph
-from partita.graph.quantised import stored_bytes
+from partita.graph.quantised import is_packed, stored_bytes
 from partita.quantisation import (
     WIDTHS,
     CodeOptions,
@@ -111,7 +111,7 @@ def quantize_model(
         write_output(asked.errors, dump_findings(Findings(bits, table)))
     if asked.output is not None and model is not None:
         write_output(asked.output, model)
-    return Reply(payload, _show(graph, table, payload, asked))
+    return Reply(payload, _show(quantised, table, payload, asked))
 
 
 def _read_flags(path: Path, asked: QuantizeFlags, measures: Sequence[str]) -> CodeOptions:
@@ -193,8 +193,9 @@ def _list_kept(
 
 
 def _show(
-    graph: Graph, table: ErrorTable, payload: dict[str, Any], asked: QuantizeFlags
+    quantised: Graph, table: ErrorTable, payload: dict[str, Any], asked: QuantizeFlags
 ) -> list[RenderableType]:
+    graph = quantised.base or quantised
     columns = ("layer", *(f"weights {w}" for w in WIDTHS), *(f"activations {w}" for w in WIDTHS))
     rows = tuple(
         (
@@ -211,7 +212,7 @@ def _show(
         f" {asked.activations or 'as they are'}",
         f"Outputs:     {payload['signal_to_noise_db']:.1f} dB signal-to-noise, on the samples",
         f"Weights:     {format_bytes(payload['stored_bytes'])} stored, as they were"
-        f" {format_bytes(payload['weight_bytes'])}",
+        f" {format_bytes(payload['weight_bytes'])}{_say_unpacked(quantised)}",
     ]
     lines += [
         f"Floats:      {what} of {', '.join(names)}"
@@ -220,6 +221,16 @@ def _show(
     ]
     lines += [f"Written to {path}" for path in (asked.errors, asked.output) if path is not None]
     return [draw_table(TableData(title, columns, rows, text_columns=1)), *lines]
+
+
+def _say_unpacked(quantised: Graph) -> str:
+    """What to add where some weights are stored as floats all the same; else nothing."""
+    codes = [name for name in quantised.packings if name in quantised.constants]
+    floats = [name for name in codes if not is_packed(quantised, name)]
+    if not floats:
+        return ""
+    size = sum(quantised.constants[name].nbytes for name in floats)
+    return f"; {format_bytes(size)} of it floats, in tensors too small to be packed"
 
 
 def _list_names(graph: Graph, table: ErrorTable) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,7 @@ def compare(
     accuracy_drop: flags.DropOpt = None,
     judge: flags.JudgeOpt = None,
     losses: flags.MeasureOpt = None,
+    kernels: flags.KernelsOpt = None,
     profile: flags.ProfileOpt = None,
     estimator: flags.EstimatorOpt = "table",
     shape: flags.ShapeOpt = None,
@@ -45,7 +47,8 @@ def compare(
     options = make_options(
         objective, budget, seed, in_flight, settings, compress=compress, swap=swap
     )
-    files = flags.ModelFiles(model, cluster, shape, profile, estimator)
+    options = replace(options, integer_kernels=kernels == "integer")
+    files = flags.ModelFiles(model, cluster, shape, profile, estimator, kernels=kernels)
     runs = requests if measure else 0
     accuracy = flags.AccuracyFlags(samples, accuracy_drop, judge, losses)
     reply = compare_planners(files, planners, options, runs, output, accuracy=accuracy)

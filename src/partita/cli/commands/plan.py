@@ -48,9 +48,7 @@ def plan(
     bits: Annotated[
         Path | None, flag("--bits", "Bits of layers, from 'partita quantize --errors FILE'.")
     ] = None,
-    kernels: Annotated[
-        str | None, flag("--kernels", "What quantised layers run on: integer or float.")
-    ] = None,
+    kernels: flags.KernelsOpt = None,
     samples: flags.PlanSamplesOpt = None,
     accuracy_drop: flags.DropOpt = None,
     judge: flags.JudgeOpt = None,

@@ -39,6 +39,7 @@ from partita.planners.result import TradeOff
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import NOT_DIVIDED
 from partita.quantisation import QuantisationData
+from partita.quantisation.bits import Width
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class AutosplitSettings(RoleSettings):
     allocation: Literal["exact", "lagrangian"] = "exact"
     as_printed: bool = False
     most_error: float | None = None
-    input_bits: int = 8
+    input_bits: Literal[Width, 32] = 8
 
 
 AUTOSPLIT = AutosplitSettings()

@@ -110,18 +110,23 @@ def _floor_s(problem: SplitProblem, cut: int, costs: Floats) -> float:
 
 def _memory_limits(problem: SplitProblem, cut: int) -> tuple[list[Floats], list[float]]:
     """Bits of weights and each working set, by layer and widths, and what they may be together."""
-    network = problem.network
-    held_widths, made_widths = (np.array(held, float) for held in problem.held_widths)
+    network, widths = problem.network, np.array(problem.widths, float)
     uses: list[Floats] = []
     most: list[float] = []
     for start, stop, room_bits in problem.rooms(cut):
         if room_bits == inf:
             continue
+        if problem.held is not None:
+            weights = np.zeros((cut, len(widths), len(widths)))
+            weights[start:stop] = problem.held.weights[start:stop]
+            uses.append(weights)
+            most.append(room_bits - problem.held.beside(start, stop))
+            continue
         held = np.zeros(cut)
         held[start:stop] = network.weights[start:stop]
         elements, fixed = network.working_elements(stop, start)
         elements = np.pad(elements, ((0, 0), (0, cut - stop)))
-        weights = np.outer(held, held_widths)[:, :, None]
-        uses += [weights + np.outer(row, made_widths)[:, None, :] for row in elements]
+        weights = np.outer(held, widths)[:, :, None]
+        uses += [weights + np.outer(row, widths)[:, None, :] for row in elements]
         most += [room_bits - float(bits) for bits in fixed]
     return uses, most

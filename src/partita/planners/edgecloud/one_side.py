@@ -10,6 +10,7 @@ from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import NOT_DIVIDED
+from partita.quantisation.bits import Width
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class CloudOnlySettings(RoleSettings):
             them as they are.
     """
 
-    input_bits: int | None = None
+    input_bits: Width | None = None
 
 
 CLOUD_ONLY = CloudOnlySettings()
@@ -47,7 +48,7 @@ class EdgeOnlySettings:
         bits: Of all weights and activations; None leaves them as they are.
     """
 
-    bits: int | None = None
+    bits: Width | None = None
 
 
 EDGE_ONLY = EdgeOnlySettings()

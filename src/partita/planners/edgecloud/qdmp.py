@@ -22,6 +22,7 @@ from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import NOT_DIVIDED
+from partita.quantisation.bits import Width
 from partita.units import format_bytes, format_seconds
 
 
@@ -37,7 +38,7 @@ class QdmpSettings(RoleSettings):
     """
 
     whole: bool = False
-    bits: int | None = None
+    bits: Width | None = None
 
 
 QDMP = QdmpSettings()

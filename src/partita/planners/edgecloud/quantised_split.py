@@ -7,6 +7,7 @@ from math import inf
 
 import numpy as np
 
+from partita.cost import MemoryUse
 from partita.errors import PlanError
 from partita.graph import Graph
 from partita.planners.drafts.draft import Draft
@@ -19,8 +20,7 @@ from partita.planners.edgecloud.roles import (
     placed_draft,
     two_sides,
 )
-from partita.planners.edgecloud.split_problem import Split, SplitProblem
-from partita.planners.pricing.costs import Costs
+from partita.planners.edgecloud.split_problem import Held, Split, SplitProblem
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen
 from partita.quantisation import LayerBits, QuantisationData
@@ -53,7 +53,7 @@ class EdgeBits:
         answers = (layer.name for layer in graph.layers if set(layer.outputs) & set(graph.outputs))
         self.answers = frozenset(answers)
         self.input_bits = input_bits
-        self._costs: list[Costs] = []
+        self._levels: list[Evaluator] = []
 
     def weight_errors(self, layers: Sequence[str]) -> Floats:
         """Errors by layer and width; nothing where there is nothing to quantise."""
@@ -69,14 +69,12 @@ class EdgeBits:
         rows = [{**none, **errors.get(name, {})} for name in layers]
         return np.array([[row[width] for width in self.widths] for row in rows])
 
-    def costs(self, evaluator: Evaluator, layers: Sequence[str]) -> list[Costs]:
-        """The costs of the network at each width, one for all layers."""
-        if not self._costs:
+    def levels(self, evaluator: Evaluator, layers: Sequence[str]) -> list[Evaluator]:
+        """The evaluators of the network at each width, one for all layers."""
+        if not self._levels:
             uniform = (Split.uniform(len(layers), width) for width in self.widths)
-            tables = [self.table(layers, split) for split in uniform]
-            plain = evaluator.cost
-            self._costs = [evaluator.quantised_cost(t) if t else plain for t in tables]
-        return self._costs
+            self._levels = [evaluator.quantised(self.table(layers, split)) for split in uniform]
+        return self._levels
 
     def table(self, layers: Sequence[str], split: Split) -> dict[str, LayerBits]:
         """A split as a table of bits.
@@ -177,13 +175,37 @@ def make_problem(evaluator: Evaluator, roles: Roles, bits: EdgeBits) -> SplitPro
         send_s_per_bit=inf if link is None else 1 / 8 / link.bandwidth_at(0.0),
         send_s=0.0 if link is None else link.per_message_s,
         edge_memory_bits=room_bits(evaluator, roles.edge),
-        held_bits=_held_bits(bits.widths) if evaluator.options.integer_kernels else (),
+        held=_find_held(evaluator, roles, bits),
     )
 
 
-def _held_bits(widths: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """What integer kernels hold, as prices count it: codes of weights in bytes, floats between."""
-    return tuple((max(8, width), FLOAT_BITS) for width in widths)
+def _find_held(evaluator: Evaluator, roles: Roles, bits: EdgeBits) -> Held:
+    """What kernels hold, as prices count it: weights as they are loaded, floats between.
+
+    Where what a layer makes is not rounded its weights count as floats, too.
+    """
+    layers = evaluator.outline.order
+    levels = [evaluator, *bits.levels(evaluator, layers)]
+    ends = [[0, *(level.outline.order.index(name) + 1 for name in layers)] for level in levels]
+
+    def use(number: int, start: int, stop: int) -> MemoryUse:
+        device = roles.cloud if start else roles.edge
+        return levels[number].ranges.memory(ends[number][start], ends[number][stop], device)
+
+    def beside(start: int, stop: int) -> float:
+        ways = (use(number, start, stop) for number in range(2))
+        return 8.0 * max(way.pieces + way.arena for way in ways)
+
+    loaded = np.array(
+        [
+            [use(number, place, place + 1).weights for number in range(len(levels))]
+            for place in range(len(layers))
+        ]
+    )
+    is_rounded = np.array(bits.widths) < FLOAT_BITS
+    weights = np.where(is_rounded, loaded[:, 1:, None], loaded[:, :1, None])
+
+    return Held(8.0 * weights, beside)
 
 
 def room_bits(evaluator: Evaluator, device: str) -> float:
@@ -199,7 +221,8 @@ def width_seconds(evaluator: Evaluator, device: str, bits: EdgeBits, network: Ne
     as one of the width that its bytes have in the mean: exact where memory bounds it.
     """
     graph, layers = evaluator.graph, network.layers
-    levels = [layer_seconds(cost, device, layers) for cost in bits.costs(evaluator, layers)]
+    costs = [level.cost for level in bits.levels(evaluator, layers)]
+    levels = [layer_seconds(cost, device, layers) for cost in costs]
     widths = np.array(bits.widths, float)
     seconds = np.empty((len(layers), len(widths), len(widths)))
     for place, name in enumerate(layers):

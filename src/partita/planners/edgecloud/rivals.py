@@ -24,16 +24,16 @@ def list_rivals(evaluator: Evaluator, roles: Roles, exact: Draft) -> list[TradeO
     Args:
         exact: The best cut; empty where there is none.
     """
-    count, network = len(evaluator.outline), float_network(evaluator)
+    count = len(evaluator.outline)
     ends = [split_draft(evaluator, roles, range(stop)) for stop in (0, count)]
     rivals = []
     for draft in dict.fromkeys(draft for draft in (exact, *ends) if draft):
         latency_s = evaluator.latency_of(draft)
         if latency_s < inf:
             cut = sum(part.stop - part.start for part in draft if part.devices == (roles.edge,))
-            widths = (FLOAT_BITS,) * count
-            size = network.memory_bits(cut, widths[:cut], widths)
-            rivals.append(TradeOff(name_kind(cut, count), latency_s, 0.0, cut, size // 8))
+            use = evaluator.ranges.memory(0, cut, roles.edge) if cut else None
+            held = use.total - use.overhead if use else 0
+            rivals.append(TradeOff(name_kind(cut, count), latency_s, 0.0, cut, held))
     return rivals
 
 

@@ -5,6 +5,7 @@ Source: AUTO-SPLIT, equations 1 to 5. The answer's way back counts, too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -45,6 +46,19 @@ class Split:
 CLOUD_ONLY = Split(0)
 
 
+@dataclass(frozen=True, eq=False)
+class Held:
+    """What kernels hold in memory, in bits.
+
+    Attributes:
+        weights: Of each layer, by the width of its weights and of what it makes.
+        beside: What else there is while a range of layers runs, from and to.
+    """
+
+    weights: Floats
+    beside: Callable[[int, int], float]
+
+
 @dataclass(frozen=True)
 class SplitProblem:
     """What splits of a network cost.
@@ -62,8 +76,7 @@ class SplitProblem:
         first: How many layers are on another device, which the edge gets its input from. Their
             seconds, and those of sending to the edge, are among ``edge_s`` and ``answer_s``.
         first_memory_bits: Of that device.
-        held_bits: By width: bits in memory of a weight, and of a number that a layer makes. Nothing
-            where memory holds them packed.
+        held: What memory holds; None where it holds weights and tensors packed.
     """
 
     network: Network
@@ -78,7 +91,7 @@ class SplitProblem:
     edge_memory_bits: float = inf
     first: int = 0
     first_memory_bits: float = inf
-    held_bits: tuple[tuple[int, int], ...] = ()
+    held: Held | None = None
 
     @cached_property
     def cuts(self) -> tuple[int, ...]:
@@ -92,14 +105,6 @@ class SplitProblem:
         sends = np.array([self.send_s if crossing else 0.0 for crossing in self.network.crossing])
         total: Floats = after + self.answer_s + sends
         return total
-
-    @property
-    def held_widths(self) -> tuple[Bits, Bits]:
-        """By width: bits in memory of a weight, and of a number that a layer makes."""
-        if not self.held_bits:
-            return self.widths, self.widths
-        weights, made = zip(*self.held_bits, strict=True)
-        return weights, made
 
     def options(self, bits: Bits) -> list[int]:
         """The places of widths among those of the edge."""
@@ -137,13 +142,14 @@ class SplitProblem:
 
     def memory_between(self, split: Split, start: int, stop: int) -> int:
         """What a device with these layers of the split holds."""
-        weights, made = (dict(zip(self.widths, held, strict=True)) for held in self.held_widths)
-        return self.network.memory_bits(
-            stop,
-            [weights[width] for width in split.weight_bits[:stop]],
-            [made[width] for width in split.activation_bits],
-            start,
-        )
+        if self.held is None:
+            weights, made = split.weight_bits[:stop], split.activation_bits
+            return self.network.memory_bits(stop, weights, made, start)
+        if start == stop:
+            return 0
+        sides = (split.weight_bits[start:stop], split.activation_bits[start:stop])
+        weights_held = self.held.weights[(range(start, stop), *map(self.options, sides))]
+        return int(weights_held.sum() + self.held.beside(start, stop))
 
     def is_feasible(self, split: Split, most_error: float = inf) -> bool:
         """Whether a split keeps to all memory, and to a bound on the sum of errors."""
