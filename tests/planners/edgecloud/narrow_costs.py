@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from partita.compile import Layout
+from partita.compile import FragmentWork, Layout
 from partita.cost import MemoryUse
 from partita.regions import Region
 from tests.planners.fakes import FakeCost
@@ -38,7 +38,11 @@ class NarrowCost(IntegerCost):
 
     def memory(self, layout: Layout) -> dict[str, MemoryUse]:
         """Return the bytes of packed weights, four bits each in the mean, and of all pieces."""
-        used = super().memory(layout)
-        if not self.graph.bits:
-            return used
-        return {name: replace(use, weights=use.weights // 8) for name, use in used.items()}
+        return {name: self._packed(use) for name, use in super().memory(layout).items()}
+
+    def work_memory(self, work: FragmentWork) -> MemoryUse:
+        """Return the same of one fragment."""
+        return self._packed(super().work_memory(work))
+
+    def _packed(self, use: MemoryUse) -> MemoryUse:
+        return replace(use, weights=use.weights // 8) if self.graph.bits else use
