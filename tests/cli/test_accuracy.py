@@ -260,7 +260,7 @@ def test_rivals_of_one_width_are_judged(ask: Ask, lab: Path) -> None:
         (["--samples", "nan"], "has 768 values for 'x' that are NaN or infinite"),
         (
             ["--samples", "flat", "--set", "autosplit.input_bits=5"],
-            "5 bits, allowed: 2, 3, 4, 6, 8",
+            "'autosplit.input_bits' is '5', must be 2, 3, 4, 6, 8 or 32",
         ),
     ],
 )

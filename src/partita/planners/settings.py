@@ -58,8 +58,8 @@ def _parse(key: str, kind: Any, text: str, more: str = "") -> Any:
         named = {str(value): value for value in get_args(kind)}
         if text in named:
             return named[text]
-        allowed = f"{', '.join(named)}{more}" if more else " or ".join(named)
-        raise _wrong(key, text, allowed)
+        *rest, last = [*named, *more.removeprefix(" or ").split()]
+        raise _wrong(key, text, f"{', '.join(rest)} or {last}")
     options = get_args(kind) if get_origin(kind) is Union or type(None) in get_args(kind) else ()
     if options:
         if text == "none":
