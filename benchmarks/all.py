@@ -120,6 +120,8 @@ BENCHMARKS = (
     Benchmark("footprint", "Size of a worker", "ONNX Runtime and NumPy alone"),
     Benchmark("answers", "The leader's growth", "none"),
     Benchmark("chaos", "Devices, cables and links lost", "cases of the kind", is_long=True),
+    Benchmark("recovery", "Devices lost and back", "none", is_long=True),
+    Benchmark("soak", "Half an hour of faults", "none", is_long=True),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,11 +21,13 @@ class MemoryLab:
     Attributes:
         endpoint: A leader's endpoint.
         workers: Per device, its worker.
+        start: Starts the worker of a device, also of one whose endpoint was killed.
     """
 
     fabric: MemoryFabric
     endpoint: Endpoint
     workers: dict[str, Worker] = field(default_factory=dict)
+    start: Callable[[Device], None] = lambda device: None
 
 
 @contextlib.contextmanager
@@ -49,7 +51,8 @@ def memory_lab(
         root = store or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         lab = MemoryLab(fabric, fabric.endpoint("leader"))
         stack.callback(lab.endpoint.close)
-        for device in devices:
+
+        def start(device: Device) -> None:
             endpoint: Endpoint = fabric.endpoint(device.name)
             if links is not None:
                 endpoint = ShapedEndpoint(endpoint, _shapes(device.name, links))
@@ -58,6 +61,10 @@ def memory_lab(
             stack.callback(worker.close)
             worker.start()
             lab.workers[device.name] = worker
+
+        lab.start = start
+        for device in devices:
+            start(device)
         yield lab
 
 

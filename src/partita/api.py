@@ -15,6 +15,7 @@ from partita.cost import CostModel
 from partita.errors import ClusterError
 from partita.exactness.accuracy import Judge
 from partita.execution import AdaptOptions, Report
+from partita.execution.adapt import LOSSES_ONLY
 from partita.fabric import Endpoint, TlsOptions, ZenohEndpoint, ZenohOptions
 from partita.fabric.join import read_join
 from partita.fabric.members import secure_address
@@ -30,6 +31,8 @@ from partita.units import format_seconds
 
 #: Opens the endpoint of one more leader.
 OpenLeader = Callable[[], contextlib.AbstractContextManager[Endpoint]]
+#: Seconds of a search after a loss, as requests may wait. Not tuned.
+_LOSS_BUDGET_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ def deploy(
     access: Access | None = None,
     *,
     adapt: Adapt | None = None,
+    recover: bool = False,
 ) -> Iterator[Session]:
     """Deploy a plan and yield the session that runs it.
 
@@ -98,6 +102,9 @@ def deploy(
 
     Args:
         adapt: Whether and how the plan changes during the session; None keeps it.
+        recover: Whether the session goes on without devices and links that are lost, and uses
+            devices that come, or come back. Who plans then, ``adapt`` says; without it drifts are
+            no reason to, and devices are priced by their kinds and profiles in ``cluster``.
 
     Raises:
         PlanError: The plan cannot be compiled for the cluster.
@@ -107,23 +114,30 @@ def deploy(
     reference_s = adapt.cost.reference_s if adapt is not None else 0.0
     options = DeployOptions(planner=plan.planner, seed=plan.seed, reference_s=reference_s)
     fallback = None if plan.fallback is None else compile_plan(graph, plan.fallback, cluster)
+    if recover and adapt is None:
+        adapt = Adapt(CostModel(graph, cluster), budget_s=_LOSS_BUDGET_S, options=LOSSES_ONLY)
     planning = None if adapt is None else _make_replanner(plan, adapt)
-    recover: Callable[[Lost], Compiled] | None = None
-    if fallback is not None:
-        recover = planning.recover if planning is not None else lambda lost: fallback
+    replan: Callable[[Lost], Compiled] | None = None
+    if recover or fallback is not None:
+        replan = planning.recover if planning is not None else lambda lost: _known(fallback)
     with (
         open_endpoint(cluster, access) as endpoint,
         deploy_compiled(
             compiled,
             endpoint,
             options,
-            replan=recover,
+            replan=replan,
             adapting=None if adapt is None or planning is None else (planning, adapt.options),
             standby=fallback,
         ) as session,
     ):
         session.begin_traces()
         yield session
+
+
+def _known(fallback: Compiled | None) -> Compiled:
+    assert fallback is not None
+    return fallback
 
 
 def _make_replanner(plan: Plan, adapt: Adapt) -> Replanner:

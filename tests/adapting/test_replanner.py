@@ -16,7 +16,7 @@ from partita.cost.memory import PROCESS_BYTES, SESSION_BYTES
 from partita.errors import PlanError
 from partita.execution import Conditions
 from partita.leader import Lost
-from partita.plan import Plan, Shard, Stage
+from partita.plan import Plan, Shard, Stage, hash_plan
 from partita.planners import PlanOptions, find_plan
 from partita.simulation import predict_period_s
 
@@ -224,3 +224,51 @@ def test_two_plans_at_once_hold_both_weights_and_work_in_one_arena() -> None:
     both = 2 * (alone.weights + alone.pieces + SESSION_BYTES)
     assert held["box"] == PROCESS_BYTES + both + alone.arena
     assert replanner.held_bytes([first])["box"] == alone.total
+
+
+def test_what_stands_by_takes_over_without_a_search() -> None:
+    """It is planned once, by its neighbours first and better if a search finds better."""
+    cost = make_cost()
+    finder = Finder("cam")
+    replanner = Replanner(cost, find_plan(cost, planner="cut").plan, finder)
+    running = hash_plan(replanner.plan)
+    lost = Lost(("pad",))
+    first = replanner.stand_by(running, lost, search=False)
+    assert finder.costs == []
+    assert {part.device for part in first.program.devices} <= {"cam", "box"}
+    assert replanner.stand_by(running, lost, search=False) is first
+    better = replanner.stand_by(running, lost, search=True)
+    plans = [replanner.plan_of(each.program.plan_hash) for each in (first, better)]
+    (model,) = finder.costs
+    assert set(model.devices) == {"cam", "box"}
+    assert predict_s(model, plans[1]) <= predict_s(model, plans[0])
+    assert replanner.plan_of(running) == replanner.plan
+    assert replanner.recover(lost) is better
+    assert replanner.plan == plans[1]
+
+
+def test_what_ran_before_is_proposed_when_what_was_lost_is_back() -> None:
+    """Without a search, once; a worse one than what runs is no reason not to search."""
+    cost = make_cost()
+    finder = Finder("box", "box")
+    replanner = Replanner(cost, plan_on(cost, "cam"), finder)
+    first = replanner.key
+    assert replanner.recover(Lost(("pad",))).program.devices
+    assert len(finder.costs) == 1
+    replanner.set_lost(Lost())
+    assert set(replanner.assumed.slowness) == set(NAMES)
+    assert replanner.propose(replanner.assumed).key == first
+    assert len(finder.costs) == 1
+    assert replanner.propose(replanner.assumed).key != first
+    assert len(finder.costs) == 2
+
+
+def test_a_planned_loss_is_no_search_either() -> None:
+    """Who lets a device go sets what takes over, by the hash that its program has."""
+    cost = make_cost()
+    replanner = Replanner(cost, find_plan(cost, planner="cut").plan, Finder())
+    lost = Lost(("pad",))
+    compiled = replanner.stand_by(hash_plan(replanner.plan), lost, search=False)
+    replanner.take_over(replanner.key_of(compiled.program.plan_hash), lost)
+    assert hash_plan(replanner.plan) == compiled.program.plan_hash
+    assert set(replanner.assumed.slowness) == {"cam", "box"}

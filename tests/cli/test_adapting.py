@@ -11,6 +11,7 @@ from tests.cli.conftest import Ask
 TRACE = "time_s,bandwidth\n0,200 Mbit/s\n100,1 Mbit/s\n200,200 Mbit/s\n"
 CHANGE_KEYS = {
     "at_s", "why", "outcome", "detail", "search_s", "switched_s", "predicted_s", "measured_s",
+    "fed_again", "outage_s",
 }  # fmt: skip
 
 

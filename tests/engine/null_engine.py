@@ -16,7 +16,7 @@ from partita.regions import Array
 class NullEngine:
     """Makes runners that answer with zeros, to measure and test all that is not computing."""
 
-    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> NullRunner:
+    def load(self, graph: bytes, blobs: Mapping[str, Blob], *, prepack: bool = True) -> NullRunner:
         """A runner with the fragment's inputs and outputs; the same refusals apply."""
         facts = check_graph(graph, blobs, None)
         return NullRunner(tuple(facts.inputs), tuple(facts.outputs))

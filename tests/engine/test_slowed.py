@@ -39,7 +39,9 @@ class ScriptedEngine:
         self.clock = clock
         self.times_s = list(times_s)
 
-    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> ScriptedEngine:
+    def load(
+        self, graph: bytes, blobs: Mapping[str, Blob], *, prepack: bool = True
+    ) -> ScriptedEngine:
         """Return itself."""
         return self
 

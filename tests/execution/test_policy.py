@@ -14,6 +14,7 @@ from partita.execution.adapt import (
     Decision,
     Event,
     Failed,
+    Joined,
     Measured,
     ProbeLink,
     Proposed,
@@ -301,3 +302,29 @@ def test_a_reason_given_at_the_start_asks_for_one_plan_at_once() -> None:
     assert policy.handle(0.1, Proposed("spare", 1.0, 1.0)) == []
     assert policy.changes[0].outcome == "kept"
     assert [d for tenths in range(1, 200) for d in policy.handle(tenths / 10, Measured())] == []
+
+
+def test_a_device_that_comes_is_a_reason_to_search() -> None:
+    """It and its links are assumed as told; from then on they are watched as others are."""
+    bench = Bench()
+    bench.pass_time(5)
+    joined = Joined("c", Conditions({("a", "c"): 70.0, LINK: 1.0}, {"c": 2.0}))
+    assert bench.tell(joined) == []
+    assert not bench.policy.is_settled
+    (decision,) = bench.pass_time(1)
+    assert isinstance(decision, Replan)
+    assert decision.why == "device c is there"
+    assert decision.conditions.rates == {LINK: 100.0, ("a", "c"): 70.0}
+    assert decision.conditions.slowness["c"] == 2.0
+    assert bench.tell(Proposed("second", 0.5, 1.0)) == [Switch("second")]
+
+
+def test_a_device_that_comes_during_a_trial_waits_for_its_end() -> None:
+    """What is on trial is judged first; the search comes after the pause."""
+    bench = drifted()
+    bench.tell(Joined("c", Conditions({}, {"c": 1.0})))
+    assert bench.policy.pending == "device c is there"
+    assert bench.answers(5, 0.6, epoch=2) == []
+    assert bench.policy.changes[-1].outcome == "switched"
+    assert [type(d) for d in bench.pass_time(8, 40.0)] == [Replan]
+    assert bench.policy.pending == ""

@@ -24,9 +24,9 @@ class GateEngine:
         self.gate = threading.Event()
         self.error = error
 
-    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> GateRunner:
+    def load(self, graph: bytes, blobs: Mapping[str, Blob], *, prepack: bool = True) -> GateRunner:
         """Return the fragment behind the gate."""
-        return GateRunner(OrtEngine(1).load(graph, blobs), self)
+        return GateRunner(OrtEngine(1).load(graph, blobs, prepack=prepack), self)
 
 
 class GateRunner:

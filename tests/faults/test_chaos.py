@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 
 import pytest
 from benchmarks.chaos import Case, run_case
+from benchmarks.soak import soak
 
 pytestmark = pytest.mark.slow
 
@@ -29,3 +31,11 @@ def test_the_rest_answers_everything(case: Case) -> None:
     assert outcome.error == ""
     assert outcome.wrong == 0
     assert outcome.given_up == outcome.struck
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_whatever_happens_in_whatever_order_every_request_is_answered_once(seed: int) -> None:
+    """Devices are killed, frozen and drained and come back, cables and rates change, under load."""
+    arguments = argparse.Namespace(seconds=14.0, every=4.0, seed=seed)
+    rows = {row.case.partition(" ")[0]: row for row in soak(arguments)}
+    assert [name for name in ("faults", "ended", "wrong", "lost") if not rows[name].met] == []

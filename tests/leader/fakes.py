@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import Future
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 from tests.engine.test_slowed import VirtualClock
 
-from partita.errors import LinkError
+from partita.errors import LinkError, RunError
 from partita.fabric import MemoryFabric, PieceHeader, digest_stream, encode_header, encode_note
 from partita.fabric.frames import Beat, Failure, decode_header
 from partita.leader.worker_group import WorkerGroup
@@ -132,6 +134,22 @@ class FakeLab:
         self.group = WorkerGroup(self.leader, names)
 
 
+class InlinePool:
+    """An executor that does all at once, on the caller's thread."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def submit(self, call: Callable[..., object], *given: object) -> Future[Any]:
+        """Do it, and return what is done."""
+        future: Future[Any] = Future()
+        future.set_result(call(*given))
+        return future
+
+    def shutdown(self) -> None:
+        """Nothing is under way."""
+
+
 class Deployed:
     """A deployment that is there without having been made; see ``leader.Deployment``."""
 
@@ -140,6 +158,8 @@ class Deployed:
         self.program = program
         self.epoch = epoch
         self.devices = tuple(part.device for part in program.devices)
+        self.is_prepared = True
+        self.refusal: RunError | None = None
         self.retired = 0
 
     def stats(self, device: str, timeout_s: float = 1.0) -> Stats:
@@ -149,6 +169,13 @@ class Deployed:
     def spans(self, device: str) -> list[WorkerSpan]:
         """The spans of a device."""
         return self.lab.workers[device].spans
+
+    def prepare(self, infos: object) -> None:
+        """Be prepared, or refuse as told, once."""
+        refusal, self.refusal = self.refusal, None
+        if refusal is not None:
+            raise refusal
+        self.is_prepared = True
 
     def retire(self) -> None:
         """Count."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from tests.leader.fakes import gone, stats_of
-from tests.leader.monitored import ALONE, REST, TINY, Bench, error_of
+from tests.leader.fakes import FakeWorker, gone, stats_of
+from tests.leader.monitored import ALONE, REST, TINY, Bench, error_of, run_monitor
 from tests.worker.tiny import Tiny
 
 from partita.errors import PlanError, RunError
 from partita.fabric import Failure
+from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.losses import Lost
 from partita.worker.messages import Waiting
 
@@ -155,6 +158,89 @@ def test_what_stands_by_takes_over_without_being_loaded(bench: Bench) -> None:
     assert (bench.first.retired, standby.retired) == (1, 1)
 
 
+def _spare(bench: Bench, monitor: FailureMonitor) -> Any:
+    """What stands by for the loss of d2, its content alone on the workers."""
+    spare = bench.deployment(7, REST)
+    spare.is_prepared = False
+    assert monitor.hold(spare, bench.first, None)
+    return spare
+
+
+def test_what_stands_by_is_loaded_beside_what_was_struck(bench: Bench) -> None:
+    """The struck epoch is taken down only when requests are fed again; nothing is planned for."""
+    monitor = bench.start(lambda lost: REST)
+    spare = _spare(bench, monitor)
+    retired: list[int] = []
+    spare.prepare = lambda infos: retired.append(bench.first.retired)
+    future = bench.ask()
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    assert (retired, bench.first.retired) == ([0], 1)
+    assert monitor.deployment is spare
+    assert "have" not in bench.lab.workers["d0"].seen
+    assert list(monitor.standbys) == []
+    bench.lab.workers["d0"].answer_request(REST.program, 0, np.ones(4, np.float32), 7)
+    assert future.result(0)["t2"].tolist() == [1] * 4
+    assert bench.recovery.changes[0].again == 1
+    assert set(monitor.infos) == {"d0", "d1"}
+
+
+def test_without_room_for_both_the_struck_epoch_goes_first(bench: Bench) -> None:
+    """A worker that refuses what stands by for its memory is asked again once that is free."""
+    monitor = bench.start(lambda lost: REST)
+    spare = _spare(bench, monitor)
+    spare.refusal = RunError("Worker 'd0' refuses the plan: weights need too much.", device="d0")
+    bench.ask()
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    assert monitor.deployment is spare
+    assert spare.is_prepared
+    assert bench.first.retired == 1
+
+
+def test_what_stands_by_on_a_lost_device_is_of_no_use(bench: Bench) -> None:
+    """It is for the loss of another one; what is left is deployed as ever."""
+    monitor = bench.start(lambda lost: REST)
+    spare = _spare(bench, monitor)
+    spare.devices = ("d0", "d2")
+    bench.ask()
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    assert monitor.deployment is not spare
+    assert monitor.deployment.devices == ("d0", "d1")
+
+
+def test_for_an_epoch_that_is_over_nothing_stands_by(bench: Bench) -> None:
+    """It is refused, and what is held for it is let go; a fallback that is loaded stays."""
+    fallback = bench.deployment(9, ALONE)
+    monitor = bench.start(lambda lost: REST, standby=fallback)
+    spare = _spare(bench, monitor)
+    second = bench.deployment(2, REST)
+    assert monitor.switch(bench.first, second)
+    assert not monitor.hold(bench.deployment(8, REST), bench.first, None)
+    monitor.standbys.drop()
+    assert list(monitor.standbys) == [fallback]
+    assert (spare.retired, fallback.retired) == (1, 0)
+
+
+def test_who_is_back_is_taken_in_once_it_is_greeted(bench: Bench) -> None:
+    """It waits until somebody asks; then its loss would be noticed again."""
+    monitor = bench.start(lambda lost: REST)
+    bench.ask()
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    bench.lab.workers["d2"] = FakeWorker(bench.lab.fabric, "d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    assert list(monitor.arrived) == ["d2"]
+    assert monitor.lost == Lost(("d2",))
+    monitor.take_back("d2")
+    assert monitor.lost == Lost()
+    assert "d2" in bench.lab.group.names
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    assert monitor.lost == Lost(("d2",))
+
+
 def test_what_stands_by_is_taken_down_with_the_rest(bench: Bench) -> None:
     """Where nothing was lost, and where another program takes over."""
     standby = bench.deployment(7, ALONE)
@@ -248,8 +334,9 @@ def test_an_error_of_the_monitor_itself_ends_the_run(
     future = bench.ask()
     monkeypatch.setattr(monitor, "_handle_losses", lambda: 1 // 0)
     turns = iter([False, True])
-    monkeypatch.setattr(monitor._ended, "wait", lambda timeout_s: next(turns))
-    monitor._run()
+    monkeypatch.setattr(monitor._ended, "is_set", lambda: next(turns))
+    monitor._news.set()
+    run_monitor(monitor)
     assert "The leader failed: ZeroDivisionError" in error_of(future).message
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from tests.engine.test_slowed import VirtualClock
-from tests.leader.fakes import FakeLab, fake_time, gone, info_of
+from tests.leader.fakes import FakeLab, FakeWorker, fake_time, gone, info_of
 
 from partita.errors import RunError
 from partita.fabric import Failure
 from partita.leader import worker_group
-from partita.worker.messages import Clock, OfEpoch
+from partita.worker.messages import Clock, OfEpoch, encode_message
 
 
 class Log:
@@ -17,12 +17,17 @@ class Log:
 
     def __init__(self) -> None:
         self.lost: list[tuple[str, str]] = []
+        self.found: list[str] = []
         self.failures: list[Failure] = []
         self.faults: list[RunError] = []
 
     def on_lost(self, device: str, why: str) -> None:
         """Keep a loss."""
         self.lost.append((device, why))
+
+    def on_found(self, device: str) -> None:
+        """Keep a coming."""
+        self.found.append(device)
 
     def on_failure(self, failure: Failure) -> None:
         """Keep a failure."""
@@ -164,3 +169,30 @@ def test_losses_failures_and_faults_of_members_are_passed_on(lab: FakeLab) -> No
     assert log.lost == []
     lab.fabric.kill("d0")
     assert log.lost == [("d0", "it left the network")]
+
+
+def test_who_comes_or_comes_back_is_told(lab: FakeLab) -> None:
+    """Once each time, member or not; who was there all the time is no news."""
+    lab.group.listener = log = Log()
+    lab.fabric.tell_watchers("d1", True)
+    assert log.found == []
+    FakeWorker(lab.fabric, "d2")
+    lab.fabric.kill("d1")
+    FakeWorker(lab.fabric, "d1")
+    assert log.found == ["d2", "d1"]
+    assert [name for name, _ in log.lost] == ["d1"]
+
+
+def test_what_could_not_be_retired_is_when_the_worker_is_back(lab: FakeLab) -> None:
+    """One that was lost, and one that did not answer, still hold their epochs until then."""
+    lab.group.remove("d1")
+    lab.workers["d0"].answers["retire"] = lambda body: gone("d0")
+    for name in ("d0", "d1"):
+        lab.group.retire(7, name)
+    del lab.workers["d0"].answers["retire"]
+    for name in ("d0", "d1"):
+        assert lab.group.take_back(name) == info_of(name)
+        assert lab.workers[name].bodies["retire"][-1] == encode_message(OfEpoch(7))
+    assert lab.group.names == ("d0", "d1")
+    lab.group.take_back("d1")
+    assert lab.workers["d1"].seen.count("retire") == 1

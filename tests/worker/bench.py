@@ -167,7 +167,9 @@ class FaultyEngine:
     def __init__(self, answer: Exception | Array) -> None:
         self.answer = answer
 
-    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> FaultyEngine:
+    def load(
+        self, graph: bytes, blobs: Mapping[str, Blob], *, prepack: bool = True
+    ) -> FaultyEngine:
         """The engine itself is the runner of all fragments."""
         return self
 

@@ -232,9 +232,11 @@ def test_an_epoch_that_still_loads_is_busy_and_not_activated(bench: Bench) -> No
     gate = threading.Event()
 
     class SlowEngine(OrtEngine):
-        def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> OrtRunner:
+        def load(
+            self, graph: bytes, blobs: Mapping[str, Blob], *, prepack: bool = True
+        ) -> OrtRunner:
             gate.wait(10)
-            return super().load(graph, blobs)
+            return super().load(graph, blobs, prepack=prepack)
 
     bench.start(SlowEngine(1))
     bench.leader.load(tiny_chain(1, 1), wait=False)

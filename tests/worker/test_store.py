@@ -311,3 +311,56 @@ def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
     store.put(name_of(b"b" * 10), b"b" * 10)
     assert store.used_bytes() == 10
     assert (tmp_path / "README").exists()
+
+
+def test_what_stands_by_goes_after_all_else_and_before_an_error(tmp_path: Path) -> None:
+    """It stays in room that nobody needs; what must stay takes its room, and its leader's end."""
+    store = Store(tmp_path, 30)
+    spare, idle, first, second = (bytes([n]) * 10 for n in range(4))
+    for blob in (spare, idle):
+        store.put(name_of(blob), blob)
+    store.lease(7, [name_of(spare)], "leader")
+    store.pin(1, [name_of(first)])
+    store.put(name_of(first), first)
+    store.put(name_of(second), second)
+    assert store.missing(map(name_of, (spare, idle))) == (name_of(idle),)
+    store.pin(1, map(name_of, (first, second)))
+    store.put(name_of(idle), idle)
+    assert store.missing([name_of(spare)]) == (name_of(spare),)
+
+
+@pytest.mark.parametrize("end", ["unpin", "release"])
+def test_what_stands_by_is_let_go(tmp_path: Path, end: str) -> None:
+    """With its epoch, or with its leader, and not with another's."""
+    store = Store(tmp_path, 20)
+    blobs = [bytes([n]) * 10 for n in range(3)]
+    for blob in blobs[:2]:
+        store.put(name_of(blob), blob)
+    os.utime(tmp_path / name_of(blobs[0]), (0, 0))
+    store.lease(7, [name_of(blobs[0])], "leader")
+    store.release("another")
+    assert 7 in store._pins
+    if end == "unpin":
+        store.unpin(7)
+    else:
+        store.release("leader")
+    store.put(name_of(blobs[2]), blobs[2])
+    assert store.missing([name_of(blobs[0])]) == (name_of(blobs[0]),)
+
+
+def test_use_by_one_process_is_no_damage_to_another(tmp_path: Path) -> None:
+    """Content is hashed once by each, however many use it."""
+    one, other = Store(tmp_path), Store(tmp_path)
+    one.put(name_of(b"data"), b"data")
+    hashed: list[str] = []
+    verify = other._verify
+
+    def count(name: str, *rest: Any) -> None:
+        hashed.append(name)
+        verify(name, *rest)
+
+    other._verify = count  # type: ignore[method-assign]
+    for _ in range(3):
+        one.open(name_of(b"data"))
+        other.open(name_of(b"data"))
+    assert len(hashed) == 1

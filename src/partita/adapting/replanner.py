@@ -7,10 +7,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from partita.adapting.hand_over import plan_without
 from partita.compile import Compiled, compile_plan, planned_graph
-from partita.cost import CostModel, MemoryUse, rates_at, update_cost
+from partita.cost import CostModel, MemoryUse, cost_of_rest, rates_at, update_cost
 from partita.cost.memory import together
 from partita.exactness.accuracy import Judge
 from partita.execution import AdaptOptions, Conditions, Report
@@ -18,6 +19,7 @@ from partita.execution.adapt import Proposed
 from partita.execution.durations import Pair
 from partita.graph import Graph
 from partita.leader import Expected, Lost
+from partita.leader.losses import LostKey
 from partita.plan import Plan, hash_plan
 from partita.planners.fallback import find_beside
 from partita.planners.find import find_plan
@@ -43,6 +45,30 @@ _KEPT = 3
 _LAST_BUDGET_S = 0.5
 #: Requests per one in flight: enough for a pipeline to fill and settle. Not tuned.
 _SIMULATED = 4
+#: Plans that stand by, each with its content: one for each loss on as many devices. Not tuned.
+_MOST_SPARE = 16
+
+
+@dataclass(frozen=True)
+class _World:
+    """What a plan may use.
+
+    Attributes:
+        cost: Of the devices and links that are not lost.
+        assumed: The conditions of the last search.
+    """
+
+    lost: Lost
+    cost: CostModel
+    assumed: Conditions
+
+
+@dataclass(frozen=True)
+class _Spare:
+    """A plan that stands by, compiled."""
+
+    plan: Plan
+    compiled: Compiled
 
 
 class Replanner:
@@ -54,7 +80,9 @@ class Replanner:
     """
 
     def __init__(self, cost: CostModel, plan: Plan, find: Find | None = None) -> None:
-        self._cost = cost
+        self._full = cost
+        assumed = Conditions(rates_at(cost, 0.0), dict.fromkeys(cost.devices, 1.0))
+        self._world = _World(Lost(), cost, assumed)
         self._find = find if find is not None else make_finder(plan)
         self._lock = threading.Lock()
         self._plans: dict[str, Plan] = {}
@@ -63,8 +91,10 @@ class Replanner:
         self._graphs: dict[str, Graph] = {}
         self._compiled: dict[str, Compiled] = {}
         self._memory: dict[str, Mapping[str, MemoryUse]] = {}
+        #: By what is lost: what takes over then, and what ran before more was.
+        self._spares: dict[LostKey, _Spare] = {}
+        self._left: dict[LostKey, Plan] = {}
         self._key, self._stood_by = self._keep(plan), False
-        self._assumed = Conditions(rates_at(cost, 0.0), dict.fromkeys(cost.devices, 1.0))
 
     @property
     def key(self) -> str:
@@ -84,23 +114,32 @@ class Replanner:
     @property
     def assumed(self) -> Conditions:
         """The conditions of the last search."""
-        return self._assumed
+        return self._world.assumed
+
+    @property
+    def roster(self) -> tuple[str, ...]:
+        """The names of all devices that may take part, there or not."""
+        return self._full.cluster.names
 
     def propose(self, conditions: Conditions) -> Proposed:
         """The best plan found for ``conditions``, beside the running one.
+
+        Where what was lost is there again, the plan that ran before is looked at first.
 
         Raises:
             PlanError: There is no plan.
         """
         began_s = time.monotonic()
-        model = update_cost(self._cost, conditions)
-        plan = self._find(model)
+        world = self._world
+        model = update_cost(world.cost, conditions)
+        old_s = self._predict_s(model, self.plan)
+        plan = self._left.pop(world.lost.key, None)
+        if plan is None or self._predict_s(model, plan) >= old_s:
+            plan = self._find(model)
         search_s = time.monotonic() - began_s
-        running = self.plan
         with self._lock:
-            self._assumed = conditions
-        new_s, old_s = (predict_s(self._of(model, each), each) for each in (plan, running))
-        return Proposed(self._keep(plan), new_s, old_s, search_s)
+            self._world = replace(self._world, assumed=conditions)
+        return Proposed(self._keep(plan), self._predict_s(model, plan), old_s, search_s)
 
     def compile(self, key: str) -> Compiled:
         """The program and content of a plan; the last few are kept."""
@@ -108,16 +147,19 @@ class Replanner:
             compiled = self._compiled.pop(key, None)
         if compiled is None:
             plan = self._plans[key]
-            compiled = compile_plan(self._graph(plan), plan, self._cost.cluster)
+            compiled = compile_plan(self._graph(plan), plan, self._world.cost.cluster)
+        self._hold(key, compiled)
+        return compiled
+
+    def _hold(self, key: str, compiled: Compiled) -> None:
         with self._lock:
             self._compiled[key] = compiled
             while len(self._compiled) > _KEPT:
                 del self._compiled[next(iter(self._compiled))]
-        return compiled
 
     def expect(self, key: str) -> Expected:
         """The durations of a plan's links and steps, at slowness 1."""
-        cost = self._of(self._cost, self._plans[key])
+        cost = self._of(self._world.cost, self._plans[key])
         durations = cost.price(cost.layout(self._plans[key]))
         per_message = {pair: spec.per_message_s for pair, spec in durations.links.items()}
         return Expected(durations.compute_s, per_message, self._stretch(self._plans[key]))
@@ -134,43 +176,89 @@ class Replanner:
         """A plan that ran, by its hash."""
         return self._by_hash[plan_hash]
 
+    def key_of(self, plan_hash: str) -> str:
+        """Identity of a plan that ran or was proposed, by its hash."""
+        return plan_key(self._by_hash[plan_hash])
+
     def adopt(self, key: str) -> None:
         """Set the running plan."""
         self._key, self._stood_by = key, False
 
     def predict(self, requests: int, in_flight: int | None = None) -> Report:
         """The run of the running plan, under the conditions that it was planned for."""
-        most = self.plan.in_flight
-        cost = self._of(update_cost(self._cost, self._assumed), self.plan)
+        most, world = self.plan.in_flight, self._world
+        cost = self._of(update_cost(world.cost, world.assumed), self.plan)
         return predict(cost, self.plan, requests=requests, in_flight=min(in_flight or most, most))
 
-    def recover(self, lost: Lost) -> Compiled:
-        """Plan without what is lost; the result is the running plan from now on.
+    def set_lost(self, lost: Lost) -> None:
+        """Let later searches do without ``lost``, and with all else."""
+        with self._lock:
+            self._world = self._without(lost)
 
-        A fallback that the plan has is that plan: it is loaded already. Where the planner finds
-        nothing, for instance because it needs a link that is lost, or fails in whatever way,
-        ``best`` is asked.
+    def stand_by(self, plan_hash: str, lost: Lost, *, search: bool) -> Compiled:
+        """What takes over from a plan when ``lost`` is all that is lost; kept for then.
+
+        Args:
+            plan_hash: Of a plan that ran or was proposed.
+            search: Whether to look for a better plan than that whose lost shares are with their
+                neighbours; where that one is not sound, it is done in any case.
 
         Raises:
             PlanError: What is left cannot run the network.
         """
-        cost = self._cost
-        rest = cost.cluster.without(*lost.devices).without_links(*lost.links)
-        self._cost = CostModel(
-            cost.graph,
-            rest,
-            estimator=cost.estimator,
-            profiles=cost.profiles,
-            options=cost.options,
-        )
-        rates = {p: r for p, r in self._assumed.rates.items() if p in rest.link_map}
-        factors = {n: f for n, f in self._assumed.slowness.items() if n in rest.names}
-        self._assumed = Conditions(rates, factors)
-        fallback = self.plan.fallback
-        found = fallback or self._find_any(update_cost(self._cost, self._assumed))
-        self.adopt(self._keep(found))
+        world = self._without(lost)
+        model = update_cost(world.cost, world.assumed)
+        held, running = self._spares.get(lost.key), self._by_hash[plan_hash]
+        plan = held.plan if held else plan_without(self._of(model, running), running, lost.devices)
+        if search or plan is None:
+            found = self._find(model)
+            if plan is None or self._predict_s(model, found) < self._predict_s(model, plan):
+                plan = found
+        if held is None or plan is not held.plan:
+            plan = self._plans[self._keep(plan, model)]
+            held = _Spare(plan, compile_plan(self._graph(plan), plan, model.cluster))
+        with self._lock:
+            self._spares[lost.key] = held
+            while len(self._spares) > _MOST_SPARE:
+                del self._spares[next(iter(self._spares))]
+        return held.compiled
+
+    def recover(self, lost: Lost) -> Compiled:
+        """Plan without what is lost; the result is the running plan from now on.
+
+        A fallback that the plan has is that plan: it is loaded already. Else it is what stands by.
+        Where nothing does, and the planner finds nothing, for instance because it needs a link
+        that is lost, or fails in whatever way, ``best`` is asked.
+
+        Raises:
+            PlanError: What is left cannot run the network.
+        """
+        world, fallback = self._without(lost), self.plan.fallback
+        spare = None if fallback else self._spares.get(lost.key)
+        plan = fallback or (spare and spare.plan)
+        plan = plan or self._find_any(update_cost(world.cost, world.assumed))
+        self.take_over(self._keep(plan), lost)
         self._stood_by = fallback is not None
+        if spare:
+            self._hold(self._key, spare.compiled)
         return self.compile(self._key)
+
+    def take_over(self, key: str, lost: Lost) -> None:
+        """Set the running plan, and what later searches do without."""
+        with self._lock:
+            self._left[self._world.lost.key] = self.plan
+            self._world = self._without(lost)
+            more = {key: spare for key, spare in self._spares.items() if key > lost.key}
+            self._spares = more
+        self.adopt(key)
+
+    def _without(self, lost: Lost) -> _World:
+        """What there is without ``lost``, under the conditions that are known."""
+        rest = self._full.cluster.without(*lost.devices).without_links(*lost.links)
+        known, usual = self._world.assumed, rates_at(self._full, 0.0)
+        rates = {pair: known.rates.get(pair, usual[pair]) for pair in rest.link_map}
+        factors = {name: known.slowness.get(name, 1.0) for name in rest.names}
+        return _World(lost, cost_of_rest(self._full, rest), Conditions(rates, factors))
 
     def _find_any(self, cost: CostModel) -> Plan:
         try:
@@ -179,10 +267,13 @@ class Replanner:
             _LOG.debug("The planner failed; 'best' is asked.", exc_info=True)
             return make_finder(self.plan, most_s=_LAST_BUDGET_S)(cost)
 
-    def _keep(self, plan: Plan) -> str:
+    def _predict_s(self, model: CostModel, plan: Plan) -> float:
+        return predict_s(self._of(model, plan), plan)
+
+    def _keep(self, plan: Plan, model: CostModel | None = None) -> str:
         key = plan_key(plan)
         kept = self._plans.setdefault(key, plan)
-        cost = self._of(self._cost, kept)
+        cost = self._of(model or self._world.cost, kept)
         self._by_hash[hash_plan(kept)] = kept
         self._memory[hash_plan(kept)] = cost.memory(cost.layout(kept))
         return key
@@ -196,7 +287,7 @@ class Replanner:
         """That graph; the last few are kept."""
         with self._lock:
             key = plan_key(plan)
-            graph = self._graphs.pop(key, None) or planned_graph(self._cost.graph, plan)
+            graph = self._graphs.pop(key, None) or planned_graph(self._full.graph, plan)
             self._graphs[key] = graph
             while len(self._graphs) > _KEPT:
                 del self._graphs[next(iter(self._graphs))]
@@ -204,10 +295,11 @@ class Replanner:
 
     def _stretch(self, plan: Plan) -> Mapping[Pair, float]:
         """How much longer messages on shared media and ports take than alone, as predicted."""
-        links = self._cost.links
+        world = self._world
+        links = world.cost.links
         if not any(spec.is_shared for spec in links.values()):
             return {}
-        cost = self._of(update_cost(self._cost, self._assumed), plan)
+        cost = self._of(update_cost(world.cost, world.assumed), plan)
         report = predict(cost, plan, requests=_SIMULATED * plan.in_flight)
         alone: dict[Pair, float] = {}
         for stream in cost.layout(plan).program.streams:

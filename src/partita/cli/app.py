@@ -17,6 +17,7 @@ from partita.cli.commands.check import check
 from partita.cli.commands.compare import compare
 from partita.cli.commands.demo import demo
 from partita.cli.commands.doctor import doctor
+from partita.cli.commands.drain import drain
 from partita.cli.commands.export import export
 from partita.cli.commands.inspect import inspect
 from partita.cli.commands.keys import keys
@@ -47,7 +48,7 @@ app = typer.Typer(
 #: In the order of the help.
 VERBS = (
     *(demo, inspect, profile, quantize, plan, compare, whatif, simulate, run, serve, top, check),
-    *(export, worker, lab, zoo, reproduce, doctor),
+    *(export, worker, lab, drain, zoo, reproduce, doctor),
 )
 for verb in VERBS:
     app.command(verb.__name__)(verb)

@@ -78,6 +78,8 @@ def describe_changes(changes: Sequence[Change]) -> list[dict[str, Any]]:
             "switched_s": change.switched_s,
             "predicted_s": {"old": change.predicted_old_s, "new": change.predicted_new_s},
             "measured_s": {"old": change.measured_old_s, "new": change.measured_new_s},
+            "fed_again": change.again,
+            "outage_s": change.outage_s,
         }
         for change in changes
     ]

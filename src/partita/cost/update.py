@@ -47,6 +47,13 @@ def grow_cost(cost: CostModel, cluster: Cluster, like: Mapping[str, str]) -> Cos
     return grown
 
 
+def cost_of_rest(cost: CostModel, rest: Cluster) -> CostModel:
+    """The same model of a part of its cluster's devices and links."""
+    other = cost.on(rest)
+    other.devices = {name: cost.devices[name] for name in rest.names}
+    return other
+
+
 def rates_at(cost: CostModel, time_s: float) -> Mapping[Pair, float]:
     """The rate of each link in bytes per second, ``time_s`` after the traces began."""
     return {link.pair: link.bandwidth_at(time_s) for link in cost.cluster.links}

@@ -49,13 +49,15 @@ class Runner(Protocol):
 class Engine(Protocol):
     """Makes runners out of fragments."""
 
-    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> Runner:
+    def load(self, graph: bytes, blobs: Mapping[str, Blob], *, prepack: bool = True) -> Runner:
         """The fragment ready to run.
 
         Args:
             graph: A serialised ONNX model whose large weights are external data, located by the
                 SHA-256 of their bytes in 64 hex digits.
             blobs: The weights' bytes (uint8) by that hash; they may be dropped after the call.
+            prepack: Whether weights may be prepacked, as far as the engine does so; without, the
+                fragment is ready sooner, and answers the same.
 
         Raises:
             RunError: The graph cannot be read, needs what this engine refuses, or lacks a blob.

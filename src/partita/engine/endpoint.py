@@ -52,13 +52,13 @@ class EndpointEngine:
         self.url = url
         self._local = local
 
-    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> Runner:
+    def load(self, graph: bytes, blobs: Mapping[str, Blob], *, prepack: bool = True) -> Runner:
         """The fragment, compared with what is served; see :meth:`partita.engine.Engine.load`.
 
         Raises:
             RunError: The endpoint does not answer, or answers otherwise than the fragment.
         """
-        here = self._local.load(graph, blobs)
+        here = self._local.load(graph, blobs, prepack=prepack)
         runner = EndpointRunner(self.url, here.inputs, here.outputs)
         difference = runner.find_difference()
         if not difference:

@@ -63,13 +63,13 @@ class OrtEngine:
         missing = [p for p in providers if p not in available]
         self.fallback = describe_fallback(missing, self.providers, available) if missing else ""
 
-    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> OrtRunner:
+    def load(self, graph: bytes, blobs: Mapping[str, Blob], *, prepack: bool = True) -> OrtRunner:
         """A session for the fragment; see :meth:`partita.engine.Engine.load`."""
         facts = check_graph(graph, blobs, self.options.memory_limit_bytes)
+        config = self.config_of(facts)
+        config = replace(config, prepack=config.prepack and prepack)
         try:
-            session = open_session(
-                graph, self.config_of(facts), collect_blobs(facts.locations, blobs)
-            )
+            session = open_session(graph, config, collect_blobs(facts.locations, blobs))
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
             raise RunError(f"Fragment cannot be loaded: {first_line(error)}.") from None
         return OrtRunner(session, facts)

@@ -84,9 +84,12 @@ class SlowedEngine:
         self.inner = inner
         self._timer = timer or slow_down.clock.now_s
 
-    def load(self, graph: bytes, blobs: Mapping[str, Blob]) -> SlowedRunner:
+    def load(
+        self, graph: bytes, blobs: Mapping[str, Blob], *, prepack: bool = True
+    ) -> SlowedRunner:
         """A runner that is to be calibrated; see :meth:`partita.engine.Engine.load`."""
-        return SlowedRunner(self.inner.load(graph, blobs), self.slow_down, self._timer)
+        inner = self.inner.load(graph, blobs, prepack=prepack)
+        return SlowedRunner(inner, self.slow_down, self._timer)
 
 
 class SlowedRunner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from partita.execution.durations import Pair
 
@@ -37,6 +38,10 @@ class AdaptOptions:
     every_s: float | None = None
 
 
+#: No drift is a reason to plan anew: losses and devices that come are.
+LOSSES_ONLY = AdaptOptions(threshold=inf, probe_s=inf)
+
+
 @dataclass(frozen=True)
 class Conditions:
     """Rates and speeds that a plan is priced with.
@@ -65,6 +70,18 @@ class Answered:
     epoch: int
     latency_s: float
     end_s: float
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A device may be used that could not before: it came, or came back.
+
+    Attributes:
+        conditions: Of it and its links until they are measured; others are known already.
+    """
+
+    device: str
+    conditions: Conditions
 
 
 @dataclass(frozen=True)
@@ -127,7 +144,7 @@ class ProbeLink:
     pair: Pair
 
 
-Event = Measured | Answered | Proposed | Switched | Failed
+Event = Measured | Answered | Joined | Proposed | Switched | Failed
 Decision = Replan | Switch | RollBack | ProbeLink
 
 
@@ -139,13 +156,15 @@ class Change:
         at_s: When the search was decided, or the loss found, on the caller's clock.
         why: Which drift or loss, for people.
         outcome: ``searching``, ``kept``, ``switching``, ``switched``, ``rolled back``, ``failed``,
-            ``recovered``.
+            ``recovered``, ``drained``.
         detail: Why it came to that; empty where nothing needs saying.
         switched_s: When requests were first admitted under the new plan; None where none were.
         predicted_old_s: Seconds per answer of the running plan under the drift, as predicted.
         predicted_new_s: Seconds per answer of the plan that was found, as predicted.
         measured_old_s: Seconds per answer of the running plan since the drift began.
         measured_new_s: Seconds per answer of the new plan in its trial.
+        again: Of a recovery, requests that were fed again because their answers were lost.
+        answered_s: Of a recovery, when the first answer came after it; None where none did.
     """
 
     at_s: float
@@ -158,8 +177,19 @@ class Change:
     predicted_new_s: float | None = None
     measured_old_s: float | None = None
     measured_new_s: float | None = None
+    again: int = 0
+    answered_s: float | None = None
+
+    @property
+    def outage_s(self) -> float | None:
+        """Of a recovery, the seconds from the news of the loss to the next answer."""
+        return None if self.answered_s is None else self.answered_s - self.at_s
 
     def shifted(self, origin_s: float) -> Change:
         """The change with its times counted from ``origin_s``."""
-        switched_s = None if self.switched_s is None else self.switched_s - origin_s
-        return replace(self, at_s=self.at_s - origin_s, switched_s=switched_s)
+        switched_s, answered_s = (
+            None if time_s is None else time_s - origin_s
+            for time_s in (self.switched_s, self.answered_s)
+        )
+        at_s = self.at_s - origin_s
+        return replace(self, at_s=at_s, switched_s=switched_s, answered_s=answered_s)

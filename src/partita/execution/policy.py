@@ -18,6 +18,7 @@ from partita.execution.adapt import (
     Conditions,
     Decision,
     Event,
+    Joined,
     Measured,
     ProbeLink,
     Proposed,
@@ -99,6 +100,16 @@ class Policy:
             {name: detector.current for name, detector in self._devices.items()},
         )
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no search, change or trial is under way, and none is to begin at once."""
+        return self._state == "watching" and not self._why
+
+    @property
+    def pending(self) -> str:
+        """Why there is to be a search that has not begun; empty where nothing asks for one."""
+        return self._why
+
     def handle(self, now_s: float, event: Event) -> list[Decision]:
         """The decisions after ``event``; times must not decrease.
 
@@ -111,11 +122,21 @@ class Policy:
             return self._answer(now_s, event)
         if isinstance(event, Proposed):
             return self._weigh(now_s, event)
-        if isinstance(event, Switched):
+        if isinstance(event, Joined):
+            self._join(event)
+        elif isinstance(event, Switched):
             self._enter(now_s, event.epoch)
         else:
             self._give_up(now_s, event.why)
         return []
+
+    def _join(self, event: Joined) -> None:
+        """Watch a device and its links, too, and search as soon as nothing else is under way."""
+        for pair, rate in event.conditions.rates.items():
+            self._links.setdefault(pair, DriftDetector(rate))
+        for name, factor in event.conditions.slowness.items():
+            self._devices.setdefault(name, DriftDetector(factor))
+        self._why = "; ".join(filter(None, (self._why, f"device {event.device} is there")))
 
     def _measure(self, now_s: float, event: Measured) -> list[Decision]:
         options = self.options

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -71,6 +71,7 @@ class Lab:
         left_out: Traits of the links that are not emulated, for people.
         addresses: Per device, where its worker listens.
         net: The namespaces; None where links are emulated in the workers.
+        spawn: Starts the worker of a device, where it always is.
     """
 
     cluster: Cluster
@@ -80,6 +81,7 @@ class Lab:
     left_out: tuple[str, ...] = ()
     addresses: dict[str, str] = field(default_factory=dict)
     net: Namespaces | None = None
+    spawn: Callable[[str], subprocess.Popen[bytes]] | None = None
 
     def open_leader(self, name: str) -> Endpoint:
         """The endpoint of one more leader; the caller closes it."""
@@ -92,6 +94,16 @@ class Lab:
     def freeze(self, device: str) -> None:
         """Suspend a worker with SIGSTOP."""
         self.processes[device].send_signal(signal.SIGSTOP)
+
+    def thaw(self, device: str) -> None:
+        """Let a suspended worker go on."""
+        self.processes[device].send_signal(signal.SIGCONT)
+
+    def restart(self, device: str) -> None:
+        """Start a worker again, once the process that it was has ended."""
+        assert self.spawn is not None
+        self.processes[device].wait()
+        self.processes[device] = self.spawn(device)
 
 
 @contextlib.contextmanager
@@ -122,9 +134,11 @@ def start_lab(cluster: Cluster, options: LabOptions | None = None) -> Iterator[L
         stack.callback(lab.endpoint.close)
         stack.callback(end_processes, lab.processes)
         stack.enter_context(terminate_as_exit())
-        for device in cluster.devices:
-            prefix = places[device.name].prefix
-            lab.processes[device.name] = spawn(plan.worker(device), directory, prefix)
+        lab.spawn = lambda name: spawn(
+            plan.worker(cluster.device(name)), directory, places[name].prefix
+        )
+        for name in cluster.names:
+            lab.processes[name] = lab.spawn(name)
         wait_for_workers(lab, directory)
         yield lab
 

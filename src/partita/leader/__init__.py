@@ -6,8 +6,9 @@ from partita.leader.deployment import DeployOptions
 from partita.leader.fixed_costs import refine_cost
 from partita.leader.links import LinkSample, measure_link
 from partita.leader.losses import Lost
+from partita.leader.planning import Planning
 from partita.leader.rate_monitor import Expected
-from partita.leader.replan_controller import Planning, ReplanController
+from partita.leader.replan_controller import ReplanController
 from partita.leader.sample import SAMPLE, Sample, SampleSince
 from partita.leader.session import Session
 from partita.leader.start import deploy

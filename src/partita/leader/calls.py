@@ -10,13 +10,16 @@ import msgspec
 from partita.errors import RunError
 from partita.fabric import Endpoint
 from partita.leader.worker_group import CALL_TIMEOUT_S
-from partita.worker.leaders import AskLeaders, LeaderAnswer, LeaderAnswers
+from partita.worker.leaders import PATIENCE_S, AskLeaders, LeaderAnswer, LeaderAnswers
 from partita.worker.messages import decode_message, encode_message
 
 #: The worker's method that passes a call on.
 _ASK = "ask_leaders"
 #: The method by which leaders say that they are there.
 WHO = "who"
+#: The method by which a device is freed, and the longest that it takes: a search, loading, and the
+#: end of requests that are under way.
+DRAIN, DRAIN_S = "drain", 120.0
 
 
 class LeaderCalls:
@@ -47,6 +50,7 @@ def ask_leaders(
     message: msgspec.Struct | None = None,
     *,
     leader: str = "",
+    wait_s: float = PATIENCE_S,
 ) -> tuple[LeaderAnswer, ...]:
     """What the leaders of a worker's plans answer; the worker passes the call on.
 
@@ -56,13 +60,14 @@ def ask_leaders(
         method: One that leaders offer.
         message: What is asked.
         leader: The only one to ask; all where empty.
+        wait_s: Longest wait for each of them.
 
     Raises:
         RunError: The worker does not answer.
     """
     body = b"" if message is None else encode_message(message)
-    order = encode_message(AskLeaders(method, body, leader))
-    answer = endpoint.call(device, _ASK, order, CALL_TIMEOUT_S)
+    order = encode_message(AskLeaders(method, body, leader, wait_s))
+    answer = endpoint.call(device, _ASK, order, CALL_TIMEOUT_S + wait_s)
     return decode_message(answer, LeaderAnswers).answers
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -17,7 +17,9 @@ from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
 from partita.worker.messages import (
     Calibrate,
+    Have,
     Info,
+    Missing,
     OfEpoch,
     Prepare,
     Progress,
@@ -32,8 +34,6 @@ from partita.worker.messages import (
 _POLL_S = 0.01
 #: About 500 kB per answer.
 _SPANS_PER_CALL = 10_000
-#: A worker that hangs must not hold up the end of a session.
-_RETIRE_TIMEOUT_S = 2.0
 #: Workers of the rest are known: who does not show up in this time is lost, too.
 _PRESENT_S = 1.0
 
@@ -65,6 +65,8 @@ class DeployOptions:
         rounds: How often each emulated device is calibrated, apart in time.
         reference_s: The machine's pace when profiled (``CostModel.reference_s``), which emulated
             devices then keep; 0 takes the pace of now.
+        quick: Whether the plan is to be ready soon rather than run fast: nothing is prepacked, and
+            only emulated devices are timed.
         trace: Whether workers log a span per step.
         remembered: Answered requests whose times are kept for reports; 100,000 take about 30 MB.
         deadline_s: A run in which no step finishes for so long ends.
@@ -79,6 +81,7 @@ class DeployOptions:
     repeats: int = 5
     rounds: int = 3
     reference_s: float = 0.0
+    quick: bool = False
     trace: bool = True
     remembered: int = 100_000
     deadline_s: float = 30.0
@@ -92,14 +95,18 @@ class Deployment:
 
     Args:
         group: The workers that it needs; all are there.
+
+    Attributes:
+        is_prepared: Whether requests may be fed; what stands by may only be about to be.
     """
 
     def __init__(self, compiled: Deployable, group: WorkerGroup, options: DeployOptions) -> None:
         self.program = compiled.program
+        self.is_prepared = False
         # Drawn, so that leaders do not collide, whatever their clocks say.
         self.epoch = 1 + secrets.randbits(61)
         self.pushed_bytes = 0
-        self._compiled = compiled
+        self.compiled = compiled
         self._group = group
         self.options = options
         self.devices = tuple(part.device for part in compiled.program.devices)
@@ -118,7 +125,8 @@ class Deployment:
         try:
             self._group.each(self._install, self.devices)
             slowed = [name for name in self.devices if infos[name].slow_down > 1]
-            self._group.each(self._calibrate, [n for n in self.devices if n not in slowed])
+            if not self.options.quick:
+                self._group.each(self._calibrate, [n for n in self.devices if n not in slowed])
             # Emulated devices share a machine: each is timed while the others rest, and more than
             # once, because the machine itself is slow at times.
             for name in slowed * self.options.rounds:
@@ -129,16 +137,39 @@ class Deployment:
             if type(error) is LinkError and error.device in self._steps:
                 raise self._explain(error) from error
             raise
+        self.is_prepared = True
+
+    def stand_by(self, infos: Mapping[str, Info], breathe: Callable[[float], None]) -> None:
+        """Push all content; workers keep it until the epoch is retired or the leader is gone.
+
+        Afterwards :meth:`prepare` has nothing to send.
+
+        Args:
+            breathe: See :func:`push_contents`.
+
+        Raises:
+            RunError: A worker is lost or has no room; the epoch is retired then.
+        """
+
+        def keep(device: str) -> None:
+            contents = self._contents(device)
+            place, beside = (device, self.epoch), (device,)
+            self.pushed_bytes += push_contents(
+                self._group, place, contents, self.options.load_s, beside=beside, breathe=breathe
+            )
+            have = Have(self.epoch, tuple(contents), self._group.endpoint.name)
+            self._group.ask(device, "have", have, Missing, timeout_s=self.options.load_s)
+
+        try:
+            check_formats(self.program, infos)
+            self._group.each(keep, self.devices)
+        except BaseException:
+            self.retire()
+            raise
 
     def retire(self) -> None:
-        """Take the epoch down on every worker that still answers."""
-
-        def tell(name: str) -> None:
-            with contextlib.suppress(RunError):  # a worker that is gone has nothing left to retire
-                self._group.tell(name, "retire", OfEpoch(self.epoch), _RETIRE_TIMEOUT_S)
-
-        there = self._group.endpoint.peers() & set(self._group.names)
-        self._group.each(tell, [name for name in self.devices if name in there])
+        """Take the epoch down on every worker, where it does not answer when it does again."""
+        self._group.each(partial(self._group.retire, self.epoch), self.devices)
 
     def stats(self, device: str, timeout_s: float = 1.0) -> Stats:
         """The totals of the epoch on a device so far."""
@@ -158,8 +189,8 @@ class Deployment:
     def _contents(self, device: str) -> dict[str, Any]:
         """All content that a device needs, graphs before weights."""
         infos = fragments_of(self.program, device)
-        graphs = {info.hash: self._compiled.graphs[info.hash] for info in infos}
-        blobs = {name: self._compiled.blobs[name] for info in infos for name in info.blobs}
+        graphs = {info.hash: self.compiled.graphs[info.hash] for info in infos}
+        blobs = {name: self.compiled.blobs[name] for info in infos for name in info.blobs}
         return {**graphs, **blobs}
 
     def _install(self, device: str) -> None:
@@ -177,8 +208,9 @@ class Deployment:
     def _load(self, device: str) -> None:
         self._steps[device] = "load its part"
         own = msgspec.structs.replace(self.program, devices=(self.program.device(device),))
-        leader = self._group.endpoint.name
-        self._group.tell(device, "prepare", Prepare(self.epoch, own, leader, self.options.trace))
+        leader, prepack = self._group.endpoint.name, not self.options.quick
+        order = Prepare(self.epoch, own, leader, self.options.trace, prepack)
+        self._group.tell(device, "prepare", order)
         self._wait(device, "load")
 
     def _calibrate(self, device: str) -> None:

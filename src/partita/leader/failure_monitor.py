@@ -8,17 +8,21 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
-from partita.errors import RunError
+from partita.errors import LinkError, RunError
+from partita.execution import Change
 from partita.fabric import Failure
 from partita.leader.deployment import Deployable, Deployment, DeployOptions, bring
 from partita.leader.explain import explain_failure, explain_lost, explain_slow, find_culprit
 from partita.leader.link_monitor import LinkMonitor
 from partita.leader.losses import Lost
+from partita.leader.past_epochs import PastEpochs
 from partita.leader.recovery import Recovery
 from partita.leader.request_tracker import RequestTracker
 from partita.leader.requests import Request
 from partita.leader.run_report import EpochLog
+from partita.leader.standbys import Standbys
 from partita.leader.worker_group import WorkerGroup
+from partita.program import Program
 from partita.worker.messages import Info
 
 _LOG = logging.getLogger(__name__)
@@ -51,7 +55,9 @@ class FailureMonitor:
     Attributes:
         deployment: The epoch that requests are admitted under.
         retiring: Epochs that only finish their open requests.
-        logs: Spans and totals of epochs that are over.
+        standbys: What takes over when the recovery gives its program, prepared or about to be.
+        soon: How what takes over is prepared.
+        arrived: Devices that came, or came back, and are not taken in yet.
         plans: The hash of the plan that each epoch ran.
     """
 
@@ -67,10 +73,13 @@ class FailureMonitor:
     ) -> None:
         self.deployment = deployment
         self.plans = {deployment.epoch: deployment.program.plan_hash}
-        self._standby = standby
+        self.standbys = Standbys(standby)
+        self.soon = options
         self.infos = dict(infos)
         self.retiring: list[Deployment] = []
-        self.logs: list[EpochLog] = []
+        self.arrived: deque[str] = deque()
+        self._struck: list[Deployment] = []
+        self._past = PastEpochs(group, options.trace)
         self.tracker = RequestTracker(
             group.endpoint, deployment, self.on_fault, remembered=options.remembered
         )
@@ -78,8 +87,11 @@ class FailureMonitor:
         self._options = options
         self._recovery = recovery
         self._failures: deque[tuple[Failure, float]] = deque()
+        self._found: deque[str] = deque()
+        self._known = group.endpoint.peers()
         self._links = LinkMonitor()
         self._ended = threading.Event()
+        self._news = threading.Event()
         self._changing = threading.RLock()
         group.listener = self
         group.expect_beats(group.names)
@@ -89,12 +101,18 @@ class FailureMonitor:
     def close(self) -> None:
         """End the thread, and retire all epochs."""
         self._ended.set()
+        self._news.set()
         if threading.current_thread() is not self._thread:
             self._thread.join(5.0)
         self._group.listener = None
-        for deployment in (*self.retiring, self.deployment, self._standby):
-            if deployment is not None:
-                deployment.retire()
+        self._past.close()
+        for deployment in (*self.retiring, *self.standbys, self.deployment):
+            deployment.retire()
+
+    @property
+    def lost(self) -> Lost:
+        """Devices and links that the session goes on without."""
+        return self._recovery.lost
 
     def switch(self, old: Deployment, new: Deployment) -> bool:
         """Admit under ``new`` from now on; ``old`` is retired after its last answer.
@@ -111,10 +129,65 @@ class FailureMonitor:
             is_there = set(new.devices) <= set(self._group.names)
             if old is not self.deployment or is_over or not is_there:
                 return False
-            if not self._is_retired(old):
+            if old not in self._past:
                 self.retiring.append(old)
             self._enter(new)
             return True
+
+    def hold(self, spare: Deployment, running: Deployment, stale: Deployment | None) -> bool:
+        """Keep what takes over from ``running`` by, in the place of ``stale``.
+
+        Returns:
+            Whether it was done; not when another epoch runs by now.
+        """
+        with self._changing:
+            if running is not self.deployment or self._ended.is_set():
+                return False
+            self.standbys.hold(spare, stale)
+            return True
+
+    def add_workers(self, program: Program, wait_s: float) -> None:
+        """Take the workers of a program into the group, with their facts.
+
+        Raises:
+            LinkError: One is not there in time.
+            RunError: One is of another version.
+        """
+        names = [part.device for part in program.devices]
+        self._group.add(names)
+        self._group.wait(wait_s)
+        if missing := [name for name in names if name not in self.infos]:
+            self.infos.update(self._group.greet(missing))
+
+    def take_back(self, device: str) -> None:
+        """Take a device in that was lost, or was not there.
+
+        Raises:
+            RunError: It does not answer, or is of another version.
+        """
+        info = self._group.take_back(device)
+        with self._changing:
+            self.infos[device] = info
+            self._recovery.count_lost(device, is_lost=False)
+
+    def count_lost(self, device: str, *, is_lost: bool) -> None:
+        """Plan without a device that is still there, or with it again."""
+        with self._changing:
+            self._recovery.count_lost(device, is_lost=is_lost)
+
+    def let_go(self, device: str, change: Change) -> None:
+        """Forget a device that is counted as lost and that no epoch uses any more."""
+        self.standbys.drop(device)
+        with self._changing:
+            self._recovery.do_without(Lost((device,)))
+            self._recovery.changes.append(change)
+
+    def await_end(self, old: Deployment, timeout_s: float) -> None:
+        """Wait until an epoch that gave way to another has answered all, and is taken down."""
+        deadline_s = time.monotonic() + timeout_s
+        while old not in self._past and time.monotonic() < deadline_s:
+            time.sleep(_DRAIN_POLL_S)
+        self._past.wait()
 
     def drain(self, old: Deployment, timeout_s: float) -> bool:
         """Feed nothing more, and retire ``old`` after its last answer; then nothing runs.
@@ -135,30 +208,28 @@ class FailureMonitor:
                 self.tracker.resume(old)
                 return False
             self._retire(old)
-            return True
+        self._past.wait()
+        return True
 
     def fetch_logs(self) -> list[EpochLog]:
-        """Spans and totals so far, of all epochs."""
+        """Spans and totals so far, of the last epochs."""
         with self._changing:
-            return [*self.logs, *map(self._fetch_log, self._running())]
-
-    def _fetch_log(self, deployment: Deployment) -> EpochLog:
-        return EpochLog.fetch(self._group, deployment, self._options.trace)
+            return [*self._past.logs(), *map(self._past.fetch, self._running())]
 
     def _running(self) -> list[Deployment]:
         """The epochs that are not retired."""
-        return [d for d in (*self.retiring, self.deployment) if not self._is_retired(d)]
-
-    def _is_retired(self, deployment: Deployment) -> bool:
-        return any(log.epoch == deployment.epoch for log in self.logs)
+        return [d for d in (*self.retiring, self.deployment) if d not in self._past]
 
     def _retire(self, deployment: Deployment) -> None:
-        """Keep an epoch's log, end it, and expect no heartbeats of devices that are idle then."""
-        if self._is_retired(deployment):
-            return
-        self.logs.append(self._fetch_log(deployment))
-        self._group.excuse(set(deployment.devices) - self._busy_devices())
-        deployment.retire()
+        """Keep an epoch's log and end it; expect no heartbeats of devices that are idle then."""
+        if deployment not in self._past:
+            self._past.add(deployment)
+            self._group.excuse(set(deployment.devices) - self._busy_devices())
+
+    def _retire_struck(self) -> None:
+        """End the epochs that a loss has struck."""
+        while self._struck:
+            self._retire(self._struck.pop())
 
     def _busy_devices(self) -> set[str]:
         return {name for deployment in self._running() for name in deployment.devices}
@@ -166,6 +237,12 @@ class FailureMonitor:
     def on_lost(self, device: str, why: str) -> None:
         """Queue the loss of a device."""
         self._recovery.on_lost(device, why)
+        self._news.set()
+
+    def on_found(self, device: str) -> None:
+        """Queue the coming of a device."""
+        self._found.append(device)
+        self._news.set()
 
     def on_failure(self, failure: Failure) -> None:
         """Queue the failure of a step on a worker."""
@@ -177,7 +254,9 @@ class FailureMonitor:
 
     def _run(self) -> None:
         last_s = time.monotonic()
-        while not self._ended.wait(_CHECK_S):
+        while not self._ended.is_set():
+            self._news.wait(_CHECK_S)
+            self._news.clear()
             now_s = time.monotonic()
             if now_s - last_s > _OWN_PAUSE_S:
                 self._group.expect_beats()
@@ -194,6 +273,11 @@ class FailureMonitor:
         for device, age_s in self._group.silent(self._options.silence_s).items():
             self.on_lost(device, f"it was silent for {age_s:.1f} s")
         self._handle_losses()
+        while self._found:
+            device = self._found.popleft()
+            if device in self._recovery.lost.devices or device not in self._known:
+                self.arrived.append(device)
+            self._known.add(device)
         for _ in range(len(self._failures)):
             self._handle_failure(*self._failures.popleft())
         for deployment in [d for d in self.retiring if self.tracker.is_drained(d.epoch)]:
@@ -268,23 +352,40 @@ class FailureMonitor:
             return
         found_s = time.monotonic()
         self._recovery.do_without(lost)
-        self.tracker.suspend()
-        for deployment in (*self.retiring, self.deployment):
-            self._retire(deployment)
+        again = self.tracker.suspend()
+        self._struck += [*self.retiring, self.deployment]
         self.retiring.clear()
         try:
-            self._recovery.go_on(found_s, error, self._deploy)
+            self._recovery.go_on(found_s, error, self._deploy, again)
         except RunError as fault:
             self.tracker.fail(fault)
+        self._retire_struck()
 
     def _deploy(self, compiled: Deployable) -> None:
-        standby = self._standby
-        if standby is not None and standby.program == compiled.program:
-            self._standby = None
-            self._enter(standby)
-            return
-        deployment, self.infos = bring(compiled, self._group, self._options)
-        self._enter(deployment)
+        there = set(self._group.names)
+        spare = self.standbys.take(compiled.program, there)
+        if spare is None:
+            self._retire_struck()
+            self._past.wait()
+            spare, self.infos = bring(compiled, self._group, self.soon)
+        else:
+            self.infos = {name: info for name, info in self.infos.items() if name in there}
+            self._prepare(spare)
+        self._enter(spare)
+
+    def _prepare(self, spare: Deployment) -> None:
+        """Load what stands by beside what was struck; where memory has no room for both, after."""
+        try:
+            if not spare.is_prepared:
+                spare.prepare(self.infos)
+        except LinkError:
+            raise
+        except RunError:
+            if not self._struck:
+                raise
+            self._retire_struck()
+            self._past.wait()
+            spare.prepare(self.infos)
 
     def _enter(self, deployment: Deployment) -> None:
         """Feed under an epoch that is prepared."""

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from partita.execution.durations import Pair
 
+#: What is lost, in whatever order it was.
+LostKey = frozenset[str | Pair]
+
 
 @dataclass(frozen=True)
 class Lost:
@@ -23,6 +26,18 @@ class Lost:
     def link(cls, one: str, other: str) -> Lost:
         """The loss of the link between two devices."""
         return cls(links=(min((one, other), (other, one)),))
+
+    @property
+    def key(self) -> LostKey:
+        """The same for the same losses in another order."""
+        return frozenset((*self.devices, *self.links))
+
+    def without(self, device: str) -> Lost:
+        """What is still lost when a device is there again; its links may be, too."""
+        return Lost(
+            tuple(name for name in self.devices if name != device),
+            tuple(pair for pair in self.links if device not in pair),
+        )
 
     def __or__(self, other: Lost) -> Lost:
         return Lost(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ def push_contents(
     timeout_s: float,
     *,
     beside: Iterable[str] = (),
+    breathe: Callable[[float], None] = lambda seconds: None,
 ) -> int:
     """Push what a worker lacks; the bytes that were sent.
 
@@ -28,6 +30,8 @@ def push_contents(
         contents: Bytes or arrays by their SHA-256.
         timeout_s: Longest wait for the worker, which hashes its copies first.
         beside: Devices without which this one has no use for the content.
+        breathe: Called after each chunk with the seconds that it took: may wait, for others to get
+            through, and may raise to end it.
 
     Raises:
         LinkError: The worker is lost, or one beside it.
@@ -43,7 +47,9 @@ def push_contents(
         for offset in range(0, max(size, 1), CHUNK_BYTES):
             group.require(beside, "put")
             chunk = bytes(data[offset : offset + CHUNK_BYTES])
+            began_s = time.monotonic()
             group.tell(device, "put", Put(name, offset, size, chunk))
+            breathe(time.monotonic() - began_s)
         pushed_bytes += size
     return pushed_bytes
 

@@ -72,6 +72,10 @@ class Recovery:
         for device in lost.devices:
             self._group.remove(device)
 
+    def count_lost(self, device: str, *, is_lost: bool) -> None:
+        """Count a device among what is lost, though it is there; or no more, nor its links."""
+        self.lost = self.lost | Lost((device,)) if is_lost else self.lost.without(device)
+
     def is_loss(self, fault: RunError) -> bool:
         """Whether a deployment failed because of a loss, which is news for some time."""
         if isinstance(fault, LinkError) and fault.device in self._group.names:
@@ -81,12 +85,15 @@ class Recovery:
             time.sleep(_POLL_S)
         return bool(self._losses)
 
-    def go_on(self, found_s: float, error: RunError, deploy: Callable[[Deployable], T]) -> T:
+    def go_on(
+        self, found_s: float, error: RunError, deploy: Callable[[Deployable], T], again: int = 0
+    ) -> T:
         """What ``deploy`` makes of a plan without all that is lost, also of what is lost meanwhile.
 
         Args:
             found_s: When the loss was found, on the leader's clock.
             error: What to say where nothing can take over.
+            again: Requests that are fed again then.
 
         Raises:
             RunError: The requester is lost, there is no plan, or a worker refuses it.
@@ -101,7 +108,8 @@ class Recovery:
             ) from fault
         why = error.message.partition(", while ")[0].partition(". ")[0].rstrip(".")
         now_s, detail = time.monotonic(), f"without {self.lost}"
-        self.changes.append(Change(found_s, why, "recovered", detail, search_s, now_s))
+        change = Change(found_s, why, "recovered", detail, search_s, now_s, again=again)
+        self.changes.append(change)
         return result
 
     def _deploy_rest(self, deploy: Callable[[Deployable], T]) -> tuple[T, float]:

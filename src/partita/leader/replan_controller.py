@@ -7,12 +7,14 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from math import isinf
+from typing import TypeVar
 
-from partita.errors import PartitaError, RunError
+from partita.errors import LinkError, PartitaError, RunError
 from partita.execution import Policy
 from partita.execution.adapt import (
     AdaptOptions,
@@ -22,9 +24,9 @@ from partita.execution.adapt import (
     Decision,
     Event,
     Failed,
+    Joined,
     Measured,
     ProbeLink,
-    Proposed,
     Replan,
     Switched,
 )
@@ -32,7 +34,9 @@ from partita.execution.durations import Pair
 from partita.leader.deployment import Deployable, Deployment, DeployOptions
 from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.links import measure_rate
-from partita.leader.rate_monitor import Expected, RateMonitor
+from partita.leader.losses import Lost
+from partita.leader.planning import Planning
+from partita.leader.rate_monitor import RateMonitor
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
 from partita.worker.messages import Stats
@@ -47,40 +51,11 @@ _PROBE_S = 0.02
 _PROBE_BYTES = (16_384, 1_048_576)
 #: Why a search is made at once: what took over was ready, not chosen among others.
 _STOOD_BY = "what stood by took over for a loss"
+#: Of a change that came too late.
+_OVERTAKEN = "a device was lost meanwhile"
 #: Emulated devices are calibrated beside the running epoch, so less often than before a run.
 _REPEATS, _ROUNDS = 3, 1
 T = TypeVar("T")
-
-
-class Planning(Protocol):
-    """Searches and compiles plans; injected, because the leader itself knows no planner."""
-
-    @property
-    def key(self) -> str:
-        """Identity of the running plan."""
-
-    @property
-    def stood_by(self) -> bool:
-        """Whether the running plan is one that took over for a loss without a search."""
-
-    @property
-    def assumed(self) -> Conditions:
-        """The conditions that the running plan was priced with."""
-
-    def propose(self, conditions: Conditions) -> Proposed:
-        """Search for a plan for measured conditions; may take long."""
-
-    def compile(self, key: str) -> Deployable:
-        """The program and content of a plan that was proposed, or that ran before."""
-
-    def expect(self, key: str) -> Expected:
-        """The durations of a plan's links and steps."""
-
-    def held_bytes(self, programs: Sequence[Program]) -> Mapping[str, int]:
-        """What each device holds with programs of :meth:`compile` at the same time."""
-
-    def adopt(self, key: str) -> None:
-        """Set the running plan."""
 
 
 class ReplanController:
@@ -104,7 +79,9 @@ class ReplanController:
         self._options = options
         self._deploying = replace(deploying, repeats=_REPEATS, rounds=_ROUNDS)
         self._origin_s = 0.0
-        self._job: Future[Event] | None = None
+        self._job: Future[Event | None] | None = None
+        self._joining: Future[Event | None] | None = None
+        self._drains: deque[tuple[str, Future[None]]] = deque()
         self._probe: Future[tuple[Pair, float]] | None = None
         self._past: list[Change] = []
         self._ended = threading.Event()
@@ -116,6 +93,11 @@ class ReplanController:
         """All searches so far and their outcomes; times in seconds since the run began."""
         changes = self._policy.changes if self._pool is not None else []
         return [*self._past, *(change.shifted(self._origin_s) for change in changes)]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the running plan is neither on trial nor about to be changed."""
+        return self._pool is None or (self._job is None and self._policy.is_settled)
 
     def begin(self) -> None:
         """Begin to measure and to count seconds; earlier changes are dropped."""
@@ -135,10 +117,18 @@ class ReplanController:
             self._thread.join()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
-        self._job = self._probe = None
+        self._job = self._joining = self._probe = None
+        for _, future in self._drains:
+            if not future.done():
+                future.set_exception(RunError("The session ended."))
+        self._drains.clear()
 
-    def _follow_epoch(self) -> None:
-        """Begin anew with the epoch that runs now."""
+    def _follow_epoch(self, why: str = "") -> None:
+        """Begin anew with the epoch that runs now.
+
+        Args:
+            why: Why to search at once, beside what the plan itself says.
+        """
         self._deployment = self._prepared = self._monitor.deployment
         self._answers = self._monitor.tracker.answers
         key, epoch = self._planning.key, self._deployment.epoch
@@ -149,11 +139,14 @@ class ReplanController:
             self._options,
             epoch=epoch,
             in_flight=in_flight,
-            why=_STOOD_BY if self._planning.stood_by else "",
+            why=_STOOD_BY if self._planning.stood_by else why,
         )
         self._rate_monitor = self._make_rate_monitor(key)
 
-    def _make_rate_monitor(self, key: str) -> RateMonitor:
+    def _make_rate_monitor(self, key: str) -> RateMonitor | None:
+        """What measures a plan; None where no drift is a reason to change it."""
+        if isinf(self._options.threshold):
+            return None
         paced = frozenset(name for name, info in self._monitor.infos.items() if info.paced)
         return RateMonitor(self._planning.expect(key), paced)
 
@@ -163,16 +156,23 @@ class ReplanController:
                 self._step()
 
     def _step(self) -> None:
+        event: Event | None = None
         if self._job is not None and self._job.done():
             event, self._job = self._job.result(), None
             if isinstance(event, Switched):
                 self._deployment = self._prepared
                 self._rate_monitor = self._make_rate_monitor(self._planning.key)
-            self._tell(event)
+            if event is not None:
+                self._tell(event)
         if self._monitor.deployment is not self._deployment and self._job is None:
             # Other devices took over for a lost one, or the old plan had to be loaded again.
             self._past = self.changes
-            self._follow_epoch()
+            was_overtaken = isinstance(event, Failed) and bool(self._policy.changes)
+            why = self._policy.changes[-1].why if was_overtaken else self._policy.pending
+            self._follow_epoch(why)
+        if self._pool is not None and self._job is None and self._drains:
+            self._job = self._pool.submit(_catch, self._drain, self._drains[0])
+        self._take_back()
         self._tell(self._measure())
         requests = self._monitor.tracker.latest(self._answers)
         self._answers += len(requests)
@@ -184,7 +184,84 @@ class ReplanController:
         for decision in self._policy.handle(time.monotonic(), event):
             self._act(decision)
 
+    def _take_back(self) -> None:
+        """Have a device that has come greeted, and tell the policy of the last one."""
+        if self._joining is not None and self._joining.done():
+            event, self._joining = self._joining.result(), None
+            if isinstance(event, Joined):
+                self._tell(event)
+        if self._pool is not None and self._joining is None and self._monitor.arrived:
+            device = self._monitor.arrived.popleft()
+            if device in self._planning.roster:
+                self._joining = self._pool.submit(_catch, self._greet, device)
+
+    def _greet(self, device: str) -> Event:
+        try:
+            self._monitor.take_back(device)
+        except LinkError:
+            if device in self._group.endpoint.peers():
+                self._monitor.arrived.append(device)
+            raise
+        self._planning.set_lost(self._monitor.lost)
+        return Joined(device, self._planning.assumed)
+
+    def drain(self, device: str) -> None:
+        """Plan around a device; afterwards nothing of this session is on it.
+
+        Raises:
+            PartitaError: It is the requester, is not of the session, or nothing can do without it.
+        """
+        if device in self._monitor.lost.devices:
+            return  # it is free
+        requester, lost = self._monitor.deployment.program.requester, self._monitor.lost.devices
+        there = [name for name in self._planning.roster if name not in (requester, *lost)]
+        if device not in there:
+            raise RunError(
+                f"Device {device!r} cannot be drained: allowed are"
+                f" {', '.join(map(repr, there)) or 'none'}; inputs come in at {requester!r}.",
+                device=device,
+            )
+        if self._pool is None:
+            raise RunError("The session has not begun.")
+        future: Future[None] = Future()
+        self._drains.append((device, future))
+        future.result()
+
+    def _drain(self, order: tuple[str, Future[None]]) -> None:
+        device, future = order
+        try:
+            self._go_without(device)
+        except Exception as error:  # the run goes on as before
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+        self._drains.popleft()
+
+    def _go_without(self, device: str) -> None:
+        """Switch to a plan without a device, and let it go once the old one is over."""
+        at_s, switched_s = time.monotonic(), None
+        self._monitor.count_lost(device, is_lost=True)
+        lost, old = self._monitor.lost, self._monitor.deployment
+        if device in old.devices:
+            try:
+                compiled = self._planning.stand_by(old.program.plan_hash, lost, search=False)
+                self._move(old, compiled)
+            except PartitaError:
+                self._monitor.count_lost(device, is_lost=False)
+                raise
+            switched_s = time.monotonic()
+            key = self._planning.key_of(compiled.program.plan_hash)
+            self._planning.take_over(key, lost)
+            self._monitor.await_end(old, self._deploying.deadline_s)
+        else:
+            self._planning.set_lost(lost)
+        detail = f"without {Lost((device,))}"
+        change = Change(at_s, f"{device} is drained", "drained", detail, switched_s=switched_s)
+        self._monitor.let_go(device, change)
+
     def _measure(self) -> Measured:
+        if self._rate_monitor is None:
+            return Measured()
         measured = self._rate_monitor.sample(self._ask_stats())
         probe = self._probe
         if probe is None or not probe.done():
@@ -222,6 +299,7 @@ class ReplanController:
 
     def _search(self, conditions: Conditions) -> Event:
         """Search without garbage collection: traversing what it leaves would halt all threads."""
+        self._planning.set_lost(self._monitor.lost)
         was_enabled = gc.isenabled()
         gc.disable()
         try:
@@ -236,36 +314,35 @@ class ReplanController:
         return pair, measure_rate(self._group.endpoint, *pair, size)
 
     def _change_to(self, key: str) -> Event:
-        """Prepare a plan and admit requests under it."""
-        old = self._deployment
-        if old is not self._monitor.deployment:
-            return Failed("a device was lost meanwhile")
-        compiled = self._planning.compile(key)
-        self._add_workers(compiled.program)
-        is_drained = not self._fits(compiled.program)
-        if is_drained and not self._monitor.drain(old, self._deploying.deadline_s):
-            return Failed("the old plan did not come to its end in time to make room")
-        new = Deployment(compiled, self._group, self._deploying)
-        try:
-            new.prepare(self._monitor.infos)
-        except RunError as error:
-            if is_drained:
-                self._restore(old)
-            return Failed(error.message)
-        if self._ended.is_set() or not self._monitor.switch(old, new):
-            new.retire()
-            return Failed("a device was lost meanwhile")
+        """Admit requests under a plan."""
+        new = self._move(self._deployment, self._planning.compile(key))
         self._planning.adopt(key)
         self._prepared = new
         return Switched(new.epoch)
 
-    def _add_workers(self, program: Program) -> None:
-        """Take the workers of a program into the group, with their facts."""
-        missing = [p.device for p in program.devices if p.device not in self._monitor.infos]
-        self._group.add(part.device for part in program.devices)
-        self._group.wait(self._deploying.wait_s)
-        if missing:
-            self._monitor.infos.update(self._group.greet())
+    def _move(self, old: Deployment, compiled: Deployable) -> Deployment:
+        """Prepare a program and admit requests under it.
+
+        Raises:
+            RunError: It cannot be prepared, or another one runs by now; the old one runs on.
+        """
+        if old is not self._monitor.deployment:
+            raise RunError(_OVERTAKEN)
+        self._monitor.add_workers(compiled.program, self._deploying.wait_s)
+        is_drained = not self._fits(compiled.program)
+        if is_drained and not self._monitor.drain(old, self._deploying.deadline_s):
+            raise RunError("the old plan did not come to its end in time to make room")
+        new = Deployment(compiled, self._group, self._deploying)
+        try:
+            new.prepare(self._monitor.infos)
+        except RunError:
+            if is_drained:
+                self._restore(old)
+            raise
+        if self._ended.is_set() or not self._monitor.switch(old, new):
+            new.retire()
+            raise RunError(_OVERTAKEN)
+        return new
 
     def _fits(self, program: Program) -> bool:
         """Whether workers have memory for a program beside the epochs that run."""
@@ -289,7 +366,7 @@ class ReplanController:
             again.retire()
 
 
-def _catch(call: Callable[[T], Event], argument: T) -> Event:
+def _catch(call: Callable[[T], Event | None], argument: T) -> Event | None:
     try:
         return call(argument)
     except PartitaError as error:

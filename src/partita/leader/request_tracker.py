@@ -168,8 +168,12 @@ class RequestTracker:
         times = [request.end_s - request.start_s for request in latest if not request.is_again]
         return max(times) if len(times) >= _LEAST_USUAL else math.inf
 
-    def suspend(self) -> None:
-        """Take back all requests without an answer and feed nothing until :meth:`resume`."""
+    def suspend(self) -> int:
+        """Take back all requests without an answer and feed nothing until :meth:`resume`.
+
+        Returns:
+            How many there are.
+        """
         with self._feeding, self._change:
             unanswered = sorted(self._all_open(), key=lambda request: request.index)
             for request in unanswered:
@@ -177,6 +181,15 @@ class RequestTracker:
             self._waiting.extendleft(reversed(unanswered))
             self._epochs.clear()
             self._is_paused = True
+            return len(unanswered)
+
+    def first_after(self, time_s: float) -> float | None:
+        """When the first answer after a time came; None where none did, or none that is known."""
+        with self._change:
+            past = list(self.past)
+        if len(past) == self.past.maxlen and past[0].end_s > time_s:
+            return None
+        return min((request.end_s for request in past if request.end_s > time_s), default=None)
 
     def pause(self) -> None:
         """Feed nothing until :meth:`resume`; fed requests go on to their answers."""

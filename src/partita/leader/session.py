@@ -7,24 +7,27 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Self
 
-from partita.errors import InputError, RunError
+from partita.errors import InputError, PartitaError, RunError
 from partita.execution import AdaptOptions, Change, Report
 from partita.fabric.base import check_process, is_forked
-from partita.leader.calls import LeaderCalls
+from partita.leader.calls import DRAIN, LeaderCalls
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.losses import Lost
+from partita.leader.planning import Planning
 from partita.leader.recovery import Recovery
-from partita.leader.replan_controller import Planning, ReplanController
+from partita.leader.replan_controller import ReplanController
 from partita.leader.requests import Arrays, check_inputs, refuse_odd
 from partita.leader.run_report import build_report
 from partita.leader.sample import SAMPLE, Sample, SampleSince, encode_sample, take_sample
+from partita.leader.standby_keeper import StandbyKeeper
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
 from partita.regions import Array
-from partita.worker.messages import BeginTraces, Info, Stats, decode_message
+from partita.worker.messages import BeginTraces, Drain, Info, Stats, decode_message
 
 
 class Session:
@@ -63,9 +66,16 @@ class Session:
         self._process = os.getpid()
         self.calls = LeaderCalls(group.endpoint)
         self.calls.offer(SAMPLE, self._answer_sample)
+        self.calls.offer(DRAIN, self._answer_drain)
         self._controller: ReplanController | None = None
+        self._keeper: StandbyKeeper | None = None
         if adapting is not None:
             self._controller = ReplanController(self._monitor, group, *adapting, options)
+            if recovery.is_wanted and standby is None:
+                planning, controller = adapting[0], self._controller
+                self._keeper = StandbyKeeper(
+                    self._monitor, group, planning, options, lambda: controller.is_settled
+                )
 
     @property
     def program(self) -> Program:
@@ -201,8 +211,45 @@ class Session:
         are below zero where a loss was found while the plan was deployed.
         """
         searches = self._controller.changes if self._controller is not None else []
-        recoveries = [change.shifted(self._origin_s) for change in self._recovery.changes]
+        recoveries = [
+            self._with_answer(change).shifted(self._origin_s) for change in self._recovery.changes
+        ]
         return sorted([*recoveries, *searches], key=lambda change: change.at_s)
+
+    def _with_answer(self, change: Change) -> Change:
+        """The change with the time of the first answer after it."""
+        if change.switched_s is None:
+            return change
+        return replace(change, answered_s=self._tracker.first_after(change.switched_s))
+
+    def drain(self, device: str) -> None:
+        """Plan around a device that is there; no request is lost, and it is free afterwards.
+
+        A device whose worker starts again after that is used again.
+
+        Raises:
+            RunError: The session cannot change its plan, the device is the requester or not of the
+                session, or another plan is refused; all goes on as before then.
+            PlanError: There is no plan without it.
+        """
+        if self._controller is None:
+            raise RunError(
+                "No device can be drained: the session keeps its plan. Deploy it with --recover or"
+                " --adapt, or in a program with recover=True."
+            )
+        self._controller.drain(device)
+
+    def _answer_drain(self, body: bytes) -> bytes:
+        try:
+            self.drain(decode_message(body, Drain).device)
+        except PartitaError as error:
+            raise RunError(error.message) from None
+        return b""
+
+    @property
+    def covered(self) -> tuple[str, ...]:
+        """Devices for whose loss a plan stands by, its content on the workers."""
+        return () if self._keeper is None else self._keeper.covered
 
     @property
     def lost(self) -> Lost:
@@ -215,6 +262,8 @@ class Session:
             return  # a fork leaves its parent's plan alone
         self._is_closed = True
         self._tracker.fail(RunError("The session was closed before the answer came."))
+        if self._keeper is not None:
+            self._keeper.close()
         if self._controller is not None:
             self._controller.close()
         self._monitor.close()

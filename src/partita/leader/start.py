@@ -10,8 +10,8 @@ from partita.errors import RunError
 from partita.execution import AdaptOptions
 from partita.fabric import Endpoint
 from partita.leader.deployment import Deployable, Deployment, DeployOptions, bring
+from partita.leader.planning import Planning
 from partita.leader.recovery import Recovery, ReplanWithout
-from partita.leader.replan_controller import Planning
 from partita.leader.session import Session
 from partita.leader.worker_group import WorkerGroup
 from partita.worker.messages import Info

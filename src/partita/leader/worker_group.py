@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
@@ -17,6 +19,7 @@ from partita.worker.messages import (
     PROTOCOL_VERSION,
     Hello,
     Info,
+    OfEpoch,
     check_version,
     decode_message,
     encode_message,
@@ -24,6 +27,8 @@ from partita.worker.messages import (
 
 #: Calls answer within milliseconds; one that hashes or loads on a slow disk has its own timeout.
 CALL_TIMEOUT_S = 10.0
+#: A worker that hangs must not hold up the end of a session.
+_RETIRE_TIMEOUT_S = 2.0
 #: Interval at which presence is looked up, beside the news of it.
 _POLL_S = 0.1
 T = TypeVar("T", bound=msgspec.Struct)
@@ -35,6 +40,9 @@ class Listener(Protocol):
 
     def on_lost(self, device: str, why: str) -> None:
         """``device`` is dead or hangs; ``why`` is for people."""
+
+    def on_found(self, device: str) -> None:
+        """``device`` is there, for the first time or again."""
 
     def on_failure(self, failure: Failure) -> None:
         """A worker reports that a step failed."""
@@ -62,6 +70,7 @@ class WorkerGroup:
         self._finished: dict[str, int] = {}
         self._alive: set[str] = set()
         self._gone: set[str] = set()
+        self._owed: defaultdict[str, set[int]] = defaultdict(set)
         self._change = threading.Condition()
         endpoint.on_notify(self._on_note)
         endpoint.on_error(self._on_fault)
@@ -84,15 +93,18 @@ class WorkerGroup:
         # know whether another leader has the name.
         self.endpoint.announce(b"")
 
-    def greet(self) -> dict[str, Info]:
+    def greet(self, names: Sequence[str] | None = None) -> dict[str, Info]:
         """Facts about each worker, once its version is checked.
+
+        Args:
+            names: Those to ask, members or not; all members by default.
 
         Raises:
             RunError: One runs another version; the message names both.
         """
         mine = (VERSION, PROTOCOL_VERSION)
         hello = Hello(*mine)
-        infos = self.each(lambda name: self.ask(name, "hello", hello, Info))
+        infos = self.each(lambda name: self.ask(name, "hello", hello, Info), names)
         for name, info in infos.items():
             check_version(mine, (info.version, info.protocol), name)
         return infos
@@ -183,6 +195,28 @@ class WorkerGroup:
         self.names = tuple(name for name in self.names if name != device)
         self._beats_s.pop(device, None)
 
+    def retire(self, epoch: int, device: str) -> None:
+        """Take an epoch down on a worker; one that does not answer is told when it is back."""
+        try:
+            if device not in self.names or device not in self.endpoint.peers():
+                raise _left(device, "retire")
+            self.tell(device, "retire", OfEpoch(epoch), _RETIRE_TIMEOUT_S)
+        except RunError:
+            self._owed[device].add(epoch)
+
+    def take_back(self, device: str) -> Info:
+        """Facts about a worker that is there (again), rid of epochs that were over meanwhile.
+
+        Raises:
+            RunError: It does not answer, or runs another version.
+        """
+        info = self.greet((device,))[device]
+        for epoch in self._owed.pop(device, ()):
+            with contextlib.suppress(RunError):  # gone again: whatever it holds ends with it
+                self.tell(device, "retire", OfEpoch(epoch), _RETIRE_TIMEOUT_S)
+        self.add((device,))
+        return info
+
     def _on_note(self, source: str, body: bytes) -> None:
         note = decode_note(source, body)
         if isinstance(note, Beat):
@@ -207,7 +241,11 @@ class WorkerGroup:
             self._gone.add(name)
         with self._change:
             self._change.notify_all()
-        if not alive and was_there and name in self.names and self.listener is not None:
+        if self.listener is None or alive == was_there:
+            return
+        if alive:
+            self.listener.on_found(name)
+        elif name in self.names:
             self.listener.on_lost(name, "it left the network")
 
     def _on_fault(self, error: RunError) -> None:

@@ -46,7 +46,12 @@ def tabulate_plan_runs(runs: Sequence[PlanRun]) -> TableData:
 def _describe(change: Change) -> str:
     if change.outcome in ("searching", "switching"):
         return f"still {change.outcome} at the end"
-    return change.outcome + (f": {change.detail}" if change.detail else "")
+    told = [change.detail] if change.detail else []
+    if change.again:
+        told.append(f"{change.again} {'request' if change.again == 1 else 'requests'} fed again")
+    if change.outage_s is not None:
+        told.append(f"next answer after {format_seconds(change.outage_s)}")
+    return change.outcome + (f": {', '.join(told)}" if told else "")
 
 
 def _pair(old_s: float | None, new_s: float | None) -> str:

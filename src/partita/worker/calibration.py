@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,7 +11,9 @@ from functools import partial
 import numpy as np
 
 from partita.engine import Reference, SlowedRunner, calibrate, draw_feature, make_inputs
+from partita.errors import RunError, first_line
 from partita.regions import Array, read_format
+from partita.worker.messages import Calibrate, Progress
 from partita.worker.runtime import Runtime
 from partita.worker.step_runners import ReceiveRunner, SendRunner
 
@@ -39,6 +42,53 @@ class ReferencePace:
             self._reference_s = self._reference.time_s()
             self._measured_at_s = time.monotonic()
         return self._reference_s
+
+
+class Calibrations:
+    """Epochs that are timed, each on a thread of its own.
+
+    Args:
+        owner: The worker, for threads and errors.
+    """
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._jobs: dict[int, Progress] = {}
+
+    def begin(self, runtime: Runtime, order: Calibrate) -> None:
+        """Begin to time an epoch.
+
+        Raises:
+            RunError: That is under way already.
+        """
+        epoch, job = order.epoch, self._jobs.get(order.epoch)
+        if job is not None and job.busy:
+            raise RunError(f"Epoch {epoch} is being timed already on {self._owner!r}.")
+        self._jobs[epoch] = Progress(True, 0, len(runtime.context.runners))
+        name, work = f"{self._owner}/calibrate", partial(self._run, runtime, order)
+        threading.Thread(target=work, name=name, daemon=True).start()
+
+    def progress(self, epoch: int) -> Progress | None:
+        """How far it is; None where it has not begun."""
+        return self._jobs.get(epoch)
+
+    def forget(self, epoch: int) -> None:
+        """Forget an epoch that is over."""
+        self._jobs.pop(epoch, None)
+
+    def _run(self, runtime: Runtime, order: Calibrate) -> None:
+        total, done, error = len(runtime.context.runners), 0, ""
+
+        def tick() -> None:
+            nonlocal done
+            done += 1
+            self._jobs[order.epoch] = Progress(True, done, total)
+
+        try:
+            calibrate_runtime(runtime, order.repeats, tick, order.reference_s)
+        except Exception as fault:  # whatever the engine raised: the leader reads it
+            error = first_line(fault)
+        self._jobs[order.epoch] = Progress(False, done, total, error)
 
 
 def calibrate_runtime(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from partita.engine import Engine, Slowdown
-from partita.errors import PartitaError, RunError, first_line
+from partita.errors import PartitaError, RunError
 from partita.fabric import (
     Beat,
     Credit,
@@ -27,7 +27,7 @@ from partita.memory import release
 from partita.program import Program, check_part
 from partita.regions import list_formats
 from partita.version import VERSION
-from partita.worker.calibration import calibrate_runtime
+from partita.worker.calibration import Calibrations
 from partita.worker.lanes import Lanes
 from partita.worker.leaders import Leaders
 from partita.worker.measurer import Measurer
@@ -123,7 +123,7 @@ class Worker:
             None if isinstance(endpoint, ShapedEndpoint) else PortTurns(),
         )
         self._epochs: dict[int, Runtime] = {}
-        self._jobs: dict[int, Progress] = {}
+        self._calibrations = Calibrations(self.name)
         self._leaders = Leaders(endpoint)
         self._changing = threading.Lock()
         self._prober = Prober(endpoint)
@@ -205,7 +205,7 @@ class Worker:
 
     def _have(self, body: bytes) -> Missing:
         have = decode_message(body, Have)
-        self._parts.store.lease(have.epoch, have.hashes)
+        self._parts.store.lease(have.epoch, have.hashes, have.spare_of)
         return Missing(self._parts.store.missing(have.hashes))
 
     def _put(self, body: bytes) -> None:
@@ -259,7 +259,7 @@ class Worker:
     def _progress(self, body: bytes) -> Progress:
         epoch = decode_message(body, OfEpoch).epoch
         runtime = self._runtime(epoch)
-        job = self._jobs.get(epoch)
+        job = self._calibrations.progress(epoch)
         if job is not None and not runtime.error:
             return job
         done, total = runtime.load_counts
@@ -268,31 +268,7 @@ class Worker:
 
     def _calibrate(self, body: bytes) -> None:
         order = decode_message(body, Calibrate)
-        runtime = self._runtime(order.epoch)
-        job = self._jobs.get(order.epoch)
-        if job is not None and job.busy:
-            raise RunError(f"Epoch {order.epoch} is being timed already on {self.name!r}.")
-        self._jobs[order.epoch] = Progress(True, 0, len(runtime.context.runners))
-        threading.Thread(
-            target=self._run_calibration,
-            args=(runtime, order),
-            name=f"{self.name}/calibrate",
-            daemon=True,
-        ).start()
-
-    def _run_calibration(self, runtime: Runtime, order: Calibrate) -> None:
-        total, done, error = len(runtime.context.runners), 0, ""
-
-        def tick() -> None:
-            nonlocal done
-            done += 1
-            self._jobs[order.epoch] = Progress(True, done, total)
-
-        try:
-            calibrate_runtime(runtime, order.repeats, tick, order.reference_s)
-        except Exception as fault:  # whatever the engine raised: the leader reads it
-            error = first_line(fault)
-        self._jobs[order.epoch] = Progress(False, done, total, error)
+        self._calibrations.begin(self._runtime(order.epoch), order)
 
     def _activate(self, body: bytes) -> None:
         runtime = self._runtime(decode_message(body, OfEpoch).epoch)
@@ -308,13 +284,13 @@ class Worker:
     def _end_epoch(self, epoch: int) -> None:
         with self._changing:
             runtime = self._epochs.pop(epoch, None)
-            self._jobs.pop(epoch, None)
+            self._calibrations.forget(epoch)
             if runtime is not None:
                 runtime.close()
                 self._lanes.keep({n for left in self._epochs.values() for n in left.lane_names})
+                gc.unfreeze()
         self._measurer.forget(epoch)
         self._parts.store.unpin(epoch)
-        gc.unfreeze()
         if not self._epochs:  # beside a plan that runs it would wait for pages again
             release()
 
@@ -384,6 +360,7 @@ class Worker:
             self._prober.on_found(name)
         else:
             self._prober.on_lost(name)
+            self._parts.store.release(name)
             for epoch, runtime in list(self._epochs.items()):
                 if runtime.leader == name:
                     self._end_epoch(epoch)

@@ -12,7 +12,7 @@ from partita.worker.messages import decode_message
 
 _LOG = logging.getLogger(__name__)
 #: A leader answers within milliseconds, or once a worker that it asks was given up.
-_PATIENCE_S = 2.0
+PATIENCE_S = 2.0
 
 
 class AskLeaders(msgspec.Struct, frozen=True):
@@ -23,11 +23,13 @@ class AskLeaders(msgspec.Struct, frozen=True):
     Attributes:
         method: One that leaders offer; see :class:`partita.leader.LeaderCalls`.
         leader: The only one to ask; all where empty.
+        wait_s: Longest wait for each of them.
     """
 
     method: str
     body: bytes = b""
     leader: str = ""
+    wait_s: float = PATIENCE_S
 
 
 class LeaderAnswer(msgspec.Struct, frozen=True):
@@ -79,7 +81,7 @@ class Leaders:
 
     def _ask(self, name: str, order: AskLeaders) -> LeaderAnswer:
         try:
-            answer = self._endpoint.call(name, order.method, order.body, _PATIENCE_S)
+            answer = self._endpoint.call(name, order.method, order.body, order.wait_s)
         except RunError as error:
             return LeaderAnswer(name, error=error.message)
         return LeaderAnswer(name, answer)

@@ -66,10 +66,15 @@ class Have(msgspec.Struct, frozen=True):
     """Which of ``hashes`` are missing? They stay in the store until ``epoch`` is prepared.
 
     A leader that sends none of them and does not prepare either loses its claim after a lease.
+
+    Attributes:
+        spare_of: The leader for which they stand by, until it leaves or retires the epoch, in room
+            that no other plan needs; empty where the epoch is to be prepared next.
     """
 
     epoch: int
     hashes: tuple[str, ...]
+    spare_of: str = ""
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -94,18 +99,26 @@ class Prepare(msgspec.Struct, frozen=True):
         program: The program with only this device's steps in it.
         leader: Endpoint that gets answers and failures.
         trace: Whether to keep what each lane did when.
+        prepack: Whether fragments are loaded to run fast rather than to be ready soon.
     """
 
     epoch: int
     program: Program
     leader: str
     trace: bool = True
+    prepack: bool = True
 
 
 class OfEpoch(msgspec.Struct, frozen=True):
     """Anything that is said about one epoch and needs no more."""
 
     epoch: int
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """To a leader: go on without a device, which is there, but is to be free."""
+
+    device: str
 
 
 class Calibrate(msgspec.Struct, frozen=True):

@@ -100,6 +100,7 @@ class Runtime:
         self.epoch = prepare.epoch
         self.leader = prepare.leader
         self.program = prepare.program
+        self._prepack = prepare.prepack
         self.error = ""
         self.log = StepLog(prepare.trace)
         self.arrays = BufferTable()
@@ -349,7 +350,9 @@ class Runtime:
             store = self._resources.store
             graph = store.open(info.hash).tobytes()
             blobs = {name: store.open(name) for name in info.blobs}
-            self.context.runners[self._loads[step]] = self._resources.engine.load(graph, blobs)
+            self.context.runners[self._loads[step]] = self._resources.engine.load(
+                graph, blobs, prepack=self._prepack
+            )
             if len(set(self.load_counts)) == 1:
                 self._resources.memory.settle()
         except Exception as error:  # any fault of graph or engine ends the deployment

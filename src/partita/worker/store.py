@@ -53,18 +53,30 @@ class _Upload:
 
 @dataclass
 class _Pin:
-    """Content of one epoch; without an end while the epoch is prepared."""
+    """Content of one epoch.
+
+    Attributes:
+        ends_s: When its lease is over; None while the epoch is prepared, or stands by.
+        spare_of: The leader for which it stands by; empty for what must stay.
+    """
 
     hashes: frozenset[str]
     ends_s: float | None = None
+    spare_of: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the epoch is not prepared, and may never be."""
+        return self.ends_s is not None or bool(self.spare_of)
 
 
 class Store:
     """A content-addressed directory: files named by their SHA-256, kept under a quota.
 
     Content of an epoch is pinned and never evicted; the rest is evicted least recently used first,
-    and only for bytes that have arrived. What a leader asked for or began to send stays for a lease
-    after its last message: a leader that dies meanwhile leaves nothing pinned or half-written.
+    what stands by for a loss after all else, and only for bytes that have arrived. What a leader
+    asked for or began to send stays for a lease after its last message: a leader that dies
+    meanwhile leaves nothing pinned or half-written.
     Several processes may share one directory: files appear by a rename, whole or not at all.
 
     Args:
@@ -102,20 +114,31 @@ class Store:
         """
         return tuple(h for h in dict.fromkeys(hashes) if not self._is_sound(h))
 
-    def lease(self, epoch: int, hashes: Iterable[str]) -> None:
+    def lease(self, epoch: int, hashes: Iterable[str], spare_of: str = "") -> None:
         """Keep ``hashes`` for ``LEASE_S`` seconds after each chunk of them, or until :meth:`pin`.
+
+        Args:
+            spare_of: The leader for which they stand by: they stay until :meth:`unpin` or
+                :meth:`release`, in room that nothing else needs.
 
         Raises:
             RunError: ``MAX_LEASES`` epochs have been announced and not prepared.
         """
         with self._lock:
             self._end_leases()
-            leases = [other for other, pin in self._pins.items() if pin.ends_s is not None]
+            leases = [other for other, pin in self._pins.items() if pin.is_open]
             if epoch not in self._pins and len(leases) >= MAX_LEASES:
                 raise self._error(f"{MAX_LEASES} plans are on their way to it already; try later.")
             held = self._pins.get(epoch)
-            if held is None or held.ends_s is not None:
-                self._pins[epoch] = _Pin(frozenset(hashes), self._now_s() + LEASE_S)
+            if held is None or held.is_open:
+                ends_s = None if spare_of else self._now_s() + LEASE_S
+                self._pins[epoch] = _Pin(frozenset(hashes), ends_s, spare_of)
+
+    def release(self, leader: str) -> None:
+        """Allow eviction of what stands by for a leader."""
+        with self._lock:
+            for epoch in [epoch for epoch, pin in self._pins.items() if pin.spare_of == leader]:
+                del self._pins[epoch]
 
     def pin(self, epoch: int, hashes: Iterable[str]) -> None:
         """Keep ``hashes`` from eviction until :meth:`unpin` of the same epoch."""
@@ -205,8 +228,10 @@ class Store:
         if key not in self._verified:
             self._verify(content_hash, mapped, path)
         with contextlib.suppress(OSError):
+            # The time of last use alone may change: other processes know content by the other one.
             os.utime(path)
-            self._verified.add((content_hash, stat.st_size, path.stat().st_mtime_ns))
+            os.utime(path, ns=(path.stat().st_atime_ns, stat.st_mtime_ns))
+            self._verified.add(key)
         return mapped
 
     def used_bytes(self) -> int:
@@ -249,7 +274,7 @@ class Store:
             if _HASH.match(path.name):
                 with contextlib.suppress(OSError):  # evicted by another process meanwhile
                     stat = path.stat()
-                    files.append((stat.st_mtime, stat.st_size, path))
+                    files.append((stat.st_atime, stat.st_size, path))
         return sorted(files)
 
     def _begin(self, content_hash: str, size_bytes: int) -> None:
@@ -279,8 +304,10 @@ class Store:
             if upload.used_s + LEASE_S < now_s:
                 self._drop(content_hash)
 
-    def _pinned(self) -> frozenset[str]:
-        return frozenset[str]().union(*(pin.hashes for pin in self._pins.values()))
+    def _pinned(self, *, spare: bool = False) -> frozenset[str]:
+        """The content that must stay, or that which stands by."""
+        pins = (pin.hashes for pin in self._pins.values() if bool(pin.spare_of) == spare)
+        return frozenset[str]().union(*pins)
 
     def _upload_bytes(self) -> int:
         """Bytes of unfinished uploads that have arrived."""
@@ -290,8 +317,8 @@ class Store:
         self._room_bytes -= size_bytes
         if self._room_bytes >= 0:
             return
-        pinned = self._pinned()
-        files = self._files()
+        pinned, spare = self._pinned(), self._pinned(spare=True)
+        files = sorted(self._files(), key=lambda file: file[2].name in spare)
         used = sum(size for _, size, _ in files) + self._upload_bytes()
         for _, size, path in files:
             if used + size_bytes <= self.quota_bytes:

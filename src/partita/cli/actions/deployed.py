@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import inf
 
 from partita.adapting.replanner import Replanner
 from partita.cli.actions.anew import make_search
@@ -17,10 +16,10 @@ from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel
 from partita.errors import RunError
 from partita.execution import AdaptOptions
+from partita.execution.adapt import LOSSES_ONLY
 from partita.fabric import Endpoint
 from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.leader.worker_group import WorkerGroup
-from partita.plan import Plan
 
 #: Seconds that workers may take to appear.
 _WAIT_S = 10.0
@@ -77,7 +76,7 @@ def open_session(
             say("measuring what messages cost")
             refined = _refine(endpoint, cost, compiled, recovers=recovers)
         replanner = Replanner(refined, plan, make_search(plan, flags, cost))
-        watching = read_watching(plan, flags)
+        watching = read_watching(flags)
 
         def replan(lost: Lost) -> Compiled:
             say(f"planning without {lost}")
@@ -111,10 +110,8 @@ def _refine(
         return cost
 
 
-def read_watching(plan: Plan, flags: AdaptFlags) -> AdaptOptions | None:
-    """When to plan anew beside what runs; with ``--recover`` alone only once a fallback does."""
+def read_watching(flags: AdaptFlags) -> AdaptOptions | None:
+    """When to plan anew beside what runs; None for never."""
     if flags.adapt:
         return read_adapt(flags)
-    if flags.recover and plan.fallback is not None:
-        return AdaptOptions(threshold=inf, probe_s=inf)
-    return None
+    return LOSSES_ONLY if flags.recover else None
