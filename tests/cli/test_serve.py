@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -177,3 +178,31 @@ def test_a_port_that_is_taken_is_said_before_anything_is_deployed(ask: Ask) -> N
         answer = ask("serve", "p.json", "--listen", place)
     assert answer.code == 2
     assert f"Address '{place}' cannot be listened at: Address already in use." in answer.message
+
+
+def look(url: str) -> Any:
+    """What the page of the model ``m`` shows."""
+    with urllib.request.urlopen(f"{url}/live/m/live.json") as answer:
+        return json.load(answer)
+
+
+@pytest.mark.slow
+def test_a_service_is_looked_at_while_it_answers(folder: Path) -> None:
+    """Its page and metrics are those of the session behind the model, also of a new version."""
+    with serve("m=p.json", "--page") as service:
+        url = service.reply["url"]
+        assert service.reply["page"] == f"{url}/live/"
+        for answers in (1, 2):
+            service.ask("m", draw())
+            now = look(url)
+            while now["answers"] < answers:  # snapshots are news twice a second
+                now = look(url)
+            assert {device["name"] for device in now["devices"]} == {"a", "b"}
+        order = urllib.request.Request(f"{url}/v2/repository/models/m/load", b"", method="POST")
+        urllib.request.urlopen(order).close()
+        service.ask("m", draw())
+        with urllib.request.urlopen(f"{url}/metrics") as answer:
+            text = answer.read().decode()
+        assert 'partita_requests_total{model="m"} 1.0' in text
+        code, _ = service.end()
+        assert code == 0

@@ -29,6 +29,7 @@ class Known:
 
     def __init__(self) -> None:
         self.looked = 0
+        self.model = "net"
 
     def look_ahead(self) -> None:
         """Count."""

@@ -19,6 +19,7 @@ from tests.live.samples import replay, scene_of
 from partita.errors import InputError, RunError
 from partita.leader import Sample
 from partita.live import LiveView, serve_live, view
+from partita.live.routes import serve_routes, served_routes
 
 #: A title may hold anything: it comes from a file's name.
 TITLE = "net <script>alert(1)</script> on lab"
@@ -30,7 +31,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 def page() -> Iterator[str]:
     """The address of a page of 32 devices."""
     scene = scene_of(*NAMES, title=TITLE, advice=((("d30",), "one more would give 1.3x"),))
-    with serve_live(LiveView(replay(NAMES), lambda plan: scene), 0) as address:
+    with serve_live(LiveView(replay(NAMES), lambda plan: scene), 0, "net") as address:
         yield address
 
 
@@ -72,16 +73,38 @@ def test_metrics_are_read_by_prometheus_own_parser(page: str) -> None:
     """Counters, shares by device and states have their names, labels and values."""
     body, kind = get(page + "metrics")
     assert kind.startswith("text/plain; version=")
-    found = {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+    found = read_metrics(body)
+    own = ("model", "net")
+    assert found["partita_requests_total", frozenset([own])] == 0
+    device = ("device", "d1")
+    assert found["partita_device_state", frozenset([own, device, ("state", "runs")])] == 1
+    assert found["partita_device_memory_bytes", frozenset([own, device])] == 20_000_000
+    predicted = frozenset([own, device, ("source", "predicted")])
+    assert found["partita_device_busy_ratio", predicted] == 0.5
+
+
+def read_metrics(body: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """What Prometheus reads: values by name and labels."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(body.decode())
         for sample in family.samples
     }
-    assert found["partita_requests_total", ()] == 0
-    assert found["partita_device_state", (("device", "d0"), ("state", "runs"))] == 1
-    assert found["partita_device_memory_bytes", (("device", "d1"),)] == 20_000_000
-    expected = found["partita_device_busy_ratio", (("device", "d0"), ("source", "predicted"))]
-    assert expected == 0.5
+
+
+def test_each_model_of_a_service_has_a_page_and_its_own_metrics() -> None:
+    """Pages lie below the models' names; metrics of all are one document, each family once."""
+    views = {name: LiveView(replay(NAMES[:3]), lambda plan: None) for name in ("cat", "dog")}
+    with serve_routes(served_routes(views), 0) as address:
+        listed = get(address + "live/")[0].decode()
+        assert re.findall(r'href="([^"]*)"', listed) == ["cat/", "dog/"]
+        assert b"<script>" in get(address + "live/cat/")[0]
+        assert len(json.loads(get(address + "live/dog/live.json")[0])["devices"]) == 3
+        body, _ = get(address + "metrics")
+    assert body.count(b"# TYPE partita_requests_total") == 1
+    found = read_metrics(body)
+    for name in views:
+        assert ("partita_requests_total", frozenset([("model", name)])) in found
 
 
 def test_a_session_that_is_over_is_said_so() -> None:

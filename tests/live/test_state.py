@@ -70,6 +70,17 @@ def test_a_new_epoch_begins_anew() -> None:
     assert seen.p50_s == 1.0
 
 
+def test_another_session_begins_anew() -> None:
+    """Where a model is deployed anew answers count from none: no rate is below zero."""
+    state = LiveState()
+    idle = {"camera": stats_of(), "recorder": stats_of()}
+    state.fold(sample_of(1.0, idle, answers=50, latencies_s=(5.0,)), SCENE)
+    seen = state.fold(sample_of(2.0, idle, answers=3, epoch=7), SCENE)
+    assert (seen.images_per_s, seen.p50_s) == (None, None)
+    seen = state.fold(sample_of(3.0, idle, answers=5, epoch=7), SCENE)
+    assert seen.images_per_s == 2.0
+
+
 def test_states_say_who_computes_is_silent_lost_or_idle() -> None:
     """A device of the plan that does not answer is silent; one that is given up is lost."""
     scene = scene_of("camera", "recorder", "spare", "gone")

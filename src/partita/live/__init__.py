@@ -19,7 +19,7 @@ from partita.live.state import LiveState
 from partita.live.view import LiveView
 
 if TYPE_CHECKING:  # each needs packages that the others do not
-    from partita.live.routes import live_routes, serve_live
+    from partita.live.routes import live_routes, serve_live, served_routes
     from partita.live.scene import Foresight, foresee, make_scene
     from partita.live.screen import draw_screen
     from partita.live.traces import emit_spans
@@ -43,12 +43,13 @@ __all__ = [
     "make_scene",
     "offer_scene",
     "serve_live",
+    "served_routes",
 ]
 
 __getattr__ = on_first_use(
     __name__,
     {
-        "routes": "live_routes serve_live",
+        "routes": "live_routes serve_live served_routes",
         "scene": "Foresight foresee make_scene",
         "screen": "draw_screen",
         "traces": "emit_spans",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,38 +14,50 @@ _STATES = ("runs", "silent", "lost", "idle")
 
 
 class SnapshotCollector(Collector):
-    """Metrics of a session, made when they are asked for.
+    """Metrics of sessions, made when they are asked for.
 
     Args:
-        take: Makes a snapshot.
+        takes: Per model, what makes a snapshot of its session; its name is a label.
     """
 
-    def __init__(self, take: Callable[[], Snapshot]) -> None:
-        self._take = take
+    def __init__(self, takes: Mapping[str, Callable[[], Snapshot]]) -> None:
+        self._takes = takes
 
     def describe(self) -> Iterator[Metric]:
         """Nothing: to be registered takes no snapshot."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics of one snapshot; what is not known yet is left out."""
-        now = self._take()
-        yield from _count_requests(now)
-        yield from _measure_devices(now)
-        yield from _measure_links(now)
-        changes = CounterMetricFamily(
-            "partita_plan_changes", "Changes of plan by outcome.", labels=["outcome"]
-        )
-        for outcome in dict.fromkeys(event.kind for event in now.events):
-            changes.add_metric([outcome], sum(event.kind == outcome for event in now.events))
-        yield changes
+        """All metrics of one snapshot each; what is not known yet is left out."""
+        families: dict[str, Metric] = {}
+        for model, take in self._takes.items():
+            for metric in _list_metrics(take()):
+                family = families.setdefault(metric.name, metric)
+                named = [
+                    sample._replace(labels={"model": model, **sample.labels})
+                    for sample in metric.samples
+                ]
+                family.samples = named if family is metric else [*family.samples, *named]
+        yield from families.values()
 
 
-def write_metrics(take: Callable[[], Snapshot]) -> bytes:
-    """The metrics of one snapshot in Prometheus' text format."""
+def write_metrics(takes: Mapping[str, Callable[[], Snapshot]]) -> bytes:
+    """The metrics of a snapshot of each model in Prometheus' text format."""
     registry = CollectorRegistry()
-    registry.register(SnapshotCollector(take))
+    registry.register(SnapshotCollector(takes))
     return generate_latest(registry)
+
+
+def _list_metrics(now: Snapshot) -> Iterator[Metric]:
+    yield from _count_requests(now)
+    yield from _measure_devices(now)
+    yield from _measure_links(now)
+    changes = CounterMetricFamily(
+        "partita_plan_changes", "Changes of plan by outcome.", labels=["outcome"]
+    )
+    for outcome in dict.fromkeys(event.kind for event in now.events):
+        changes.add_metric([outcome], sum(event.kind == outcome for event in now.events))
+    yield changes
 
 
 def _count_requests(now: Snapshot) -> Iterator[Metric]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -14,21 +15,14 @@ from partita.report.palette import write_variables
 from partita.report.tables import describe_layers, describe_shares
 
 _TITLE = "Partita"
+#: Pages run no script but their own, and load nothing.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
 
 
 @lru_cache(maxsize=1)
 def write_live_page() -> tuple[str, str]:
     """The page, and the policy under which a browser is to show it: its own script alone runs."""
     script = _read("partita.live", "page.js")
-    style = write_variables() + _read("partita.report", "style.css")
-    style += _read("partita.live", "page.css")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", _TITLE),
-        element("style", Markup(style)),
-    )
     body = element(
         "body",
         element("header", element("h1", _TITLE, id="title"), element("span", "asking", id="state")),
@@ -51,11 +45,27 @@ def write_live_page() -> tuple[str, str]:
         element("script", Markup(script)),
     )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none';"
-        f" form-action 'none'; frame-ancestors 'none'; script-src 'sha256-{digest}'"
+    policy = f"{POLICY}; connect-src 'self'; script-src 'sha256-{digest}'"
+    return _write(body), policy
+
+
+def write_list(names: Sequence[str]) -> str:
+    """A page with a link to the page of each model."""
+    links = (element("li", element("a", name, href=f"{name}/")) for name in names)
+    return _write(element("body", element("h1", _TITLE), element("ul", *links)))
+
+
+def _write(body: Markup) -> str:
+    style = write_variables() + _read("partita.report", "style.css")
+    style += _read("partita.live", "page.css")
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", _TITLE),
+        element("style", Markup(style)),
     )
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n", policy
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
 def _read(package: str, name: str) -> str:

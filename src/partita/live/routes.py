@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import uvicorn
@@ -14,11 +14,11 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
 
 from partita.errors import InputError, RunError
 from partita.live.metrics import write_metrics
-from partita.live.page import describe_scene, write_live_page
+from partita.live.page import POLICY, describe_scene, write_list, write_live_page
 from partita.live.view import LiveView
 
 #: Where the page is served alone; its names keep scripts of other sites from asking.
@@ -28,8 +28,26 @@ _END_S = 2.0
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
+def served_routes(views: Mapping[str, LiveView]) -> list[BaseRoute]:
+    """A page for each model at ``/live/NAME/``, a list of them, and the metrics of all.
+
+    Args:
+        views: By the names of models, which are those of paths, too.
+    """
+
+    def pages(request: Request) -> Response:
+        return HTMLResponse(write_list(list(views)), headers={"Content-Security-Policy": POLICY})
+
+    def metrics(request: Request) -> Response:
+        takes = {name: view.snapshot for name, view in views.items()}
+        return _answer(lambda: write_metrics(takes), _METRICS_TYPE)
+
+    mounts = (Mount(f"/live/{name}", routes=live_routes(view)) for name, view in views.items())
+    return [Route("/live/", pages), *mounts, Route("/metrics", metrics)]
+
+
 def live_routes(view: LiveView) -> list[Route]:
-    """The page at ``/``, what it asks for, and ``/metrics``; all may be mounted anywhere."""
+    """The page at ``/`` and what it asks for; all may be mounted anywhere."""
 
     def page(request: Request) -> Response:
         text, policy = write_live_page()
@@ -43,15 +61,7 @@ def live_routes(view: LiveView) -> list[Route]:
             lambda: msgspec.json.encode(describe_scene(view.scene())), "application/json"
         )
 
-    def metrics(request: Request) -> Response:
-        return _answer(lambda: write_metrics(view.snapshot), _METRICS_TYPE)
-
-    return [
-        Route("/", page),
-        Route("/live.json", snapshot),
-        Route("/plan.json", plan),
-        Route("/metrics", metrics),
-    ]
+    return [Route("/", page), Route("/live.json", snapshot), Route("/plan.json", plan)]
 
 
 def _answer(make: Callable[[], bytes], media_type: str) -> Response:
@@ -63,20 +73,32 @@ def _answer(make: Callable[[], bytes], media_type: str) -> Response:
 
 
 @contextlib.contextmanager
-def serve_live(view: LiveView, port: int) -> Iterator[str]:
-    """Serve the page on this machine alone; yield its address.
+def serve_live(view: LiveView, port: int, name: str = "") -> Iterator[str]:
+    """Serve the page, and ``/metrics``, on this machine alone; yield its address.
 
     Args:
         port: 0 lets the system choose.
+        name: Of the model, for the metrics.
+
+    Raises:
+        InputError: The port is taken.
+    """
+    routes = [*live_routes(view), *served_routes({name or "model": view})]
+    with serve_routes(routes, port) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def serve_routes(routes: Sequence[BaseRoute], port: int) -> Iterator[str]:
+    """Serve some routes on this machine alone; yield their address.
 
     Raises:
         InputError: The port is taken.
     """
     with _bind(port) as listening:
         middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=_NAMES)]
-        app = Starlette(routes=live_routes(view), middleware=middleware)
         config = uvicorn.Config(
-            app,
+            Starlette(routes=routes, middleware=middleware),
             log_level="error",
             access_log=False,
             lifespan="off",

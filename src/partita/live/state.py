@@ -41,7 +41,9 @@ class LiveState:
             sample: Taken after those before.
             scene: What is known of its plan.
         """
-        if self._samples and self._samples[-1].plan != sample.plan:
+        if sample.answers < self.answers:  # another session, which began anew
+            self._samples.clear()
+        if not self._samples or self._samples[-1].plan != sample.plan:
             self._latencies_s.clear()
         self._latencies_s.extend(sample.latencies_s)
         self.answers = sample.answers

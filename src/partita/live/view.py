@@ -19,7 +19,7 @@ class LiveView:
 
     Args:
         take: Takes a sample with the latencies since an answer, as ``Session.sample``.
-        describe: What is known of the plan with a hash; called once for each plan.
+        describe: What is known of the plan with a hash; asked again while that is nothing.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class LiveView:
         self._take, self._describe = take, describe
         self._state = LiveState()
         self._lock = threading.Lock()
-        self._scenes: dict[str, Scene | None] = {}
+        self._scenes: dict[str, Scene] = {}
         self._last: Snapshot | None = None
         self._last_s = 0.0
 
@@ -50,6 +50,7 @@ class LiveView:
         return self._scene(self.snapshot().plan)
 
     def _scene(self, plan: str) -> Scene | None:
-        if plan not in self._scenes:
-            self._scenes[plan] = self._describe(plan)
-        return self._scenes[plan]
+        scene = self._scenes.get(plan) or self._describe(plan)
+        if scene is not None:
+            self._scenes[plan] = scene
+        return scene

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from starlette.routing import BaseRoute
 
 from partita.api import OpenLeader, open_fleet
 from partita.cli.access import read_access
 from partita.cli.actions.deployed import open_session
 from partita.cli.actions.plan import make_options
 from partita.cli.actions.simulate import read_adapt
+from partita.cli.actions.watched import Scenes, check_page
 from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, ModelFiles, PlanFiles
 from partita.cli.output import Reply, print_reply, say
@@ -19,8 +22,9 @@ from partita.cli.sources import Loaded, name_sources, read_model, read_plan
 from partita.cluster import Cluster, load_cluster
 from partita.compile import planned_graph
 from partita.cost import CostModel
-from partita.errors import InputError
-from partita.leader import Session
+from partita.errors import InputError, RunError
+from partita.leader import Sample, Session
+from partita.live import LiveView, Scene, offer_scene
 from partita.plan import load_plan
 from partita.planners import find_plan
 from partita.serve import Front, listen_at, make_app, make_server, url_of
@@ -56,11 +60,16 @@ class Reading:
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """Where a service listens, how many requests wait, and how long its end may take."""
+    """Where a service listens, how many requests wait, and how long its end may take.
+
+    Attributes:
+        page: Whether live pages and metrics are served, too.
+    """
 
     listen: str
     queue: int
     grace_s: float
+    page: bool = False
 
 
 def serve_files(
@@ -77,17 +86,44 @@ def serve_files(
         RunError: A worker is missing, refuses or fails.
     """
     read_adapt(reading.adapting)
+    if options.page:
+        check_page()
     with listen_at(options.listen) as listener, Fleets(reading) as fleets:
-        sources = [_read_source(text, reading, fleets) for text in texts]
+        sources = [
+            replace(_read_source(text, reading, fleets), looks_ahead=options.page) for text in texts
+        ]
         _check_flags(sources, reading)
         with Front(sources, queue=options.queue) as front:
             models = [front.find(name) for name in front.names]
             url = url_of(listener)
             payload = {"url": url, "models": [model.name for model in models if model is not None]}
             lines = [f"Serving:     {url}/v2/models/{name}" for name in front.names]
+            more: list[BaseRoute] = []
+            if options.page:
+                from partita.live.routes import served_routes  # takes the extra 'live'
+
+                payload["page"] = f"{url}/live/"
+                lines.append(f"Live page:   {url}/live/, metrics at {url}/metrics")
+                more = served_routes({source.name: _view(source, front) for source in sources})
             print_reply(Reply(payload, [*lines]), as_json=as_json)
-            make_server(make_app(front), front, grace_s=options.grace_s).run([listener])
+            make_server(make_app(front, more), front, grace_s=options.grace_s).run([listener])
     return 0
+
+
+def _view(source: _Source, front: Front) -> LiveView:
+    """What is seen of a model, whichever version answers."""
+
+    def take(since: int) -> Sample:
+        model = front.find(source.name)
+        if model is None:
+            raise RunError(f"Model '{source.name}' is not deployed.")
+        return model.session.sample(since)
+
+    def describe(plan_hash: str) -> Scene | None:
+        known = (scenes.describe(plan_hash) for scenes in reversed(source.scenes))
+        return next((scene for scene in known if scene is not None), None)
+
+    return LiveView(take, describe)
 
 
 class Fleets(contextlib.ExitStack):
@@ -108,13 +144,20 @@ class Fleets(contextlib.ExitStack):
 
 @dataclass(frozen=True)
 class _Source:
-    """A file that is served under a name."""
+    """A file that is served under a name.
+
+    Attributes:
+        looks_ahead: Whether what would gain is found out before it is first served.
+        scenes: What is known of the plans of its last version, and of the one before.
+    """
 
     name: str
     file: Path
     is_plan: bool
     reading: Reading = field(repr=False)
     fleets: Fleets = field(repr=False)
+    looks_ahead: bool = False
+    scenes: list[Scenes] = field(default_factory=list, repr=False)
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Session]:
@@ -123,6 +166,12 @@ class _Source:
         leader = self.fleets.reach(loaded.files[2], loaded.cluster)()
         with open_session(loaded, leader, cost, self.reading.adapting, is_service=True) as opened:
             opened.session.begin_traces()
+            scenes = Scenes(loaded, opened.cost, opened.replanner)
+            offer_scene(opened.session.calls, scenes.describe)
+            if self.looks_ahead and not self.scenes:  # later, requests would wait for it
+                say(f"'{self.name}': looking for what would gain")
+                scenes.look_ahead()
+            self.scenes[:] = [*self.scenes[-1:], scenes]
             yield opened.session
 
     def _read_plan(self) -> tuple[Loaded, CostModel]:

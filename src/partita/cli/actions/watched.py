@@ -59,6 +59,11 @@ class Scenes:
         self._loaded, self._cost, self._replanner = loaded, cost, replanner
         self._foresight: Foresight | None = None
 
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self._loaded.plan.model.name
+
     def look_ahead(self) -> None:
         """Find out what would gain over the plan that is about to run; takes some seconds."""
         with contextlib.suppress(PartitaError):  # a run is worth more than advice
@@ -103,20 +108,32 @@ def watch_session(session: Session, scenes: Scenes, flags: WatchFlags) -> Iterat
             scenes.look_ahead()
             view = LiveView(session.sample, scenes.describe)
             if flags.page is not None:
-                say(f"live page: {stack.enter_context(_open_page(view, flags.page))}")
+                name = scenes.model
+                say(f"live page: {stack.enter_context(_open_page(view, flags.page, name))}")
             if flags.top:
                 stack.enter_context(_show_top(view))
         yield
 
 
-def _open_page(view: LiveView, port: int) -> contextlib.AbstractContextManager[str]:
+def _open_page(view: LiveView, port: int, name: str) -> contextlib.AbstractContextManager[str]:
+    check_page()
+    from partita.live.routes import serve_live
+
+    return serve_live(view, port, name)
+
+
+def check_page() -> None:
+    """Refuse to serve a page without the packages that it takes.
+
+    Raises:
+        InputError: Names what is missing.
+    """
     try:
-        from partita.live.routes import serve_live
+        import partita.live.routes  # noqa: F401
     except ModuleNotFoundError as error:
         raise InputError(
             f"--page needs {error.name}: {how_to_install('live')}.", subject="--page"
         ) from error
-    return serve_live(view, port)
 
 
 @contextlib.contextmanager

@@ -25,6 +25,9 @@ def serve(
     grace: Annotated[
         float, number("--grace", 0, 3600, "Seconds for answers that are due when it ends.")
     ] = 30.0,
+    page: Annotated[
+        bool, flag("--page", "Also serve live pages at /live/, and metrics at /metrics.")
+    ] = False,
     objective: flags.ObjectiveOpt = "throughput",
     in_flight: flags.InFlightOpt = None,
     cluster: flags.PlanClusterOpt = None,
@@ -54,7 +57,7 @@ def serve(
         refuse_given(context, ("budget",), "needs --adapt or --recover")
     from partita.cli.actions.serve import Reading, ServeOptions, serve_files
 
-    options = ServeOptions(listen, queue, grace)
+    options = ServeOptions(listen, queue, grace, page)
     reading = Reading(
         cluster,
         shape,
