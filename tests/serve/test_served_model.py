@@ -52,6 +52,18 @@ def test_who_finds_no_room_is_turned_away_at_once(queue: int) -> None:
             model.check_room()
 
 
+def test_who_has_its_answer_finds_room_for_the_next_request() -> None:
+    """As many clients as there is room for are never turned away, however fast they ask."""
+    with served(queue=0, in_flight=1) as (model, session):
+        found = []
+        for _ in range(50):
+            future = model.ask(FEEDS)
+            future.add_done_callback(lambda _: found.append(model.unanswered))
+            session.await_asked()
+            session.answer()
+        assert found == [0] * 50
+
+
 def test_a_request_that_is_refused_does_not_end_the_model() -> None:
     """What does not fit the model is its own request's error."""
     with served() as (model, session):

@@ -151,10 +151,10 @@ class ServedModel:
             error = RunError(f"The request failed: {first_line(error)}.")
         if isinstance(error, RunError):  # of the whole session: it answers nothing any more
             self.error = error
+        with self._change:  # first: who has its answer finds room for the next request
+            self._unanswered -= 1
+            self._change.notify_all()
         if error is not None:
             future.set_exception(error)
         else:
             future.set_result(answer.result())
-        with self._change:
-            self._unanswered -= 1
-            self._change.notify_all()
