@@ -20,8 +20,8 @@ from partita.leader import (
     deploy,
     find_leaders,
 )
-from partita.worker.leaders import Leaders
-from partita.worker.messages import decode_message
+from partita.worker.leaders import AskLeaders, LeaderAnswers, Leaders
+from partita.worker.messages import decode_message, encode_message
 
 TINY: Tiny = tiny_chain(3, 3, in_flight=2, credit=2)
 
@@ -77,6 +77,17 @@ def test_what_leaders_do_not_offer_is_refused(lab: MemoryLab, session: Session) 
     assert ask_leaders(viewer, "d0", SAMPLE, leader="nobody") == ()
     with pytest.raises(RunError, match="malformed"):
         viewer.call("d0", "ask_leaders", b"\xff", 1.0)
+    viewer.close()
+
+
+def test_what_changes_something_is_passed_on_for_leaders_alone(lab: MemoryLab) -> None:
+    """The method that everybody may call passes on no more than looks; the other is for leaders."""
+    order = encode_message(AskLeaders("drain"))
+    viewer = lab.fabric.endpoint("viewer")
+    with pytest.raises(RunError, match="'drain' of leaders is passed on for other leaders alone"):
+        viewer.call("d0", "ask_leaders", order, 1.0)
+    passed = viewer.call("d0", "order_leaders", order, 1.0)
+    assert decode_message(passed, LeaderAnswers).answers == ()
     viewer.close()
 
 

@@ -10,11 +10,11 @@ import msgspec
 from partita.errors import RunError
 from partita.fabric import Endpoint
 from partita.leader.worker_group import CALL_TIMEOUT_S
-from partita.worker.leaders import PATIENCE_S, AskLeaders, LeaderAnswer, LeaderAnswers
+from partita.worker.leaders import LOOKING, PATIENCE_S, AskLeaders, LeaderAnswer, LeaderAnswers
 from partita.worker.messages import decode_message, encode_message
 
-#: The worker's method that passes a call on.
-_ASK = "ask_leaders"
+#: The worker's methods that pass a call on: for whoever looks on, and for leaders.
+_ASK, _ORDER = "ask_leaders", "order_leaders"
 #: The method by which leaders say that they are there.
 WHO = "who"
 #: The method by which a device is freed, and the longest that it takes: a search, loading, and the
@@ -67,7 +67,8 @@ def ask_leaders(
     """
     body = b"" if message is None else encode_message(message)
     order = encode_message(AskLeaders(method, body, leader, wait_s))
-    answer = endpoint.call(device, _ASK, order, CALL_TIMEOUT_S + wait_s)
+    way = _ASK if method in LOOKING else _ORDER
+    answer = endpoint.call(device, way, order, CALL_TIMEOUT_S + wait_s)
     return decode_message(answer, LeaderAnswers).answers
 
 

@@ -145,6 +145,7 @@ class Worker:
             "measure": self._measure,
             "measured": self._measured,
             "ask_leaders": self._leaders.ask,
+            "order_leaders": self._leaders.order,
             "begin_traces": self._begin_traces,
             "stop": lambda body: self._on_stop(),
         }

@@ -15,6 +15,10 @@ _LOG = logging.getLogger(__name__)
 PATIENCE_S = 2.0
 
 
+#: Methods of leaders that change nothing: whoever may look on may have them passed on.
+LOOKING = frozenset({"who", "sample", "scene"})
+
+
 class AskLeaders(msgspec.Struct, frozen=True):
     """A call that a worker passes on to the leaders whose plans it holds.
 
@@ -74,7 +78,18 @@ class Leaders:
             _LOG.info("leader '%s' left", name)
 
     def ask(self, body: bytes) -> LeaderAnswers:
-        """What the leaders answer to an :class:`AskLeaders`, in the order in which they came."""
+        """What the leaders answer to who looks on, in the order in which they came.
+
+        Raises:
+            RunError: More than that is asked for.
+        """
+        method = decode_message(body, AskLeaders).method
+        if method not in LOOKING:
+            raise RunError(f"Method {method!r} of leaders is passed on for other leaders alone.")
+        return self.order(body)
+
+    def order(self, body: bytes) -> LeaderAnswers:
+        """What the leaders answer to any :class:`AskLeaders`, in the order in which they came."""
         order = decode_message(body, AskLeaders)
         asked = [name for name in self._names if order.leader in ("", name)]
         return LeaderAnswers(tuple(self._ask(name, order) for name in asked))
