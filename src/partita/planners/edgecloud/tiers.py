@@ -63,7 +63,7 @@ def plan_tiers(evaluator: Evaluator) -> Chosen:
     if data is None or roles.edge != evaluator.requester:
         return divide(evaluator)
     found, failure = list[Chosen](), None
-    for choose in (plan_autosplit, divide):
+    for choose in (divide, plan_autosplit):  # which looks at no limit, and spends from it
         try:
             found.append(choose(evaluator))
         except InfeasibleError as error:
