@@ -125,9 +125,10 @@ class Load(threading.Thread):
 
 @dataclass(frozen=True)
 class Trial:
-    """One strike: the outage less a request, and the seconds until the device was used again."""
+    """One strike: the outage less a request, what that takes, and how soon the device was back."""
 
     outage_s: float
+    usual_s: float
     search_s: float
     back_s: float
 
@@ -165,7 +166,7 @@ class Trials:
         back_s = time.monotonic()
         self._do(victim, back=True)
         self._await(lambda: victim in [part.device for part in session.program.devices])
-        return Trial(outage_s, change.search_s, time.monotonic() - back_s)
+        return Trial(outage_s, usual_s, change.search_s, time.monotonic() - back_s)
 
     def _recoveries(self) -> list[Any]:
         return [change for change in self._session.changes if change.outcome == "recovered"]

@@ -14,7 +14,9 @@ import pytest
 from onnx import helper
 
 from partita.engine import OrtEngine, OrtOptions, make_inputs
+from partita.engine.onnx_facts import StoredTensor, read_facts
 from partita.errors import RunError
+from partita.program import TensorSpec
 from tests.engine.graphs import (
     SHAPE,
     blob,
@@ -49,6 +51,32 @@ def test_blobs_may_be_dropped_after_load(prepack: bool) -> None:
     before = runner.run(data)[0].copy()
     bytes_[:] = 0
     np.testing.assert_array_equal(runner.run(data)[0], before)
+
+
+def test_what_is_to_be_ready_soon_reads_its_weights_where_they_lie() -> None:
+    """Nothing is copied nor rearranged, not even from a read-only file; the answer is the same."""
+    bytes_ = blob(WEIGHTS)
+    bytes_.flags.writeable = False
+    data = [seeded(SHAPE, 1)]
+    runner = OrtEngine().load(convolution(WEIGHTS), {blob_name(WEIGHTS): bytes_}, prepack=False)
+    assert np.shares_memory(runner._values["w"], bytes_)
+    plain = OrtEngine().load(convolution(WEIGHTS), BLOBS).run(data)[0]
+    np.testing.assert_allclose(runner.run(data)[0], plain, atol=1e-5 * float(np.abs(plain).max()))
+
+
+@pytest.mark.parametrize("prepack", [True, False])
+def test_weights_that_are_cut_short_are_refused(prepack: bool) -> None:
+    """Nothing past their end is read, however they are loaded."""
+    short = {blob_name(WEIGHTS): blob(WEIGHTS)[:-4]}
+    with pytest.raises(RunError, match="Fragment cannot be loaded"):
+        OrtEngine().load(convolution(WEIGHTS), short, prepack=prepack)
+
+
+def test_what_lies_apart_is_known_with_its_shape_and_place() -> None:
+    """Of the main graph's initializers, of types that NumPy has."""
+    (tensor,) = read_facts(convolution(WEIGHTS)).stored
+    assert tensor == StoredTensor(TensorSpec("w", WEIGHTS.shape, "float32"), blob_name(WEIGHTS), 0)
+    assert read_facts(plain_convolution(WEIGHTS)).stored == []
 
 
 def test_runner_knows_its_inputs_and_outputs() -> None:

@@ -78,8 +78,10 @@ def test_a_fragment_reads_packed_weights() -> None:
     blob = pack(codes, packing)
     name = hashlib.sha256(blob.tobytes()).hexdigest()
     graph = product_graph(name_packed(name, "float32"))
-    (answer,) = OrtEngine().load(graph, {name: blob}).run([np.eye(4, dtype=np.float32)])
-    np.testing.assert_array_equal(answer, packing.values(codes))
+    for prepack in (True, False):
+        runner = OrtEngine().load(graph, {name: blob}, prepack=prepack)
+        (answer,) = runner.run([np.eye(4, dtype=np.float32)])
+        np.testing.assert_array_equal(answer, packing.values(codes))
     with pytest.raises(
         RunError, match=rf"weights at {name}\.float32: blob of 80 bytes is not pack"
     ):

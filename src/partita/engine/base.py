@@ -56,8 +56,9 @@ class Engine(Protocol):
             graph: A serialised ONNX model whose large weights are external data, located by the
                 SHA-256 of their bytes in 64 hex digits.
             blobs: The weights' bytes (uint8) by that hash; they may be dropped after the call.
-            prepack: Whether weights may be prepacked, as far as the engine does so; without, the
-                fragment is ready sooner, and answers the same.
+            prepack: Whether weights may be copied and rearranged to run fast. Without, the fragment
+                is ready sooner, answers the same, and may read them where they are: they must not
+                change as long as the runner lives.
 
         Raises:
             RunError: The graph cannot be read, needs what this engine refuses, or lacks a blob.

@@ -26,12 +26,26 @@ _DTYPES = {
 KERNELS, INTEGER = "partita.kernels", "integer"
 
 
+class StoredTensor(msgspec.Struct, frozen=True):
+    """An initializer whose bytes lie apart from the graph.
+
+    Attributes:
+        spec: Its name, shape and type.
+        offset: Where it begins in what lies at the location, in bytes.
+    """
+
+    spec: TensorSpec
+    location: str
+    offset: int
+
+
 class GraphFacts(msgspec.Struct):
     """What a serialised model uses and how it is called.
 
     Attributes:
         domains: Operator domains of all nodes, also in subgraphs; ``""`` is standard ONNX.
         locations: External-data locations of all tensors.
+        stored: Initializers of the main graph that lie there, of types that NumPy has.
         integer: Whether quantised parts are for integer kernels.
     """
 
@@ -41,6 +55,7 @@ class GraphFacts(msgspec.Struct):
     inputs: list[TensorSpec] = msgspec.field(default_factory=list)
     outputs: list[TensorSpec] = msgspec.field(default_factory=list)
     initializers: set[str] = msgspec.field(default_factory=set)
+    stored: list[StoredTensor] = msgspec.field(default_factory=list)
     integer: bool = False
 
 
@@ -75,9 +90,11 @@ def _read_graph(data: memoryview, facts: GraphFacts, depth: int) -> None:
         if field == 1:
             _read_node(_nested(value), facts, depth)
         elif field == 5:
-            name = _read_tensor(_nested(value), facts)
+            stored = _read_tensor(_nested(value), facts)
             if depth == 0:
-                facts.initializers.add(name)
+                facts.initializers.add(stored.spec.name)
+                if stored.location and stored.spec.dtype:
+                    facts.stored.append(stored)
         elif field == 15:
             _read_sparse(_nested(value), facts)
         elif field in (11, 12) and depth == 0:
@@ -110,16 +127,24 @@ def _read_sparse(data: memoryview, facts: GraphFacts) -> None:
             _read_tensor(_nested(value), facts)
 
 
-def _read_tensor(data: memoryview, facts: GraphFacts) -> str:
-    name = ""
+def _read_tensor(data: memoryview, facts: GraphFacts) -> StoredTensor:
+    name, dtype, shape = "", "", list[int]()
+    where: dict[str, str] = {}
     for field, value in _fields(data):
-        if field == 8:
+        if field == 1:
+            shape += [value] if isinstance(value, int) else _varints(value)
+        elif field == 2:
+            dtype = _DTYPES.get(value, "") if isinstance(value, int) else ""
+        elif field == 8:
             name = _text(value)
         elif field == 13:
             entry = dict(_fields(_nested(value)))
-            if _text(entry.get(1, b"")) == "location":
-                facts.locations.add(_text(entry.get(2, b"")))
-    return name
+            where[_text(entry.get(1, b""))] = _text(entry.get(2, b""))
+    location = where.get("location", "")
+    if "location" in where:
+        facts.locations.add(location)
+    spec = TensorSpec(name, tuple(shape), dtype)
+    return StoredTensor(spec, location, int(where.get("offset") or 0))
 
 
 def _read_value(data: memoryview) -> TensorSpec:
@@ -189,6 +214,14 @@ def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
             raise ValueError("a field is longer than the file")
         yield key >> 3, data[position : position + size]
         position += size
+
+
+def _varints(data: memoryview) -> list[int]:
+    numbers, position = list[int](), 0
+    while position < len(data):
+        number, position = _varint(data, position)
+        numbers.append(number)
+    return numbers
 
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:

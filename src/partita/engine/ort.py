@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import onnxruntime as ort
 
 from partita.engine.base import CPU, Blob, size_of
-from partita.engine.onnx_facts import GraphFacts, read_facts
+from partita.engine.onnx_facts import GraphFacts, StoredTensor, read_facts
 from partita.engine.packed import UNPACKED, collect_blobs, split_location, unpacked_bytes
 from partita.engine.session import SPIN_US, SessionConfig, open_session
 from partita.errors import RunError, first_line
@@ -67,12 +68,19 @@ class OrtEngine:
         """A session for the fragment; see :meth:`partita.engine.Engine.load`."""
         facts = check_graph(graph, blobs, self.options.memory_limit_bytes)
         config = self.config_of(facts)
-        config = replace(config, prepack=config.prepack and prepack)
+        values = {}
+        if not prepack:
+            # Rearranged for this processor's kernels, convolutions of VGG-16 are loaded in 0.16 s,
+            # else in 0.04, and run a quarter longer.
+            config = replace(config, prepack=False, optimise="extended")
+            values = map_values(facts.stored, blobs)
+        mapped = {stored.location for stored in facts.stored if stored.spec.name in values}
         try:
-            session = open_session(graph, config, collect_blobs(facts.locations, blobs))
+            files = collect_blobs(facts.locations - mapped, blobs)
+            session = open_session(graph, config, files, values)
         except Exception as error:  # ONNX Runtime raises a dozen types of its own
             raise RunError(f"Fragment cannot be loaded: {first_line(error)}.") from None
-        return OrtRunner(session, facts)
+        return OrtRunner(session, facts, values)
 
     @property
     def timer(self) -> Callable[[], float]:
@@ -109,7 +117,8 @@ class OrtEngine:
 class OrtRunner:
     """One session; see :class:`partita.engine.Runner`."""
 
-    def __init__(self, session: Any, facts: GraphFacts) -> None:
+    def __init__(self, session: Any, facts: GraphFacts, values: Mapping[str, Array]) -> None:
+        self._values = values  # the session reads them where they lie
         self.inputs: tuple[TensorSpec, ...] = tuple(facts.inputs)
         self.outputs: tuple[TensorSpec, ...] = tuple(facts.outputs)
         self.providers: tuple[str, ...] = tuple(session.get_providers())
@@ -136,6 +145,25 @@ class OrtRunner:
                     " data."
                 )
         return outputs
+
+
+def map_values(stored: Sequence[StoredTensor], blobs: Mapping[str, Blob]) -> dict[str, Array]:
+    """Initializers as arrays over the bytes of blobs, by name; nothing is copied.
+
+    Packed codes are left out, and what is not as long as it should be, which the engine refuses.
+    """
+    values: dict[str, Array] = {}
+    for tensor in stored:
+        content_hash, packed = split_location(tensor.location)
+        if packed or tensor.offset < 0:
+            continue
+        part = np.frombuffer(blobs[content_hash], np.uint8)[tensor.offset :]
+        size = tensor.spec.size_bytes
+        if 0 < size <= part.size and not tensor.offset % np.dtype(tensor.spec.dtype).itemsize:
+            values[tensor.spec.name] = (
+                part[:size].view(tensor.spec.dtype).reshape(tensor.spec.shape)
+            )
+    return values
 
 
 def _show(shape: tuple[int, ...]) -> str:

@@ -15,6 +15,7 @@ import onnxruntime as ort
 from partita.engine.base import CPU, Blob, size_of
 from partita.engine.one_node import one_node_model
 from partita.memory import ARENA_BYTES
+from partita.regions import Array
 
 #: Microseconds that threads spin for the next operator before they sleep: it is there within that,
 #: and the engine's own milliseconds hold up whatever loads, reads from disk or takes over. Tuned on
@@ -80,6 +81,7 @@ def open_session(
     model: bytes | Path,
     config: SessionConfig = SessionConfig(),
     blobs: Mapping[str, Blob] | None = None,
+    values: Mapping[str, Array] | None = None,
 ) -> Any:
     """A session; what the engine raises, of a dozen types of its own, is passed on.
 
@@ -87,7 +89,24 @@ def open_session(
         model: A serialised ONNX model, or a file of one or of the engine's own format.
         blobs: Bytes of the files of weights that the model names, by that name; they may be dropped
             after the call.
+        values: Initializers that the model says lie apart, by name: they are read where they are,
+            and must stay as long as the session.
     """
+    options = _make_options(config)
+    if isinstance(model, bytes):
+        options.add_session_config_entry("session.load_model_format", "ONNX")
+    if blobs:
+        options.add_external_initializers_from_files_in_memory(
+            list(blobs), list(blobs.values()), list(map(size_of, blobs.values()))
+        )
+    if values:
+        given = [ort.OrtValue.ortvalue_from_numpy(array) for array in values.values()]
+        options.add_external_initializers(list(values), given)
+    source = model if isinstance(model, bytes) else str(model)
+    return ort.InferenceSession(source, options, providers=list(config.providers))
+
+
+def _make_options(config: SessionConfig) -> Any:
     options = ort.SessionOptions()
     options.intra_op_num_threads = config.threads
     options.inter_op_num_threads = 1
@@ -116,16 +135,9 @@ def open_session(
     if config.spin_us is not None:
         entries["intra_op.allow_spinning"] = str(int(config.spin_us > 0))
         entries["intra_op.spin_duration_us"] = str(config.spin_us)
-    if isinstance(model, bytes):
-        entries["load_model_format"] = "ONNX"
     for key, value in entries.items():
         options.add_session_config_entry(f"session.{key}", value)
-    if blobs:
-        options.add_external_initializers_from_files_in_memory(
-            list(blobs), list(blobs.values()), list(map(size_of, blobs.values()))
-        )
-    source = model if isinstance(model, bytes) else str(model)
-    return ort.InferenceSession(source, options, providers=list(config.providers))
+    return options
 
 
 def shrink_arena() -> None:
