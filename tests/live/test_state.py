@@ -120,7 +120,7 @@ def test_the_bottleneck_is_named_with_what_would_gain() -> None:
 def test_events_are_changes_the_newest_first() -> None:
     """A loss, then a switch, each with what came of it."""
     changes = (
-        Change(1.0, "device 'a' is lost: it was silent", "recovered", "without device 'a'"),
+        Change(1.0, "'a' is lost", "recovered", "without device 'a'", again=2, answered_s=1.5),
         Change(4.0, "link a -> b is slower", "switched"),
     )
     seen = LiveState().fold(sample_of(5.0, {}, changes=changes), None)
@@ -128,7 +128,8 @@ def test_events_are_changes_the_newest_first() -> None:
         (4.0, "switched"),
         (1.0, "recovered"),
     ]
-    assert "without device 'a'" in seen.events[1].text
+    words = "recovered: without device 'a', 2 requests fed again, next answer after 500 ms"
+    assert words in seen.events[1].text
 
 
 def test_many_devices_are_seen_whole_and_links_as_far_as_can_be_read() -> None:

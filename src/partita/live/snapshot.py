@@ -103,8 +103,7 @@ class Event(msgspec.Struct, frozen=True):
 
     Attributes:
         at_s: On the leader's clock, as that of the snapshot.
-        kind: What came of it: ``recovered``, ``switched``, ``rolled back``, ``kept``, ``failed``,
-            ``searching`` or ``switching``.
+        kind: What came of it so far, as :class:`partita.execution.Change` has it.
     """
 
     at_s: float

@@ -10,6 +10,7 @@ from partita.execution import Change
 from partita.leader import Sample
 from partita.live.snapshot import DeviceState, DeviceView, Event, LinkView, Scene, Snapshot
 from partita.report.bottleneck import Where, describe_bottleneck, find_bottleneck
+from partita.report.changes import describe_outcome
 from partita.worker.messages import Stats
 
 #: Shares and rates are those of the last seconds: at two samples a second they are steady to a
@@ -172,8 +173,7 @@ def _quantile(ordered: Sequence[float], fraction: float) -> float | None:
 def _list_events(changes: Sequence[Change]) -> Iterable[Event]:
     """The last changes of plan, the newest first."""
     for change in reversed(changes[-_MOST_EVENTS:]):
-        detail = f": {change.detail}" if change.detail else ""
-        yield Event(change.at_s, change.outcome, f"{change.why} – {change.outcome}{detail}")
+        yield Event(change.at_s, change.outcome, f"{change.why} – {describe_outcome(change)}")
 
 
 def _advise(

@@ -46,6 +46,11 @@ def tabulate_plan_runs(runs: Sequence[PlanRun]) -> TableData:
 def _describe(change: Change) -> str:
     if change.outcome in ("searching", "switching"):
         return f"still {change.outcome} at the end"
+    return describe_outcome(change)
+
+
+def describe_outcome(change: Change) -> str:
+    """What came of a change so far, with what is known of it."""
     told = [change.detail] if change.detail else []
     if change.again:
         told.append(f"{change.again} {'request' if change.again == 1 else 'requests'} fed again")
