@@ -114,6 +114,7 @@ BENCHMARKS = (
         is_long=True,
     ),
     Benchmark("front", "Models behind HTTP", "the same session, and an echo", is_long=True),
+    Benchmark("streams", "Streams of pictures", "`Session.run`, decoded beforehand"),
     Benchmark("mutate", "Damaged inputs", "none"),
     Benchmark("fuzz_models", "Damaged model files", "none"),
     Benchmark("live_page", "What looking on costs", "none"),

@@ -6,7 +6,7 @@ business of ``benchmarks.fuzz_models``. A piece of 2,000 takes one to three minu
 
     python -m benchmarks.mutate [KIND ...] [--count N] [--seed S] [--json]
 
-Kinds are frames, calls, sockets, joins, files, bundles, commands and http; without one, each is
+Kinds are frames, calls, sockets, joins, files, bundles, commands, http and streams; without one, each is
 tried.
 """
 
@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from tests import mutated_commands, mutated_http, mutated_inputs
+from tests import mutated_commands, mutated_http, mutated_inputs, mutated_streams
 from tests.mutations import Outcome
 
 from benchmarks.harness import Row, at_most, make_parser, report, say
@@ -32,9 +32,9 @@ MOST_MEMORY_BYTES = 2e9
 STEP = 50
 
 
-KINDS = ("frames", "calls", "sockets", "joins", "files", "bundles", "commands", "http")
+KINDS = ("frames", "calls", "sockets", "joins", "files", "bundles", "commands", "http", "streams")
 #: Where each kind is tried, if not among the inputs.
-PLACES = {"commands": mutated_commands, "http": mutated_http}
+PLACES = {"commands": mutated_commands, "http": mutated_http, "streams": mutated_streams}
 
 
 def try_kind(kind: str, count: int, seed: int) -> Outcome:
@@ -43,7 +43,7 @@ def try_kind(kind: str, count: int, seed: int) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         module = PLACES.get(kind, mutated_inputs)
         attempt = getattr(module, f"try_{kind}")
-        if kind in ("bundles", "commands"):
+        if kind in ("bundles", "commands", "streams"):
             attempt = partial(attempt, folder=Path(folder))
         step = 1000 if kind in ("frames", "calls", "http") else STEP
         for done in range(0, count, step):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from partita.planners import PlanOptions, Result, find_plan, planner_names, what_if
     from partita.profile import Profile, load_profile, measure_profile, save_profile
     from partita.simulation import simulate_adaptive
+    from partita.streams import StreamOptions, stream
 
 _MODULES = {
     "api": "Adapt compare deploy simulate",
@@ -48,6 +49,7 @@ _MODULES = {
     "planners": "PlanOptions Result find_plan planner_names what_if",
     "profile": "Profile load_profile measure_profile save_profile",
     "simulation": "simulate_adaptive",
+    "streams": "StreamOptions stream",
 }
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "Report",
     "Result",
     "Session",
+    "StreamOptions",
     "check_plan",
     "compare",
     "deploy",
@@ -79,6 +82,7 @@ __all__ = [
     "save_profile",
     "simulate",
     "simulate_adaptive",
+    "stream",
     "what_if",
 ]
 

@@ -232,11 +232,6 @@ CASES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
     "archive damaged": (_write("i.npz", "abc"), (*CHECK, "--input", "i.npz"), ("i.npz",)),
     "image damaged": (_write("i.png", "abc"), (*CHECK, "--input", "i.png"), ("i.png",)),
     "input of no kind": (_write("i.txt", "a"), (*CHECK, "--input", "i.txt"), ("i.txt", ".npy")),
-    "more in flight than planned": (
-        _nothing,
-        ("simulate", "p.json", "--in-flight", "9"),
-        ("--in-flight is 9", "allows 1 to"),
-    ),
     "no requests": (_nothing, ("simulate", "p.json", "--requests", "0"), ("--requests",)),
     "zoo model unknown": (_nothing, ("zoo", "lenet", "-o", "out.json"), ("'lenet'", "resnet50")),
     "profile missing": (

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests import mutated_commands, mutated_http, mutated_inputs
+from tests import mutated_commands, mutated_http, mutated_inputs, mutated_streams
 from tests.mutations import Outcome
 
 KINDS = {
@@ -43,3 +43,11 @@ def test_a_damaged_command_does_its_work_or_refuses_in_one_line(tmp_path: Path) 
     mutated_commands.try_commands(Random(seed), 40, outcome, tmp_path)
     assert not outcome.bare, f"seed {seed}: {outcome.bare}"
     assert outcome.refused > 5
+
+
+def test_a_damaged_stream_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
+    """Pictures, videos, pipes and files of answers; inputs that cannot be decoded are named."""
+    seed, outcome = Random().randrange(2**32), Outcome()
+    mutated_streams.try_streams(Random(seed), 100, outcome, tmp_path)
+    assert not outcome.bare, f"seed {seed}: {outcome.bare}"
+    assert outcome.refused > 20

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +13,7 @@ from typing import cast
 import msgspec
 
 from partita.cli.flags import AccuracyFlags
+from partita.cli.functions import load_function
 from partita.cli.output import Reply, cache_folder, progress_bar, write_output
 from partita.cluster import Cluster
 from partita.compile.planned import float_plan
@@ -183,29 +182,8 @@ def load_rule(text: str) -> Rule:
     Raises:
         InputError: There is no such module or function, or it cannot be imported.
     """
-    module, _, name = text.partition(":")
-    if not (module and name.isidentifier()):
-        raise InputError(
-            f"--judge is '{text}', allowed: MODULE:FUNCTION, such as judges:count_right, or"
-            f" {', '.join(RULES)}.",
-            subject="--judge",
-        )
-    sys.path.insert(0, "")  # as for 'python -m': modules of the current folder
-    try:
-        found = getattr(importlib.import_module(module), name, None)
-    except (Exception, SystemExit) as error:  # Any: the module is the user's own.
-        raise InputError(
-            f"--judge {text}: module '{module}' cannot be imported: {type(error).__name__}:"
-            f" {error}.",
-            subject="--judge",
-        ) from error
-    finally:
-        sys.path.remove("")
-    if not callable(found):
-        raise InputError(
-            f"--judge {text}: module '{module}' has no function '{name}'.", subject="--judge"
-        )
-    return cast("Rule", found)
+    others = f", or {', '.join(RULES)}"
+    return cast("Rule", load_function(text, "--judge", "judges:count_right", others))
 
 
 def judge_result(result: Result, asked: AskedAccuracy) -> Accuracy | None:

@@ -136,6 +136,52 @@ class AccuracyFlags:
 
 
 @dataclass(frozen=True)
+class PictureFlags:
+    """How pictures become inputs, as texts; see :class:`partita.quantisation.pictures.Preparation`.
+
+    Attributes:
+        prepare: The user's function instead, ``MODULE:FUNCTION``.
+    """
+
+    resize: str | None
+    crop: str | None
+    color: str | None
+    layout: str | None
+    mean: str | None
+    std: str | None
+    prepare: str | None
+
+
+@dataclass(frozen=True)
+class StreamFlags:
+    """A stream of inputs: where it comes from, how it is read, and where its answers go.
+
+    Attributes:
+        source: Folder, file, camera, address, or ``-``.
+        sink: File of JSON lines, folder of arrays, or ``-``.
+        follows: Whether a folder's later files are inputs, too.
+        rate: Most inputs per second; None for all.
+        when_full: ``drop`` or ``wait``; None for what fits the source.
+        stall_s: Seconds without an input after which the stream is broken.
+        on_bad: ``skip`` or ``stop``.
+        classes: Likeliest classes to write; None writes all numbers.
+        answer: The user's function of an answer, ``MODULE:FUNCTION``; None for none.
+        pictures: How these become inputs.
+    """
+
+    source: str
+    sink: str
+    follows: bool
+    rate: float | None
+    when_full: str | None
+    stall_s: float
+    on_bad: str
+    classes: int | None
+    answer: str | None
+    pictures: PictureFlags
+
+
+@dataclass(frozen=True)
 class AdaptFlags:
     """What changes the plan while it runs, a drift or a loss, and who searches for how long.
 

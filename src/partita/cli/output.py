@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from partita.errors import InputError, PartitaError
 from partita.files import require_room, require_writable, write_folder, write_whole
@@ -40,12 +42,12 @@ class Reply:
     exit_code: int = 0
 
 
-def print_reply(reply: Reply, *, as_json: bool) -> int:
-    """Print the reply and return its exit code."""
+def print_reply(reply: Reply, *, as_json: bool, stderr: bool = False) -> int:
+    """Print the reply and return its exit code; on stderr where stdout has something else."""
     if as_json:
         print(json.dumps(_finite(reply.payload), allow_nan=False, default=str))
     else:
-        console = make_console()
+        console = make_console(stderr=stderr)
         for item in reply.shown:
             console.print(item, highlight=False, markup=False, soft_wrap=isinstance(item, str))
     return reply.exit_code
@@ -118,6 +120,23 @@ def progress_bar(title: str) -> Iterator[Advance]:
             progress.update(task, completed=done, total=total, description=what[:40])
 
         yield advance
+
+
+@contextlib.contextmanager
+def live_line(describe: Callable[[], str], *, hidden: bool = False) -> Iterator[None]:
+    """Show on stderr, where that is a terminal, how things are: asked four times a second."""
+    console = make_console(stderr=True)
+    if hidden or not console.is_terminal:
+        yield
+        return
+    show = Live(
+        get_renderable=lambda: Text(describe()),
+        console=console,
+        transient=True,
+        redirect_stdout=False,
+    )
+    with show:
+        yield
 
 
 def check_output(path: Path | None, *inputs: Path | str | None, inside: Path | None = None) -> None:

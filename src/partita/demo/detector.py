@@ -14,6 +14,8 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from partita.demo.package import DETECTOR, load_resource
 from partita.demo.perspective import Quad
 from partita.errors import InputError
+from partita.program import TensorSpec
+from partita.quantisation.pictures import Preparation, prepare_picture
 
 Floats = npt.NDArray[np.floating]
 Pixels = npt.NDArray[np.uint8]
@@ -102,7 +104,8 @@ def image_to_input(pixels: Pixels) -> Pixels:
             f"allowed uint8 {(*IMAGE_SIZE, 3)}.",
             subject=IMAGE_INPUT,
         )
-    return np.ascontiguousarray(pixels[:, :, ::-1].transpose(2, 0, 1)[None])
+    spec = TensorSpec(IMAGE_INPUT, (1, 3, *IMAGE_SIZE), "uint8")
+    return prepare_picture(spec, pixels, Preparation(color="bgr"))
 
 
 @lru_cache(maxsize=4)

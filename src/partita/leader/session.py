@@ -107,7 +107,7 @@ class Session:
             InputError: An input does not fit the model; nothing is fed then.
             RunError: A device was lost, a step failed, or an answer did not come in time.
         """
-        limit = self._check_in_flight(in_flight)
+        limit = self.limit_in_flight(in_flight)
         refuse_odd(inputs)
         checked = [check_inputs(self.program.inputs, given) for given in inputs]
         return list(self._answers_of(checked, limit))
@@ -119,10 +119,25 @@ class Session:
 
         Inputs are drawn from the iterable only when they can be fed.
         """
-        limit = self._check_in_flight(in_flight)
+        limit = self.limit_in_flight(in_flight)
         refuse_odd(inputs)
         specs = self.program.inputs
         return self._answers_of((check_inputs(specs, given) for given in inputs), limit)
+
+    def limit_in_flight(self, in_flight: int | None = None) -> int:
+        """How many requests may be under way: as many as are wanted, or the program's own number.
+
+        Raises:
+            InputError: The program was compiled for fewer.
+        """
+        most = self.program.in_flight
+        if in_flight is not None and not 1 <= in_flight <= most:
+            raise InputError(
+                f"in_flight is {in_flight}: the plan was compiled for 1 to {most}. "
+                "Make the plan with a larger --in-flight.",
+                subject="in_flight",
+            )
+        return in_flight or most
 
     def submit(self, inputs: Mapping[str, Any], *, wait_s: float | None = None) -> Future[Arrays]:
         """Feed one request and return its future; blocks while the program's limit is reached.
@@ -137,6 +152,10 @@ class Session:
             RunError: The session has failed or is closed.
         """
         return self._ask(check_inputs(self.program.inputs, inputs), wait_s)
+
+    def begin_report(self) -> None:
+        """Let reports begin with the next request, as ``run`` and ``iterate`` do."""
+        self._first = self._tracker.count
 
     def report(self) -> Report:
         """The report of all requests since the last ``run`` or ``iterate`` began, as measured.
@@ -275,7 +294,7 @@ class Session:
         self.close()
 
     def _answers_of(self, checked: Iterable[tuple[Array, ...]], limit: int) -> Iterator[Arrays]:
-        self._first = self._tracker.count
+        self.begin_report()
         under_way: deque[Future[Arrays]] = deque()
         for arrays in checked:
             if len(under_way) >= limit:
@@ -291,13 +310,3 @@ class Session:
         if self._is_closed:
             raise RunError("The session is closed; deploy the plan again.")
         return self._tracker.ask(arrays, wait_s)
-
-    def _check_in_flight(self, in_flight: int | None) -> int:
-        most = self.program.in_flight
-        if in_flight is not None and not 1 <= in_flight <= most:
-            raise InputError(
-                f"in_flight is {in_flight}: the plan was compiled for 1 to {most}. "
-                "Make the plan with a larger --in-flight.",
-                subject="in_flight",
-            )
-        return in_flight or most

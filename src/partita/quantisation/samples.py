@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 
 from partita.errors import InputError
 from partita.program import TensorSpec
+from partita.quantisation.pictures import prepare_picture, read_pixels
 from partita.regions import Array
 from partita.units import format_bytes
 
@@ -132,6 +132,11 @@ def is_known(path: Path) -> bool:
     return path.suffix.lower() in _KNOWN
 
 
+def is_image(path: Path) -> bool:
+    """Whether a file is a picture, by its name."""
+    return path.suffix.lower() in _IMAGES
+
+
 def list_files(path: Path) -> list[Path]:
     """A file, or those of a folder that are inputs, in the order of names.
 
@@ -152,26 +157,39 @@ def list_files(path: Path) -> list[Path]:
     return [path]
 
 
-def _read_file(spec: TensorSpec, path: Path, known: Mapping[str, TensorSpec]) -> Feeds:
+def read_content(path: Path) -> Array | Feeds:
+    """What a file holds: pixels (height x width x 3, RGB), an array, or arrays by name.
+
+    Raises:
+        InputError: It cannot be decoded, or is of no known kind.
+    """
     kind = path.suffix.lower()
     try:
         if kind == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-        elif kind == ".npy":
-            arrays = {spec.name: np.load(path, allow_pickle=False)}
-        elif kind in _IMAGES:
-            arrays = {spec.name: read_image(spec, path)}
-        else:
-            raise InputError(
-                f"Input file '{path}' is of no known kind; allowed: {', '.join(_KNOWN)}.",
-                subject=str(path),
-            )
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        if kind == ".npy":
+            array: Array = np.load(path, allow_pickle=False)
+            return array
+    except Exception as error:  # whatever damaged bytes make of a decoder
         raise InputError(
             f"Input file '{path}' is no readable {path.suffix} file of numbers or pixels.",
             subject=str(path),
         ) from error
+    if not is_image(path):
+        raise InputError(
+            f"Input file '{path}' is of no known kind; allowed: {', '.join(_KNOWN)}.",
+            subject=str(path),
+        )
+    return read_pixels(path)
+
+
+def _read_file(spec: TensorSpec, path: Path, known: Mapping[str, TensorSpec]) -> Feeds:
+    content = read_content(path)
+    if isinstance(content, dict):
+        arrays = content
+    else:
+        arrays = {spec.name: prepare_picture(spec, content) if is_image(path) else content}
     for name, array in arrays.items():
         _check(known, name, array, path)
     return arrays
@@ -189,32 +207,3 @@ def _check(known: Mapping[str, TensorSpec], name: str, array: Array, path: Path)
             f" needs {spec.shape} of {spec.dtype}.",
             subject=str(path),
         )
-
-
-def read_image(spec: TensorSpec, path: Path) -> Array:
-    """An image in a tensor's shape: resized, channels placed, bytes or numbers from 0 to 1.
-
-    Raises:
-        InputError: The tensor is no image: it needs one batch entry and 1 or 3 channels.
-    """
-    from PIL import Image
-
-    shape = spec.shape
-    first = len(shape) == 4 and shape[1] in (1, 3)
-    last = len(shape) == 4 and shape[3] in (1, 3)
-    if not (first or last) or shape[0] != 1:
-        raise InputError(
-            f"Model input '{spec.name}' of shape {shape} takes no image, which has four axes: one"
-            " request, 1 or 3 channels, height and width, or channels last. Give a .npy file.",
-            subject=spec.name,
-        )
-    height, width = shape[2:] if first else shape[1:3]
-    channels = shape[1] if first else shape[3]
-    with Image.open(path) as image:
-        pixels = np.asarray(
-            image.convert("L" if channels == 1 else "RGB").resize((width, height))
-        ).reshape(height, width, channels)
-    ordered = pixels.transpose(2, 0, 1) if first else pixels
-    if spec.dtype == "uint8":
-        return np.ascontiguousarray(ordered[None])
-    return np.ascontiguousarray((ordered[None] / np.float32(255)).astype(spec.dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 from partita.cli.output import Reply, check_folder, make_console, print_reply, say
@@ -9,8 +10,9 @@ from partita.demo.result import DemoOptions, describe_demo
 from partita.demo.run import run_demo
 from partita.demo.save import save_demo
 from partita.demo.show import print_demo
+from partita.demo.video import write_video_files
 
-__all__ = ["DemoOptions", "show_demo"]
+__all__ = ["DemoOptions", "show_demo", "write_video"]
 
 
 def show_demo(options: DemoOptions, folder: Path, *, as_json: bool) -> int:
@@ -23,3 +25,11 @@ def show_demo(options: DemoOptions, folder: Path, *, as_json: bool) -> int:
         return print_reply(Reply(describe_demo(result), exit_code=code), as_json=True)
     print_demo(result, make_console(), files)
     return code
+
+
+def write_video(folder: Path, frames: int, seed: int, *, as_json: bool) -> int:
+    """Write a drawn video, and what a plan that reads its plates is made of."""
+    check_folder(folder)
+    made = write_video_files(folder, frames, seed)
+    shown = [f"{name.capitalize() + ':':<12} {path}" for name, path in asdict(made).items()]
+    return print_reply(Reply(asdict(made), [*shown]), as_json=as_json)

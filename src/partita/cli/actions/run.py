@@ -14,7 +14,7 @@ from partita.api import open_endpoint
 from partita.cli.access import read_access
 from partita.cli.actions.answered import add_fallback, check_answers, measure_snr
 from partita.cli.actions.deployed import Opened, open_session
-from partita.cli.actions.simulate import check_in_flight, read_adapt
+from partita.cli.actions.simulate import read_adapt
 from partita.cli.actions.watched import Scenes, WatchFlags, watch_session
 from partita.cli.answers import KeptAnswers, PackedAnswers
 from partita.cli.costs import read_cost
@@ -22,7 +22,7 @@ from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags
 from partita.cli.inputs import get_requests
 from partita.cli.output import Reply, check_folder, write_outputs
 from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
-from partita.cli.sources import Loaded, read_plan
+from partita.cli.sources import Loaded, allow_in_flight, read_plan
 from partita.cost import CostOptions
 from partita.execution import Change, Report
 from partita.plan import Plan
@@ -46,7 +46,7 @@ class RunOptions:
     """How a plan is run, and what is kept of the run.
 
     Attributes:
-        in_flight: Most requests at a time; None for as many as the plan allows.
+        in_flight: Most requests at a time; None for as many as the plan is for.
         warm_up: Runs before those that count.
         check: Whether every answer is compared with the whole model's.
         output: Folder for the answers; None keeps none.
@@ -116,7 +116,7 @@ def run_plan(
     loaded = read_plan(files)
     feeds = get_requests(loaded.graph.input_specs, requests)
     cost = read_cost(loaded.graph, loaded.cluster, files)
-    check_in_flight(loaded.plan, options.in_flight)
+    loaded = allow_in_flight(loaded, cost, options.in_flight)
     with KeptAnswers() as answers:
         leader = open_endpoint(loaded.cluster, read_access(access))
         with open_session(loaded, leader, cost, adapting) as opened:
@@ -150,20 +150,42 @@ def run_requests(
 ) -> Ran:
     """Run the requests in a session; ``answers`` gets those that are looked at afterwards."""
     session, in_flight = opened.session, options.in_flight
-    if options.warm_up:
-        session.run([feeds[0]] * options.warm_up, in_flight=1)
-    session.begin_traces()
-    # Another plan than the loaded one where devices were lost before it ran.
-    first, began = session.deployment.epoch, opened.replanner.plan
+    began = begin_run(opened, feeds[0], options)
     for answer in session.iterate(feeds, in_flight=in_flight):
         if options.check or options.output is not None:
             answers.append(answer)
+    return conclude_run(loaded, opened, began, len(feeds), in_flight)
+
+
+def begin_run(opened: Opened, feeds: Feeds, options: RunOptions) -> tuple[int, Plan]:
+    """Run what does not count; the epoch that is in force now, and its plan.
+
+    Args:
+        feeds: Of the request that is repeated for that.
+    """
+    if options.warm_up:
+        opened.session.run([feeds] * options.warm_up, in_flight=1)
+    opened.session.begin_traces()
+    # Another plan than the loaded one where devices were lost before it ran.
+    return opened.session.deployment.epoch, opened.replanner.plan
+
+
+def conclude_run(
+    loaded: Loaded,
+    opened: Opened,
+    began: tuple[int, Plan],
+    requests: int,
+    in_flight: int | None,
+) -> Ran:
+    """A run that is over, beside the prediction of one of so many requests."""
+    session, (epoch, at_first) = opened.session, began
     planned, predicted = (
-        predict(cost, loaded.plan, requests=len(feeds), in_flight=in_flight)
+        predict(cost, loaded.plan, requests=requests, in_flight=in_flight)
         for cost in (opened.planned, opened.cost)
     )
     last = opened.replanner.plan
     is_changed = last != loaded.plan
+    first = epoch if at_first == loaded.plan else None
     return Ran(
         loaded,
         predicted,
@@ -173,16 +195,14 @@ def run_requests(
         None,
         tuple(session.changes),
         last if is_changed else None,
-        measure_plans(opened, predicted, first if began == loaded.plan else None, in_flight)
-        if is_changed
-        else (),
-        _fill(began, [opened.replanner.plan_of(plan) for plan in session.plans()], feeds),
+        measure_plans(opened, predicted, first, in_flight) if is_changed else (),
+        _fill(at_first, [opened.replanner.plan_of(plan) for plan in session.plans()], requests),
     )
 
 
-def _fill(first: Plan, known: Sequence[Plan], feeds: Sequence[Feeds]) -> tuple[Plan, ...]:
+def _fill(first: Plan, known: Sequence[Plan], requests: int) -> tuple[Plan, ...]:
     """The plan of each answer; of very long runs only the last ones are known."""
-    return (*[first] * (len(feeds) - len(known)), *known)
+    return (*[first] * (requests - len(known)), *known)
 
 
 def measure_plans(
@@ -283,8 +303,8 @@ def show_fixed(ran: Ran) -> list[str]:
     ]
 
 
-def write_run(folder: Path, ran: Ran) -> Path:
-    """Write the HTML report and the trace into the folder; the report's page."""
+def write_run(folder: Path, ran: Ran, facts: tuple[tuple[str, str], ...] = ()) -> Path:
+    """Write the HTML report, with further facts, and the trace into the folder; the page."""
     from partita.report import write_report  # Matplotlib takes long to load
 
     bundle = ReportBundle(
@@ -296,5 +316,6 @@ def write_run(folder: Path, ran: Ran) -> Path:
         changes=ran.changes or (),
         last_plan=ran.last_plan,
         plan_runs=ran.plan_runs,
+        facts=facts,
     )
     return write_report(folder, bundle).page

@@ -11,7 +11,7 @@ from partita.cli.costs import profile_files, read_cost
 from partita.cli.flags import MOST_REQUESTS, AdaptFlags, PlanFiles
 from partita.cli.output import Reply, check_output, progress_bar
 from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
-from partita.cli.sources import read_plan
+from partita.cli.sources import allow_in_flight, read_plan
 from partita.errors import InputError
 from partita.execution import AdaptOptions
 from partita.plan import Plan
@@ -36,16 +36,16 @@ def simulate_plan(
     """Predict the run of some requests.
 
     Args:
-        in_flight: Most requests at a time; None for as many as the plan allows.
+        in_flight: Most requests at a time; None for as many as the plan is for.
         trace: Timeline to write; None writes none.
 
     Raises:
-        InputError: A file cannot be used, or more requests are under way than the plan allows.
+        InputError: A file cannot be used, or memory has no room for so many requests.
     """
     loaded = read_plan(files)
     check_output(trace, *loaded.files, *profile_files(files.profiles))
     cost = read_cost(loaded.graph, loaded.cluster, files)
-    check_in_flight(loaded.plan, in_flight)
+    loaded = allow_in_flight(loaded, cost, in_flight)
     report = predict(cost, loaded.plan, requests=requests, in_flight=in_flight)
     shown = [plan_table(loaded.plan, loaded.cluster.names), *report_tables(report)]
     reply = Reply(describe_report(report), [*shown])
@@ -120,17 +120,3 @@ def read_adapt(flags: AdaptFlags) -> AdaptOptions:
     """
     get_planner(flags.planner)
     return AdaptOptions(threshold=flags.threshold, hold_s=flags.hold_s)
-
-
-def check_in_flight(plan: Plan, in_flight: int | None) -> None:
-    """Raise unless the plan allows so many requests at a time.
-
-    Raises:
-        InputError: It does not.
-    """
-    if in_flight is not None and not 1 <= in_flight <= plan.in_flight:
-        raise InputError(
-            f"--in-flight is {in_flight}, the plan allows 1 to {plan.in_flight}."
-            " Plan again with a larger --in-flight.",
-            subject="--in-flight",
-        )
