@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from partita.cli.actions.watched import WatchFlags, watch_session
+from partita.cli.actions.watched import watch_session
+from partita.cli.flags import WatchFlags
 from partita.cluster import Cluster, Device, dump_cluster
 from partita.lab import LabOptions, start_lab
 from partita.leader import deploy

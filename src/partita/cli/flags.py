@@ -203,6 +203,19 @@ class AdaptFlags:
         return usual if self.budget_s is None else self.budget_s
 
 
+@dataclass(frozen=True)
+class WatchFlags:
+    """Where a run is shown while it goes on.
+
+    Attributes:
+        top: In the terminal.
+        page: Port of a page on this machine; 0 for one that is free, None for no page.
+    """
+
+    top: bool = False
+    page: int | None = None
+
+
 ModelArg = Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX file.")]
 PlanArg = Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file from 'partita plan'.")]
 ShapeOpt = Annotated[

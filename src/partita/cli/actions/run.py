@@ -15,10 +15,10 @@ from partita.cli.access import read_access
 from partita.cli.actions.answered import add_fallback, check_answers, measure_snr
 from partita.cli.actions.deployed import Opened, open_session
 from partita.cli.actions.simulate import read_adapt
-from partita.cli.actions.watched import Scenes, WatchFlags, watch_session
+from partita.cli.actions.watched import Scenes, watch_session
 from partita.cli.answers import KeptAnswers, PackedAnswers
 from partita.cli.costs import read_cost
-from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags
+from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags, WatchFlags
 from partita.cli.inputs import get_requests
 from partita.cli.output import Reply, check_folder, write_outputs
 from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
@@ -96,6 +96,14 @@ class Ran:
         return self.predicted if self.last_plan is None else None
 
 
+@dataclass(frozen=True)
+class Began:
+    """What was in force when a run began: the epoch, and its plan."""
+
+    epoch: int
+    plan: Plan
+
+
 def run_plan(
     files: PlanFiles,
     requests: RequestFlags,
@@ -157,8 +165,8 @@ def run_requests(
     return conclude_run(loaded, opened, began, len(feeds), in_flight)
 
 
-def begin_run(opened: Opened, feeds: Feeds, options: RunOptions) -> tuple[int, Plan]:
-    """Run what does not count; the epoch that is in force now, and its plan.
+def begin_run(opened: Opened, feeds: Feeds, options: RunOptions) -> Began:
+    """Run what does not count; what is in force now.
 
     Args:
         feeds: Of the request that is repeated for that.
@@ -167,25 +175,21 @@ def begin_run(opened: Opened, feeds: Feeds, options: RunOptions) -> tuple[int, P
         opened.session.run([feeds] * options.warm_up, in_flight=1)
     opened.session.begin_traces()
     # Another plan than the loaded one where devices were lost before it ran.
-    return opened.session.deployment.epoch, opened.replanner.plan
+    return Began(opened.session.deployment.epoch, opened.replanner.plan)
 
 
 def conclude_run(
-    loaded: Loaded,
-    opened: Opened,
-    began: tuple[int, Plan],
-    requests: int,
-    in_flight: int | None,
+    loaded: Loaded, opened: Opened, began: Began, requests: int, in_flight: int | None
 ) -> Ran:
     """A run that is over, beside the prediction of one of so many requests."""
-    session, (epoch, at_first) = opened.session, began
+    session = opened.session
     planned, predicted = (
         predict(cost, loaded.plan, requests=requests, in_flight=in_flight)
         for cost in (opened.planned, opened.cost)
     )
     last = opened.replanner.plan
     is_changed = last != loaded.plan
-    first = epoch if at_first == loaded.plan else None
+    first = began.epoch if began.plan == loaded.plan else None
     return Ran(
         loaded,
         predicted,
@@ -196,7 +200,7 @@ def conclude_run(
         tuple(session.changes),
         last if is_changed else None,
         measure_plans(opened, predicted, first, in_flight) if is_changed else (),
-        _fill(at_first, [opened.replanner.plan_of(plan) for plan in session.plans()], requests),
+        _fill(began.plan, [opened.replanner.plan_of(plan) for plan in session.plans()], requests),
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rich.live import Live
 
 from partita.adapting.replanner import Replanner
+from partita.cli.flags import WatchFlags
 from partita.cli.output import make_console, say
 from partita.cli.sources import Loaded
 from partita.cost import CostModel
@@ -31,19 +31,6 @@ from partita.simulation import predict
 REFRESH_S = 0.5
 #: Requests of a prediction, per request in flight: enough for a steady state.
 _ROUNDS = 8
-
-
-@dataclass(frozen=True)
-class WatchFlags:
-    """Where a run is shown while it goes on.
-
-    Attributes:
-        top: In the terminal.
-        page: Port of a page on this machine; 0 for one that is free, None for no page.
-    """
-
-    top: bool = False
-    page: int | None = None
 
 
 class Scenes:

@@ -123,9 +123,8 @@ def run(
     access = flags.AccessFlags(workers, insecure, authority, certificate, key, join)
     adapting = flags.AdaptFlags(adapt, recover, threshold, hold, planner, budget)
     from partita.cli.actions.run import RunOptions, run_plan
-    from partita.cli.actions.watched import WatchFlags
 
-    options = RunOptions(in_flight, warm_up, check, output, report, WatchFlags(top, page))
+    options = RunOptions(in_flight, warm_up, check, output, report, flags.WatchFlags(top, page))
     if stream is None:
         requested = flags.RequestFlags(inputs, requests, seed)
         return print_reply(run_plan(files, requested, access, adapting, options), as_json=json)
