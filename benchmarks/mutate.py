@@ -6,8 +6,8 @@ business of ``benchmarks.fuzz_models``. A piece of 2,000 takes one to three minu
 
     python -m benchmarks.mutate [KIND ...] [--count N] [--seed S] [--json]
 
-Kinds are frames, calls, sockets, joins, files, bundles, commands, http and streams; without one, each is
-tried.
+Kinds are frames, calls, sockets, joins, files, bundles, commands, http and streams; without one,
+each is tried.
 """
 
 from __future__ import annotations

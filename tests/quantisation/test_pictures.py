@@ -76,7 +76,11 @@ def test_the_layout_decides_where_the_shape_does_not() -> None:
     ("spec", "given", "words"),
     [
         (TensorSpec("x", (1, 5), "float32"), {}, "'x' of shape (1, 5) of float32 takes no image"),
-        (TensorSpec("x", (2, 3, 8, 8), "float32"), {}, "takes no image, which has four axes: one request"),
+        (
+            TensorSpec("x", (2, 3, 8, 8), "float32"),
+            {},
+            "takes no image, which has four axes",
+        ),
         (TensorSpec("x", (1, 3, 8, 8), "int8"), {}, "of int8 takes no image"),
         (FLOATS, {"layout": "nhwc"}, "takes no image as nhwc"),
         (BYTES_LAST, {"mean": (0.5,)}, "takes bytes: mean and std are for inputs of floats"),

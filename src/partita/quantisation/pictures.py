@@ -90,8 +90,8 @@ def picture_form(spec: TensorSpec, how: Preparation | None = None) -> PictureFor
     if not (is_first or is_last) or shape[0] != 1 or not (is_scaled or spec.dtype == "uint8"):
         asked = f" as {layout}" if layout else ""
         raise InputError(
-            f"Model input '{spec.name}' of shape {shape} of {spec.dtype} takes no image{asked}, which"
-            " has four axes: one request, 1 or 3 channels, height and width, or channels last; and"
+            f"Model input '{spec.name}' of shape {shape} of {spec.dtype} takes no image{asked},"
+            " which has four axes: one request, 1 or 3 channels, height and width, or channels last; and"
             " bytes or floats. Give a .npy file.",
             subject=spec.name,
         )
