@@ -91,8 +91,8 @@ def picture_form(spec: TensorSpec, how: Preparation | None = None) -> PictureFor
         asked = f" as {layout}" if layout else ""
         raise InputError(
             f"Model input '{spec.name}' of shape {shape} of {spec.dtype} takes no image{asked},"
-            " which has four axes: one request, 1 or 3 channels, height and width, or channels last; and"
-            " bytes or floats. Give a .npy file.",
+            " which has four axes: one request, 1 or 3 channels, height and width, or channels"
+            " last; and bytes or floats. Give a .npy file.",
             subject=spec.name,
         )
     height, width = shape[2:] if is_first else shape[1:3]
