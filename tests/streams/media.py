@@ -40,7 +40,7 @@ def write_video(path: Path, count: int, codec: str = "mpeg4", size: int = 64) ->
     import av
 
     with av.open(str(path), "w") as container:
-        video = container.add_stream(codec, rate=10)
+        video: Any = container.add_stream(codec, rate=10)
         video.width = video.height = size
         video.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
         for number in range(count):
