@@ -104,6 +104,10 @@ def test_the_usual_changes_are_one_of_each_kind_links_and_formats() -> None:
         "tensors as float16 (not exact)",
         "tensors as uint8 (not exact)",
     ]
+    links = [Link("a", "a-2", 1e6), Link("a-2", "a", 1e6)]
+    apart = Cluster.of([devices[0], Device("a-2", kind=PI3), devices[1]], links=links)
+    names = [one.name for one in usual_variations(CostModel(make_network(), apart), PlanOptions())]
+    assert names[:2] == [f"one more {PI3}", "every link 2x as fast"]
     alone = CostModel(make_network(), Cluster.of([Device("a", kind=PI3)]))
     names = [one.name for one in usual_variations(alone, PlanOptions())]
     assert names == ["tensors as float16 (not exact)", "tensors as uint8 (not exact)"]

@@ -45,11 +45,12 @@ Change = Callable[[CostModel, PlanOptions], Variation]
 
 
 def usual_variations(cost: CostModel, options: PlanOptions) -> list[Variation]:
-    """One more of each kind, all links twice as fast, and tensors of fewer bits."""
-    alone = len(cost.cluster.devices) == 1
+    """One more of each kind that has links, all links twice as fast, and tensors of fewer bits."""
+    linked = {name for link in cost.cluster.links for name in link.pair}
+    boards = list_boards(cost.cluster).items()
     return [
-        *(add_devices(cost, options, kind, 1) for kind in list_boards(cost.cluster) if not alone),
-        *([] if alone else [speed_links(cost, options, factor=FASTER)]),
+        *(add_devices(cost, options, kind, 1) for kind, board in boards if board.name in linked),
+        *([speed_links(cost, options, factor=FASTER)] if linked else []),
         *(compress(cost, options, wire) for wire in _USUAL_FORMATS if wire != options.compress),
     ]
 
