@@ -9,20 +9,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import zenoh
 
 from partita.credentials import Site
-from partita.errors import LinkError, RunError
+from partita.errors import ClusterError, LinkError, RunError
 from partita.fabric import ZenohEndpoint, ZenohOptions
 from partita.fabric.absence import SILENT, UNTRUSTED, find_absence
 from partita.fabric.access_rules import write_rules
 from partita.fabric.flows import Envelope, write_envelope
+from partita.fabric.join import JoinFile
 from partita.fabric.key_expressions import Keys
 from partita.fabric.zenoh_options import session_config
 from partita.lab.ports import free_addresses
 from tests.conformance.fabrics import Inbox
-from tests.fabric.sites import new_site, options_of
+from tests.fabric.sites import dated, new_site, options_of
 
 KEYS = Keys("garage")
 #: What gets through is there within a few round trips; what does not is waited for so long.
@@ -208,6 +210,26 @@ def test_who_was_revoked_gets_nothing(tmp_path: Path) -> None:
         box.close()
         nano.endpoint.close()
     assert (nano.calls, nano.inbox.seen) == ([], [])
+
+
+@pytest.mark.parametrize(("begins_days", "ends_days"), [(-2, -1), (1, 9)], ids=["over", "early"])
+def test_a_certificate_out_of_date_gets_no_connection(
+    site: Site, nano: Nano, begins_days: float, ends_days: float
+) -> None:
+    """Its own process refuses it at the start; one that does not is refused by the others."""
+    path = dated(site, "leader", begins_days, ends_days)
+    join = msgspec.json.decode(path.read_bytes(), type=JoinFile)
+    options = join.apply(ZenohOptions("leader-1f", connect=(nano.address,)), str(path))
+    with pytest.raises(ClusterError, match=r"has expired|not valid yet"):
+        ZenohEndpoint(options)
+    session = zenoh.open(session_config(options, control=True))
+    try:
+        query = session.get(KEYS.call("nano", "leader", "leader-1f"), timeout=NOTHING_S)
+        assert [reply for reply in query if reply.ok is not None] == []
+        assert list(session.liveliness().get(KEYS.alive("*", "*"), timeout=NOTHING_S)) == []
+    finally:
+        session.close()
+    assert nano.calls == []
 
 
 def test_another_site_is_a_stranger(nano: Nano, tmp_path: Path) -> None:

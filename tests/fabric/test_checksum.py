@@ -39,6 +39,7 @@ def test_words_that_change_places_are_noticed() -> None:
 def test_the_same_everywhere() -> None:
     """Hosts with other versions of Python and NumPy have to agree: a number that stays."""
     assert compute_checksum(bytes(range(256)) * 2000, b"head") == 9734610884570866272
+    assert compute_checksum(b"x" * 100, b"head") == 12102287775127985643
 
 
 def test_any_kind_of_memory() -> None:

@@ -2,8 +2,9 @@
 
 TCP's own has 16 bits, and none guards what brokers and buffers hold. A sum of the chunk's 64-bit
 words, each times an odd number of its own, changes with every change of one word; two or more
-changes cancel out with a probability of about 2^-64. By hand: on a machine whose ``zlib.crc32``
-does 7 GB/s, others' 1 GB/s, NumPy's product does 18 GB/s, and NumPy is there anyway.
+changes cancel out with a probability of about 2^-64. By hand: ``zlib.crc32`` does 1 to 7 GB/s, this
+sum of NumPy's, which is there anyway, 32 GB/s where the former does 7; of short chunks CRC is
+faster.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ import numpy.typing as npt
 from partita.fabric.base import Payload
 
 _WORD = np.dtype("<u8")
-#: Words of one product: their factors take 256 KiB.
+#: Words of one sum: their factors take 256 KiB, as much as a chunk has.
 _BLOCK_WORDS = 2**15
+#: Below, NumPy's calls take longer than a CRC.
+_LEAST_BYTES = 8 * 1024
+_MIX = 0x9E3779B97F4A7C15
 
 
 @cache
@@ -34,10 +38,14 @@ def compute_checksum(data: Payload, prefix: bytes = b"") -> int:
     >>> compute_checksum(b"abc") == compute_checksum(b"abd")
     False
     """
+    size = len(data)
+    head = zlib.crc32(prefix) << 32 | size & 0xFFFFFFFF
+    if size < _LEAST_BYTES:
+        return head ^ zlib.crc32(data)
     view = memoryview(data).cast("B")
-    words = np.frombuffer(view, _WORD, len(view) // _WORD.itemsize)
-    total = zlib.crc32(view[words.nbytes :], zlib.crc32(prefix)) << 32 | len(view) & 0xFFFFFFFF
+    words = np.frombuffer(view, _WORD, size // _WORD.itemsize)
+    total = head ^ zlib.crc32(view[words.nbytes :])
     for start in range(0, len(words), _BLOCK_WORDS):
         block = words[start : start + _BLOCK_WORDS]
-        total = total * 0x9E3779B97F4A7C15 + int(np.dot(block, _factors()[: len(block)]))
+        total = total * _MIX + int(np.einsum("i,i->", block, _factors()[: len(block)]))
     return total & 0xFFFFFFFFFFFFFFFF
