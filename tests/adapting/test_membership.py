@@ -21,11 +21,12 @@ from partita.compile import compile_plan
 from partita.cost import CostModel
 from partita.errors import RunError
 from partita.execution.adapt import LOSSES_ONLY
+from partita.fabric import Caller
 from partita.graph import Graph
 from partita.leader import DeployOptions, Lost, Session, deploy, replan_controller, standby_keeper
 from partita.leader.calls import DRAIN, DRAIN_S, ask_leaders
 from partita.planners import find_plan
-from partita.worker.messages import Drain
+from partita.worker.messages import Drain, encode_message
 
 DEVICES = [Device(name, kind="raspberry-pi-4") for name in ("d0", "d1", "d2")]
 #: Plans are believed as they are predicted: here all workers share one process.
@@ -154,6 +155,17 @@ def test_what_cannot_be_drained_is_named(run: Run) -> None:
     shell = run.lab.fabric.endpoint("shell")
     (answer,) = ask_leaders(shell, "d1", DRAIN, Drain("d0"), wait_s=DRAIN_S)
     assert "'d0' cannot be drained" in answer.error
+
+
+def test_a_worker_passes_on_its_own_drain_only(run: Run) -> None:
+    """Of what a worker says of another device nothing is heeded; its own way is the usual one."""
+    run.until(lambda: bool(run.session.covered))
+    body = encode_message(Drain("d2"))
+    with pytest.raises(RunError, match="takes 'drain' from leaders only, 'd1' is a worker"):
+        run.session._answer_drain(Caller("d1", "worker"), body)
+    assert run.used == {"d0", "d1", "d2"}
+    assert run.session._answer_drain(Caller("d2", "worker"), body) == b""
+    assert run.used == {"d0", "d1"}
 
 
 def test_a_device_that_leaves_before_it_is_used_again_changes_nothing(run: Run) -> None:

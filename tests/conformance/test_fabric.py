@@ -8,7 +8,7 @@ import time
 import pytest
 
 from partita.errors import ClusterError, RunError
-from partita.fabric import PieceGate, PieceHeader, digest_stream, encode_header
+from partita.fabric import Caller, PieceGate, PieceHeader, digest_stream, encode_header
 from partita.fabric.frames import decode_header
 from partita.program import Stream
 from partita.regions import Region
@@ -91,7 +91,7 @@ def test_both_directions_at_once(filling: str) -> None:
 def test_call_returns_the_handlers_answer(filling: str) -> None:
     """Method and body reach the handler; its answer comes back, also a large one."""
     with fabric(filling, "a", "b") as ((a, b), _):
-        b.serve(lambda method, body: method.encode() + body * 2)
+        b.serve(lambda caller, method, body: method.encode() + body * 2)
         assert a.call("b", "double", b"xy", 5) == b"doublexyxy"
         assert a.call("b", "", bytes(10**6), 5) == bytes(2 * 10**6)
 
@@ -99,7 +99,7 @@ def test_call_returns_the_handlers_answer(filling: str) -> None:
 def test_call_carries_the_handlers_error(filling: str) -> None:
     """A refusal of the handler is a RunError that names the device, and the next call works."""
 
-    def handler(method: str, body: bytes) -> bytes:
+    def handler(caller: Caller, method: str, body: bytes) -> bytes:
         if method == "refuse":
             raise RunError("the store is full")
         return bytes([1 // len(body)])
@@ -120,7 +120,7 @@ def test_call_times_out(filling: str) -> None:
         pytest.skip("calls run on the caller's own thread")
     with fabric(filling, "a", "b") as ((a, b), _):
         done = threading.Event()
-        b.serve(lambda method, body: b"late" if done.wait(5) else b"")
+        b.serve(lambda caller, method, body: b"late" if done.wait(5) else b"")
         started_s = time.monotonic()
         with pytest.raises(RunError, match=r"did not answer 'wait' within 0\.2 s"):
             a.call("b", "wait", b"", 0.2)

@@ -15,7 +15,7 @@ import zenoh
 
 from partita.credentials import Site
 from partita.errors import ClusterError, LinkError, RunError
-from partita.fabric import ZenohEndpoint, ZenohOptions
+from partita.fabric import Caller, ZenohEndpoint, ZenohOptions
 from partita.fabric.absence import SILENT, UNTRUSTED, find_absence
 from partita.fabric.access_rules import write_rules
 from partita.fabric.flows import Envelope, write_envelope
@@ -23,6 +23,7 @@ from partita.fabric.join import JoinFile
 from partita.fabric.key_expressions import Keys
 from partita.fabric.zenoh_options import session_config
 from partita.lab.ports import free_addresses
+from partita.worker.leaders import check_leader
 from tests.conformance.fabrics import Inbox
 from tests.fabric.sites import dated, new_site, options_of
 
@@ -45,11 +46,13 @@ class Nano:
         self.calls: list[str] = []
         self.endpoint = ZenohEndpoint(options)
         self.inbox = Inbox(self.endpoint)
-        self.endpoint.serve(self._answer, frozenset({"hello"}))
+        self.endpoint.serve(self._answer)
         self.inbox.watch(self.endpoint)
         self.endpoint.announce(b"nano")
 
-    def _answer(self, method: str, body: bytes) -> bytes:
+    def _answer(self, caller: Caller, method: str, body: bytes) -> bytes:
+        if method != "hello":
+            check_leader(caller, method)
         self.calls.append(method)
         return body
 

@@ -119,7 +119,7 @@ def test_the_end_of_a_message_does_not_wait_for_a_keep_alive(tmp_path: Path) -> 
     came = threading.Event()
     with endpoints_with_slow_links(tls) as (a, b):
         b.on_data(lambda source, header, payload: came.set())
-        b.serve(lambda method, body: b"%d" % len(body))
+        b.serve(lambda caller, method, body: b"%d" % len(body))
         payload = bytes(_BYTES)
         for _ in range(_MESSAGES):
             came.clear()

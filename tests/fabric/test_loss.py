@@ -23,7 +23,7 @@ import sys, time
 from partita.fabric import ZenohEndpoint, ZenohOptions
 end = ZenohEndpoint(ZenohOptions("b", listen=(sys.argv[2],), connect=(sys.argv[1],)))
 end.on_data(lambda source, header, payload: None)
-end.serve(lambda method, body: time.sleep(60) or b"")
+end.serve(lambda caller, method, body: time.sleep(60) or b"")
 if sys.argv[3] == "stuck":
     end.on_notify(lambda source, body: time.sleep(60))
 end.announce(b"")

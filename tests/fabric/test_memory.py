@@ -54,7 +54,7 @@ def test_a_cut_link_loses_everything_in_one_direction(fabric: MemoryFabric) -> N
     for end in (a, b):
         end.on_data(lambda source, header, payload: seen.append(f"piece of {source}"))
         end.on_notify(lambda source, body: seen.append(f"note of {source}"))
-        end.serve(lambda method, body: b"yes")
+        end.serve(lambda caller, method, body: b"yes")
     fabric.cut_link("a", "b")
     a.send("b", b"", b"")
     a.notify("b", b"")
@@ -89,7 +89,7 @@ def test_a_call_to_an_endpoint_that_is_closing_is_an_error_of_the_run() -> None:
     """Between its last answer and its leaving no other kind of error comes out."""
     fabric = MemoryFabric()
     a, b = fabric.endpoint("a"), fabric.endpoint("b")
-    b.serve(lambda method, body: b"yes")
+    b.serve(lambda caller, method, body: b"yes")
     assert b._calls is not None
     b._calls.shutdown()
     with pytest.raises(RunError, match="'b' cannot be reached"):

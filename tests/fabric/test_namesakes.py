@@ -17,7 +17,7 @@ WAIT_S = 10.0
 def _open(name: str, listen: str, *connect: str, lease_s: float = 0.5) -> ZenohEndpoint:
     options = ZenohOptions(name, "barn", (listen,), connect, lease_s=lease_s, heartbeat_s=0.1)
     endpoint = ZenohEndpoint(options)
-    endpoint.serve(lambda method, body: listen.encode())
+    endpoint.serve(lambda caller, method, body: listen.encode())
     endpoint.announce(b"")
     return endpoint
 

@@ -12,7 +12,14 @@ import msgspec
 from tests.engine.test_slowed import VirtualClock
 
 from partita.errors import LinkError, RunError
-from partita.fabric import MemoryFabric, PieceHeader, digest_stream, encode_header, encode_note
+from partita.fabric import (
+    Caller,
+    MemoryFabric,
+    PieceHeader,
+    digest_stream,
+    encode_header,
+    encode_note,
+)
 from partita.fabric.frames import Beat, Failure, decode_header
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
@@ -79,7 +86,7 @@ class FakeWorker:
         )
         self.endpoint.announce(b"")
 
-    def _answer(self, method: str, body: bytes) -> bytes:
+    def _answer(self, caller: Caller, method: str, body: bytes) -> bytes:
         self.seen.append(method)
         self.bodies[method].append(body)
         answer = self.answers.get(method, self._usual(method))(body)

@@ -19,6 +19,7 @@ from partita.engine import Blob, Engine, OrtEngine, OrtRunner
 from partita.errors import RunError
 from partita.fabric import (
     Beat,
+    Caller,
     Credit,
     Failure,
     MemoryEndpoint,
@@ -325,6 +326,26 @@ def test_traces_begin_on_emulated_links_only(bench: Bench) -> None:
     worker.endpoint = shaped
     bench.leader.call("begin_traces", BeginTraces(5.0))
     assert begun == [5.0]
+
+
+@pytest.mark.parametrize("role", ["worker", "front"])
+def test_who_is_no_leader_may_only_look(
+    bench: Bench, role: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every method that changes or tells something of inputs is refused before it is read."""
+    worker, caller = bench.start(), Caller("box", role)
+    looked = set()
+    for method in worker._methods:
+        try:
+            worker._answer(caller, method, b"\xff garbage")
+        except RunError as error:
+            if f"takes {method!r} from leaders only, 'box' is a {role}" not in error.message:
+                looked.add(method)
+        else:
+            looked.add(method)
+    assert looked == {"hello", "clock", "stats", "progress", "ask_leaders"}
+    assert not bench.stopped.is_set()
+    assert "refused 'prepare' of 'box'" in caplog.text
 
 
 def test_stopping_is_left_to_the_process(bench: Bench) -> None:

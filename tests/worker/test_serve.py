@@ -23,6 +23,7 @@ from partita.engine import OrtEngine, SlowedEngine
 from partita.errors import ClusterError, RunError
 from partita.execution import Link
 from partita.fabric import (
+    Caller,
     Endpoint,
     MemoryFabric,
     ShapedEndpoint,
@@ -191,7 +192,7 @@ def fabric(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryFabric]:
 
 def call_stop(worker: Worker) -> None:
     """End a worker as a leader does."""
-    worker._answer("stop", encode_message(OfEpoch(0)))
+    worker._answer(Caller("leader"), "stop", encode_message(OfEpoch(0)))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """How devices reach each other: pieces, calls, notes, and who is alive."""
 
-from partita.fabric.base import Endpoint
+from partita.fabric.base import Caller, Endpoint
 from partita.fabric.certificates import TlsOptions
 from partita.fabric.frames import (
     Beat,
@@ -29,6 +29,7 @@ from partita.fabric.zenoh_options import (
 __all__ = [
     "WORKER_ENV",
     "Beat",
+    "Caller",
     "Credit",
     "Endpoint",
     "Failure",

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from partita.errors import ClusterError, LinkError, RunError
+from partita.fabric.members import LEADER
 from partita.naming import NAME_RULE, is_name
 
 #: Anything that exposes contiguous bytes without a copy.
 Payload = bytes | bytearray | memoryview
 
+
+class Caller(NamedTuple):
+    """Who calls; all are leaders where endpoints have no roles."""
+
+    name: str
+    role: str = LEADER
+
+
 DataCallback = Callable[[str, bytes, memoryview], None]
 NoteCallback = Callable[[str, bytes], None]
 WatchCallback = Callable[[str, bool], None]
-CallHandler = Callable[[str, bytes], bytes]
+CallHandler = Callable[[Caller, str, bytes], bytes]
 ErrorCallback = Callable[[RunError], None]
 
 
@@ -71,16 +80,11 @@ class Endpoint(Protocol):
             RunError: The handler's own error message.
         """
 
-    def serve(self, handler: CallHandler, everyone: Container[str] = ()) -> None:
-        """Answer the others' calls with ``handler(method, body)``.
+    def serve(self, handler: CallHandler) -> None:
+        """Answer the others' calls with ``handler(caller, method, body)``.
 
         The handler may take long and runs on its own threads, several calls at the same time. An
         error it raises travels to the caller as a ``RunError``.
-
-        Args:
-            handler: Answers.
-            everyone: Methods that any endpoint may call; the others are for leaders. All are
-                leaders where endpoints have no roles.
         """
 
     def notify(self, target: str, body: bytes) -> None:
@@ -175,10 +179,12 @@ def closed(name: str) -> RunError:
     return RunError(f"Endpoint {name!r} is closed: nothing can be sent any more.", device=name)
 
 
-def answer_call(handler: CallHandler, method: str, body: bytes) -> tuple[bool, bytes]:
+def answer_call(
+    handler: CallHandler, caller: Caller, method: str, body: bytes
+) -> tuple[bool, bytes]:
     """``(True, answer)``, or ``(False, one-line message)`` where the handler raised."""
     try:
-        return True, bytes(handler(method, body))
+        return True, bytes(handler(caller, method, body))
     except RunError as error:
         return False, error.message.encode()
     except Exception as error:  # the caller gets a message, whatever went wrong

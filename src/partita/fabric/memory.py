@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 
 from partita.errors import RunError
 from partita.fabric.base import (
+    Caller,
     CallHandler,
     DataCallback,
     ErrorCallback,
@@ -126,12 +127,12 @@ class MemoryEndpoint:
         if handler is None or (self.name, target) in self._fabric.cut:
             raise no_answer(target, method, timeout_s)
         if peer._calls is None:
-            good, answer = answer_call(handler, method, body)
+            good, answer = answer_call(handler, Caller(self.name), method, body)
         else:
             try:
-                good, answer = peer._calls.submit(answer_call, handler, method, body).result(
-                    timeout_s
-                )
+                caller = Caller(self.name)
+                future = peer._calls.submit(answer_call, handler, caller, method, body)
+                good, answer = future.result(timeout_s)
             except FutureTimeout:
                 raise no_answer(target, method, timeout_s) from None
             except (CancelledError, RuntimeError):  # it closes: its pool is, or will be, shut down
@@ -140,7 +141,7 @@ class MemoryEndpoint:
             raise refusal(target, answer)
         return answer
 
-    def serve(self, handler: CallHandler, everyone: Container[str] = ()) -> None:
+    def serve(self, handler: CallHandler) -> None:
         """Answer calls with ``handler``; see :meth:`partita.fabric.Endpoint.serve`."""
         self._handler = handler
 

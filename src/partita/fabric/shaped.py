@@ -6,7 +6,7 @@ import heapq
 import itertools
 import struct
 import threading
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from partita.errors import RunError
@@ -146,9 +146,9 @@ class ShapedEndpoint:
         """``target``'s answer, as fast as the inner endpoint has it."""
         return self._inner.call(target, method, body, timeout_s)
 
-    def serve(self, handler: CallHandler, everyone: Container[str] = ()) -> None:
+    def serve(self, handler: CallHandler) -> None:
         """Answer calls with ``handler``."""
-        self._inner.serve(handler, everyone)
+        self._inner.serve(handler)
 
     def notify(self, target: str, body: bytes) -> None:
         """Send one note; it arrives after the link's latency."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import platform
 import threading
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -15,15 +14,19 @@ import msgspec
 import zenoh
 
 from partita.errors import LinkError, NamesakeError
-from partita.fabric.base import CallHandler, answer_call, no_answer, refusal, unreachable
+from partita.fabric.base import (
+    Caller,
+    CallHandler,
+    answer_call,
+    no_answer,
+    refusal,
+    unreachable,
+)
 from partita.fabric.callbacks import Drain
 from partita.fabric.flows import Flush
 from partita.fabric.flusher import Flusher
 from partita.fabric.key_expressions import Keys, read_caller, read_source
-from partita.fabric.members import LEADER
 from partita.fabric.zenoh_options import ZenohOptions, close_session, session_config
-
-_LOG = logging.getLogger(__name__)
 
 _CALL_THREADS = 4
 _RETRY_S = 0.05
@@ -55,8 +58,7 @@ class _Call(NamedTuple):
     """One call, and whose it is."""
 
     query: Any
-    role: str
-    source: str
+    caller: Caller
     method: str
 
 
@@ -65,8 +67,8 @@ _note_head = msgspec.msgpack.Decoder(NoteHead)
 NoteSink = Callable[[str, bool, bytes], None]
 PresenceSink = Callable[[str, bool], None]
 Reject = Callable[[str], None]
-#: Answers a method of the fabric's own: ``answer(source, body)``.
-FabricHandler = Callable[[str, bytes], bytes]
+#: Answers a method of the fabric's own.
+FabricHandler = Callable[[Caller, bytes], bytes]
 
 
 class ControlPlane:
@@ -91,9 +93,8 @@ class ControlPlane:
         self._session: Any = zenoh.open(session_config(options, control=True))
         self._on_note, self._on_presence, self._reject = on_note, on_presence, reject
         place = f"{', '.join(options.listen) or 'no address'} on host {platform.node()}".encode()
-        self._own: dict[str, FabricHandler] = {WHERE: lambda source, body: place}
+        self._own: dict[str, FabricHandler] = {WHERE: lambda caller, body: place}
         self._handler: CallHandler | None = None
-        self._for_everyone: Container[str] = ()
         self._twin_s = 2 * options.lease_s
         self._pool = ThreadPoolExecutor(_CALL_THREADS, f"partita-{options.name}-call")
         self._room = threading.BoundedSemaphore(options.max_calls)
@@ -130,9 +131,9 @@ class ControlPlane:
             ]
             self._token = session.liveliness().declare_token(keys.alive(self._name, incarnation))
 
-    def serve(self, handler: CallHandler, everyone: Container[str]) -> None:
+    def serve(self, handler: CallHandler) -> None:
         """Answer others' calls; see :meth:`partita.fabric.Endpoint.serve`."""
-        self._handler, self._for_everyone = handler, everyone
+        self._handler = handler
 
     def serve_own(self, method: str, handler: FabricHandler) -> None:
         """Answer a method of the fabric's own."""
@@ -297,7 +298,8 @@ class ControlPlane:
             self._reject(f"call without a readable head: {error}")
             query.drop()
             return
-        call = _Call(query, *read_caller(query.key_expr), head.method)
+        role, source = read_caller(query.key_expr)
+        call = _Call(query, Caller(source, role), head.method)
         size = len(query.payload) if query.payload is not None else 0
         if size > MAX_CALL_BYTES:
             why = f"{head.method} has {size} bytes, at most {MAX_CALL_BYTES} are allowed"
@@ -321,14 +323,10 @@ class ControlPlane:
         body = payload.to_bytes() if payload is not None else b""
         own = self._own.get(method)
         if own is not None:
-            return answer_call(lambda _, body: own(call.source, body), method, body)
+            return answer_call(lambda who, _, body: own(who, body), call.caller, method, body)
         if self._handler is None:
             return False, f"no handler for {method!r}".encode()
-        if call.role != LEADER and method not in self._for_everyone:
-            why = f"it takes {method!r} from leaders only, {call.source!r} is a {call.role}"
-            _LOG.warning("refused '%s' of '%s', which is a %s", method, call.source, call.role)
-            return False, why.encode()
-        return answer_call(self._handler, method, body)
+        return answer_call(self._handler, call.caller, method, body)
 
     def _reply(self, call: _Call, answered: tuple[bool, bytes]) -> None:
         good, answer = answered
@@ -338,7 +336,7 @@ class ControlPlane:
             self._reject(f"answer to {call.method!r} could not be sent: {error}")
         finally:
             call.query.drop()
-        self._flusher.wrote(call.source, len(answer))
+        self._flusher.wrote(call.caller.name, len(answer))
 
     def _take_presence(self, sample: Any) -> None:
         name, incarnation = str(sample.key_expr).split("/")[-2:]

@@ -11,7 +11,6 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Container
 from functools import partial
 
 import msgspec
@@ -119,9 +118,9 @@ class ZenohEndpoint:
                 device=self.name,
             ) from None
         own = self._control.serve_own
-        own(_INFO, lambda source, body: self._info)
-        own(_NAMESAKES, lambda source, body: self._list_namesakes(body.decode(errors="replace")))
-        own(_HOST, lambda source, body: host_identity() + self._plane.admit(source))
+        own(_INFO, lambda caller, body: self._info)
+        own(_NAMESAKES, lambda caller, body: self._list_namesakes(body.decode(errors="replace")))
+        own(_HOST, lambda caller, body: host_identity() + self._plane.admit(caller.name))
 
     def _list_namesakes(self, name: str) -> bytes:
         return " ".join(self._control.incarnations(name)).encode()
@@ -174,9 +173,9 @@ class ZenohEndpoint:
         self._check_open()
         return self._control.call(target, method, body, timeout_s)
 
-    def serve(self, handler: CallHandler, everyone: Container[str] = ()) -> None:
+    def serve(self, handler: CallHandler) -> None:
         """Answer calls with ``handler``; see :meth:`partita.fabric.Endpoint.serve`."""
-        self._control.serve(handler, everyone)
+        self._control.serve(handler)
 
     def notify(self, target: str, body: bytes) -> None:
         """Send one note; see :meth:`partita.fabric.Endpoint.notify`."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from partita.errors import RunError
-from partita.fabric import Endpoint
+from partita.fabric import Caller, Endpoint
 from partita.leader.worker_group import CALL_TIMEOUT_S
 from partita.worker.leaders import LOOKING, PATIENCE_S, AskLeaders, LeaderAnswer, LeaderAnswers
 from partita.worker.messages import decode_message, encode_message
@@ -20,6 +20,8 @@ WHO = "who"
 #: The method by which a device is freed, and the longest that it takes: a search, loading, and the
 #: end of requests that are under way.
 DRAIN, DRAIN_S = "drain", 120.0
+#: Answers a method that a leader offers; mostly a worker calls, which passes others' calls on.
+Answer = Callable[[Caller, bytes], bytes]
 
 
 class LeaderCalls:
@@ -30,17 +32,17 @@ class LeaderCalls:
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._methods: dict[str, Callable[[bytes], bytes]] = {WHO: lambda body: b""}
-        endpoint.serve(self._answer, self._methods)  # whoever asks, a worker passes it on
+        self._methods: dict[str, Answer] = {WHO: lambda caller, body: b""}
+        endpoint.serve(self._answer)
 
-    def offer(self, method: str, answer: Callable[[bytes], bytes]) -> None:
+    def offer(self, method: str, answer: Answer) -> None:
         """Answer a method from now on, on threads of the endpoint."""
         self._methods[method] = answer
 
-    def _answer(self, method: str, body: bytes) -> bytes:
+    def _answer(self, caller: Caller, method: str, body: bytes) -> bytes:
         if method not in self._methods:
             raise RunError(f"Leaders here answer no {method!r}: {', '.join(self._methods)}.")
-        return self._methods[method](body)
+        return self._methods[method](caller, body)
 
 
 def ask_leaders(

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from partita.errors import InputError, PartitaError, RunError
 from partita.execution import AdaptOptions, Change, Report
-from partita.fabric.base import check_process, is_forked
+from partita.fabric.base import Caller, check_process, is_forked
 from partita.leader.calls import DRAIN, LeaderCalls
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.failure_monitor import FailureMonitor
@@ -27,6 +27,7 @@ from partita.leader.standby_keeper import StandbyKeeper
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
 from partita.regions import Array
+from partita.worker.leaders import check_leader
 from partita.worker.messages import BeginTraces, Drain, Info, Stats, decode_message
 
 
@@ -210,7 +211,7 @@ class Session:
         changes = [change.shifted(-self._origin_s) for change in self.changes]
         return take_sample(self._monitor, self.lost, changes, since)
 
-    def _answer_sample(self, body: bytes) -> bytes:
+    def _answer_sample(self, caller: Caller, body: bytes) -> bytes:
         return encode_sample(self.sample(decode_message(body, SampleSince).answers))
 
     def begin_traces(self) -> None:
@@ -258,9 +259,12 @@ class Session:
             )
         self._controller.drain(device)
 
-    def _answer_drain(self, body: bytes) -> bytes:
+    def _answer_drain(self, caller: Caller, body: bytes) -> bytes:
+        device = decode_message(body, Drain).device
+        if caller.name != device:
+            check_leader(caller, DRAIN)  # of a worker: its own device is passed on by it
         try:
-            self.drain(decode_message(body, Drain).device)
+            self.drain(device)
         except PartitaError as error:
             raise RunError(error.message) from None
         return b""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from partita.errors import RunError
-from partita.fabric import Endpoint
+from partita.fabric import Caller, Endpoint
 from partita.leader import SAMPLE, LeaderCalls, Sample, SampleSince, ask_leaders
 from partita.live.snapshot import Scene
 from partita.worker.messages import decode_message, encode_message
@@ -31,7 +31,7 @@ class Described(msgspec.Struct, frozen=True):
 def offer_scene(calls: LeaderCalls, describe: Callable[[str], Scene | None]) -> None:
     """Let a leader say what is known of its plans."""
 
-    def answer(body: bytes) -> bytes:
+    def answer(caller: Caller, body: bytes) -> bytes:
         return encode_message(Described(describe(decode_message(body, OfPlan).plan)))
 
     calls.offer(SCENE, answer)

@@ -15,6 +15,7 @@ from partita.engine import Engine, Slowdown
 from partita.errors import PartitaError, RunError
 from partita.fabric import (
     Beat,
+    Caller,
     Credit,
     Endpoint,
     ShapedEndpoint,
@@ -29,7 +30,7 @@ from partita.regions import list_formats
 from partita.version import VERSION
 from partita.worker.calibration import Calibrations
 from partita.worker.lanes import Lanes
-from partita.worker.leaders import Leaders
+from partita.worker.leaders import Leaders, check_leader
 from partita.worker.measurer import Measurer
 from partita.worker.memory_limit import MemoryLimit
 from partita.worker.messages import (
@@ -155,7 +156,7 @@ class Worker:
         self.endpoint.on_data(self._on_frame)
         self.endpoint.on_notify(self._on_note)
         self.endpoint.on_error(self._on_fault)
-        self.endpoint.serve(self._answer, _FOR_EVERYONE)
+        self.endpoint.serve(self._answer)
         self.endpoint.watch(self._on_presence)
         self.endpoint.announce(encode_message(self._info()))
         threading.Thread(target=self._beat, name=f"{self.name}/beat", daemon=True).start()
@@ -173,10 +174,12 @@ class Worker:
         self._lanes.close()
         self._parts.store.close()
 
-    def _answer(self, method: str, body: bytes) -> bytes:
+    def _answer(self, caller: Caller, method: str, body: bytes) -> bytes:
         handler = self._methods.get(method)
         if handler is None:
             raise RunError(f"Method {method!r} is unknown to partita {self._parts.version}.")
+        if method not in _FOR_EVERYONE:
+            check_leader(caller, method)
         answer = handler(body)
         return b"" if answer is None else encode_message(answer)  # type: ignore[arg-type]
 

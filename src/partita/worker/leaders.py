@@ -7,16 +7,26 @@ import logging
 import msgspec
 
 from partita.errors import RunError
-from partita.fabric import Endpoint
+from partita.fabric import Caller, Endpoint
+from partita.fabric.members import LEADER
 from partita.worker.messages import decode_message
 
 _LOG = logging.getLogger(__name__)
 #: A leader answers within milliseconds, or once a worker that it asks was given up.
 PATIENCE_S = 2.0
-
-
 #: Methods of leaders that change nothing: whoever may look on may have them passed on.
 LOOKING = frozenset({"who", "sample", "scene"})
+
+
+def check_leader(caller: Caller, method: str) -> None:
+    """Refuse a call that is for leaders to make.
+
+    Raises:
+        RunError: The caller is none.
+    """
+    if caller.role != LEADER:
+        _LOG.warning("refused '%s' of '%s', which is a %s", method, *caller)
+        raise RunError(f"it takes {method!r} from leaders only, {caller.name!r} is a {caller.role}")
 
 
 class AskLeaders(msgspec.Struct, frozen=True):

@@ -19,11 +19,12 @@ def drain(
     authority: flags.AuthorityOpt = None,
     certificate: flags.CertificateOpt = None,
     key: flags.KeyOpt = None,
+    join: flags.JoinOpt = None,
     json: flags.JsonOpt = False,
     debug: flags.DebugOpt = False,
 ) -> int:
     """Have running sessions go on without a device; returns once it is free."""
     from partita.cli.actions.drain import drain_device
 
-    access = flags.AccessFlags(True, insecure, authority, certificate, key)
+    access = flags.AccessFlags(True, insecure, authority, certificate, key, join)
     return print_reply(drain_device(device, cluster, access), as_json=json)
