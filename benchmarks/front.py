@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from tritonclient import http as triton
 
 from benchmarks.front_service import IN_FLIGHT, MODEL
 from benchmarks.harness import (
+    PAUSE_S,
     Array,
     Row,
     at_least,
@@ -42,6 +44,7 @@ from benchmarks.harness import (
     report,
     say,
     shown,
+    time_call,
 )
 from partita.graph import load_graph
 
@@ -108,11 +111,11 @@ class Sent:
     expected: Array
 
 
-def make_requests() -> tuple[list[Sent], str, str]:
-    """Requests that differ, and the names of input and output."""
+def make_requests() -> tuple[list[Sent], str]:
+    """Requests that differ, and the name of the input."""
     model = find_model(MODEL)
     graph = load_graph(model, name=MODEL)
-    (source,), (target,) = graph.input_specs, graph.outputs
+    (source,) = graph.input_specs
     whole = open_session(model, 1)
     sent = []
     for seed in range(SEEDS):
@@ -122,7 +125,7 @@ def make_requests() -> tuple[list[Sent], str, str]:
             [input_of(source.name, array)]
         )
         sent.append(Sent(array, body, {HEAD: str(length)}, whole(feeds)[0]))
-    return sent, source.name, target
+    return sent, source.name
 
 
 def input_of(name: str, array: Array) -> triton.InferInput:
@@ -168,18 +171,18 @@ def record_answer(place: str, sent: Sent) -> bytes:
 
 def compare_latency(service: Other, sent: Sent, name: str, rounds: int) -> list[Row]:
     """One request at a time: through the front, directly, and the echo, in turns."""
-    times: dict[str, list[float]] = {"front": [], "session": [], "echo": []}
+    inputs = [input_of(name, sent.array)]
     with (
         other("echo", data=record_answer(service.place, sent)) as echo,
         triton.InferenceServerClient(service.place) as front_client,
         triton.InferenceServerClient(echo.place) as echo_client,
     ):
+        times: dict[str, list[float]] = {"front": [], "session": [], "echo": []}
         for _ in range(rounds):
             for what, client in (("front", front_client), ("echo", echo_client)):
-                inputs = [input_of(name, sent.array)]
-                start_s = time.perf_counter()
-                client.infer(MODEL, inputs)
-                times[what].append(time.perf_counter() - start_s)
+                time.sleep(PAUSE_S)
+                times[what].append(time_call(partial(client.infer, MODEL, inputs)))
+            time.sleep(PAUSE_S)
             times["session"].append(service.order(do="run")["seconds"])
     found = {what: statistics.median(seconds) for what, seconds in times.items()}
     say(f"one at a time: { ({what: f'{1e3 * s:.2f} ms' for what, s in found.items()}) }")
@@ -195,19 +198,18 @@ def compare_rates(service: Other, sent: Sequence[Sent], requests: int) -> tuple[
     """Eight at the same time, in turns; and what the session carries alone."""
     rates: dict[str, list[float]] = {"front": [], "session": []}
     clients = [Client(service.place) for _ in range(IN_FLIGHT)]
-    left = iter(range(10**9))
 
-    def ask(client: Client, until: int) -> None:
-        while (number := next(left)) < until:
+    def ask(client: Client, left: Iterator[int]) -> None:
+        for number in left:
             answer, body = client.ask(sent[number % len(sent)])
             assert answer.status == 200, body
             assert is_right(answer, body, sent[number % len(sent)].expected)
 
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
         for _ in range(3):
-            left = iter(range(10**9))
+            left = iter(range(requests))
             start_s = time.perf_counter()
-            list(pool.map(ask, clients, [requests] * IN_FLIGHT))
+            list(pool.map(ask, clients, [left] * IN_FLIGHT))
             rates["front"].append(requests / (time.perf_counter() - start_s))
             direct = service.order(do="run", count=requests, in_flight=IN_FLIGHT)
             rates["session"].append(requests / direct["seconds"])
@@ -298,7 +300,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="of overload")
     parser.add_argument("--queue", type=int, default=16, help="requests that may wait")
     args = parser.parse_args()
-    sent, name, _ = make_requests()
+    sent, name = make_requests()
     with other("serve", str(args.queue), str(SEEDS)) as service:
         rows = compare_latency(service, sent[0], name, args.rounds)
         more, capacity = compare_rates(service, sent, args.requests)

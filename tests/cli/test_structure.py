@@ -18,12 +18,12 @@ HOME = Path(partita.cli.__file__).parent
 LATE_CAP, ANY_CAP = len(list_commands()) + 16, 5
 #: What the core installation does not have.
 ABSENT = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL", "torch")
-CORE = f"""
+WITHOUT = """
 import sys
 from importlib.machinery import PathFinder
 find = PathFinder.find_spec
 PathFinder.find_spec = lambda name, *rest: (
-    None if name.partition(".")[0] in {ABSENT} else find(name, *rest)
+    None if name.partition(".")[0] in {} else find(name, *rest)
 )
 from partita.cli import main
 sys.exit(main())
@@ -78,9 +78,9 @@ def test_the_counts_see_what_they_count() -> None:
     assert [node.arg for node in list_untyped(tree)] == ["y", "z"]
 
 
-def ask_core(*words: str) -> subprocess.CompletedProcess[str]:
+def ask_core(*words: str, absent: tuple[str, ...] = ABSENT) -> subprocess.CompletedProcess[str]:
     """Run a command in a process that has what the core installation has."""
-    command = [sys.executable, "-c", CORE, *words]
+    command = [sys.executable, "-c", WITHOUT.format(absent), *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
@@ -105,3 +105,11 @@ def test_actions_of_the_core_installation(verb: str, told: str) -> None:
     done = ask_core(*verb.split())
     assert done.returncode == 2
     assert told in done.stderr
+
+
+def test_a_part_that_is_not_there_is_said_with_how_to_install_it() -> None:
+    """Of what is served, its own extra: planning may be there all the same."""
+    done = ask_core("serve", "plan.json", absent=("starlette", "uvicorn"))
+    assert done.returncode == 2
+    assert "This command needs the serving part: in a checkout" in done.stderr
+    assert "'.[serve]'" in done.stderr
