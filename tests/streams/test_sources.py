@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 
@@ -186,6 +188,26 @@ def test_only_folders_are_followed() -> None:
     """A video has no later frames."""
     with pytest.raises(InputError, match="only folders are followed"):
         find_source("a.mp4", follows=True)
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nothing: a test's output is read."""
+
+
+def test_an_address_gives_its_frames(tmp_path: Path) -> None:
+    """Numbers go on from run to run: nobody knows what went by meanwhile."""
+    write_video(tmp_path / "a.mkv", 3)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(tmp_path)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        source = find_source(f"http://127.0.0.1:{server.server_port}/a.mkv")
+        items = read_source(source, "127.0.0.1_a.mkv#000004")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert [item.name for item in items] == [f"127.0.0.1_a.mkv#{n:06d}" for n in (5, 6, 7)]
+    assert [grey_of(item) for item in items] == [0, 10, 20]
 
 
 @pytest.mark.parametrize(
