@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
 import pytest
@@ -168,3 +169,23 @@ def test_search_ends_within_its_evaluations() -> None:
     cost = make_cost(make_chain(6, seed=1), 1e7, 2e7, 1e7, bandwidth=1e9)
     result = find_plan(cost, options=replace(PlanOptions(most_s=60), max_evaluations=80))
     assert result.evaluations < 400
+
+
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_a_search_leaves_nothing_to_collect(objective: str) -> None:
+    """A leader searches again and again: all that is ours in a search is freed when it ends."""
+    cost = make_cost(make_chain(6, height=16), 1e8, 2e8, 1e8)
+    options = PlanOptions(objective=objective, in_flight=2, max_evaluations=300)  # type: ignore[arg-type]
+    find_plan(cost, options=options)
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        find_plan(cost, options=options)
+        gc.collect()
+        kinds = {type(one) for one in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert [kind for kind in kinds if kind.__module__.startswith("partita")] == []

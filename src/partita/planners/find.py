@@ -227,8 +227,15 @@ def _best_of(found: Sequence[Result], options: PlanOptions, cluster: Cluster) ->
 
 
 def _find_one(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Result:
-    method = get_planner(name)
     evaluator = Evaluator(cost, allow_formats(cost.graph, options))
+    try:
+        return _find_by(evaluator, name, options, began_s)
+    finally:  # a leader searches again and again, and its garbage is collected seldom
+        evaluator.close()
+
+
+def _find_by(evaluator: Evaluator, name: str, options: PlanOptions, began_s: float) -> Result:
+    method = get_planner(name)
     try:
         chosen = method.choose(evaluator)
     except OverfullError as error:

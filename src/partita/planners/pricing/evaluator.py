@@ -111,6 +111,10 @@ class Evaluator:
         wants = self.options.integer_kernels
         return self.cost.of(with_kernels(graph, integer=True) if wants else graph)
 
+    def close(self) -> None:
+        """Let go of what :meth:`remember` keeps, which keeps this evaluator from being freed."""
+        self._remembered.clear()
+
     def remember(self, make: Callable[[Evaluator], T]) -> T:
         """What ``make`` makes of the evaluator: made once."""
         if make not in self._remembered:

@@ -73,14 +73,6 @@ class Moves:
         self.axes = axes
         self.devices = devices
         self.speeds = dict(zip(devices, speeds, strict=True))
-        self._kinds: tuple[Callable[[Draft], Iterator[Draft]], ...] = (
-            partial(self._at_each, self._merged, 1),
-            partial(self._at_each, self._elsewhere, 0),
-            partial(self._at_each, self._moved_border, 1),
-            self._without_device,
-            partial(device_moves, devices=devices),
-            partial(self._at_each, self._split, 0),
-        )
 
     def numeric(self, draft: Draft, step: float) -> Iterator[Move]:
         """Yield shifts of rows: in all stages together, then in each alone.
@@ -146,14 +138,20 @@ class Moves:
         for kind in range(self.kinds):
             yield from self.structural_of(kind, draft)
 
-    @property
-    def kinds(self) -> int:
-        """How many kinds of structural moves there are."""
-        return len(self._kinds)
+    #: How many kinds of structural moves there are.
+    kinds = 6
 
     def structural_of(self, kind: int, draft: Draft) -> Iterator[Draft]:
         """Yield the structural moves of one kind."""
-        return (moved for moved in self._kinds[kind](draft) if is_allowed(moved, self.axes))
+        moves: tuple[Callable[[Draft], Iterator[Draft]], ...] = (
+            partial(self._at_each, self._merged, 1),
+            partial(self._at_each, self._elsewhere, 0),
+            partial(self._at_each, self._moved_border, 1),
+            self._without_device,
+            partial(device_moves, devices=self.devices),
+            partial(self._at_each, self._split, 0),
+        )  # kept, they would keep this, and all of a search, from being freed
+        return (moved for moved in moves[kind](draft) if is_allowed(moved, self.axes))
 
     @staticmethod
     def _at_each(
