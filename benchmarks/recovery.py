@@ -224,7 +224,7 @@ def open_on(graph: Graph, lab: Lab, planner: str, options: PlanOptions | None = 
     return deploy(
         compiled,
         lab.endpoint,
-        DeployOptions(trace=False),
+        DeployOptions(trace=False, remembered=1000),
         replan=replanner.recover,
         adapting=(replanner, watching),
     )
