@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import cached_property
 
 import numpy as np
@@ -57,6 +58,9 @@ class Acceptance:
             return None
         whole = self._whole
         accuracy = compare_scores(ask_judge(self._judge, plan), whole)
+        # The quantised networks, hundreds of megabytes in few objects that know each other, lie
+        # there until the collector is called: it counts objects.
+        gc.collect()
         drops = (accuracy.drop, self.least_drop)
         self.least_drop = min(drop for drop in drops if drop is not None)
         return accuracy
