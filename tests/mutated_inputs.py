@@ -47,6 +47,7 @@ from partita.profile import dump_profile, load_profile
 from partita.program import Program
 from partita.version import VERSION
 from partita.worker import Worker
+from partita.worker.leaders import AskLeaders
 from partita.worker.messages import (
     PROTOCOL_VERSION,
     BeginTraces,
@@ -124,6 +125,8 @@ def _good_calls(program: Program, contents: dict[str, Any]) -> list[tuple[str, m
         ("probe", TimeMessages((MessageFlow("d1", 10, 1),))),
         ("begin_traces", BeginTraces(0.0)),
         ("measure", Measure(9)),
+        ("ask_leaders", AskLeaders("sample", b"\x80")),
+        ("order_leaders", AskLeaders("drain", wait_s=0.1)),
         *((method, OfEpoch(epoch)) for method in epochs for epoch in (1, 2)),
     ]
 

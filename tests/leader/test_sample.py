@@ -86,6 +86,8 @@ def test_what_changes_something_is_passed_on_for_leaders_alone(lab: MemoryLab) -
     viewer = lab.fabric.endpoint("viewer")
     with pytest.raises(RunError, match="'drain' of leaders is passed on for other leaders alone"):
         viewer.call("d0", "ask_leaders", order, 1.0)
+    with pytest.raises(RunError, match="malformed"):  # it would hold a thread for ever
+        viewer.call("d0", "order_leaders", encode_message(AskLeaders("who", wait_s=1e9)), 1.0)
     passed = viewer.call("d0", "order_leaders", order, 1.0)
     assert decode_message(passed, LeaderAnswers).answers == ()
     viewer.close()

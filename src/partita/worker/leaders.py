@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Annotated
 
 import msgspec
 
@@ -14,6 +15,8 @@ from partita.worker.messages import decode_message
 _LOG = logging.getLogger(__name__)
 #: A leader answers within milliseconds, or once a worker that it asks was given up.
 PATIENCE_S = 2.0
+#: More than any order takes; a worker answers no more than four calls at a time.
+MOST_WAIT_S = 300.0
 #: Methods of leaders that change nothing: whoever may look on may have them passed on.
 LOOKING = frozenset({"who", "sample", "scene"})
 
@@ -43,7 +46,7 @@ class AskLeaders(msgspec.Struct, frozen=True):
     method: str
     body: bytes = b""
     leader: str = ""
-    wait_s: float = PATIENCE_S
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=MOST_WAIT_S)] = PATIENCE_S
 
 
 class LeaderAnswer(msgspec.Struct, frozen=True):
@@ -93,14 +96,18 @@ class Leaders:
         Raises:
             RunError: More than that is asked for.
         """
-        method = decode_message(body, AskLeaders).method
-        if method not in LOOKING:
-            raise RunError(f"Method {method!r} of leaders is passed on for other leaders alone.")
-        return self.order(body)
+        order = decode_message(body, AskLeaders)
+        if order.method not in LOOKING:
+            raise RunError(
+                f"Method {order.method!r} of leaders is passed on for other leaders alone."
+            )
+        return self._pass_on(msgspec.structs.replace(order, wait_s=PATIENCE_S))
 
     def order(self, body: bytes) -> LeaderAnswers:
         """What the leaders answer to any :class:`AskLeaders`, in the order in which they came."""
-        order = decode_message(body, AskLeaders)
+        return self._pass_on(decode_message(body, AskLeaders))
+
+    def _pass_on(self, order: AskLeaders) -> LeaderAnswers:
         asked = [name for name in self._names if order.leader in ("", name)]
         return LeaderAnswers(tuple(self._ask(name, order) for name in asked))
 
