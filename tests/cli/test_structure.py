@@ -14,8 +14,8 @@ from tools.surface import list_commands
 import partita.cli
 
 HOME = Path(partita.cli.__file__).parent
-#: One late import per verb, and so many of what takes longer to load than most of a verb's calls.
-LATE_CAP, ANY_CAP = len(list_commands()) + 16, 5
+#: One late import per command, and so many of what takes longer to load than most of its calls.
+LATE_CAP, ANY_CAP = len(list_commands()) + 18, 5
 #: What the core installation does not have.
 ABSENT = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL", "torch")
 WITHOUT = """
