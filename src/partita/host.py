@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from functools import cache
 
 
@@ -28,6 +29,11 @@ def namespace(kind: str) -> str:
 def clock_origin() -> str:
     """Equal where ``time.monotonic`` of two processes is one clock; empty where nobody knows."""
     return f"{boot_id()}/{namespace('time')}" if boot_id() else ""
+
+
+def time_of_day_s() -> float:
+    """Seconds since 1970 by this machine's clock: certificates count on it, and nothing else."""
+    return time.time()
 
 
 def host_name() -> str:

@@ -23,6 +23,7 @@ from partita.cli.commands.inspect import inspect
 from partita.cli.commands.keys import keys
 from partita.cli.commands.lab import lab
 from partita.cli.commands.load import load
+from partita.cli.commands.manifests import manifests
 from partita.cli.commands.plan import plan
 from partita.cli.commands.profile import profile
 from partita.cli.commands.quantize import quantize
@@ -48,7 +49,7 @@ app = typer.Typer(
 #: In the order of the help.
 VERBS = (
     *(demo, inspect, profile, quantize, plan, compare, whatif, simulate, run, serve, top, check),
-    *(export, worker, lab, drain, zoo, reproduce, doctor),
+    *(export, worker, lab, drain, manifests, zoo, reproduce, doctor),
 )
 for verb in VERBS:
     app.command(verb.__name__)(verb)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,13 @@ MOST_SECONDS = 10**9
 MOST_REQUESTS = 10**6
 #: Seconds of a search after a drift, and after a loss. Not tuned.
 DRIFT_BUDGET_S, LOSS_BUDGET_S = 3.0, 0.5
+
+
+class LogFormat(StrEnum):
+    """How what happens is told on stderr."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def flag(name: str, text: str, short: str = "") -> Any:
@@ -351,6 +359,9 @@ InsecureOpt = Annotated[
 AuthorityOpt = Annotated[Path | None, flag("--authority", "Certificate of the authority (PEM).")]
 CertificateOpt = Annotated[Path | None, flag("--certificate", "This machine's certificate (PEM).")]
 KeyOpt = Annotated[Path | None, flag("--key", "Its private key (PEM).")]
+LogFormatOpt = Annotated[
+    LogFormat, flag("--log-format", "What is told on stderr: lines of text, or of JSON.")
+]
 JoinOpt = Annotated[
     Path | None, flag("--join", "Join file from 'partita keys', in place of other credentials.")
 ]

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -85,10 +86,33 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+class _JsonLines(logging.Formatter):
+    """A line of JSON per message: time in UTC, level, logger, message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {
+            "time": when,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
 @contextlib.contextmanager
-def show_log(level: int) -> Iterator[None]:
-    """Show on stderr what the program logs of itself, from a level of :mod:`logging` upwards."""
+def show_log(level: int, *, as_json: bool = False) -> Iterator[None]:
+    """Show on stderr what the program logs of itself, from a level of :mod:`logging` upwards.
+
+    Args:
+        as_json: A line of JSON per message, for what collects logs.
+    """
     log, handler = logging.getLogger("partita"), logging.StreamHandler()
+    if as_json:
+        handler.setFormatter(_JsonLines())
     if log.handlers:  # --debug shows everything already
         yield
         return
@@ -223,11 +247,14 @@ def write_output(path: Path, data: bytes) -> None:
         write_whole(path, data)
 
 
-def write_outputs(folder: Path, contents: Mapping[str, bytes]) -> None:
+def write_outputs(folder: Path, contents: Mapping[str, bytes], *, is_private: bool = False) -> None:
     """Write files into a folder, which is made where it is missing: all or none.
+
+    Args:
+        is_private: Whether nobody else may read them.
 
     Raises:
         InputError: They cannot be written.
     """
     with _told("Folder", "written to", folder):
-        write_folder(folder, contents)
+        write_folder(folder, contents, is_private=is_private)

@@ -89,7 +89,7 @@ def _check(what: str, given: int, least: int, most: int) -> None:
 
 
 def time_flows(
-    endpoint: Endpoint, source: str, *flows: MessageFlow
+    endpoint: Endpoint, source: str, *flows: MessageFlow, timeout_s: float = _TIMEOUT_S
 ) -> tuple[tuple[float, ...], ...]:
     """Per flow, the seconds of each message's way and that of its acknowledgement.
 
@@ -100,5 +100,5 @@ def time_flows(
     for name in (source, *(flow.target for flow in flows)):
         if name not in alive:  # a call would wait for it to come
             raise unreachable(name, alive)
-    answer = endpoint.call(source, "probe", encode_message(TimeMessages(flows)), _TIMEOUT_S)
+    answer = endpoint.call(source, "probe", encode_message(TimeMessages(flows)), timeout_s)
     return decode_message(answer, MessageTimes).seconds

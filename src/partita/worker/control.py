@@ -23,7 +23,7 @@ from partita.fabric import (
     encode_note,
 )
 from partita.fabric.frames import decode_header
-from partita.host import clock_origin, host_name
+from partita.host import clock_origin, host_name, time_of_day_s
 from partita.memory import release
 from partita.program import Program, check_part
 from partita.regions import list_formats
@@ -199,6 +199,10 @@ class Worker:
             paced=isinstance(self.endpoint, ShapedEndpoint),
             host=host_name(),
             formats=list_formats(),
+            store_bytes=parts.store.used_bytes(),
+            quota_bytes=parts.store.quota_bytes,
+            disk_free_bytes=parts.store.free_bytes(),
+            time_s=time_of_day_s(),
         )
 
     def _hello(self, body: bytes) -> Info:

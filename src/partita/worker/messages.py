@@ -45,6 +45,9 @@ class Info(msgspec.Struct, frozen=True):
         paced: Whether sending takes as long as the link does; else a send only fills a buffer.
         host: The same for workers of one machine.
         formats: Wire formats that the worker has; pictures take a library.
+        store_bytes, quota_bytes: What its store holds, and may hold at most.
+        disk_free_bytes: What the store's disk has left.
+        time_s: Its time of day, for people to see clocks that are wrong.
     """
 
     name: str
@@ -60,6 +63,10 @@ class Info(msgspec.Struct, frozen=True):
     paced: bool = False
     host: str = ""
     formats: tuple[str, ...] = ()
+    store_bytes: int = 0
+    quota_bytes: int = 0
+    disk_free_bytes: int = 0
+    time_s: float = 0.0
 
 
 class Have(msgspec.Struct, frozen=True):

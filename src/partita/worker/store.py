@@ -238,6 +238,10 @@ class Store:
         """Bytes on disk, unfinished uploads of this process included."""
         return sum(size for _, size, _ in self._files()) + self._upload_bytes()
 
+    def free_bytes(self) -> int:
+        """Bytes that the disk has left."""
+        return int(psutil.disk_usage(str(self.root)).free)
+
     def close(self) -> None:
         """Delete unfinished uploads."""
         with self._lock:

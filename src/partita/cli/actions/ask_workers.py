@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from partita.api import Access, find_addresses, find_way, open_endpoint
+from partita.api import find_addresses, find_way, open_endpoint
 from partita.cli.access import read_access
 from partita.cli.actions.doctor import (
     EMULATED,
@@ -18,16 +18,28 @@ from partita.cli.actions.doctor import (
     OTHER_ADDRESS,
     OTHER_VERSION,
     READY,
+    Asked,
 )
 from partita.cli.flags import AccessFlags
 from partita.cluster import Cluster, load_cluster
 from partita.errors import NamesakeError, RunError
 from partita.fabric import TlsOptions
 from partita.fabric.absence import SILENT, Absence, find_absence
+from partita.fabric.members import LEADER
 from partita.fabric.zenoh_control import WHERE
+from partita.host import time_of_day_s
+from partita.leader.links import time_flows
 from partita.leader.worker_group import WorkerGroup
+from partita.units import format_bytes, format_seconds
 from partita.version import VERSION
-from partita.worker.messages import PROTOCOL_VERSION, Hello, Info, check_version, decode_message
+from partita.worker.messages import (
+    PROTOCOL_VERSION,
+    Hello,
+    Info,
+    MessageFlow,
+    check_version,
+    decode_message,
+)
 
 #: Seconds that workers may take to appear.
 _WAIT_S = 5.0
@@ -35,6 +47,12 @@ _WAIT_S = 5.0
 _ELSEWHERE_S = 1.0
 _LOOK_S = 0.05
 _PATIENCE_S = 2.0
+#: The first trip finds the way.
+_TRIPS = 3
+#: Workers that were not told of each other take up to five to meet.
+_LINK_S = 10.0
+#: Nobody signs certificates so shortly before they are used.
+_CLOCK_S = 60.0
 _MINE = (VERSION, PROTOCOL_VERSION)
 
 
@@ -45,7 +63,7 @@ class _Announced(msgspec.Struct, frozen=True):
     protocol: int
 
 
-def ask_workers(path: Path, flags: AccessFlags) -> list[dict[str, Any]]:
+def ask_workers(path: Path, flags: AccessFlags) -> Asked:
     """Name, state and engines of each worker of a cluster; for those that are not ready, why.
 
     Each address is tried by itself: workers that know each other are seen, wherever they are.
@@ -53,10 +71,11 @@ def ask_workers(path: Path, flags: AccessFlags) -> list[dict[str, Any]]:
     access = read_access(flags)
     cluster = load_cluster(path)
     addresses = find_addresses(cluster, access)
-    if not addresses and access.join is None:
-        return [{"name": name, "state": EMULATED} for name in cluster.names]
+    way = find_way(cluster, access)
+    if way is None or (not addresses and access.join is None):
+        return Asked([{"name": name, "state": EMULATED} for name in cluster.names])
     with open_endpoint(cluster, access) as endpoint:
-        absent = _try_addresses(addresses, cluster.name, _find_tls(cluster, access))
+        absent = _try_addresses(addresses, cluster.name, way.tls)
         since_s = time.monotonic()
         while unseen := set(cluster.names) - endpoint.peers():
             wait_s = _WAIT_S if unseen - absent.keys() else _ELSEWHERE_S
@@ -65,16 +84,38 @@ def ask_workers(path: Path, flags: AccessFlags) -> list[dict[str, Any]]:
             time.sleep(_LOOK_S)
         group = WorkerGroup(endpoint, [name for name in cluster.names if name in endpoint.peers()])
         present = group.each(lambda name: _greet(group, name, absent.get(name)))
+        ready = [name for name in group.names if present[name]["state"] == READY]
+        links = _try_links(group, cluster, ready) if way.role == LEADER else None
     missing = {
         name: _describe_absence(absent.get(name), has_address=name in addresses)
         for name in cluster.names
     }
-    return [{"name": name, **(missing | present)[name]} for name in cluster.names]
+    workers = [{"name": name, **(missing | present)[name]} for name in cluster.names]
+    return Asked(workers, links)
 
 
-def _find_tls(cluster: Cluster, access: Access) -> TlsOptions | None:
-    way = find_way(cluster, access)
-    return None if way is None else way.tls
+def _try_links(group: WorkerGroup, cluster: Cluster, ready: list[str]) -> list[dict[str, Any]]:
+    """A round trip on each link between workers that are ready; all pairs where none are told."""
+
+    def try_from(source: str) -> list[dict[str, Any]]:
+        targets = [
+            name
+            for name in ready
+            if name != source and (not cluster.links or cluster.link(source, name) is not None)
+        ]
+        return [{"from": source, "to": name, **_time_link(group, source, name)} for name in targets]
+
+    tried = group.each(try_from, ready)
+    return [link for name in ready for link in tried[name]]
+
+
+def _time_link(group: WorkerGroup, source: str, target: str) -> dict[str, Any]:
+    try:
+        flow = MessageFlow(target, 0, _TRIPS)
+        ((*taken_s,),) = time_flows(group.endpoint, source, flow, timeout_s=_LINK_S)
+    except RunError as error:
+        return {"why": error.message}
+    return {"round_trip_s": min(taken_s)}
 
 
 def _try_addresses(
@@ -120,8 +161,40 @@ def _greet(group: WorkerGroup, name: str, absence: Absence | None) -> dict[str, 
         check_version(_MINE, (announced.version, announced.protocol), name)
     except RunError as error:
         return {"state": OTHER_VERSION, "why": error.message, "version": announced.version}
+    start_s = time_of_day_s()
     try:
         info = group.ask(name, "hello", Hello(*_MINE), Info)
     except RunError as error:
         return {"state": SILENT, "why": error.message}
-    return {"state": READY, "providers": list(info.providers)}
+    ahead_s = info.time_s - (start_s + time_of_day_s()) / 2
+    return {
+        "state": READY,
+        "version": info.version,
+        "providers": list(info.providers),
+        "store_bytes": info.store_bytes,
+        "quota_bytes": info.quota_bytes,
+        "disk_free_bytes": info.disk_free_bytes,
+        "clock_ahead_s": ahead_s,
+        "warnings": list_warnings(info, ahead_s),
+    }
+
+
+def list_warnings(info: Info, ahead_s: float) -> list[str]:
+    """What is not wrong yet with a worker that is ready.
+
+    Args:
+        ahead_s: What its clock is ahead of this machine's.
+    """
+    warnings = []
+    if (wanted := info.quota_bytes - info.store_bytes) > info.disk_free_bytes:
+        warnings.append(
+            f"its disk has {format_bytes(info.disk_free_bytes)} left, its store may want"
+            f" {format_bytes(wanted)} more: make room, or lower --quota"
+        )
+    if abs(ahead_s) > _CLOCK_S:
+        direction = "ahead of" if ahead_s > 0 else "behind"
+        warnings.append(
+            f"its clock is {format_seconds(abs(ahead_s))} {direction} this machine's: certificates"
+            " may be taken for expired, or not valid yet"
+        )
+    return warnings

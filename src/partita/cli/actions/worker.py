@@ -28,9 +28,9 @@ __all__ = [
 ]
 
 
-def serve(options: WorkerOptions, *, quiet: bool = False) -> None:
+def serve(options: WorkerOptions, *, quiet: bool = False, as_json: bool = False) -> None:
     """Serve as one device until stopped; what happens meanwhile is told on stderr."""
-    with show_log(logging.WARNING if quiet else logging.INFO):
+    with show_log(logging.WARNING if quiet else logging.INFO, as_json=as_json):
         run_worker(options)
 
 

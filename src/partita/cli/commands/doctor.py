@@ -21,12 +21,12 @@ def doctor(
     debug: flags.DebugOpt = False,
 ) -> int:
     """Say what this machine (and cluster) can do, and what is missing."""
-    from partita.cli.actions.doctor import describe_health
+    from partita.cli.actions.doctor import Asked, describe_health
 
-    workers = []
+    asked = Asked()
     if cluster is not None:
         from partita.cli.actions.ask_workers import ask_workers
 
         access = flags.AccessFlags(True, insecure, authority, certificate, key, join)
-        workers = ask_workers(cluster, access)
-    return print_reply(describe_health(workers), as_json=json)
+        asked = ask_workers(cluster, access)
+    return print_reply(describe_health(asked), as_json=json)

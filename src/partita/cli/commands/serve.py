@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 import typer
 
 from partita.cli import flags
 from partita.cli.flags import flag, number, refuse_given
+from partita.cli.output import show_log
 
 
 def serve(
@@ -47,6 +49,7 @@ def serve(
     planner: Annotated[str, flag("--planner", "Method that plans, also anew.")] = "best",
     budget: flags.SearchBudgetOpt = None,
     seed: flags.SeedOpt = 0,
+    log_format: flags.LogFormatOpt = flags.LogFormat.TEXT,
     json: flags.JsonOpt = False,
     debug: flags.DebugOpt = False,
 ) -> int:
@@ -70,4 +73,5 @@ def serve(
         flags.AdaptFlags(adapt, recover, threshold, hold, planner, budget),
         flags.list_given(context),
     )
-    return serve_files(files, reading, options, as_json=json)
+    with show_log(logging.INFO, as_json=log_format == flags.LogFormat.JSON):
+        return serve_files(files, reading, options, as_json=json)

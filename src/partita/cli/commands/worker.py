@@ -55,6 +55,7 @@ def worker(
     insecure: Annotated[
         bool, flag("--insecure", "Listen beyond this machine without credentials.")
     ] = False,
+    log_format: flags.LogFormatOpt = flags.LogFormat.TEXT,
     quiet: Annotated[bool, flag("--quiet", "Print nothing but errors.", "-q")] = False,
     debug: flags.DebugOpt = False,
 ) -> int:
@@ -95,5 +96,5 @@ def worker(
         endpoint=endpoint,
         join="" if join is None else str(join),
     )
-    action.serve(options, quiet=quiet)
+    action.serve(options, quiet=quiet, as_json=log_format == flags.LogFormat.JSON)
     return 0

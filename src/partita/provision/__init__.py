@@ -1,0 +1,1 @@
+"""Workers placed by what people already run: Kubernetes, systemd, ssh."""
