@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from partita.cli.actions import ask_workers
+from partita.errors import RunError
 from partita.fabric import ZenohEndpoint, ZenohOptions
+from partita.host import time_of_day_s
 from partita.lab.ports import free_addresses
 from partita.version import VERSION
-from partita.worker import Worker, WorkerOptions
+from partita.worker import Worker, WorkerOptions, control
+from partita.worker.messages import MessageFlow
+from partita.worker.probe import Prober
 from partita.worker.serve import make_parts
+from partita.worker.store import Store
 from tests.cli.conftest import Ask
 
 NAMES = ("good", "old", "strayed", "gone")
@@ -120,7 +125,8 @@ def test_each_worker_has_its_own_line(ask: Ask, folder: Path, workers: dict[str,
         "strayed": "other cluster",
         "gone": "nobody listens",
     }
-    assert told["good"].keys() == {"name", "state", "providers"}
+    assert "CPUExecutionProvider" in told["good"]["providers"]
+    assert "why" not in told["good"]
     assert told["old"]["version"] == "0.0.1"
     assert "0.0.1" in told["old"]["why"]
     assert VERSION in told["old"]["why"]
@@ -137,3 +143,56 @@ def test_a_cluster_whose_workers_are_ready_is_well(
     _write_cluster(folder / "garage.toml", {"good": workers["good"]})
     done = ask("doctor", "--cluster", "garage.toml", "--json")
     assert (done.code, [worker["state"] for worker in done.reply["workers"]]) == (0, ["ready"])
+
+
+def test_what_a_ready_worker_tells(
+    ask: Ask, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version, store, disk and clock; of a clock that is off and a disk that is full the words."""
+    (address,) = free_addresses(1)
+    _write_cluster(folder / "garage.toml", {"good": address})
+    with _serve(ZenohOptions("good", "garage", listen=(address,)), tmp_path / "store"):
+        (told,) = ask("doctor", "--cluster", "garage.toml", "--json").reply["workers"]
+        assert told["version"] == VERSION
+        assert (told["store_bytes"], told["quota_bytes"]) == (0, 4 * 10**9)
+        assert told["disk_free_bytes"] > 0
+        assert abs(told["clock_ahead_s"]) < 60
+        assert told["warnings"] == []
+        monkeypatch.setattr(control, "time_of_day_s", lambda: time_of_day_s() - 86400)
+        monkeypatch.setattr(Store, "free_bytes", lambda self: 10**6)
+        done = ask("doctor", "--cluster", "garage.toml", "--json")
+    assert done.code == 0
+    disk, clock = done.reply["workers"][0]["warnings"]
+    assert disk.startswith("its disk has 1.0 MB left, its store may want 4.0 GB more")
+    assert "behind this machine's" in clock
+
+
+def test_every_link_is_tried(
+    ask: Ask, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Round trips of those that work; of one that does not the reason, and exit code 4."""
+    first, second = free_addresses(2)
+    _write_cluster(folder / "garage.toml", {"good": first, "box": second})
+    with (
+        _serve(ZenohOptions("good", "garage", (first,), (second,)), tmp_path / "a"),
+        _serve(ZenohOptions("box", "garage", (second,), (first,)), tmp_path / "b"),
+    ):
+        done = ask("doctor", "--cluster", "garage.toml", "--json")
+        assert done.code == 0
+        links = done.reply["links"]
+        assert [(link["from"], link["to"]) for link in links] == [("good", "box"), ("box", "good")]
+        assert all(link["round_trip_s"] > 0 for link in links)
+        assert "2 of 2 work" in ask("doctor", "--cluster", "garage.toml").out
+        whole = Prober.measure
+
+        def cut(self: Prober, flows: Sequence[MessageFlow]) -> object:
+            if flows[0].target == "box":
+                raise RunError("no way to 'box'")
+            return whole(self, flows)
+
+        monkeypatch.setattr(Prober, "measure", cut)
+        done = ask("doctor", "--cluster", "garage.toml", "--json")
+        assert done.code == 4
+        broken, sound = done.reply["links"]
+        assert "no way to 'box'" in broken["why"]
+        assert "why" not in sound

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,7 @@ def test_flags_are_options(
 ) -> None:
     """Each flag sets its own; where none is given, the command's defaults are the worker's."""
     served: list[WorkerOptions] = []
-    monkeypatch.setattr(action, "serve", lambda options, quiet: served.append(options))
+    monkeypatch.setattr(action, "serve", lambda options, **_: served.append(options))
     assert ask("worker", "--name", "w", *words.split()).code == 0
     assert served == [options]
 
@@ -67,6 +69,28 @@ def test_what_a_worker_tells_is_on_stderr_unless_quiet(
     assert (answer.code, answer.err.splitlines()) == (0, told)
     log.info("is silent")
     assert not log.isEnabledFor(logging.INFO)
+
+
+def test_log_as_json(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line is one object, whatever is in the message, and has its failure's trace."""
+
+    def tell(options: WorkerOptions) -> None:
+        log = logging.getLogger("partita.worker.serve")
+        log.warning('two\nlines and "%s"', "quotes")
+        try:
+            raise ValueError("so")
+        except ValueError:
+            log.exception("failed")
+
+    monkeypatch.setattr(action, "run_worker", tell)
+    answer = ask("worker", "--name", "w", "--log-format", "json")
+    first, second = (json.loads(line) for line in answer.err.splitlines())
+    assert (first["level"], first["logger"]) == ("warning", "partita.worker.serve")
+    assert first["message"] == 'two\nlines and "quotes"'
+    assert datetime.fromisoformat(first["time"]).utcoffset() == timedelta(0)
+    assert "ValueError: so" in second["trace"]
+    done = ask("worker", "--name", "w", "--log-format", "xml")
+    assert (done.code, "--log-format" in done.message) == (2, True)
 
 
 def test_credentials_are_given_together(ask: Ask, folder: Path) -> None:

@@ -103,8 +103,8 @@ def _read_join(site: Path, name: str, cluster: Cluster) -> bytes:
         if join.cluster != cluster.name or told.get(device) != address:
             raise ClusterError(
                 f"Join file '{path}' is not for these manifests: it has {device!r} at"
-                f" {told.get(device) or 'no address'!r} of cluster {join.cluster!r}, they have it"
-                f" at {address!r} of {cluster.name!r}. Make the site of the cluster.toml that this"
+                f" {told.get(device) or 'no address'} of cluster {join.cluster!r}, they have it"
+                f" at {address} of {cluster.name!r}. Make the site of the cluster.toml that this"
                 " command writes without --site.",
                 subject=str(path),
             )
