@@ -20,6 +20,7 @@ from partita.cli.commands.doctor import doctor
 from partita.cli.commands.drain import drain
 from partita.cli.commands.export import export
 from partita.cli.commands.inspect import inspect
+from partita.cli.commands.install_worker import install_worker
 from partita.cli.commands.keys import keys
 from partita.cli.commands.lab import lab
 from partita.cli.commands.load import load
@@ -49,10 +50,10 @@ app = typer.Typer(
 #: In the order of the help.
 VERBS = (
     *(demo, inspect, profile, quantize, plan, compare, whatif, simulate, run, serve, top, check),
-    *(export, worker, lab, drain, manifests, zoo, reproduce, doctor),
+    *(export, worker, install_worker, lab, drain, manifests, zoo, reproduce, doctor),
 )
 for verb in VERBS:
-    app.command(verb.__name__)(verb)
+    app.command(verb.__name__.replace("_", "-"))(verb)
 app.add_typer(load)
 app.add_typer(keys)
 
