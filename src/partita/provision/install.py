@@ -59,7 +59,7 @@ def list_steps(host: Host, target: Target, wanted: Installation) -> list[str]:
     unit = f"{places.get(target.systemd, '~/partita')}/{UNIT}"
     start = "enabled and started" if target.systemd != "none" else "not started: no systemd there"
     return [
-        f"pip download --only-binary=:all: --platform {target.platform} --python-version"
+        f"pip download --only-binary=:all: --platform {target.platforms[0]} ... --python-version"
         f" {target.version} --dest wheels {source}",
         shlex.join([*host.script()[:-1], _EMPTY]),
         shlex.join(host.copy(Path("incoming"), _INCOMING)) + "  # wheels, unit, join file",
@@ -82,7 +82,9 @@ def install(host: Host, target: Target, wanted: Installation, tell: Callable[[st
         incoming = Path(folder) / "incoming"
         wheels = incoming / "wheels"
         wheels.mkdir(parents=True)
-        tell(f"fetching wheels for {target.platform}, Python {target.version}")
+        tell(
+            f"fetching wheels for {target.machine} with glibc 2.{target.glibc}, Python {target.version}"
+        )
         make_wheelhouse(wheels, target, wanted.wheel)
         (incoming / UNIT).write_text(read_part(UNIT), encoding="utf-8")
         (incoming / "flags").write_text(f"FLAGS={wanted.flags}\n", encoding="utf-8")

@@ -10,8 +10,10 @@ from partita.units import format_bytes
 
 #: The oldest Python that Partita runs on.
 _PYTHON = "3.11"
-#: The oldest glibc that the wheels of the engine and of the transport are built for.
-_GLIBC = (2, 28)
+#: The oldest glibc 2 that the wheels of the engine and of the transport are built for.
+_GLIBC = 28
+#: Of glibc 2: what manylinux2014 stands for, the oldest that wheels are still built for.
+_FIRST_MINOR = 17
 #: Machines that there are wheels for, by the names that systems give them.
 _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 #: Wheels (52 MB), and what they are unpacked (162 MB), as measured for x86; some room beside.
@@ -25,14 +27,23 @@ class Target:
     Attributes:
         python: The command of its Python.
         version: That Python's, such as ``3.11``.
-        platform: Tag of the wheels that it takes.
+        machine: Its processor, as tags of wheels have it.
+        glibc: The minor version of its glibc 2.
         systemd: ``root`` for a unit of the system, ``user`` for one of the user, or ``none``.
     """
 
     python: str
     version: str
-    platform: str
+    machine: str
+    glibc: int
     systemd: str
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The tags of wheels that it takes, the newest first; pip asks for each by itself."""
+        minors = range(self.glibc, _FIRST_MINOR - 1, -1)
+        tags = [f"manylinux_2_{minor}_{self.machine}" for minor in minors]
+        return (*tags, f"manylinux2014_{self.machine}")
 
 
 def read_target(host: str, facts: str) -> Target:
@@ -47,9 +58,9 @@ def read_target(host: str, facts: str) -> Target:
         what = f"{told.get('system') or 'unknown'} on {told.get('machine') or 'unknown'}"
         raise _unfit(host, f"it is {what}, allowed is 64-bit Linux on x86 or ARM")
     libc = re.fullmatch(r"glibc (\d+)\.(\d+).*", told.get("libc", ""))
-    if libc is None or (int(libc[1]), int(libc[2])) < _GLIBC:
+    if libc is None or libc[1] != "2" or int(libc[2]) < _GLIBC:
         found = told.get("libc") or "no glibc"
-        raise _unfit(host, f"it has {found}, allowed is glibc {_GLIBC[0]}.{_GLIBC[1]} or newer")
+        raise _unfit(host, f"it has {found}, allowed is glibc 2.{_GLIBC} or newer")
     if not told.get("python"):
         found = f"Python {told['version']}" if told.get("version") else "no Python"
         raise _unfit(
@@ -68,8 +79,7 @@ def read_target(host: str, facts: str) -> Target:
             f" {format_bytes(NEEDED_BYTES)}: make room",
         )
     systemd = "none" if not told.get("systemd") else "root" if told.get("is_root") else "user"
-    platform = f"manylinux_{_GLIBC[0]}_{_GLIBC[1]}_{machine}"
-    return Target(told["python"], told.get("version", ""), platform, systemd)
+    return Target(told["python"], told.get("version", ""), machine, int(libc[2]), systemd)
 
 
 def _unfit(host: str, why: str) -> RunError:

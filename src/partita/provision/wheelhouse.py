@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
 from partita.errors import RunError
@@ -39,14 +43,33 @@ def make_wheelhouse(folder: Path, target: Target, wheel: Path | None = None) -> 
         RunError: pip is missing, or finds no wheels for the target's platform.
     """
     if wheel is None:
-        _pip("wheel", "--no-deps", "--wheel-dir", str(folder), find_source())
-        (wheel,) = folder.glob("partita-*.whl")
+        wheel = _make_wheel(folder, find_source())
     _pip(
         "download",
         "--only-binary=:all:",
-        *("--platform", target.platform, "--python-version", target.version),
+        *(word for tag in target.platforms for word in ("--platform", tag)),
+        *("--python-version", target.version),
         *("--dest", str(folder), str(wheel)),
     )
+
+
+def _make_wheel(folder: Path, source: str) -> Path:
+    """Partita's own wheel, in ``folder``.
+
+    A checkout is copied first: a build leaves files there, and takes up those of the last one.
+    """
+    with tempfile.TemporaryDirectory(prefix="partita-") as made:
+        place = urllib.parse.urlsplit(source)
+        checkout = Path(urllib.request.url2pathname(place.path))
+        if place.scheme == "file" and checkout.is_dir():
+            copy = Path(made)
+            for name in ("pyproject.toml", "README.md", "LICENSE"):
+                shutil.copy(checkout / name, copy)
+            shutil.copytree(checkout / "src" / "partita", copy / "src" / "partita")
+            source = made
+        _pip("wheel", "--no-deps", "--wheel-dir", str(folder), source)
+    (wheel,) = folder.glob("partita-*.whl")
+    return wheel
 
 
 def _pip(*words: str) -> None:

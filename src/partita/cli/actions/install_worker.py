@@ -60,7 +60,8 @@ def install_on(name: str, options: tuple[str, ...], wanted: Installation, *, is_
     target = probe(host)
     payload = {
         "host": name,
-        "platform": target.platform,
+        "machine": target.machine,
+        "glibc": f"2.{target.glibc}",
         "python": target.version,
         "supervisor": target.systemd,
     }
