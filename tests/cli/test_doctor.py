@@ -15,7 +15,7 @@ from partita.host import time_of_day_s
 from partita.lab.ports import free_addresses
 from partita.version import VERSION
 from partita.worker import Worker, WorkerOptions, control
-from partita.worker.messages import MessageFlow
+from partita.worker.messages import Disk, MessageFlow
 from partita.worker.probe import Prober
 from partita.worker.serve import make_parts
 from partita.worker.store import Store
@@ -159,7 +159,7 @@ def test_what_a_ready_worker_tells(
         assert abs(told["clock_ahead_s"]) < 60
         assert told["warnings"] == []
         monkeypatch.setattr(control, "time_of_day_s", lambda: time_of_day_s() - 86400)
-        monkeypatch.setattr(Store, "free_bytes", lambda self: 10**6)
+        monkeypatch.setattr(Store, "measure_disk", lambda self: Disk(0, 4 * 10**9, 10**6))
         done = ask("doctor", "--cluster", "garage.toml", "--json")
     assert done.code == 0
     disk, clock = done.reply["workers"][0]["warnings"]

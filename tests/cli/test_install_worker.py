@@ -103,7 +103,7 @@ def test_dry_run_changes_nothing(ask: Ask, board: Board) -> None:
         ("uname", "echo Darwin", "allowed is 64-bit Linux"),
         ("getconf", "echo glibc 2.27", "it has glibc 2.27, allowed is glibc 2.28 or newer"),
         ("getconf", "exit 1", "it has no glibc"),
-        ("df", "echo; echo / 1 1 1000 1% /", "has 1.02 MB left, needed are 300 MB"),
+        ("df", "echo; echo / 1 1 1000 1% /", "has 1.02 MB left, needed are 400 MB"),
         ("python3.14", '[ "$2" = "import venv, ensurepip" ] && exit 1; echo 3.12', "3.12-venv"),
     ],
 )

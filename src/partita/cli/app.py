@@ -29,6 +29,7 @@ from partita.cli.commands.plan import plan
 from partita.cli.commands.profile import profile
 from partita.cli.commands.quantize import quantize
 from partita.cli.commands.reproduce import reproduce
+from partita.cli.commands.router import router
 from partita.cli.commands.run import run
 from partita.cli.commands.serve import serve
 from partita.cli.commands.simulate import simulate
@@ -50,7 +51,7 @@ app = typer.Typer(
 #: In the order of the help.
 VERBS = (
     *(demo, inspect, profile, quantize, plan, compare, whatif, simulate, run, serve, top, check),
-    *(export, worker, install_worker, lab, drain, manifests, zoo, reproduce, doctor),
+    *(export, worker, install_worker, router, lab, drain, manifests, zoo, reproduce, doctor),
 )
 for verb in VERBS:
     app.command(verb.__name__.replace("_", "-"))(verb)

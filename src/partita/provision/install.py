@@ -83,7 +83,8 @@ def install(host: Host, target: Target, wanted: Installation, tell: Callable[[st
         wheels = incoming / "wheels"
         wheels.mkdir(parents=True)
         tell(
-            f"fetching wheels for {target.machine} with glibc 2.{target.glibc}, Python {target.version}"
+            f"fetching wheels for {target.machine} with glibc 2.{target.glibc},"
+            f" Python {target.version}"
         )
         make_wheelhouse(wheels, target, wanted.wheel)
         (incoming / UNIT).write_text(read_part(UNIT), encoding="utf-8")

@@ -141,7 +141,7 @@ class Worker:
             "retire": self._retire,
             "spans": self._spans,
             "stats": self._stats,
-            "clock": lambda body: Clock(time.monotonic(), clock_origin()),
+            "clock": lambda body: Clock(time.monotonic(), clock_origin(), time_of_day_s()),
             "probe": self._probe,
             "measure": self._measure,
             "measured": self._measured,
@@ -199,10 +199,7 @@ class Worker:
             paced=isinstance(self.endpoint, ShapedEndpoint),
             host=host_name(),
             formats=list_formats(),
-            store_bytes=parts.store.used_bytes(),
-            quota_bytes=parts.store.quota_bytes,
-            disk_free_bytes=parts.store.free_bytes(),
-            time_s=time_of_day_s(),
+            disk=parts.store.measure_disk(),
         )
 
     def _hello(self, body: bytes) -> Info:

@@ -35,6 +35,14 @@ class Hello(msgspec.Struct, frozen=True):
     protocol: int
 
 
+class Disk(msgspec.Struct, frozen=True):
+    """What a store holds, may hold at most, and what its disk has left."""
+
+    used_bytes: int = 0
+    quota_bytes: int = 0
+    free_bytes: int = 0
+
+
 class Info(msgspec.Struct, frozen=True):
     """Answer to :class:`Hello`: the worker's machine, versions and limits.
 
@@ -45,9 +53,7 @@ class Info(msgspec.Struct, frozen=True):
         paced: Whether sending takes as long as the link does; else a send only fills a buffer.
         host: The same for workers of one machine.
         formats: Wire formats that the worker has; pictures take a library.
-        store_bytes, quota_bytes: What its store holds, and may hold at most.
-        disk_free_bytes: What the store's disk has left.
-        time_s: Its time of day, for people to see clocks that are wrong.
+        disk: Its store.
     """
 
     name: str
@@ -63,10 +69,7 @@ class Info(msgspec.Struct, frozen=True):
     paced: bool = False
     host: str = ""
     formats: tuple[str, ...] = ()
-    store_bytes: int = 0
-    quota_bytes: int = 0
-    disk_free_bytes: int = 0
-    time_s: float = 0.0
+    disk: Disk = Disk()
 
 
 class Have(msgspec.Struct, frozen=True):
@@ -305,10 +308,12 @@ class Clock(msgspec.Struct, frozen=True):
 
     Attributes:
         origin: Equal for processes whose clocks are one; empty where nobody knows.
+        time_of_day_s: For people, who see by it which machines' clocks are wrong.
     """
 
     now_s: float
     origin: str = ""
+    time_of_day_s: float = 0.0
 
 
 _encode = msgspec.msgpack.Encoder().encode

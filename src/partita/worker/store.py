@@ -19,6 +19,7 @@ import psutil
 
 from partita.errors import RunError, first_line
 from partita.units import format_bytes
+from partita.worker.messages import Disk
 
 DEFAULT_QUOTA_BYTES = 4 * 10**9
 
@@ -238,9 +239,10 @@ class Store:
         """Bytes on disk, unfinished uploads of this process included."""
         return sum(size for _, size, _ in self._files()) + self._upload_bytes()
 
-    def free_bytes(self) -> int:
-        """Bytes that the disk has left."""
-        return int(psutil.disk_usage(str(self.root)).free)
+    def measure_disk(self) -> Disk:
+        """What the store and its disk hold now."""
+        free_bytes = int(psutil.disk_usage(str(self.root)).free)
+        return Disk(self.used_bytes(), self.quota_bytes, free_bytes)
 
     def close(self) -> None:
         """Delete unfinished uploads."""

@@ -34,9 +34,12 @@ from partita.units import format_bytes, format_seconds
 from partita.version import VERSION
 from partita.worker.messages import (
     PROTOCOL_VERSION,
+    Clock,
+    Disk,
     Hello,
     Info,
     MessageFlow,
+    OfEpoch,
     check_version,
     decode_message,
 )
@@ -161,34 +164,35 @@ def _greet(group: WorkerGroup, name: str, absence: Absence | None) -> dict[str, 
         check_version(_MINE, (announced.version, announced.protocol), name)
     except RunError as error:
         return {"state": OTHER_VERSION, "why": error.message, "version": announced.version}
-    start_s = time_of_day_s()
     try:
         info = group.ask(name, "hello", Hello(*_MINE), Info)
+        start_s = time_of_day_s()
+        clock = group.ask(name, "clock", OfEpoch(0), Clock)
     except RunError as error:
         return {"state": SILENT, "why": error.message}
-    ahead_s = info.time_s - (start_s + time_of_day_s()) / 2
+    ahead_s = clock.time_of_day_s - (start_s + time_of_day_s()) / 2
     return {
         "state": READY,
         "version": info.version,
         "providers": list(info.providers),
-        "store_bytes": info.store_bytes,
-        "quota_bytes": info.quota_bytes,
-        "disk_free_bytes": info.disk_free_bytes,
+        "store_bytes": info.disk.used_bytes,
+        "quota_bytes": info.disk.quota_bytes,
+        "disk_free_bytes": info.disk.free_bytes,
         "clock_ahead_s": ahead_s,
-        "warnings": list_warnings(info, ahead_s),
+        "warnings": list_warnings(info.disk, ahead_s),
     }
 
 
-def list_warnings(info: Info, ahead_s: float) -> list[str]:
+def list_warnings(disk: Disk, ahead_s: float) -> list[str]:
     """What is not wrong yet with a worker that is ready.
 
     Args:
         ahead_s: What its clock is ahead of this machine's.
     """
     warnings = []
-    if (wanted := info.quota_bytes - info.store_bytes) > info.disk_free_bytes:
+    if (wanted := disk.quota_bytes - disk.used_bytes) > disk.free_bytes:
         warnings.append(
-            f"its disk has {format_bytes(info.disk_free_bytes)} left, its store may want"
+            f"its disk has {format_bytes(disk.free_bytes)} left, its store may want"
             f" {format_bytes(wanted)} more: make room, or lower --quota"
         )
     if abs(ahead_s) > _CLOCK_S:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,10 @@ from partita.cli.output import show_log
 from partita.errors import ClusterError, InputError
 from partita.fabric import ZenohOptions
 from partita.fabric.join import read_join
+from partita.fabric.router import run_router
 from partita.units import parse_quantity
 from partita.worker import WorkerOptions, run_worker
+from partita.worker.serve import heed_signals
 
 __all__ = [
     "WorkerOptions",
@@ -62,6 +65,13 @@ def join_network(path: Path, network: ZenohOptions, *, is_told: bool) -> ZenohOp
         multicast=network.multicast or not member.address,
     )
     return join.apply(joined, str(path))
+
+
+def route(options: ZenohOptions, *, as_json: bool = False) -> None:
+    """Be a router until stopped; that it listens is told on stderr."""
+    ended = threading.Event()
+    with show_log(logging.INFO, as_json=as_json), heed_signals(ended):
+        run_router(options, ended)
 
 
 def parse_size(flag: str, text: str) -> int:

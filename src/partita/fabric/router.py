@@ -1,0 +1,46 @@
+"""A router between networks: workers of two sites meet there, and messages between them pass it.
+
+It is Zenoh's own, as in its router program: two sessions in the mode of a router, one for data and
+one for control.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+from dataclasses import replace
+
+import zenoh
+
+from partita.errors import RunError, first_line
+from partita.fabric.zenoh_options import ZenohOptions, check_network, close_session, session_config
+
+_LOG = logging.getLogger(__name__)
+
+
+def run_router(options: ZenohOptions, ended: threading.Event) -> None:
+    """Pass on messages until ``ended`` is set.
+
+    Args:
+        options: Where it listens, and which other routers it connects to. Those who reach each
+            other without it do so.
+
+    Raises:
+        ClusterError: The addresses are exposed without credentials, or malformed.
+        RunError: An address is taken.
+    """
+    check_network(options)
+    with contextlib.ExitStack() as stack:
+        for is_control in (False, True):
+            config = session_config(replace(options, multicast=False), control=is_control)
+            config.insert_json5("mode", json.dumps("router"))
+            try:
+                session = zenoh.open(config)
+            except zenoh.ZError as error:
+                where = ", ".join(options.listen)
+                raise RunError(f"No router can listen at {where}: {first_line(error)}") from None
+            stack.callback(close_session, session)
+        _LOG.info("router listens on %s", ", ".join(options.listen))
+        ended.wait()

@@ -1,0 +1,114 @@
+"""Two sites that do not reach each other, joined by a router in each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import pytest
+from tests.acceptance.test_two_hosts import Host, wait_for
+from tests.cli.conftest import tiny_model
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not shutil.which("ip"), reason="namespaces need root and iproute2"
+    ),
+]
+
+CLUSTER = """
+[cluster]
+name = "garage"
+requester = "near"
+
+[[device]]
+name = "near"
+kind = "raspberry-pi-4"
+address = "tcp/{net}.1.2:7447"
+
+[[device]]
+name = "far"
+kind = "raspberry-pi-4"
+address = "tcp/{net}.1.1:7447"
+
+[[link]]
+between = ["*", "*"]
+bandwidth = "1 Gbit/s"
+"""
+_REACH = """
+import socket
+try:
+    socket.create_connection(("{place}", 7447), 2)
+except OSError:
+    print("unreachable")
+"""
+NETS = {"near": 1, "far": 2}
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> Iterator[dict[str, Host]]:
+    """A host per site on a cable of its own to a third one, that of the routers."""
+    mark = f"pts{os.getpid()}"
+    net = f"10.{200 + os.getpid() % 50}"
+    with contextlib.ExitStack() as stack:
+
+        def make(*words: str) -> None:
+            subprocess.run(("ip", *words), check=True)
+
+        def make_space(name: str) -> None:
+            make("netns", "add", f"{mark}-{name}")
+            stack.callback(make, "netns", "del", f"{mark}-{name}")
+            make("-n", f"{mark}-{name}", "link", "set", "lo", "up")
+
+        make_space("between")
+        for name, number in NETS.items():
+            make_space(name)
+            ends = ((name, "eth0", 2), ("between", name, 1))
+            peer = ("netns", f"{mark}-between")
+            make(
+                *("-n", f"{mark}-{name}", "link", "add", "eth0", "type", "veth"),
+                *("peer", "name", name, *peer),
+            )
+            for space, device, last in ends:
+                within = ("-n", f"{mark}-{space}")
+                make(*within, "address", "add", f"{net}.{number}.{last}/24", "dev", device)
+                make(*within, "link", "set", device, "up")
+        hosts = {}
+        for name in ("between", *NETS):
+            hosts[name] = Host(f"{mark}-{name}", tmp_path / name)
+            stack.callback(hosts[name].end)
+        (hosts["near"].folder / "garage.toml").write_text(CLUSTER.format(net=net))
+        yield hosts
+
+
+def test_a_run_across_two_routers(
+    sites: dict[str, Host], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The far worker is out of reach but for the routers, and computes its half all the same."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    near, far, between = sites["near"], sites["far"], sites["between"]
+    net = f"10.{200 + os.getpid() % 50}"
+    onnx.save(tiny_model(), near.folder / "m.onnx")
+    between.start(f"partita router --listen tcp/{net}.1.1:7447 --insecure", "near.log")
+    wait_for(between, "near.log", "router listens")
+    other = f"partita router --listen tcp/{net}.2.1:7447 --connect tcp/{net}.1.1:7447 --insecure"
+    between.start(other, "far.log")
+    for number, (name, host) in enumerate((("near", near), ("far", far)), start=1):
+        host.start(
+            f"partita worker --name {name} --cluster-name garage --listen tcp/{net}.{number}.2:7447"
+            f" --connect tcp/{net}.{number}.1:7447 --insecure --store store",
+            "worker.log",
+        )
+    near.type("partita plan m.onnx --cluster garage.toml --planner equal_rows -o plan.json")
+    for name, host in (("near", near), ("far", far)):
+        wait_for(host, "worker.log", f"worker '{name}' listens")
+    (near.folder / "reach.py").write_text(_REACH.format(place=f"{net}.2.2"))
+    assert near.type("python3 reach.py") == "unreachable"
+    told = near.type("partita run plan.json --insecure --requests 3 --check")
+    assert "the same answer" in told
+    wait_for(far, "worker.log", "leader 'leader-")
