@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import pytest
@@ -123,6 +124,16 @@ def test_a_judge_hears_of_the_kernels() -> None:
     assert result.plan.bits
     assert heard
     assert all(heard)
+
+
+def test_an_edge_without_room_for_a_worker_is_told() -> None:
+    """What is missing is not weights: how much any worker takes is said, with a plan or without."""
+    cost = _cost(-PROCESS_BYTES, 1e6)
+    least = r"'camera'.* has \d+ kB.* a worker takes \d\.\d+ MB before any weights"
+    (reason,) = [line for line in _plan("autosplit", cost, integer=True).advice if "worker" in line]
+    assert re.search(least, reason)
+    with pytest.raises(InfeasibleError, match=least):
+        _plan("autosplit", cost, integer=True, keep_on={"t0": "camera"})
 
 
 def test_devices_that_are_both_too_small_are_one_line() -> None:

@@ -37,6 +37,7 @@ def explain_choice(
     network = network_of(evaluator.graph, evaluator.outline.order)
     return (
         _name_reasons(evaluator, roles, trade_offs),
+        *_name_missing(evaluator, roles.edge),
         _name_small_cuts(network),
         *_name_expectation(evaluator.graph, network),
     )
@@ -58,6 +59,17 @@ def _name_reasons(evaluator: Evaluator, roles: Roles, trade_offs: Sequence[Trade
         if kind == "cloud" and times:
             told[-1] += f", {_name_sending(evaluator, roles)}"
     return f"{what} takes {format_seconds(chosen.latency_s)}; as it is {', '.join(told)}"
+
+
+def _name_missing(evaluator: Evaluator, edge: str) -> Iterator[str]:
+    """Yield what an edge lacks that has no room for anything, whatever its widths."""
+    has = evaluator.problem.limit_bytes(edge)
+    least = evaluator.ranges.memory(0, 1, edge).overhead
+    if has < least:
+        yield (
+            f"device '{edge}' can compute nothing: it has {format_bytes(has)} of memory, a worker"
+            f" takes {format_bytes(least)} before any weights"
+        )
 
 
 def _name_sending(evaluator: Evaluator, roles: Roles) -> str:

@@ -8,7 +8,7 @@ from partita.cluster import Cluster
 from partita.compile import Layout, loaded_works
 from partita.cost import MemoryUse
 from partita.cost.arena import most_arena_bytes
-from partita.cost.memory import MOST_COPIES, PROCESS_BYTES
+from partita.cost.memory import MOST_COPIES, PROCESS_BYTES, SESSION_BYTES
 from partita.errors import InfeasibleError, OverfullError, PlanError
 from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.incremental import DraftPrice
@@ -114,10 +114,11 @@ def nothing_fits(error: PlanError, cluster: Cluster, advice: str) -> InfeasibleE
     if not isinstance(error, OverfullError):
         return InfeasibleError(f"No plan found: {error.message}", subject=error.subject)
     over, name = error.overflow_bytes, error.subject
-    has = cluster.device(name).memory_bytes
+    has, least = cluster.device(name).memory_bytes, PROCESS_BYTES + SESSION_BYTES
+    worker = f", a worker takes {format_bytes(least)} before any weights" if has < least else ""
     return OverfullError(
         "No plan found that fits in memory: the nearest lacks"
         f" {format_bytes(sum(over.values()))}, most on device '{name}', which has"
-        f" {format_bytes(has)} and needs {format_bytes(has + over[name])}. {advice}",
+        f" {format_bytes(has)} and needs {format_bytes(has + over[name])}{worker}. {advice}",
         overflow_bytes=over,
     )
