@@ -15,6 +15,7 @@ from partita.quantisation.bits import WIDTHS
 from partita.quantisation.choose import USUAL, CodeOptions, choose_bits
 from partita.quantisation.errors import (
     ErrorTable,
+    coded_weights,
     measure_errors,
     scale_errors,
     tabulate_errors,
@@ -25,6 +26,7 @@ from partita.quantisation.held_out import digest_samples
 from partita.quantisation.outputs import OutputLoss, Reference
 from partita.quantisation.ranges import Advance, Ranges, collect_ranges
 from partita.quantisation.samples import Sample
+from partita.quantisation.weights import WeightRanges
 from partita.regions import LayerBits
 from partita.version import VERSION
 
@@ -135,13 +137,14 @@ def _find_own(
 ) -> QuantisationData:
     """Ranges, and errors of the tensors themselves: kept in a file, else found now."""
     kept = _read(path)
+    of_weights = _path(path.parent, (VERSION, graph.hash, "weights", options))
     if kept is not None and kept.errors is not None:
         known = kept.limits, kept.samples, kept.pixels, kept.means
         ends = Ranges.of_limits(*known, clipping=options.clipping, norm=options.norm)
+        _read_weights(graph, of_weights, options)
         return QuantisationData(kept.errors, ends, options)
     make_folder(path.parent)
     ranges = collect_ranges(graph, [sample.feeds for sample in samples], advance)
-    of_weights = _path(path.parent, (VERSION, graph.hash, "weights", options))
     weights = _find_weights(graph, of_weights, advance, options)
     errors = tabulate_errors(graph, ranges, WIDTHS, options, weights=weights)
     limits = ranges.all_limits(WIDTHS, options.clipping, options.norm)
@@ -154,12 +157,22 @@ def _find_weights(
     graph: Graph, path: Path, advance: Advance | None, options: CodeOptions
 ) -> dict[str, dict[int, float]]:
     """What weights lose: kept in a file, else found now."""
-    kept = _read(path)
-    if kept is not None and kept.errors is not None:
-        return kept.errors.weights
+    known = _read_weights(graph, path, options)
+    if known:
+        return known
     found = tabulate_weights(graph, WIDTHS, options, advance)
-    write_whole(path, dump_findings(Findings({}, ErrorTable(found, {}))))
+    ends = graph.remember(WeightRanges).list_ends(coded_weights(options))
+    write_whole(path, dump_findings(Findings({}, ErrorTable(found, {}), ends=ends)))
     return found
+
+
+def _read_weights(graph: Graph, path: Path, options: CodeOptions) -> dict[str, dict[int, float]]:
+    """What weights lose, if it was kept; their ranges are known from then on, too."""
+    kept = _read(path)
+    if kept is None or kept.errors is None:
+        return {}
+    graph.remember(WeightRanges).know(kept.ends, coded_weights(options))
+    return kept.errors.weights
 
 
 def _path(folder: Path, key: tuple[object, ...]) -> Path:

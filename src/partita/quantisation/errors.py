@@ -84,17 +84,21 @@ def tabulate_weights(
     return errors
 
 
-def _weight_error(graph: Graph, name: str, width: int, options: CodeOptions) -> float:
-    layer = graph.layer(name)
-    found = find_weights(graph, layer)
-    entry = LayerBits(
+def coded_weights(options: CodeOptions, width: int | None = None) -> LayerBits:
+    """Weights of so many bits, as the options say."""
+    return LayerBits(
         weight=width,
         per_channel=options.per_channel,
         affine=options.affine,
         clipping=options.clipping,
         norm=options.norm,
     )
-    packing = graph.remember(WeightRanges).pack(layer, entry)
+
+
+def _weight_error(graph: Graph, name: str, width: int, options: CodeOptions) -> float:
+    layer = graph.layer(name)
+    found = find_weights(graph, layer)
+    packing = graph.remember(WeightRanges).pack(layer, coded_weights(options, width))
     if found is None or packing is None:
         return 0.0
     array = np.asarray(graph.constants[found.name], np.float32)

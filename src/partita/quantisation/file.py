@@ -10,6 +10,7 @@ from partita.errors import InputError
 from partita.files import read_regular
 from partita.quantisation.errors import ErrorTable
 from partita.quantisation.ranges import Limits, Means
+from partita.quantisation.weights import WeightEnds
 from partita.regions import LayerBits
 
 
@@ -23,6 +24,7 @@ class Findings(msgspec.Struct, frozen=True):
         samples: How many samples ranges are from; 0 where that is not known.
         pixels: Inputs that are pictures of bytes, as of :class:`Ranges`.
         means: Of what layers read, as there.
+        ends: Of the ranges of weights, where they are known.
     """
 
     bits: dict[str, LayerBits]
@@ -31,6 +33,7 @@ class Findings(msgspec.Struct, frozen=True):
     samples: int = 0
     pixels: dict[str, float] = {}
     means: Means = {}
+    ends: WeightEnds = {}
 
 
 def dump_findings(findings: Findings) -> bytes:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from partita.errors import PlanError
 from partita.graph import Graph, Layer
-from partita.quantisation.bits import Weights, find_weights
+from partita.quantisation.bits import WIDTHS, Weights, find_weights
 from partita.quantisation.clipping import Coder, Row, Rows
 from partita.regions import LayerBits, Packing
 from partita.regions.packing import Floats
 
 #: Weights are looked at in blocks of at most as many elements, so that copies stay small.
 _BLOCK = 2**20
+
+
+#: By layer and width: the ends of each row's range.
+WeightEnds = dict[str, dict[int, tuple[list[float], list[float]]]]
 
 
 class WeightRanges:
@@ -37,11 +42,29 @@ class WeightRanges:
             return None
         axis = weights.axis if entry.per_channel else None
         coder = Coder(entry.weight, entry.affine)
-        key = (layer.name, axis, coder, entry.clipping, entry.norm)
+        key = _key(layer.name, entry)
         if key not in self._ends:
             self._ends[key] = self._find(layer, weights, axis, coder, entry)
         low, high = self._ends[key]
         return coder.pack(low * entry.stretch, high * entry.stretch, axis)
+
+    def list_ends(self, like: LayerBits) -> WeightEnds:
+        """Those that were found for codes of a kind, at all widths, to be kept."""
+        ends: WeightEnds = {}
+        for layer in self._graph.layers:
+            for width in WIDTHS:
+                found = self._ends.get(_key(layer.name, replace(like, weight=width)))
+                if found is not None:
+                    low, high = (part.tolist() for part in found)
+                    ends.setdefault(layer.name, {})[width] = (low, high)
+        return ends
+
+    def know(self, ends: WeightEnds, like: LayerBits) -> None:
+        """Take what :meth:`list_ends` gave of the same graph, and search for it no more."""
+        for name, by_width in ends.items():
+            for width, (low, high) in by_width.items():
+                key = _key(name, replace(like, weight=width))
+                self._ends[key] = (np.array(low), np.array(high))
 
     def _find(
         self, layer: Layer, weights: Weights, axis: int | None, coder: Coder, entry: LayerBits
@@ -61,6 +84,10 @@ class WeightRanges:
         ]
         low, high = (np.concatenate(part) for part in zip(*ends, strict=True))
         return low, high
+
+
+def _key(layer: str, entry: LayerBits) -> tuple[object, ...]:
+    return (layer, entry.weight, entry.per_channel, entry.affine, entry.clipping, entry.norm)
 
 
 def as_rows(array: Floats, axis: int | None) -> Floats:
