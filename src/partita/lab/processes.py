@@ -102,7 +102,11 @@ class Lab:
     def restart(self, device: str) -> None:
         """Start a worker again, once the process that it was has ended."""
         assert self.spawn is not None
-        self.processes[device].wait()
+        ended = self.processes[device]
+        ended.wait()
+        if ended.stdin is not None:
+            with contextlib.suppress(OSError):
+                ended.stdin.close()
         self.processes[device] = self.spawn(device)
 
 
