@@ -167,6 +167,22 @@ def test_what_a_ready_worker_tells(
     assert "behind this machine's" in clock
 
 
+def test_an_earlier_build_tells_neither_disk_nor_time(
+    ask: Ask, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not told is not shown as zero, nor warned of."""
+    (address,) = free_addresses(1)
+    _write_cluster(folder / "garage.toml", {"good": address})
+    monkeypatch.setattr(control, "time_of_day_s", lambda: 0.0)
+    monkeypatch.setattr(Store, "measure_disk", lambda self: Disk())
+    with _serve(ZenohOptions("good", "garage", listen=(address,)), tmp_path / "store"):
+        (told,) = ask("doctor", "--cluster", "garage.toml", "--json").reply["workers"]
+        shown = ask("doctor", "--cluster", "garage.toml").out
+    assert (told["clock_ahead_s"], told["warnings"]) == (None, [])
+    assert "clock" not in shown
+    assert "0 B" not in shown
+
+
 def test_every_link_is_tried(
     ask: Ask, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,7 +170,9 @@ def _greet(group: WorkerGroup, name: str, absence: Absence | None) -> dict[str, 
         clock = group.ask(name, "clock", OfEpoch(0), Clock)
     except RunError as error:
         return {"state": SILENT, "why": error.message}
-    ahead_s = clock.time_of_day_s - (start_s + time_of_day_s()) / 2
+    here_s = (start_s + time_of_day_s()) / 2
+    # Earlier builds of this version tell neither time nor disk.
+    ahead_s = clock.time_of_day_s - here_s if clock.time_of_day_s else None
     return {
         "state": READY,
         "version": info.version,
@@ -183,11 +185,11 @@ def _greet(group: WorkerGroup, name: str, absence: Absence | None) -> dict[str, 
     }
 
 
-def list_warnings(disk: Disk, ahead_s: float) -> list[str]:
+def list_warnings(disk: Disk, ahead_s: float | None) -> list[str]:
     """What is not wrong yet with a worker that is ready.
 
     Args:
-        ahead_s: What its clock is ahead of this machine's.
+        ahead_s: What its clock is ahead of this machine's; None where nobody knows.
     """
     warnings = []
     if (wanted := disk.quota_bytes - disk.used_bytes) > disk.free_bytes:
@@ -195,7 +197,7 @@ def list_warnings(disk: Disk, ahead_s: float) -> list[str]:
             f"its disk has {format_bytes(disk.free_bytes)} left, its store may want"
             f" {format_bytes(wanted)} more: make room, or lower --quota"
         )
-    if abs(ahead_s) > _CLOCK_S:
+    if ahead_s is not None and abs(ahead_s) > _CLOCK_S:
         direction = "ahead of" if ahead_s > 0 else "behind"
         warnings.append(
             f"its clock is {format_seconds(abs(ahead_s))} {direction} this machine's: certificates"

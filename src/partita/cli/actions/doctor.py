@@ -65,14 +65,12 @@ def _format_worker(worker: dict[str, Any]) -> str:
         return f"{worker['state']}: {worker['why']}"
     if worker["state"] != READY:
         return str(worker["state"])
-    used, quota = format_bytes(worker["store_bytes"]), format_bytes(worker["quota_bytes"])
-    told = [
-        READY,
-        f"version {worker['version']}",
-        f"providers {_format(worker['providers'])}",
-        f"store {used} of {quota}, {format_bytes(worker['disk_free_bytes'])} free on disk",
-        f"clock {worker['clock_ahead_s']:+.1f} s",
-    ]
+    told = [READY, f"version {worker['version']}", f"providers {_format(worker['providers'])}"]
+    if worker["quota_bytes"]:
+        used, quota = format_bytes(worker["store_bytes"]), format_bytes(worker["quota_bytes"])
+        told.append(f"store {used} of {quota}, {format_bytes(worker['disk_free_bytes'])} free")
+    if worker["clock_ahead_s"] is not None:
+        told.append(f"clock {worker['clock_ahead_s']:+.1f} s")
     return "; ".join([", ".join(told), *worker["warnings"]])
 
 
