@@ -25,8 +25,9 @@ from partita.planners.simple.rows import device_speeds
 #: What becomes of a layer that the device being filled has no room for: ``ranges`` looks for one
 #: that has, and divides the layer among few devices where none does; ``fluid`` divides it between
 #: the device and the next ones, so that nothing stays empty; ``spread`` divides every layer with
-#: weights among all devices by the room they have.
-_Way = Literal["ranges", "fluid", "spread"]
+#: weights among all devices by the room they have. ``tight`` is ``ranges``, but of devices that
+#: have room for as long a range the one with least takes it, so that others keep theirs.
+_Way = Literal["ranges", "fluid", "tight", "spread"]
 #: Every device of ``spread`` sends to every other, layer after layer: tried last, and on so many.
 _MOST_SPREAD = 16
 _NOTHING = one_by_one(())
@@ -39,7 +40,7 @@ _MARGIN = 0.001
 
 def memory_starts(evaluator: Evaluator) -> list[Draft]:
     """Drafts that fill the evaluator's devices; those of them that fit, or all when none does."""
-    ways: list[tuple[_Way, ...]] = [("ranges", "fluid")]
+    ways: list[tuple[_Way, ...]] = [("ranges", "fluid"), ("tight",)]
     if len(evaluator.devices) <= _MOST_SPREAD:
         ways.append(("spread",))
     drafts: dict[Draft, None] = {}
@@ -133,6 +134,8 @@ class _Filling:
         """The longest range that a device has room for; in the way ``fluid`` the device in turn."""
         best: DraftStage | None = None
         turned = [*self._devices[self._first :], *self._devices[: self._first]]
+        if self._way == "tight":
+            turned.sort(key=lambda device: self._rooms[device] - self._total(self._uses[device]))
         for device in turned[:1] if self._way == "fluid" else turned:
             stop = self._last_stop(start, device)
             if stop > start and (best is None or stop > best.stop):
@@ -182,7 +185,7 @@ class _Filling:
     def _takers(self, most: Mapping[str, int], height: int) -> Iterator[str]:
         """Yield the devices that take part: by room or in turn, until they suffice, or all."""
         turned = [*self._devices[self._first :], *self._devices[: self._first]]
-        if self._way == "ranges":
+        if self._way in ("ranges", "tight"):
             turned.sort(key=lambda device: -most[device])
         reached = 0
         for device in turned:
