@@ -121,7 +121,7 @@ def test_a_loss_is_planned_around_by_what_stands_by_and_forgotten_when_it_is_ove
     run.until(lambda: run.used == {"d0", "d1", "d2"})
     assert run.session.lost == Lost()
     assert run.session.deployment.program == first.program
-    assert run.outcomes() == ["recovered", "switched"]
+    run.until(lambda: run.outcomes() == ["recovered", "switched"])
     assert run.session.changes[-1].why == "device d2 is there"
     run.until(lambda: set(run.session.covered) == {"d1", "d2"})
 

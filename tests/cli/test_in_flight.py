@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
-from partita.cli.sources import Loaded, allow_in_flight
+from partita.cli.costs import allow_in_flight
 from partita.cluster import Cluster, Device
 from partita.cost import CostModel
 from partita.errors import InputError
@@ -18,27 +16,26 @@ from tests.cli.conftest import Ask, tiny_model
 GRAPH = load_graph(tiny_model())
 
 
-def make_loaded(memory_bytes: int) -> tuple[Loaded, CostModel]:
+def make_plan(memory_bytes: int) -> tuple[Plan, CostModel]:
     """A plan of the whole network on one device with so much memory."""
     device = Device("a", memory_bytes=memory_bytes, kind="raspberry-pi-4")
     cluster = Cluster.of([device])
     stage = Stage("whole", tuple(layer.name for layer in GRAPH.layers), "none", (Shard("a"),))
     names = Identity(GRAPH.name, GRAPH.hash), Identity(cluster.name, cluster.hash)
-    plan = Plan(*names, (stage,), "whole")
-    return Loaded(plan, GRAPH, cluster, (Path(), Path(), Path())), CostModel(GRAPH, cluster)
+    return Plan(*names, (stage,), "whole"), CostModel(GRAPH, cluster)
 
 
 def test_more_are_allowed_until_memory_is_full() -> None:
     """A device that has no room for so many is named, with what it needs and has."""
-    loaded, cost = make_loaded(10**9)
-    wide = msgspec.structs.replace(loaded.plan, in_flight=20)
+    plan, cost = make_plan(10**9)
+    wide = msgspec.structs.replace(plan, in_flight=20)
     needed = cost.memory(cost.layout(wide))["a"].total
-    assert needed > cost.memory(cost.layout(loaded.plan))["a"].total
-    assert allow_in_flight(loaded, cost, 20).plan == wide
-    assert allow_in_flight(loaded, cost, None) is loaded
-    assert allow_in_flight(loaded, cost, 1) is loaded
+    assert needed > cost.memory(cost.layout(plan))["a"].total
+    assert allow_in_flight(plan, cost, 20) == wide
+    assert allow_in_flight(plan, cost, None) is plan
+    assert allow_in_flight(plan, cost, 1) is plan
     with pytest.raises(InputError, match=r"--in-flight is 20: device 'a' needs .* it has"):
-        allow_in_flight(*make_loaded(needed - 1), 20)
+        allow_in_flight(*make_plan(needed - 1), 20)
 
 
 def test_a_plan_is_simulated_and_run_with_more(ask: Ask) -> None:

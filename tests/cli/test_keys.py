@@ -95,7 +95,7 @@ def test_a_worker_joins_as_its_file_says(
 ) -> None:
     """Name, cluster, addresses, role and credentials; flags may add where it listens."""
     served: list[WorkerOptions] = []
-    monkeypatch.setattr(action, "serve", lambda options, quiet: served.append(options))
+    monkeypatch.setattr(action, "serve", lambda options, **_: served.append(options))
     path = garage / "site" / "nano.join"
     assert ask("worker", "--join", str(path)).code == 0
     assert ask("worker", "--join", str(path), "--listen", "tls/[::]:7447").code == 0

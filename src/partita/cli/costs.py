@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from partita.cli.flags import ModelFiles, PlanFiles
 from partita.cli.output import cache_folder, progress_bar, say
 from partita.cluster import THIS_MACHINE, Cluster
@@ -11,7 +13,9 @@ from partita.cost import CostModel
 from partita.errors import InputError
 from partita.files import make_folder
 from partita.graph import Graph
+from partita.plan import Plan
 from partita.profile import MeasureOptions, Profile, load_profile, measure_profile, save_profile
+from partita.units import format_bytes
 
 #: Stands for this machine where profiles are named by device.
 _ALL = "*"
@@ -94,3 +98,29 @@ def measure_this_machine(graph: Graph) -> Profile:
         profile = measure_profile(graph, options, advance)
     save_profile(profile, path)
     return profile
+
+
+def allow_in_flight(plan: Plan, cost: CostModel, in_flight: int | None) -> Plan:
+    """A plan that lets so many requests be under way, also more than it was made for.
+
+    Raises:
+        InputError: A device has no memory for the pieces of so many.
+    """
+    if in_flight is None or in_flight <= plan.in_flight:
+        return plan
+    wider = _with_in_flight(plan, in_flight)
+    for name, use in cost.memory(cost.layout(wider)).items():
+        device = cost.cluster.device(name)
+        if use.total > device.memory_bytes and not device.swap_bytes_per_s:
+            raise InputError(
+                f"--in-flight is {in_flight}: device '{name}' needs {format_bytes(use.total)} for"
+                f" so many requests, it has {format_bytes(device.memory_bytes)}. The plan was made"
+                f" for {plan.in_flight}.",
+                subject="--in-flight",
+            )
+    return wider
+
+
+def _with_in_flight(plan: Plan, in_flight: int) -> Plan:
+    fallback = None if plan.fallback is None else _with_in_flight(plan.fallback, in_flight)
+    return msgspec.structs.replace(plan, in_flight=in_flight, fallback=fallback)

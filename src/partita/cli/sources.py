@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -13,12 +13,10 @@ import msgspec
 from partita.cli.flags import ModelFiles, PlanFiles
 from partita.cluster import Cluster, list_differences, load_cluster
 from partita.compile import check_plan, planned_graph
-from partita.cost import CostModel
 from partita.errors import ClusterError, InputError, PartitaError, PlanError
 from partita.graph import Graph, load_graph
 from partita.graph.quantised import with_kernels
 from partita.plan import Identity, Plan, load_plan
-from partita.units import format_bytes
 
 _SHAPE = re.compile(r"^(?P<name>.+)=(?P<dims>\d+(?:x\d+)*)$")
 
@@ -135,32 +133,6 @@ def read_plan(files: PlanFiles) -> Loaded:
         raise PlanError(f"Plan file '{files.plan}': {error}", subject=str(files.plan)) from error
     scaled = cluster.with_time_scale(files.time_scale)
     return Loaded(plan, graph, scaled, (files.plan, model, cluster_file))
-
-
-def allow_in_flight(loaded: Loaded, cost: CostModel, in_flight: int | None) -> Loaded:
-    """A plan that lets so many requests be under way, also more than it was made for.
-
-    Raises:
-        InputError: A device has no memory for the pieces of so many.
-    """
-    if in_flight is None or in_flight <= loaded.plan.in_flight:
-        return loaded
-    plan = _with_in_flight(loaded.plan, in_flight)
-    for name, use in cost.memory(cost.layout(plan)).items():
-        device = loaded.cluster.device(name)
-        if use.total > device.memory_bytes and not device.swap_bytes_per_s:
-            raise InputError(
-                f"--in-flight is {in_flight}: device '{name}' needs {format_bytes(use.total)} for"
-                f" so many requests, it has {format_bytes(device.memory_bytes)}. The plan was made"
-                f" for {loaded.plan.in_flight}.",
-                subject="--in-flight",
-            )
-    return replace(loaded, plan=plan)
-
-
-def _with_in_flight(plan: Plan, in_flight: int) -> Plan:
-    fallback = None if plan.fallback is None else _with_in_flight(plan.fallback, in_flight)
-    return msgspec.structs.replace(plan, in_flight=in_flight, fallback=fallback)
 
 
 def _refuse_cluster(

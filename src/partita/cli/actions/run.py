@@ -17,12 +17,12 @@ from partita.cli.actions.deployed import Opened, open_session
 from partita.cli.actions.simulate import read_adapt
 from partita.cli.actions.watched import Scenes, watch_session
 from partita.cli.answers import KeptAnswers, PackedAnswers
-from partita.cli.costs import read_cost
+from partita.cli.costs import allow_in_flight, read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags, WatchFlags
 from partita.cli.inputs import get_requests
 from partita.cli.output import Reply, check_folder, write_outputs
 from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
-from partita.cli.sources import Loaded, allow_in_flight, read_plan
+from partita.cli.sources import Loaded, read_plan
 from partita.cost import CostOptions
 from partita.execution import Change, Report
 from partita.plan import Plan
@@ -124,7 +124,7 @@ def run_plan(
     loaded = read_plan(files)
     feeds = get_requests(loaded.graph.input_specs, requests)
     cost = read_cost(loaded.graph, loaded.cluster, files)
-    loaded = allow_in_flight(loaded, cost, options.in_flight)
+    loaded = replace(loaded, plan=allow_in_flight(loaded.plan, cost, options.in_flight))
     with KeptAnswers() as answers:
         leader = open_endpoint(loaded.cluster, read_access(access))
         with open_session(loaded, leader, cost, adapting) as opened:

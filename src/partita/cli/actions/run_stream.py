@@ -20,14 +20,14 @@ from partita.cli.actions.run import (
 )
 from partita.cli.actions.simulate import read_adapt
 from partita.cli.actions.watched import Scenes, watch_session
-from partita.cli.costs import read_cost
+from partita.cli.costs import allow_in_flight, read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, StreamFlags
 from partita.cli.functions import load_function
 from partita.cli.inputs import draw_inputs
 from partita.cli.interrupt import INTERRUPTED
 from partita.cli.output import Reply, check_folder, live_line, say
 from partita.cli.pictures import read_pictures
-from partita.cli.sources import allow_in_flight, read_plan
+from partita.cli.sources import read_plan
 from partita.errors import InputError, PartitaError
 from partita.graph import Graph
 from partita.quantisation import count_classes
@@ -78,7 +78,7 @@ def run_stream(
     check_folder(options.report)
     loaded = read_plan(files)
     cost = read_cost(loaded.graph, loaded.cluster, files)
-    loaded = allow_in_flight(loaded, cost, options.in_flight)
+    loaded = replace(loaded, plan=allow_in_flight(loaded.plan, cost, options.in_flight))
     streaming = _check_stream(asked, loaded.graph, options.in_flight)
     try:
         leader = open_endpoint(loaded.cluster, read_access(access))

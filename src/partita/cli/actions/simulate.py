@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from partita.adapting.replanner import make_method
 from partita.cli.actions.anew import make_search
-from partita.cli.costs import profile_files, read_cost
+from partita.cli.costs import allow_in_flight, profile_files, read_cost
 from partita.cli.flags import MOST_REQUESTS, AdaptFlags, PlanFiles
 from partita.cli.output import Reply, check_output, progress_bar
 from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
-from partita.cli.sources import allow_in_flight, read_plan
+from partita.cli.sources import read_plan
 from partita.errors import InputError
 from partita.execution import AdaptOptions
 from partita.plan import Plan
@@ -45,7 +45,7 @@ def simulate_plan(
     loaded = read_plan(files)
     check_output(trace, *loaded.files, *profile_files(files.profiles))
     cost = read_cost(loaded.graph, loaded.cluster, files)
-    loaded = allow_in_flight(loaded, cost, in_flight)
+    loaded = replace(loaded, plan=allow_in_flight(loaded.plan, cost, in_flight))
     report = predict(cost, loaded.plan, requests=requests, in_flight=in_flight)
     shown = [plan_table(loaded.plan, loaded.cluster.names), *report_tables(report)]
     reply = Reply(describe_report(report), [*shown])
