@@ -18,12 +18,14 @@ from tests.cli.conftest import tiny_model
 from partita.cluster import load_cluster
 from partita.lab.netns import Namespaces, open_namespaces
 
-pytestmark = [
+#: What a test that makes namespaces of its own is marked with.
+IN_NAMESPACES = [
     pytest.mark.slow,
     pytest.mark.skipif(
         os.geteuid() != 0 or not shutil.which("ip"), reason="namespaces need root and iproute2"
     ),
 ]
+pytestmark = IN_NAMESPACES
 
 CLUSTER = """
 [cluster]

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 import pytest
-from tests.acceptance.test_two_hosts import Host, wait_for
+from tests.acceptance.test_two_hosts import IN_NAMESPACES, Host, wait_for
 from tests.cli.conftest import tiny_model
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        os.geteuid() != 0 or not shutil.which("ip"), reason="namespaces need root and iproute2"
-    ),
-]
+pytestmark = IN_NAMESPACES
 
 CLUSTER = """
 [cluster]
