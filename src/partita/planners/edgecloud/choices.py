@@ -14,11 +14,14 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array, eye_array, kron
 
 from partita.planners.edgecloud.knapsack import Floats
+from partita.planners.edgecloud.solver_output import without_lines
 
 #: What the largest cost is scaled to: the solver takes differences below 1e-6 for none.
 _SCALE = 1e4
 #: By how much a limit is tightened where the solver's tolerance let a choice exceed it.
 _TIGHTER = 2e-6
+#: What the solver prints wherever it repairs a solution.
+_CHATTER = b"HighsMipSolverData::"
 
 
 def choose_exactly(
@@ -50,14 +53,15 @@ def choose_exactly(
     share, bound = np.where(limits > 0, limits, 1.0), limits.copy()
     while True:
         kept = LinearConstraint(csr_array(table / share[:, None]), -inf, bound / share)
-        found = milp(
-            objective,
-            integrality=np.ones(items * options),
-            bounds=Bounds(0, allowed.astype(float)),
-            constraints=[one_each, kept],
-            # Presolving saves a fifth of the time, but then the solver writes to standard output.
-            options={"mip_rel_gap": gap, "presolve": False},
-        )
+        with without_lines(_CHATTER):
+            found = milp(
+                objective,
+                integrality=np.ones(items * options),
+                bounds=Bounds(0, allowed.astype(float)),
+                constraints=[one_each, kept],
+                # Presolving saves a fifth of the time, but then the solver prints more.
+                options={"mip_rel_gap": gap, "presolve": False},
+            )
         if found.x is None:
             return None
         chosen = found.x.reshape(items, options).argmax(axis=1)
