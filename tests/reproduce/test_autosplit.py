@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from partita.graph import load_graph
 from partita.planners.edgecloud.split_problem import Split
 from partita.reproduce.autosplit import packing
+from partita.reproduce.autosplit import subject as subjects
 from partita.reproduce.autosplit.comparison import Closer, Compared
 from partita.reproduce.autosplit.compression import draw_compression
 from partita.reproduce.autosplit.cost_points import Point, measure_point
@@ -25,6 +27,7 @@ from partita.reproduce.autosplit.subject import Subject, draw_pictures
 from partita.reproduce.autosplit.sweeps import MEMORIES, UPLINKS, draw_settings, draw_uplinks
 from partita.reproduce.autosplit.trade_off import Judged, draw_trade_off
 from partita.reproduce.bench import Bench
+from partita.reproduce.cache import ResultCache
 from partita.reproduce.figure import Drawn
 from partita.reproduce.study import Study
 from partita.zoo import ZOO, build_model
@@ -143,6 +146,26 @@ def test_noise_is_told_from_the_pictures() -> None:
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
     assert np.mean(first**2) == pytest.approx(1, rel=1e-3)
+
+
+def test_tables_that_were_kept_are_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second look at a network asks no samples, and rounds exactly as the first."""
+
+    def look() -> tuple[Subject, object]:
+        subject = Subject(Bench(Study(), cache=ResultCache(tmp_path), load_model=small_graph), "s")
+        split = Split.uniform(len(subject.order), 4)
+        return subject, subject.bits.table(subject.order, split)
+
+    first, table = look()
+    for name in ("collect_ranges", "tabulate_errors"):
+        monkeypatch.setattr(subjects, name, None)
+    again, same = look()
+    assert same == table
+    assert (again.bits.weight_errors(again.order) == first.bits.weight_errors(first.order)).all()
+    split = Split.uniform(len(first.order), 4)
+    assert again._measure(split) == first._measure(split)
 
 
 def test_a_cut_by_number_counts_what_lies_before_it() -> None:

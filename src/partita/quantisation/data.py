@@ -75,6 +75,21 @@ class QuantisationData:
         """The table of bits that gives layers these widths; see :func:`choose_bits`."""
         return choose_bits(graph, self.ranges, weights, activations, self.options)
 
+    def findings(self, widths: Sequence[int] = WIDTHS) -> Findings:
+        """What can be kept of it: errors, and ends of ranges at these widths."""
+        ranges, options = self.ranges, self.options
+        limits = ranges.all_limits(widths, options.clipping, options.norm)
+        return Findings({}, self.errors, limits, ranges.samples, ranges.pixels, ranges.means)
+
+    @classmethod
+    def of_findings(cls, kept: Findings, options: CodeOptions = USUAL) -> QuantisationData | None:
+        """What was kept with the same options; None where there are no errors."""
+        if kept.errors is None:
+            return None
+        known = kept.limits, kept.samples, kept.pixels, kept.means
+        ends = Ranges.of_limits(*known, clipping=options.clipping, norm=options.norm)
+        return cls(kept.errors, ends, options)
+
     def at_outputs(
         self, reference: Reference, measure: OutputLoss, advance: Advance | None = None
     ) -> QuantisationData:
@@ -138,19 +153,17 @@ def _find_own(
     """Ranges, and errors of the tensors themselves: kept in a file, else found now."""
     kept = _read(path)
     of_weights = _path(path.parent, (VERSION, graph.hash, "weights", options))
-    if kept is not None and kept.errors is not None:
-        known = kept.limits, kept.samples, kept.pixels, kept.means
-        ends = Ranges.of_limits(*known, clipping=options.clipping, norm=options.norm)
+    data = None if kept is None else QuantisationData.of_findings(kept, options)
+    if data is not None:
         _read_weights(graph, of_weights, options)
-        return QuantisationData(kept.errors, ends, options)
+        return data
     make_folder(path.parent)
     ranges = collect_ranges(graph, [sample.feeds for sample in samples], advance)
     weights = _find_weights(graph, of_weights, advance, options)
     errors = tabulate_errors(graph, ranges, WIDTHS, options, weights=weights)
-    limits = ranges.all_limits(WIDTHS, options.clipping, options.norm)
-    found = Findings({}, errors, limits, ranges.samples, ranges.pixels, ranges.means)
-    write_whole(path, dump_findings(found))
-    return QuantisationData(errors, ranges, options)
+    data = QuantisationData(errors, ranges, options)
+    write_whole(path, dump_findings(data.findings()))
+    return data
 
 
 def _find_weights(

@@ -8,6 +8,7 @@ from math import log10
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from partita.graph import Graph, load_graph
@@ -20,7 +21,10 @@ from partita.quantisation import (
     collect_ranges,
     tabulate_errors,
 )
+from partita.quantisation.errors import coded_weights
+from partita.quantisation.file import Findings
 from partita.quantisation.samples import Feeds
+from partita.quantisation.weights import WeightRanges
 from partita.regions import Array
 from partita.reproduce.autosplit.numbering import weighted_groups
 from partita.reproduce.autosplit.setting import CODES, FLOAT_BITS, WIDTHS
@@ -54,12 +58,24 @@ class Subject:
     @cached_property
     def bits(self) -> EdgeBits:
         """Widths, what they lose, and tables of bits; the input counts as it is."""
+        return EdgeBits(self.graph, self._find_data(), UNROUNDED, has_floats=True)
+
+    def _find_data(self) -> QuantisationData:
+        """Ranges and errors, kept or new: they take longer than all that is asked of them."""
+        key = {"what": "autosplit tables", "model": self.name, "code": code_digest()}
+        codes, weights = coded_weights(CODES), self.graph.remember(WeightRanges)
+        kept = self._bench.cache.get(key, Findings)
+        data = None if kept is None else QuantisationData.of_findings(kept, CODES)
+        if kept is not None and data is not None:
+            weights.know(kept.ends, codes)
+            return data
         self._bench.advance(f"{self.name}: errors of all widths")
-        samples = draw_pictures(self.graph, _SAMPLES, first=0)
-        ranges = collect_ranges(self.graph, samples)
-        errors = tabulate_errors(self.graph, ranges, WIDTHS)
+        ranges = collect_ranges(self.graph, draw_pictures(self.graph, _SAMPLES, first=0))
+        errors = tabulate_errors(self.graph, ranges, WIDTHS, CODES)
         data = QuantisationData(errors, ranges, CODES)
-        return EdgeBits(self.graph, data, UNROUNDED, has_floats=True)
+        found = replace(data.findings(WIDTHS), ends=weights.list_ends(codes))
+        self._bench.cache.put(key, found)
+        return data
 
     @cached_property
     def _reference(self) -> Reference:

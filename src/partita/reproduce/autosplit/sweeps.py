@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from math import inf
 
 from partita.reproduce.autosplit.comparison import Compared, compare
@@ -32,19 +33,14 @@ BySetting = Mapping[tuple[str, float, int], Compared]
 def make_sweeps(bench: Bench) -> Drawn:
     """All models at 1 to 20 Mbit/s, then at 3 with less memory and costlier 16 bits."""
     names = pick_models(bench.study.models, tuple(MODELS))
-    uplinks = {
-        (name, uplink): compare(bench, name, Setting(uplink_mbit_s=uplink))
-        for name in names
-        for uplink in UPLINKS
-    }
-    settings = {
-        (name, memory, wide): compare(
-            bench, name, Setting(edge_bytes=1e6 * memory, wide_steps=wide)
-        )
-        for name in names
-        for memory in MEMORIES
-        for wide in WIDE
-    }
+    uplinks: dict[tuple[str, float], Compared] = {}
+    settings: dict[tuple[str, float, int], Compared] = {}
+    for name in names:  # one after the other: a network and its tables are large
+        for uplink in UPLINKS:
+            uplinks[name, uplink] = compare(bench, name, Setting(uplink_mbit_s=uplink))
+        for memory, wide in product(MEMORIES, WIDE):
+            setting = Setting(edge_bytes=1e6 * memory, wide_steps=wide)
+            settings[name, memory, wide] = compare(bench, name, setting)
     one, other = draw_uplinks(uplinks), draw_settings(settings)
     return Drawn(
         (*one.tables, *other.tables), (*one.claims, *other.claims), one.charts, other.notes
