@@ -38,7 +38,7 @@ from partita.cli.commands.whatif import whatif
 from partita.cli.commands.worker import worker
 from partita.cli.commands.zoo import zoo
 from partita.cli.interrupt import INTERRUPTED, is_interrupted
-from partita.cli.output import report_error, say, show_log
+from partita.cli.output import json_lines, report_error, say, show_log
 from partita.errors import InputError, PartitaError, RunError, how_to_install
 from partita.version import VERSION
 
@@ -81,6 +81,7 @@ def _root(
 _PARTS = {
     **dict.fromkeys(("onnx", "scipy", "matplotlib", "PIL", "networkx"), ("planning", "plan")),
     "cryptography": ("keys", "keys"),
+    "ray": ("Ray", "ray"),
     **dict.fromkeys(("starlette", "uvicorn", "httptools"), ("serving", "serve")),
 }
 
@@ -116,6 +117,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     traceback, and those of failures that a run survives.
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    with json_lines() if _wants_lines(words) else nullcontext():
+        return _run(words)
+
+
+def _wants_lines(words: Sequence[str]) -> bool:
+    """Whether ``--log-format json`` is given; known before anything can be told."""
+    pairs = zip(words, [*words[1:], ""], strict=True)
+    return "--log-format=json" in words or ("--log-format", "json") in pairs
+
+
+def _run(words: Sequence[str]) -> int:
     as_json, debug = "--json" in words, "--debug" in words
     try:
         with show_log(logging.DEBUG) if debug else nullcontext():

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,6 +25,10 @@ from partita.files import require_room, require_writable, write_folder, write_wh
 
 #: Columns of what is piped where nothing says another number: the widest table fits.
 _PIPED_WIDTH = 140
+
+#: Shown where every line is JSON, as what is said is printed elsewhere.
+_TALK = logging.getLogger("partita.cli")
+_TALK.setLevel(logging.INFO)
 
 Advance = Callable[[int, int, str], None]
 
@@ -44,9 +49,13 @@ class Reply:
 
 
 def print_reply(reply: Reply, *, as_json: bool, stderr: bool = False) -> int:
-    """Print the reply and return its exit code; on stderr where stdout has something else."""
-    if as_json:
-        print(json.dumps(_finite(reply.payload), allow_nan=False, default=str))
+    """Print the reply and return its exit code; on stderr where stdout has something else.
+
+    Where all lines are JSON, it is one of them.
+    """
+    if as_json or tells_json():
+        text = json.dumps(_finite(reply.payload), allow_nan=False, default=str)
+        print(text, file=sys.stderr if stderr else sys.stdout, flush=True)
     else:
         console = make_console(stderr=stderr)
         for item in reply.shown:
@@ -76,6 +85,8 @@ def report_error(error: PartitaError, *, as_json: bool) -> int:
     if as_json:
         fields = {"kind": error.kind, "message": message, "subject": error.subject}
         print(json.dumps({"error": fields}))
+    elif tells_json():
+        _TALK.error(message)
     else:
         print(f"partita: {message}", file=sys.stderr)
     return error.exit_code
@@ -83,7 +94,10 @@ def report_error(error: PartitaError, *, as_json: bool) -> int:
 
 def say(text: str) -> None:
     """Print a line of talk on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    if tells_json():
+        _TALK.info(text)
+    else:
+        print(text, file=sys.stderr, flush=True)
 
 
 class _JsonLines(logging.Formatter):
@@ -103,20 +117,44 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-@contextlib.contextmanager
-def show_log(level: int, *, as_json: bool = False) -> Iterator[None]:
-    """Show on stderr what the program logs of itself, from a level of :mod:`logging` upwards.
+def tells_json() -> bool:
+    """Whether every line is JSON: within :func:`json_lines`."""
+    return any(isinstance(one.formatter, _JsonLines) for one in logging.getLogger().handlers)
 
-    Args:
-        as_json: A line of JSON per message, for what collects logs.
+
+@contextlib.contextmanager
+def json_lines() -> Iterator[None]:
+    """Let every line be JSON, for what collects logs: talk, logs, errors, replies.
+
+    Warnings and failures of threads, which Python itself would print, are lines, too.
     """
+    root, handler, hook = logging.getLogger(), logging.StreamHandler(), threading.excepthook
+    handler.setFormatter(_JsonLines())
+    root.addHandler(handler)
+    logging.captureWarnings(True)
+    threading.excepthook = _log_failure
+    try:
+        yield
+    finally:
+        threading.excepthook = hook
+        logging.captureWarnings(False)
+        root.removeHandler(handler)
+
+
+def _log_failure(failure: threading.ExceptHookArgs) -> None:
+    name = failure.thread.name if failure.thread else "of no name"
+    _TALK.error("thread %s failed", name, exc_info=failure.exc_value)
+
+
+@contextlib.contextmanager
+def show_log(level: int) -> Iterator[None]:
+    """Show on stderr what the program logs of itself, from a level of :mod:`logging` upwards."""
     log, handler = logging.getLogger("partita"), logging.StreamHandler()
-    if as_json:
-        handler.setFormatter(_JsonLines())
-    if log.handlers:  # --debug shows everything already
+    if log.level != logging.NOTSET:  # --debug shows everything already
         yield
         return
-    log.addHandler(handler)
+    if not tells_json():
+        log.addHandler(handler)
     log.setLevel(level)
     try:
         yield
@@ -136,7 +174,7 @@ def progress_bar(title: str) -> Iterator[Advance]:
         TimeElapsedColumn(),
         TextColumn("{task.description}"),
     )
-    hidden = not console.is_terminal
+    hidden = tells_json() or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("", total=None)
 
@@ -150,7 +188,7 @@ def progress_bar(title: str) -> Iterator[Advance]:
 def live_line(describe: Callable[[], str], *, hidden: bool = False) -> Iterator[None]:
     """Show on stderr, where that is a terminal, how things are: asked four times a second."""
     console = make_console(stderr=True)
-    if hidden or not console.is_terminal:
+    if hidden or tells_json() or not console.is_terminal:
         yield
         return
     show = Live(

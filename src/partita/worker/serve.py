@@ -220,7 +220,7 @@ def end_in_time(ended: threading.Event, left: threading.Event) -> None:
     if left.wait(_END_S):
         threading.main_thread().join()
         time.sleep(_END_S)
-    print("The worker ended without leaving the network in order.", file=sys.stderr, flush=True)
+    _LOG.error("the worker ended without leaving the network in order")
     os._exit(1)
 
 

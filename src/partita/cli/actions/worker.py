@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 
-def serve(options: WorkerOptions, *, quiet: bool = False, as_json: bool = False) -> None:
+def serve(options: WorkerOptions, *, quiet: bool = False) -> None:
     """Serve as one device until stopped; what happens meanwhile is told on stderr."""
-    with show_log(logging.WARNING if quiet else logging.INFO, as_json=as_json):
+    with show_log(logging.WARNING if quiet else logging.INFO):
         run_worker(options)
 
 
@@ -67,10 +67,10 @@ def join_network(path: Path, network: ZenohOptions, *, is_told: bool) -> ZenohOp
     return join.apply(joined, str(path))
 
 
-def route(options: ZenohOptions, *, as_json: bool = False) -> None:
+def route(options: ZenohOptions) -> None:
     """Be a router until stopped; that it listens is told on stderr."""
     ended = threading.Event()
-    with show_log(logging.INFO, as_json=as_json), heed_signals(ended):
+    with show_log(logging.INFO), heed_signals(ended):
         run_router(options, ended)
 
 

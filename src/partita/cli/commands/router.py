@@ -32,5 +32,5 @@ def router(
         tls=action.read_credentials(authority, certificate, key),
         insecure=insecure,
     )
-    action.route(options, as_json=log_format == flags.LogFormat.JSON)
+    action.route(options)
     return 0

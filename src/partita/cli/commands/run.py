@@ -99,6 +99,7 @@ def run(
     ] = None,
     top: flags.TopOpt = False,
     page: flags.PageOpt = None,
+    log_format: flags.LogFormatOpt = flags.LogFormat.TEXT,
     json: flags.JsonOpt = False,
     debug: flags.DebugOpt = False,
 ) -> int:
@@ -119,6 +120,8 @@ def run(
             )
     if inputs:
         refuse_given(context, ("requests",), "does not go with --input: each file is one request")
+    if log_format == flags.LogFormat.JSON:
+        refuse_given(context, ("top",), "does not go with --log-format json")
     files = flags.PlanFiles(plan, model, cluster, shape, profile, estimator, time_scale)
     access = flags.AccessFlags(workers, insecure, authority, certificate, key, join)
     adapting = flags.AdaptFlags(adapt, recover, threshold, hold, planner, budget)

@@ -96,5 +96,5 @@ def worker(
         endpoint=endpoint,
         join="" if join is None else str(join),
     )
-    action.serve(options, quiet=quiet, as_json=log_format == flags.LogFormat.JSON)
+    action.serve(options, quiet=quiet)
     return 0
