@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,20 +40,20 @@ def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
     monkeypatch.setattr(ask_workers, "_WAIT_S", 1.0)
     addresses = dict(zip(NAMES, free_addresses(len(NAMES)), strict=True))
     with contextlib.ExitStack() as stack:
-        for name, cluster, version in (
-            ("good", "garage", VERSION),
-            ("old", "garage", "0.0.1"),
-            ("strayed", "barn", VERSION),
+        for name, cluster, versions in (
+            ("good", "garage", {}),
+            ("old", "garage", {"version": "0.0.1", "protocol": 0}),
+            ("strayed", "barn", {}),
         ):
             network = ZenohOptions(name, cluster, listen=(addresses[name],))
-            stack.enter_context(_serve(network, tmp_path / f"store-{name}", version))
+            stack.enter_context(_serve(network, tmp_path / f"store-{name}", **versions))
         yield addresses
 
 
 @contextlib.contextmanager
-def _serve(network: ZenohOptions, store: Path, version: str = VERSION) -> Iterator[None]:
+def _serve(network: ZenohOptions, store: Path, **versions: Any) -> Iterator[None]:
     """A worker in this process."""
-    options = WorkerOptions(network, store=str(store), threads=1, version=version)
+    options = WorkerOptions(network, store=str(store), threads=1, **versions)
     with contextlib.ExitStack() as stack:
         endpoint = ZenohEndpoint(network)
         stack.callback(endpoint.close)
@@ -165,6 +166,21 @@ def test_what_a_ready_worker_tells(
     disk, clock = done.reply["workers"][0]["warnings"]
     assert disk.startswith("its disk has 1 MB left, its store may want 4 GB more")
     assert "behind this machine's" in clock
+
+
+def test_a_worker_of_another_version_and_this_protocol_is_ready(
+    ask: Ask, folder: Path, tmp_path: Path
+) -> None:
+    """It can be used; that it is of another version is told beside."""
+    (address,) = free_addresses(1)
+    _write_cluster(folder / "garage.toml", {"good": address})
+    network = ZenohOptions("good", "garage", listen=(address,))
+    with _serve(network, tmp_path / "store", version="0.2.0"):
+        done = ask("doctor", "--cluster", "garage.toml", "--json")
+    (told,) = done.reply["workers"]
+    assert (done.code, told["state"], told["version"]) == (0, "ready", "0.2.0")
+    (warning,) = told["warnings"]
+    assert f"than this machine's {VERSION}, of the same protocol" in warning
 
 
 def test_an_earlier_build_tells_neither_disk_nor_time(

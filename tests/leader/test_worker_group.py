@@ -63,10 +63,12 @@ def test_missing_workers_are_named_with_those_that_are_there(lab: FakeLab) -> No
         lab.group.wait(0.0)
 
 
-def test_a_worker_of_another_version_is_not_greeted(lab: FakeLab) -> None:
-    """A worker that accepts the greeting all the same is refused by the leader."""
+def test_a_worker_of_another_protocol_is_not_greeted(lab: FakeLab) -> None:
+    """One of another version is, and one that accepts the greeting all the same is refused."""
     assert lab.group.greet()["d1"] == info_of("d1")
     lab.workers["d1"].info = info_of("d1", version="0.0.1")
+    assert lab.group.greet()["d1"].version == "0.0.1"
+    lab.workers["d1"].info = info_of("d1", version="0.0.1", protocol=0)
     with pytest.raises(RunError, match=r"'d1' is of another version.*partita 0\.0\.1"):
         lab.group.greet()
 

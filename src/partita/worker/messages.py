@@ -12,7 +12,7 @@ from partita.errors import RunError
 from partita.program import Program, Stream, TensorSpec
 from partita.regions import COMPRESSED, Region, wire_bytes
 
-#: Raised whenever a message below, a step or the wire changes its meaning.
+#: Raised whenever a message, a step or the wire changes its meaning; not for more, with defaults.
 PROTOCOL_VERSION = 8
 
 #: Content travels in chunks of this size: 80 ms of a 100 Mbit/s link, so that other calls get
@@ -381,7 +381,7 @@ def _edge_stream(number: int, tensor: TensorSpec, source: str, target: str) -> S
 
 
 def check_version(mine: tuple[str, int], theirs: tuple[str, int], worker: str) -> None:
-    """Compare versions of the leader and of a worker.
+    """Compare versions of the leader and of a worker: those of one protocol work together.
 
     Args:
         mine: Package and protocol version of the leader.
@@ -389,12 +389,12 @@ def check_version(mine: tuple[str, int], theirs: tuple[str, int], worker: str) -
         worker: The worker's name.
 
     Raises:
-        RunError: They differ.
+        RunError: Their protocols differ.
     """
-    if mine != theirs:
+    if mine[1] != theirs[1]:
         raise RunError(
             f"Worker {worker!r} is of another version than the leader: it runs partita "
             f"{theirs[0]} (protocol {theirs[1]}), the leader {mine[0]} (protocol {mine[1]}). "
-            "Install the same version on both.",
+            "Install versions of one protocol on both.",
             device=worker,
         )

@@ -35,7 +35,6 @@ from partita.version import VERSION
 from partita.worker.messages import (
     PROTOCOL_VERSION,
     Clock,
-    Disk,
     Hello,
     Info,
     MessageFlow,
@@ -181,17 +180,23 @@ def _greet(group: WorkerGroup, name: str, absence: Absence | None) -> dict[str, 
         "quota_bytes": info.disk.quota_bytes,
         "disk_free_bytes": info.disk.free_bytes,
         "clock_ahead_s": ahead_s,
-        "warnings": list_warnings(info.disk, ahead_s),
+        "warnings": list_warnings(info, ahead_s),
     }
 
 
-def list_warnings(disk: Disk, ahead_s: float | None) -> list[str]:
+def list_warnings(info: Info, ahead_s: float | None) -> list[str]:
     """What is not wrong yet with a worker that is ready.
 
     Args:
         ahead_s: What its clock is ahead of this machine's; None where nobody knows.
     """
-    warnings = []
+    warnings: list[str] = []
+    disk = info.disk
+    if info.version != VERSION:
+        warnings.append(
+            f"another version than this machine's {VERSION}, of the same protocol: both work"
+            " together"
+        )
     if (wanted := disk.quota_bytes - disk.used_bytes) > disk.free_bytes:
         warnings.append(
             f"its disk has {format_bytes(disk.free_bytes)} left, its store may want"
