@@ -172,6 +172,8 @@ class ReplanController:
             self._follow_epoch(why)
         if self._pool is not None and self._job is None and self._drains:
             self._job = self._pool.submit(_catch, self._drain, self._drains[0])
+        if self._drains:  # what is decided meanwhile, for the old plan, would overtake it
+            return
         self._take_back()
         self._tell(self._measure())
         requests = self._monitor.tracker.latest(self._answers)
