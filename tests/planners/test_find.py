@@ -189,3 +189,10 @@ def test_a_search_leaves_nothing_to_collect(objective: str) -> None:
         gc.garbage.clear()
         gc.enable()
     assert [kind for kind in kinds if kind.__module__.startswith("partita")] == []
+
+
+def test_where_no_device_computes_there_is_no_plan() -> None:
+    """As after the loss of all but a requester that only asks."""
+    cluster = Cluster.of([Device("d0", computes=False), Device("d1")]).without("d1")
+    with pytest.raises(InfeasibleError, match="no device that computes"):
+        find_plan(FakeCost(make_chain(2), cluster, {"d0": 1e9}))

@@ -64,6 +64,11 @@ def find_plan(
     options = options or PlanOptions()
     if objective is not None:
         options = replace(options, objective=objective)
+    if not cost.cluster.providers:
+        raise InfeasibleError(
+            f"Cluster '{cost.cluster.name}' has no device that computes: one has to be there.",
+            subject=cost.cluster.name,
+        )
     with _uncollected():
         check_options(options, cost.graph, cost.cluster)
         if options.fallback:
