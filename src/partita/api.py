@@ -21,6 +21,7 @@ from partita.fabric.join import read_join
 from partita.fabric.members import secure_address
 from partita.graph import Graph
 from partita.lab import start_lab
+from partita.lab.on_ray import RayOptions, place_on_ray
 from partita.leader import DeployOptions, Lost, Session
 from partita.leader import deploy as deploy_compiled
 from partita.plan import Plan
@@ -44,12 +45,16 @@ class Access:
         insecure: Reach workers beyond this machine without credentials.
         tls: Certificate files, where the workers ask for them.
         join: File from ``partita keys``, which has all credentials; running workers are used.
+        on_ray: Have workers placed and started by Ray.
+        site: Folder from ``partita keys init`` whose join files these get.
     """
 
     workers: bool | None = None
     insecure: bool = False
     tls: TlsOptions | None = None
     join: Path | None = None
+    on_ray: bool = False
+    site: Path | None = None
 
 
 def simulate(
@@ -162,18 +167,19 @@ def open_endpoint(cluster: Cluster, access: Access | None = None) -> Iterator[En
 def open_fleet(cluster: Cluster, access: Access | None = None) -> Iterator[OpenLeader]:
     """Yield what opens endpoints of leaders that reach the cluster's workers.
 
-    Emulated workers, where these are used, end with the context.
+    Workers that are emulated, or placed by Ray, end with the context.
     """
-    way = find_way(cluster, access or Access())
-    if way is None:
-        with start_lab(cluster) as lab:
+    access = access or Access()
+    with contextlib.ExitStack() as stack:
+        if access.on_ray:
+            options = RayOptions(access.site, access.insecure)
+            cluster = stack.enter_context(place_on_ray(cluster, options)).cluster
+        way = find_way(cluster, access)
+        if way is None:
+            lab = stack.enter_context(start_lab(cluster))
             yield lambda: contextlib.closing(lab.open_leader(_draw_name()))
-        return
-
-    def open_one() -> contextlib.AbstractContextManager[Endpoint]:
-        return contextlib.closing(ZenohEndpoint(replace(way, name=_draw_name(way.name))))
-
-    yield open_one
+        else:
+            yield lambda: contextlib.closing(ZenohEndpoint(replace(way, name=_draw_name(way.name))))
 
 
 def _draw_name(name: str = "leader") -> str:

@@ -114,7 +114,13 @@ class RequestFlags:
 
 @dataclass(frozen=True)
 class AccessFlags:
-    """How workers are reached; ``workers`` is None where the cluster file decides."""
+    """How workers are reached.
+
+    Attributes:
+        workers: None where the cluster file decides.
+        engine: What places and starts them; None for what runs already, or is emulated.
+        site: Folder whose join files they get from it.
+    """
 
     workers: bool | None
     insecure: bool
@@ -122,6 +128,8 @@ class AccessFlags:
     certificate: Path | None
     key: Path | None
     join: Path | None = None
+    engine: str | None = None
+    site: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -360,7 +368,11 @@ AuthorityOpt = Annotated[Path | None, flag("--authority", "Certificate of the au
 CertificateOpt = Annotated[Path | None, flag("--certificate", "This machine's certificate (PEM).")]
 KeyOpt = Annotated[Path | None, flag("--key", "Its private key (PEM).")]
 LogFormatOpt = Annotated[
-    LogFormat, flag("--log-format", "What is told on stderr: lines of text, or of JSON.")
+    LogFormat, flag("--log-format", "What is told, and the reply: text, or lines of JSON.")
+]
+OnOpt = Annotated[str | None, flag("--on", "Have workers placed and started by: ray.")]
+SiteOpt = Annotated[
+    Path | None, flag("--site", "Folder from 'partita keys init': its join files go to workers.")
 ]
 JoinOpt = Annotated[
     Path | None, flag("--join", "Join file from 'partita keys', in place of other credentials.")

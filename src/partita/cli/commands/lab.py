@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from partita.cli import flags
-from partita.cli.flags import flag
+from partita.cli.flags import flag, refuse_given
 from partita.cli.output import Reply, check_output, print_reply, write_output
 from partita.errors import InputError
 
@@ -16,6 +16,7 @@ EXAMPLE = Path(__file__).with_name("example.toml")
 
 
 def lab(
+    context: typer.Context,
     cluster: Annotated[
         Path | None, typer.Argument(metavar="[CLUSTER]", help="Cluster file (TOML).")
     ] = None,
@@ -26,6 +27,11 @@ def lab(
         Path | None, flag("--output", "Cluster file to write, with the addresses.", "-o")
     ] = None,
     time_scale: flags.TimeScaleOpt = 1.0,
+    on: flags.OnOpt = None,
+    site: flags.SiteOpt = None,
+    insecure: Annotated[
+        bool, flag("--insecure", "With --on: let workers listen without credentials.")
+    ] = False,
     example: Annotated[
         Path | None, flag("--example", "Write an example cluster file and stop.")
     ] = None,
@@ -41,6 +47,13 @@ def lab(
     if network not in ("", "user", "netns"):
         raise InputError(f"--network is '{network}', allowed: user, netns.", subject="--network")
     check_output(output, cluster)
-    from partita.cli.actions.lab import hold_lab
+    if on is None:
+        refuse_given(context, ("site", "insecure"), "needs --on")
+        from partita.cli.actions.lab import hold_lab
 
-    return hold_lab(cluster, time_scale, network, output, as_json=json)
+        return hold_lab(cluster, time_scale, network, output, as_json=json)
+    refuse_given(context, ("network", "time_scale"), "does not go with --on")
+    from partita.cli.actions.lab import hold_on_ray
+
+    access = flags.AccessFlags(True, insecure, None, None, None, engine=on, site=site)
+    return hold_on_ray(cluster, output, access, as_json=json)

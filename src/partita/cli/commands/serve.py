@@ -42,6 +42,8 @@ def serve(
     certificate: flags.CertificateOpt = None,
     key: flags.KeyOpt = None,
     join: flags.JoinOpt = None,
+    on: flags.OnOpt = None,
+    site: flags.SiteOpt = None,
     recover: flags.RecoverOpt = False,
     adapt: flags.AdaptOpt = False,
     threshold: flags.ThresholdOpt = 0.25,
@@ -69,9 +71,9 @@ def serve(
         objective,
         in_flight,
         seed,
-        flags.AccessFlags(workers, insecure, authority, certificate, key, join),
+        flags.AccessFlags(workers, insecure, authority, certificate, key, join, on, site),
         flags.AdaptFlags(adapt, recover, threshold, hold, planner, budget),
         flags.list_given(context),
     )
-    with show_log(logging.INFO, as_json=log_format == flags.LogFormat.JSON):
+    with show_log(logging.INFO):
         return serve_files(files, reading, options, as_json=json)
