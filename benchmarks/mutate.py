@@ -6,8 +6,8 @@ business of ``benchmarks.fuzz_models``. A piece of 2,000 takes one to three minu
 
     python -m benchmarks.mutate [KIND ...] [--count N] [--seed S] [--json]
 
-Kinds are frames, calls, sockets, joins, files, bundles, commands, http and streams; without one,
-each is tried.
+Kinds are frames, calls, sockets, joins, files, bundles, commands, http, grpc and streams; without
+one, each is tried.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from tests import mutated_commands, mutated_http, mutated_inputs, mutated_streams
+from tests import (
+    mutated_commands,
+    mutated_grpc,
+    mutated_http,
+    mutated_inputs,
+    mutated_streams,
+)
 from tests.mutations import Outcome
 
 from benchmarks.harness import Row, at_most, make_parser, report, say
@@ -32,9 +38,25 @@ MOST_MEMORY_BYTES = 2e9
 STEP = 50
 
 
-KINDS = ("frames", "calls", "sockets", "joins", "files", "bundles", "commands", "http", "streams")
+KINDS = (
+    "frames",
+    "calls",
+    "sockets",
+    "joins",
+    "files",
+    "bundles",
+    "commands",
+    "http",
+    "grpc",
+    "streams",
+)
 #: Where each kind is tried, if not among the inputs.
-PLACES = {"commands": mutated_commands, "http": mutated_http, "streams": mutated_streams}
+PLACES = {
+    "commands": mutated_commands,
+    "http": mutated_http,
+    "grpc": mutated_grpc,
+    "streams": mutated_streams,
+}
 
 
 def try_kind(kind: str, count: int, seed: int) -> Outcome:
@@ -45,7 +67,7 @@ def try_kind(kind: str, count: int, seed: int) -> Outcome:
         attempt = getattr(module, f"try_{kind}")
         if kind in ("bundles", "commands", "streams"):
             attempt = partial(attempt, folder=Path(folder))
-        step = 1000 if kind in ("frames", "calls", "http") else STEP
+        step = 1000 if kind in ("frames", "calls", "http", "grpc") else STEP
         for done in range(0, count, step):
             faulthandler.dump_traceback_later(HANG_S * step / STEP, exit=True)
             attempt(rng, min(step, count - done), outcome)

@@ -7,6 +7,7 @@
     ├── ClusterError    the cluster file, profiles, device names      exit 2
     ├── BundleError     a bundle of child models                      exit 2
     ├── InputError      the data given to a run                       exit 2
+    │   └── NotServedError    no such model is served                  exit 2
     ├── PlanError       a plan that breaks a rule, or fits no model   exit 2
     │   └── InfeasibleError   no plan satisfies the constraints       exit 3
     │       └── OverfullError   a plan needs more memory than there is  exit 3
@@ -77,6 +78,10 @@ class InputError(PartitaError):
 
     exit_code = 2
     kind = "input"
+
+
+class NotServedError(InputError):
+    """A request names a model, or a version of one, that is not served."""
 
 
 class PlanError(PartitaError):

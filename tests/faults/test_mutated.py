@@ -6,7 +6,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests import mutated_commands, mutated_http, mutated_inputs, mutated_streams
+from tests import (
+    mutated_commands,
+    mutated_grpc,
+    mutated_http,
+    mutated_inputs,
+    mutated_streams,
+)
 from tests.mutations import Outcome
 
 KINDS = {
@@ -16,6 +22,7 @@ KINDS = {
     "joins": (mutated_inputs.try_joins, 100),
     "files": (mutated_inputs.try_files, 150),
     "http": (mutated_http.try_http, 200),
+    "grpc": (mutated_grpc.try_grpc, 200),
 }
 
 

@@ -18,17 +18,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from partita.errors import BusyError, InputError, PartitaError, first_line
-from partita.serve.front import Front
-from partita.serve.protocol import (
-    HEAD_LENGTH,
-    describe_tensors,
-    most_bytes,
-    read_request,
-    write_answer,
-)
+from partita.errors import BusyError, InputError, NotServedError, PartitaError, first_line
+from partita.serve.front import Front, describe_server
+from partita.serve.protocol import HEAD_LENGTH, most_bytes, read_request, write_answer
 from partita.serve.served_model import ServedModel
-from partita.version import VERSION
 
 _LOG = logging.getLogger(__name__)
 
@@ -72,8 +65,7 @@ class _Paths:
         self._front = front
 
     async def describe_server(self, request: Request) -> Response:
-        extensions = ["binary_tensor_data", "model_repository"]
-        return _answer({"name": "partita", "version": VERSION, "extensions": extensions})
+        return _answer(describe_server("binary_tensor_data", "model_repository"))
 
     async def say_live(self, request: Request) -> Response:
         return _answer({"live": True})
@@ -83,16 +75,7 @@ class _Paths:
         return _answer({"ready": is_ready}, 200 if is_ready else 503)
 
     async def describe_model(self, request: Request) -> Response:
-        model = self._find(request)
-        return _answer(
-            {
-                "name": model.name,
-                "versions": [model.version],
-                "platform": "partita_onnx",
-                "inputs": describe_tensors(model.inputs),
-                "outputs": describe_tensors(model.outputs),
-            }
-        )
+        return _answer(self._find(request).describe())
 
     async def say_model_ready(self, request: Request) -> Response:
         model = self._find(request)
@@ -117,8 +100,7 @@ class _Paths:
         return Response(content, headers=headers, media_type="application/octet-stream")
 
     async def list_models(self, request: Request) -> Response:
-        models = [self._front.find(name) for name in self._front.names]
-        return _answer([_describe_state(model) for model in models if model is not None])
+        return _answer([_describe_state(model) for model in self._front.models])
 
     async def load(self, request: Request) -> Response:
         name = self._find(request).name
@@ -130,17 +112,7 @@ class _Paths:
         return _answer({"name": model.name, "version": model.version})
 
     def _find(self, request: Request) -> ServedModel:
-        name, version = (request.path_params.get(key, "") for key in ("name", "version"))
-        model = self._front.find(name, version)
-        if model is not None:
-            return model
-        newest = self._front.find(name)
-        if newest is None:
-            names = ", ".join(self._front.names)
-            raise HTTPException(404, f"Model '{name}' is not served; allowed: {names}.")
-        raise HTTPException(
-            404, f"Model '{name}' has no version '{version}'; allowed: {newest.version}."
-        )
+        return self._front.get(*(request.path_params.get(key, "") for key in ("name", "version")))
 
 
 def _describe_state(model: ServedModel) -> dict[str, str]:
@@ -187,6 +159,8 @@ def _route(path: str, handler: Handler, method: str = "GET") -> Route:
             raise
         except BusyError as error:
             return _answer({"error": error.message}, 503, _RETRY_AFTER)
+        except NotServedError as error:
+            return _answer({"error": error.message}, 404)
         except InputError as error:
             return _answer({"error": error.message}, 400)
         except PartitaError as error:

@@ -7,12 +7,13 @@ import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-from partita.errors import BusyError, InputError, first_line
+from partita.errors import BusyError, InputError, NotServedError, first_line
 from partita.leader import Session
 from partita.naming import NAME_RULE, is_name
 from partita.serve.served_model import ServedModel
+from partita.version import VERSION
 
 _LOG = logging.getLogger(__name__)
 
@@ -21,6 +22,11 @@ _LOG = logging.getLogger(__name__)
 _LAST_ANSWERS_S = 120.0
 #: Between attempts to deploy a model anew whose session has ended: a worker starts within seconds.
 RETRY_S = 5.0
+
+
+def describe_server(*extensions: str) -> dict[str, Any]:
+    """The server's metadata: what it is, and what it does beyond the protocol itself."""
+    return {"name": "partita", "version": VERSION, "extensions": extensions}
 
 
 class ModelSource(Protocol):
@@ -67,6 +73,11 @@ class Front:
         return tuple(self._sources)
 
     @property
+    def models(self) -> list[ServedModel]:
+        """The newest version of each that was deployed."""
+        return list(self._models.values())
+
+    @property
     def is_ready(self) -> bool:
         """Whether all models answer."""
         return not self._ended.is_set() and all(map(self.is_served, self._sources))
@@ -85,6 +96,24 @@ class Front:
         """The model of a name; None where there is none, or not in that version."""
         model = self._models.get(name)
         return model if model is not None and version in ("", model.version) else None
+
+    def get(self, name: str, version: str = "") -> ServedModel:
+        """The model of a name, in the version that is asked for, or the one there is.
+
+        Raises:
+            NotServedError: There is none; says what there is.
+        """
+        model = self.find(name, version)
+        if model is not None:
+            return model
+        newest = self.find(name)
+        if newest is None:
+            names = ", ".join(self.names)
+            raise NotServedError(f"Model '{name}' is not served; allowed: {names}.", subject=name)
+        raise NotServedError(
+            f"Model '{name}' has no version '{version}'; allowed: {newest.version}.",
+            subject=name,
+        )
 
     def load(self, name: str) -> ServedModel:
         """Deploy a model anew from its file; requests go to the new version from then on.
@@ -141,7 +170,7 @@ class Front:
                     _LOG.warning("model '%s' is not deployed anew: %s", name, first_line(error))
 
     def _all(self) -> list[ServedModel]:
-        return [*self._leaving, *self._models.values()]
+        return [*self._leaving, *self.models]
 
     def __enter__(self) -> Self:
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Annotated, Any
@@ -19,6 +18,16 @@ import numpy as np
 from partita.errors import InputError
 from partita.program import TensorSpec
 from partita.regions import Array
+from partita.serve.tensors import (
+    Asked,
+    Tensor,
+    Wanted,
+    describe_tensors,
+    find_outputs,
+    match_inputs,
+    read_binary,
+    write_binary,
+)
 
 #: Says how long the JSON object in front of binary tensors is.
 HEAD_LENGTH = "inference-header-content-length"
@@ -27,48 +36,17 @@ _NUMBER_BYTES = 32
 #: Names, shapes and parameters of a request. Not tuned.
 _HEAD_BYTES = 65_536
 _BRACKETS = re.compile(rb"[\[\s]*")
-#: Parameters that would change what is meant, of extensions that are not there.
-_REFUSED = ("classification", "shared_memory_region")
 
 
-class _Tensor(msgspec.Struct):
-    name: str
-    shape: list[int]
-    datatype: str
-    parameters: dict[str, Any] = {}
+class _Tensor(Tensor):
     data: msgspec.Raw = msgspec.Raw()
-
-
-class _Wanted(msgspec.Struct):
-    name: str
-    parameters: dict[str, Any] = {}
 
 
 class _Request(msgspec.Struct):
     inputs: list[_Tensor]
     id: str = ""
     parameters: dict[str, Any] = {}
-    outputs: list[_Wanted] = []
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request, read.
-
-    Attributes:
-        id: The client's own name for it.
-        feeds: An array per model input.
-        outputs: The outputs that are wanted, in order, and whether each is to be binary.
-    """
-
-    id: str
-    feeds: dict[str, Array]
-    outputs: tuple[tuple[TensorSpec, bool], ...]
-
-
-def describe_tensors(specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
-    """Tensors as a model's metadata has them."""
-    return [{"name": s.name, "datatype": s.datatype, "shape": list(s.shape)} for s in specs]
+    outputs: list[Wanted] = []
 
 
 def most_bytes(inputs: Sequence[TensorSpec]) -> int:
@@ -91,23 +69,14 @@ def read_request(
     """
     end = _read_length(head_length, len(body)) if head_length else len(body)
     request = _decode(memoryview(body)[:end])
-    wanted = _find_wanted(request, outputs)
-    names = [tensor.name for tensor in request.inputs]
-    if sorted(names) != sorted(spec.name for spec in inputs):
-        raise InputError(
-            f"Inputs {', '.join(map(repr, names)) or 'none'} do not fit the model: it takes"
-            f" {', '.join(repr(spec.name) for spec in inputs)}, each once."
-        )
-    specs = {spec.name: spec for spec in inputs}
+    wanted = find_outputs(request.parameters, request.outputs, outputs)
     feeds, start = {}, end
-    for tensor in request.inputs:
-        spec = specs[tensor.name]
-        _check_tensor(tensor, spec)
+    for tensor, spec in match_inputs(request.inputs, inputs):
         if (size := tensor.parameters.get("binary_data_size")) is None:
             feeds[spec.name] = _read_numbers(tensor, spec)
             continue
         _check_size(size, spec, len(body) - start)
-        feeds[spec.name] = _read_binary(body, start, spec)
+        feeds[spec.name] = read_binary(body, start, spec)
         start += spec.size_bytes
     if start != len(body):
         raise InputError(f"The body has {len(body) - start} bytes behind the last tensor.")
@@ -130,7 +99,7 @@ def write_answer(
         array = answer[spec.name]
         tensor: dict[str, Any] = describe_tensors([spec])[0] | {"shape": list(array.shape)}
         if is_binary:
-            blocks.append(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
+            blocks.append(write_binary(array))
             tensor["parameters"] = {"binary_data_size": len(blocks[-1])}
         else:
             tensor["data"] = array.ravel().tolist()
@@ -159,45 +128,6 @@ def _decode(head: memoryview) -> _Request:
 _REQUESTS = msgspec.json.Decoder(_Request)
 
 
-def _find_wanted(
-    request: _Request, outputs: Sequence[TensorSpec]
-) -> tuple[tuple[TensorSpec, bool], ...]:
-    """The outputs that a request names, or all; and whether each is to be binary."""
-    for parameters in (request.parameters, *(wanted.parameters for wanted in request.outputs)):
-        for name in _REFUSED:
-            if name in parameters:
-                raise InputError(f"Parameter '{name}' belongs to an extension that is not there.")
-    is_binary = request.parameters.get("binary_data_output") is True
-    if not request.outputs:
-        return tuple((spec, is_binary) for spec in outputs)
-    specs = {spec.name: spec for spec in outputs}
-    found: dict[str, tuple[TensorSpec, bool]] = {}
-    for wanted in request.outputs:
-        spec = specs.get(wanted.name)
-        if spec is None or wanted.name in found:
-            raise InputError(
-                f"Output '{wanted.name}' is not there, or is asked for twice; allowed:"
-                f" {', '.join(specs)}, each once."
-            )
-        chosen = wanted.parameters.get("binary_data", is_binary)
-        found[wanted.name] = (spec, chosen is True)
-    return tuple(found.values())
-
-
-def _check_tensor(tensor: _Tensor, spec: TensorSpec) -> None:
-    if tensor.datatype != spec.datatype or tuple(tensor.shape) != spec.shape:
-        raise InputError(
-            f"Input '{spec.name}' is {tensor.datatype}{tensor.shape}, the model takes"
-            f" {spec.datatype}{list(spec.shape)}.",
-            subject=spec.name,
-        )
-    if "shared_memory_region" in tensor.parameters:
-        raise InputError(
-            f"Input '{spec.name}' lies in shared memory: that extension is not there.",
-            subject=spec.name,
-        )
-
-
 def _check_size(size: object, spec: TensorSpec, left: int) -> None:
     if size != spec.size_bytes or isinstance(size, bool) or spec.size_bytes > left:
         raise InputError(
@@ -205,16 +135,6 @@ def _check_size(size: object, spec: TensorSpec, left: int) -> None:
             f" body; {spec.datatype}{list(spec.shape)} takes {spec.size_bytes}.",
             subject=spec.name,
         )
-
-
-def _read_binary(body: bytes, start: int, spec: TensorSpec) -> Array:
-    """The array that lies in the body from ``start`` on; nothing is copied but truth values."""
-    dtype = np.dtype(spec.dtype)
-    if dtype.kind == "b":
-        truths: Array = np.frombuffer(body, np.uint8, prod(spec.shape), start) != 0
-        return truths.reshape(spec.shape)
-    array = np.frombuffer(body, dtype.newbyteorder("<"), prod(spec.shape), start)
-    return array.reshape(spec.shape)
 
 
 def _read_numbers(tensor: _Tensor, spec: TensorSpec) -> Array:

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from functools import partial
+from typing import Any
 
 from partita.errors import BusyError, PartitaError, RunError, first_line
 from partita.leader import Session
 from partita.program import TensorSpec
 from partita.regions import Array
+from partita.serve.tensors import describe_tensors
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,6 +63,16 @@ class ServedModel:
     def outputs(self) -> tuple[TensorSpec, ...]:
         """What it gives."""
         return self.session.program.outputs
+
+    def describe(self) -> dict[str, Any]:
+        """Its metadata."""
+        return {
+            "name": self.name,
+            "versions": [self.version],
+            "platform": "partita_onnx",
+            "inputs": describe_tensors(self.inputs),
+            "outputs": describe_tensors(self.outputs),
+        }
 
     @property
     def limit(self) -> int:
@@ -153,7 +165,10 @@ class ServedModel:
             self.error = error
         with self._change:  # first: who has its answer finds room for the next request
             self._unanswered -= 1
-            self._change.notify_all()
+            if (
+                self._is_ending
+            ):  # else nobody waits for it: waking the feeder would hold up the answer
+                self._change.notify_all()
         if error is not None:
             future.set_exception(error)
         else:

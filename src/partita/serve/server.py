@@ -27,8 +27,11 @@ _CLOSE_S = 5
 _POLL_S = 0.02
 
 
-def listen_at(address: str) -> socket.socket:
+def listen_at(address: str, flag: str = "--listen") -> socket.socket:
     """A socket that listens at ``HOST:PORT``; port 0 is any that is free.
+
+    Args:
+        flag: What gave the address.
 
     Raises:
         InputError: It is no address, or cannot be listened at.
@@ -37,9 +40,9 @@ def listen_at(address: str) -> socket.socket:
     host = host.removeprefix("[").removesuffix("]")
     if not (host and port.isascii() and port.isdigit() and int(port) < 65536):
         raise InputError(
-            f"--listen '{address}' is no address; allowed: HOST:PORT with a port from 0 to 65535,"
+            f"{flag} '{address}' is no address; allowed: HOST:PORT with a port from 0 to 65535,"
             " such as 127.0.0.1:8000.",
-            subject="--listen",
+            subject=flag,
         )
     try:
         family, *_, place = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
@@ -52,16 +55,21 @@ def listen_at(address: str) -> socket.socket:
         code = error.errno if isinstance(error, OSError) else None  # of names other codes
         reason = os.strerror(code) if code and code > 0 else first_line(error)
         raise InputError(
-            f"Address '{address}' cannot be listened at: {reason}. Give --listen another one; port"
+            f"Address '{address}' cannot be listened at: {reason}. Give {flag} another one; port"
             " 0 is any that is free.",
-            subject="--listen",
+            subject=flag,
         ) from error
+
+
+def place_of(listener: socket.socket) -> str:
+    """The address of what listens, with the port that it has."""
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def url_of(listener: socket.socket) -> str:
     """Where clients find what listens."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"http://{place_of(listener)}"
 
 
 def make_server(app: ASGIApp, front: Front, *, grace_s: float) -> Server:

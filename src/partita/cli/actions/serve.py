@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from starlette.routing import BaseRoute
 
@@ -22,13 +23,16 @@ from partita.cli.sources import Loaded, name_sources, read_model, read_plan
 from partita.cluster import Cluster, load_cluster
 from partita.compile import planned_graph
 from partita.cost import CostModel
-from partita.errors import InputError, RunError
+from partita.errors import InputError, RunError, how_to_install
 from partita.leader import Sample, Session
 from partita.live import LiveView, Scene, offer_scene
 from partita.plan import load_plan
 from partita.planners import find_plan
 from partita.serve import Front, listen_at, make_app, make_server, url_of
 from partita.units import format_seconds
+
+if TYPE_CHECKING:
+    from partita.serve.grpc_service import GrpcServer
 
 #: Flags that say what to plan, which a plan file has said already.
 _OF_MODELS = ("objective", "in_flight", "seed")
@@ -64,12 +68,14 @@ class ServeOptions:
 
     Attributes:
         page: Whether live pages and metrics are served, too.
+        grpc: Where gRPC calls are answered, too.
     """
 
     listen: str
     queue: int
     grace_s: float
     page: bool = False
+    grpc: str | None = None
 
 
 def serve_files(
@@ -88,16 +94,24 @@ def serve_files(
     read_adapt(reading.adapting)
     if options.page:
         check_page()
-    with listen_at(options.listen) as listener, Fleets(reading) as fleets:
+    with (
+        listen_at(options.listen) as listener,
+        _listen_for_grpc(options.grpc) as grpc,
+        Fleets(reading) as fleets,
+    ):
         sources = [
             replace(_read_source(text, reading, fleets), looks_ahead=options.page) for text in texts
         ]
         _check_flags(sources, reading)
-        with Front(sources, queue=options.queue) as front:
+        with Front(sources, queue=options.queue) as front, contextlib.ExitStack() as answering:
             models = [front.find(name) for name in front.names]
             url = url_of(listener)
             payload = {"url": url, "models": [model.name for model in models if model is not None]}
             lines = [f"Serving:     {url}/v2/models/{name}" for name in front.names]
+            if grpc is not None:
+                answering.enter_context(grpc.answering(front))
+                payload["grpc"] = grpc.place
+                lines.append(f"gRPC:        {grpc.place}")
             more: list[BaseRoute] = []
             if options.page:
                 from partita.live.routes import served_routes  # takes the extra 'live'
@@ -108,6 +122,26 @@ def serve_files(
             print_reply(Reply(payload, [*lines]), as_json=as_json)
             make_server(make_app(front, more), front, grace_s=options.grace_s).run([listener])
     return 0
+
+
+@contextlib.contextmanager
+def _listen_for_grpc(address: str | None) -> Iterator[GrpcServer | None]:
+    """What will answer gRPC calls at an address, if one is given.
+
+    Raises:
+        InputError: It cannot be listened at, or packages are missing.
+    """
+    if address is None:
+        yield None
+        return
+    try:
+        from partita.serve.grpc_service import GrpcServer  # takes the extra 'grpc'
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"--grpc needs {error.name}: {how_to_install('grpc')}.", subject="--grpc"
+        ) from error
+    with contextlib.closing(GrpcServer(address)) as server:
+        yield server
 
 
 def _view(source: _Source, front: Front) -> LiveView:

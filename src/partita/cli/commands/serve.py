@@ -1,4 +1,4 @@
-"""``partita serve``: models behind HTTP."""
+"""``partita serve``: models behind HTTP and gRPC."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ def serve(
     page: Annotated[
         bool, flag("--page", "Also serve live pages at /live/, and metrics at /metrics.")
     ] = False,
+    grpc: Annotated[
+        str | None, flag("--grpc", "HOST:PORT at which gRPC calls are answered, too.")
+    ] = None,
     objective: flags.ObjectiveOpt = "throughput",
     in_flight: flags.InFlightOpt = None,
     cluster: flags.PlanClusterOpt = None,
@@ -55,14 +58,14 @@ def serve(
     json: flags.JsonOpt = False,
     debug: flags.DebugOpt = False,
 ) -> int:
-    """Serve models by the Open Inference Protocol v2 over HTTP until stopped."""
+    """Serve models by the Open Inference Protocol v2, over HTTP and gRPC, until stopped."""
     if not adapt:
         refuse_given(context, ("threshold", "hold"), "needs --adapt")
     if not (adapt or recover):
         refuse_given(context, ("budget",), "needs --adapt or --recover")
     from partita.cli.actions.serve import Reading, ServeOptions, serve_files
 
-    options = ServeOptions(listen, queue, grace, page)
+    options = ServeOptions(listen, queue, grace, page, grpc)
     reading = Reading(
         cluster,
         shape,
