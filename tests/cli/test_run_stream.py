@@ -15,10 +15,13 @@ import pytest
 from partita.cli.actions import deployed, run_stream
 from partita.cluster import Cluster
 from partita.fabric import Endpoint
+from partita.program import TensorSpec
+from partita.quantisation.pictures import prepare_picture
 from partita.streams import JsonLines, StreamAnswer
 from partita.streams.video import PipedVideo
-from tests.cli.conftest import Ask
-from tests.memory_lab import memory_lab
+from tests.cli.conftest import Ask, tiny_model
+from tests.memory_lab import MemoryLab, memory_lab
+from tests.models import run_model
 from tests.streams.media import draw_pixels, piped, saved, write_pictures, write_video
 
 RUN = ("run", "p.json", "--warm-up", "0")
@@ -172,3 +175,37 @@ def test_what_cannot_be_asked(words: str, told: str, ask: Ask, folder: Path) -> 
     assert answer.code == 2
     assert told in (answer.out if "--json" in words else answer.message)
     assert sorted(folder.iterdir()) == before
+
+
+def test_a_device_that_is_lost_costs_no_answer(
+    ask: Ask, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each input has one line, in order, under its name, with the whole network's answer."""
+    names = write_pictures(folder / "in", 25)
+    labs: list[MemoryLab] = []
+    write = JsonLines.write
+
+    @contextmanager
+    def start(cluster: Cluster, _: object) -> Iterator[Endpoint]:
+        with memory_lab(cluster.devices) as lab:
+            labs.append(lab)
+            yield lab.endpoint
+
+    def strike(sink: JsonLines, answer: StreamAnswer) -> None:
+        if answer.name == names[4]:
+            labs[-1].fabric.kill("b")
+        write(sink, answer)
+
+    monkeypatch.setattr(run_stream, "open_endpoint", start)
+    monkeypatch.setattr(deployed, "refine_cost", lambda endpoint, cost, program: cost)
+    monkeypatch.setattr(JsonLines, "write", strike)
+    reply = ask(*RUN, "--recover", "--stream", "in", "--sink", "out.jsonl", "--json").reply
+    assert [change["outcome"] for change in reply["changes"]] == ["recovered"]
+    lines = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    assert [line["name"] for line in lines] == names
+    spec = TensorSpec("x", (1, 3, 16, 16), "float32")
+    for number, line in enumerate(lines):
+        whole = run_model(tiny_model(), {"x": prepare_picture(spec, draw_pixels(10 * number))})[0]
+        np.testing.assert_allclose(
+            line["outputs"]["y"], whole, rtol=0, atol=1e-5 * abs(whole).max()
+        )

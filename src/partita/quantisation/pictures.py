@@ -135,15 +135,16 @@ def prepare_picture(spec: TensorSpec, pixels: Pixels, how: Preparation | None = 
     whole = np.asarray(image).reshape(form.height, form.width, form.channels)
     if how.color == "bgr":
         whole = whole[:, :, ::-1]
-    ordered = (whole.transpose(2, 0, 1) if form.is_first else whole)[None]
+    # Bytes are put in order before they become numbers: there are four times fewer of them.
+    ordered = np.ascontiguousarray((whole.transpose(2, 0, 1) if form.is_first else whole)[None])
     if spec.dtype == "uint8":
-        return np.ascontiguousarray(ordered)
+        return ordered
     scaled = ordered / np.float32(255)
     if how.mean:
         scaled -= _per_channel(how.mean, form)
     if how.std:
         scaled /= _per_channel(how.std, form)
-    return np.ascontiguousarray(scaled.astype(spec.dtype, copy=False))
+    return scaled.astype(spec.dtype, copy=False)
 
 
 def _resize(image: Image.Image, how: Preparation) -> Image.Image:
@@ -194,7 +195,7 @@ def read_pixels(path: Path) -> Pixels:
 
     try:
         with Image.open(path) as image:
-            return np.asarray(image.convert("RGB"))
+            return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
     except Exception as error:  # whatever damaged bytes make of a decoder: SyntaxError, struct's...
         raise InputError(
             f"Input file '{path}' is no readable {path.suffix} file of numbers or pixels.",

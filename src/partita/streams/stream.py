@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -23,6 +23,9 @@ from partita.streams.source import GivenSource, find_source
 
 #: Seconds after which a stream that waits looks whether its source is silent. Not tuned.
 _LOOK_S = 0.2
+#: Inputs that are decoded and prepared at the same time, by a thread each; where the newest are
+#: wanted, or a user's function prepares, which need not bear it, one. Not tuned.
+_THREADS = 4
 #: Answers that the present rate is of. Not tuned.
 _RECENT = 30
 #: Names of bad inputs that are kept.
@@ -116,15 +119,6 @@ class StreamCounts:
         self.recent.append(end_s)
 
 
-@dataclass(frozen=True, eq=False)
-class _Ready:
-    """An input that can be fed."""
-
-    read: Read
-    content: Content
-    feeds: Feeds
-
-
 class _Fed:
     """An input under way.
 
@@ -132,8 +126,10 @@ class _Fed:
         end_s: When its answer, or an error, was there; 0 before.
     """
 
-    def __init__(self, ready: _Ready, future: Future[Feeds], wake: Callable[[], None]) -> None:
-        self.read, self.content, self.future = ready.read, ready.content, future
+    def __init__(
+        self, read: Read, content: Content, future: Future[Feeds], wake: Callable[[], None]
+    ) -> None:
+        self.read, self.content, self.future = read, content, future
         self.end_s = 0.0
         self._wake = wake
         future.add_done_callback(self._end)
@@ -170,7 +166,9 @@ class Stream(Iterator[StreamAnswer]):
         drops = source.is_live if options.drops is None else options.drops
         self._reader = Reader(source, written, options.rate, drops=drops, changed=self._changed)
         self._under_way: deque[_Fed] = deque()
-        self._ready: _Ready | None = None
+        self._threads = 1 if drops or callable(options.prepare) else _THREADS
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="stream/prepare")
+        self._preparing: deque[tuple[Read, Future[tuple[Content, Feeds]]]] = deque()
         self._fault: PartitaError | None = None
         self._answers = self._run()
 
@@ -198,22 +196,28 @@ class Stream(Iterator[StreamAnswer]):
         self._reader.start()
         try:
             while self._wait():
-                if self._ready is not None and self._can_feed:
-                    self._feed(self._ready)
+                if self._can_prepare:
+                    self._prepare_next()
+                elif self._can_feed:
+                    self._feed_next()
                 elif self._is_answered:
                     yield self._finish(self._under_way.popleft())
-                else:
-                    self._prepare_next()
         finally:
             self._reader.stop()
+            self._pool.shutdown(wait=False, cancel_futures=True)
         fault = self._fault or self._reader.error
         if fault is not None:
             raise fault
 
     @property
+    def _can_prepare(self) -> bool:
+        return self._reader.has_next and len(self._preparing) < self._threads
+
+    @property
     def _can_feed(self) -> bool:
         unanswered = sum(not fed.end_s for fed in self._under_way)
-        return self._ready is not None and unanswered < self._limit
+        is_ready = bool(self._preparing) and self._preparing[0][1].done()
+        return is_ready and unanswered < self._limit
 
     @property
     def _is_answered(self) -> bool:
@@ -223,10 +227,9 @@ class Stream(Iterator[StreamAnswer]):
         """Return when there is something to do; whether there ever will be."""
         with self._changed:
             while True:
-                has_next = self._ready is None and self._reader.has_next
-                if self._can_feed or self._is_answered or has_next:
+                if self._can_prepare or self._can_feed or self._is_answered:
                     return True
-                if self._reader.is_over and self._ready is None and not self._under_way:
+                if self._reader.is_over and not self._preparing and not self._under_way:
                     return False
                 self._changed.wait(_LOOK_S)
                 self._check_silence()
@@ -246,23 +249,32 @@ class Stream(Iterator[StreamAnswer]):
             if not self._reader.has_next:
                 return
             read = self._reader.take()
+        future = self._pool.submit(self._preparer.prepare, read.item)
+        self._preparing.append((read, future))
+        future.add_done_callback(self._wake)
+
+    def _feed_next(self) -> None:
+        read, prepared = self._preparing.popleft()
         try:
-            self._ready = _Ready(read, *self._preparer.prepare(read.item))
+            content, feeds = prepared.result()
         except InputError as error:
-            if not self._options.skips_bad:
-                self._stop(error)
-                return
-            self.counts.bad += 1
-            if len(self.counts.bad_names) < _NAMED:
-                self.counts.bad_names.append(read.item.name)
-            if self._options.on_bad is not None:
-                self._options.on_bad(error)
+            self._leave_out(read, error)
+            return
+        answer = self.session.submit(feeds)
+        self._under_way.append(_Fed(read, content, answer, self._wake))
 
-    def _feed(self, ready: _Ready) -> None:
-        self._ready = None
-        self._under_way.append(_Fed(ready, self.session.submit(ready.feeds), self._wake))
+    def _leave_out(self, read: Read, error: InputError) -> None:
+        if not self._options.skips_bad:
+            self._preparing.clear()  # of what came after it
+            self._stop(error)
+            return
+        self.counts.bad += 1
+        if len(self.counts.bad_names) < _NAMED:
+            self.counts.bad_names.append(read.item.name)
+        if self._options.on_bad is not None:
+            self._options.on_bad(error)
 
-    def _wake(self) -> None:
+    def _wake(self, _: object = None) -> None:
         with self._changed:
             self._changed.notify_all()
 
