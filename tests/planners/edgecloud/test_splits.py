@@ -52,7 +52,7 @@ def test_trying_in_arrays_is_trying_one_by_one(rng: Random) -> None:
 def test_splits_of_the_grid_fit_and_begin_with_the_cloud(rng: Random) -> None:
     """Each keeps to memory, and the exact weights have no more error than the Lagrangian's."""
     problem, _ = draw_problem(rng, rng.randint(1, 5))
-    by_hull, exact = (grid_splits(problem, exact=exact) for exact in (False, True))
+    by_hull, exact = (grid_splits(problem, [way]) for way in ("lagrangian", "exact"))
     for splits in (by_hull, exact):
         assert splits[0] == CLOUD_ONLY
         assert len(set(splits)) == len(splits)
@@ -99,7 +99,7 @@ def test_candidates_are_of_ever_less_error_and_none_of_the_grid_is_better(rng: R
     errors = [one.error for one in listed if one not in uniform or one in pareto(listed)]
     assert errors == sorted(set(errors), reverse=True)
     assert min(one.error for one in listed) == 0.0
-    for split in grid_splits(problem, exact=False):
+    for split in grid_splits(problem, ["lagrangian"]):
         assert any(
             one.latency_s <= problem.latency_s(split) * 1.001
             and one.error <= problem.error(split) * (1 + 1e-9)

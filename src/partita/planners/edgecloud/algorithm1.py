@@ -7,38 +7,53 @@ splits are soon only the choice among them looks at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
-from partita.planners.edgecloud.bit_allocation import allocate_activations, allocate_weights
+from partita.planners.edgecloud.bit_allocation import (
+    Bits,
+    allocate_activations,
+    allocate_weights,
+)
 from partita.planners.edgecloud.split_problem import CLOUD_ONLY, Split, SplitProblem
 
+#: How weights' widths are found for a budget: the best there are, or points of the convex hull.
+Allocation = Literal["exact", "lagrangian"]
 
-def grid_splits(problem: SplitProblem, *, exact: bool) -> list[Split]:
+
+def grid_splits(problem: SplitProblem, ways: Sequence[Allocation]) -> list[Split]:
     """Splits that fit in the edge's memory, each once, all in the cloud first.
 
     Args:
-        exact: Whether the weights' widths are the best for each budget, or the Lagrangian's.
+        ways: Of allocating weights, one after the other.
     """
+    made = {cut: dict(_list_activations(problem, cut)) for cut in problem.cuts if cut}
     splits = {CLOUD_ONLY: None}
-    for cut in problem.cuts:
-        splits |= dict.fromkeys(_splits_at(problem, cut, exact=exact))
+    for way in ways:
+        for cut in made:
+            splits |= dict.fromkeys(_splits_at(problem, cut, made[cut], way))
     return list(splits)
 
 
-def _splits_at(problem: SplitProblem, cut: int, *, exact: bool) -> Iterator[Split]:
-    network, widths = problem.network, problem.widths
+def _list_activations(problem: SplitProblem, cut: int) -> Iterator[tuple[float, Bits | None]]:
+    """Yield the budgets of activations before a cut, and the widths of least error in each."""
+    network, widths, errors = problem.network, problem.widths, problem.activation_errors[:cut]
     elements, fixed = network.working_elements(cut)
-    tables = problem.weight_errors[:cut], problem.activation_errors[:cut]
-    activations = {
-        width: (elements.sum(axis=1) * width + fixed).max(initial=0) for width in widths if cut
-    }
-    for weight_width in widths if cut else ():
+    for width in widths:
+        budget = (elements.sum(axis=1) * width + fixed).max(initial=0)
+        yield budget, allocate_activations(network, errors, widths, budget)
+
+
+def _splits_at(
+    problem: SplitProblem, cut: int, activations: dict[float, Bits | None], way: Allocation
+) -> Iterator[Split]:
+    network, widths, errors = problem.network, problem.widths, problem.weight_errors[:cut]
+    for weight_width in widths:
         weight_budget = sum(network.weights[:cut]) * weight_width
-        weights = allocate_weights(network, tables[0], widths, weight_budget, exact=exact)
-        for budget in activations.values():
-            if weights is None or weight_budget + budget > problem.edge_memory_bits:
+        weights = allocate_weights(network, errors, widths, weight_budget, exact=way == "exact")
+        for budget, made in activations.items():
+            if weights is None or made is None:
                 continue
-            made = allocate_activations(network, tables[1], widths, budget)
-            split = None if made is None else Split(cut, weights, made)
-            if split is not None and problem.is_feasible(split):
+            split = Split(cut, weights, made)
+            if weight_budget + budget <= problem.edge_memory_bits and problem.is_feasible(split):
                 yield split

@@ -7,7 +7,7 @@ together: there widths are lowered where that costs least error per bit until al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -55,12 +55,12 @@ def allocate_activations(
         None where not even the narrowest fit.
     """
     elements, fixed = network.working_elements(len(errors))
-    bits = np.array(widths)
+    bits, room = np.array(widths), budget_bits - fixed
     layers = np.arange(len(errors))
     chosen = errors.argmin(axis=1)
 
     def is_over(options: Options) -> npt.NDArray[np.bool_]:
-        over: npt.NDArray[np.bool_] = elements @ bits[options] + fixed > budget_bits
+        over: npt.NDArray[np.bool_] = elements @ bits[options] > room
         return over
 
     while (over := is_over(chosen)).any():
@@ -71,21 +71,26 @@ def allocate_activations(
         worse = np.maximum(errors[layers, narrower] - errors[layers, chosen], 0)
         chosen[np.where(saved > 0, worse / np.maximum(saved, 1), np.inf).argmin()] -= 1
     # A layer whose error is less at a narrower width makes room for others: again until none gains.
-    while (
-        better := _improve(errors, chosen, lambda options: not is_over(options).any())
-    ) is not None:
-        chosen = better
-    return tuple(widths[option] for option in chosen)
+    while True:
+        more = elements[:, :, None] * (bits - bits[chosen, None])
+        fits = ((elements @ bits[chosen])[:, None, None] + more <= room[:, None, None]).all(axis=0)
+        better = _find_better(errors, chosen, fits)
+        if better is None:
+            return tuple(widths[option] for option in chosen)
+        chosen[better[0]] = better[1]
 
 
-def _improve(errors: Floats, chosen: Options, fits: Callable[[Options], bool]) -> Options | None:
-    """The options with one layer's error less, of that which may gain most; None if none can."""
-    layers = np.arange(len(errors))
-    for layer in np.argsort(errors.min(axis=1) - errors[layers, chosen], kind="stable"):
-        for option in np.argsort(errors[layer], kind="stable"):
-            if errors[layer, option] >= errors[layer, chosen[layer]]:
-                break
-            other = np.where(layers == layer, option, chosen)
-            if fits(other):
-                return other
+def _find_better(
+    errors: Floats, chosen: Options, fits: npt.NDArray[np.bool_]
+) -> tuple[int, int] | None:
+    """A layer and an option of less error for it, of that which may gain most; None if none can.
+
+    Args:
+        fits: By layer and option: whether it fits in the place of that layer's.
+    """
+    own = errors[np.arange(len(errors)), chosen]
+    gains = fits & (errors < own[:, None])
+    for layer in np.argsort(errors.min(axis=1) - own, kind="stable"):
+        if gains[layer].any():
+            return int(layer), int(np.where(gains[layer], errors[layer], np.inf).argmin())
     return None

@@ -78,13 +78,14 @@ def choose_least(costs: Floats, uses: Floats, most: float) -> tuple[int, ...] | 
     if known is None:
         return None
     items = range(len(costs))
+    rest = _Rest(costs, uses)
     upper = costs[items, known].sum()
     used, cost = np.zeros(1), np.zeros(1)
     passed: list[tuple[NDArray[np.intp], NDArray[np.intp]]] = []
     for item in items:
         all_used = (used[:, None] + uses[item]).reshape(-1)
         all_cost = (cost[:, None] + costs[item]).reshape(-1)
-        bound = all_cost + _least_rest(costs[item + 1 :], uses[item + 1 :], most - all_used)
+        bound = all_cost + rest.least(item + 1, most - all_used)
         kept = np.flatnonzero(bound <= upper + 1e-12 * abs(upper))
         order = kept[np.lexsort((all_cost[kept], all_used[kept]))]
         lowest = np.minimum.accumulate(all_cost[order])
@@ -106,15 +107,25 @@ def _trace(passed: list[tuple[NDArray[np.intp], NDArray[np.intp]]], state: int) 
     return tuple(reversed(chosen))
 
 
-def _least_rest(costs: Floats, uses: Floats, room: Floats) -> Floats:
-    """What items cost at least in some room, fractions of options allowed; infinite without."""
-    start, steps = _hull_steps(costs, uses)
-    items = range(len(start))
-    needs, cost = float(uses[items, start].sum()), float(costs[items, start].sum())
-    ends = np.cumsum([needs, *(step.use for step in steps)])
-    levels = np.cumsum([cost, *(step.use * step.slope for step in steps)])
-    least: Floats = np.interp(room, ends, levels, left=np.inf)
-    return least
+class _Rest:
+    """What the last items cost at least in some room, fractions of options allowed."""
+
+    def __init__(self, costs: Floats, uses: Floats) -> None:
+        start, steps = _hull_steps(costs, uses)
+        items = range(len(start))
+        self._least = uses[items, start], costs[items, start]
+        self._items = np.array([step.item for step in steps], int)
+        self._uses = np.array([step.use for step in steps])
+        self._costs = np.array([step.use * step.slope for step in steps])
+
+    def least(self, first: int, room: Floats) -> Floats:
+        """The cost of items from ``first`` on, by room; infinite where they do not fit."""
+        needs, cost = (each[first:].sum() for each in self._least)
+        later = self._items >= first
+        ends = np.cumsum([needs, *self._uses[later]])
+        levels = np.cumsum([cost, *self._costs[later]])
+        least: Floats = np.interp(room, ends, levels, left=np.inf)
+        return least
 
 
 def _hull_steps(costs: Floats, uses: Floats) -> tuple[list[int], list[_Step]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from math import inf
 
 import numpy as np
@@ -192,6 +193,7 @@ def _find_held(evaluator: Evaluator, roles: Roles, bits: EdgeBits) -> Held:
         device = roles.cloud if start else roles.edge
         return levels[number].ranges.memory(ends[number][start], ends[number][stop], device)
 
+    @cache
     def beside(start: int, stop: int) -> float:
         ways = (use(number, start, stop) for number in range(2))
         return 8.0 * max(way.pieces + way.arena for way in ways)

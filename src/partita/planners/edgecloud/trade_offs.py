@@ -33,9 +33,7 @@ def list_candidates(
             budget the best weights may have more bits where they take time.
         as_printed: Whether splits are those of Algorithm 1 alone, as it is printed.
     """
-    splits = [
-        split for one in dict.fromkeys((exact, False)) for split in grid_splits(problem, exact=one)
-    ]
+    splits = grid_splits(problem, ["exact", "lagrangian"] if exact else ["lagrangian"])
     count = len(problem.network.layers)
     uniform = set[Split]()
     if not as_printed:
