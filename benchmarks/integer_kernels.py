@@ -1,9 +1,9 @@
 """8-bit networks on the engine's integer kernels against their own floats, on one core.
 
 Both run as a worker runs them: compiled for one device, a fragment in Partita's engine. Their
-quantised form is rounded to 8 bits by samples drawn from a seed, scales per channel. The same on
-float kernels (``fake``) tells how far the integer ones are from what was asked of them. Prints one
-table; ``--json`` prints the same as JSON.
+quantised form is rounded to 8 bits by samples drawn from a seed, scales per channel, so that sums
+are exact. The same on float kernels (``fake``) tells whether the integer ones answer what was asked
+of them. Prints one table; ``--json`` prints the same as JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from partita.compile import Compiled, compile_plan
 from partita.engine import OrtEngine
 from partita.graph import Graph, load_graph
 from partita.graph.quantised import with_kernels
-from partita.quantisation import choose_bits, collect_ranges, quantize
+from partita.quantisation import CodeOptions, choose_bits, collect_ranges, quantize
 from partita.regions import Array
 
 MODELS = ("mobilenet_v2", "resnet50")
@@ -42,7 +42,7 @@ Answer = Callable[[dict[str, Array]], Array]
 def quantise(graph: Graph) -> Graph:
     """Return the graph in 8 bits, ranges from drawn samples."""
     ranges = collect_ranges(graph, [draw_inputs(graph, seed) for seed in range(SAMPLES)])
-    return quantize(graph, choose_bits(graph, ranges, 8, 8))
+    return quantize(graph, choose_bits(graph, ranges, 8, 8, CodeOptions(exact_sums=True)))
 
 
 def compile_whole(graph: Graph) -> Compiled:

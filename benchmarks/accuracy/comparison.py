@@ -8,18 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.harness import Row, say, shown
+from benchmarks.harness import Row, at_least, say, shown
 from partita.engine.session import SessionConfig, open_session
 from partita.graph import Graph
 from partita.graph.quantised import with_kernels
 from partita.graph.whole import WholeModel
 from partita.quantisation import (
+    CodeOptions,
     Ranges,
     Reference,
     choose_bits,
     collect_ranges,
     quantize,
 )
+from partita.quantisation.choose import USUAL
 from partita.quantisation.robust import robust_widths
 from partita.quantisation.samples import Feeds
 
@@ -103,9 +105,11 @@ def leave_fragile(
     return small, len(left)
 
 
-def quantise(graph: Graph, ranges: Ranges, setting: tuple[int, int]) -> Graph:
+def quantise(
+    graph: Graph, ranges: Ranges, setting: tuple[int, int], options: CodeOptions = USUAL
+) -> Graph:
     """The graph in so many bits of weights and activations."""
-    return quantize(graph, choose_bits(graph, ranges, *setting))
+    return quantize(graph, choose_bits(graph, ranges, *setting, options))
 
 
 def compare_widths(case: Classifier) -> Iterator[Row]:
@@ -128,6 +132,8 @@ def compare_widths(case: Classifier) -> Iterator[Row]:
         yield shown(f"{name}: {words}, {right}", "%", found, float_right)
         if setting == SETTINGS[0]:
             yield from compare_kernels(case, small, plain, answers)
+            exact = quantise(graph, ranges, setting, CodeOptions(exact_sums=True))
+            yield from compare_exact(case, exact, plain)
 
 
 def compare_kernels(case: Classifier, small: Graph, plain: Answers, fake: Answers) -> Iterator[Row]:
@@ -138,10 +144,20 @@ def compare_kernels(case: Classifier, small: Graph, plain: Answers, fake: Answer
     """
     answers = answer_all(with_kernels(small, integer=True), case.judged)
     again = answer_in_order(small, case.judged)
-    for words, other, least in (
-        ("the same bits on floats", fake, _LEAST_FAKE),
-        ("floats", plain, _LEAST_FLOAT),
-    ):
-        same, peer = agreement(other, answers), agreement(other, again)
+    for words, other in (("the same bits on floats", fake), ("floats", plain)):
         label = f"{case.name}: integer kernels as {words}, of {len(case.judged)}"
-        yield Row(label, "%", same, peer, None, f">= {least:g} %", same >= least)
+        yield shown(label, "%", agreement(other, answers), agreement(other, again))
+
+
+def compare_exact(case: Classifier, small: Graph, plain: Answers) -> Iterator[Row]:
+    """The rows of integer kernels where sums are exact, beside the same bits on floats."""
+    fake = answer_all(small, case.judged)
+    answers = answer_all(with_kernels(small, integer=True), case.judged)
+    label = f"{case.name}: exact sums, integer kernels as"
+    of = f"of {len(case.judged)}"
+    yield at_least(
+        f"{label} the same bits on floats, {of}", "%", agreement(fake, answers), _LEAST_FAKE
+    )
+    yield at_least(f"{label} floats, {of}", "%", agreement(plain, answers), _LEAST_FLOAT)
+    noise = signal_to_noise_db(plain, answers)
+    yield shown(f"{case.name}: exact sums, signal to noise", "dB", noise)

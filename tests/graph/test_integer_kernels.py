@@ -11,14 +11,17 @@ from onnx import helper
 
 from partita.cluster import Cluster
 from partita.compile import Compiled, compile_plan
+from partita.engine.session import SessionConfig, open_session
 from partita.exactness.interpret import run_program
 from partita.graph import Graph, load_graph
 from partita.graph.quantised import with_kernels
 from partita.graph.whole import WholeModel
 from partita.loading.write.child_models import optimise_graph
 from partita.plan import Identity, Plan, Shard, Stage
-from partita.quantisation import choose_bits, collect_ranges, quantize
+from partita.quantisation import CodeOptions, choose_bits, collect_ranges, quantize
+from partita.quantisation.choose import USUAL
 from partita.regions import Region
+from partita.zoo import build_model
 from tests.models import make_model
 
 Feeds = dict[str, np.ndarray]
@@ -31,7 +34,9 @@ def draw_feeds(count: int = 4) -> list[Feeds]:
     return [{"x": rng.standard_normal((1, 3, SIDE, SIDE), np.float32)} for _ in range(count)]
 
 
-def residual(kernel: int, *, has_bias: bool = True, act: str = "") -> Graph:
+def residual(
+    kernel: int, *, has_bias: bool = True, act: str = "", options: CodeOptions = USUAL
+) -> Graph:
     """Return a network with a sum, or an activation, behind a convolution, in 8 bits.
 
     Args:
@@ -68,7 +73,8 @@ def residual(kernel: int, *, has_bias: bool = True, act: str = "") -> Graph:
     used = {name for node in nodes for name in node.input}
     constants = {name: array for name, array in constants.items() if name in used}
     graph = load_graph(make_model(nodes, {"x": [1, 3, SIDE, SIDE]}, ["y"], constants), name="n")
-    return quantize(graph, choose_bits(graph, collect_ranges(graph, draw_feeds()), 8, 8))
+    ranges = collect_ranges(graph, draw_feeds())
+    return quantize(graph, choose_bits(graph, ranges, 8, 8, options))
 
 
 def compile_parts(graph: Graph, parts: int = 1) -> Compiled:
@@ -185,3 +191,30 @@ def test_graphs_for_floats_load_no_codes() -> None:
     assert fake.integer_nodes == frozenset()
     bare = replace(fake, packings={n: p for n, p in fake.packings.items() if n in fake.tensors})
     assert with_kernels(bare, integer=True).code_constants == frozenset()
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("act", ["", "HardSwish"])
+def test_exact_sums_are_those_of_all_kernels(kernel: int, act: str) -> None:
+    """Bit for bit: integer kernels, floats, and floats in the order that the graph has them."""
+    fake = residual(kernel, act=act, options=CodeOptions(exact_sums=True))
+    plain = open_session(fake.to_model().SerializeToString(), SessionConfig(optimise="none"))
+    models = [WholeModel(graph) for graph in (fake, with_kernels(fake, integer=True))]
+    for feeds in draw_feeds(3):
+        wanted, found = (model.run(feeds)["y"] for model in models)
+        assert np.array_equal(found, wanted)
+        assert np.array_equal(plain.run(["y"], feeds)[0], wanted)
+
+
+def test_exact_sums_hold_through_a_deep_network() -> None:
+    """Fifty layers, depthwise ones and residual sums among them, in which one step moves many."""
+    graph = load_graph(build_model("mobilenet_v2", size=64), name="deep")
+    rng = np.random.default_rng(0)
+    feeds = [{"input": rng.standard_normal((1, 3, 64, 64), np.float32)} for _ in range(4)]
+    ranges = collect_ranges(graph, feeds)
+    fake = quantize(graph, choose_bits(graph, ranges, 8, 8, CodeOptions(exact_sums=True)))
+    integer = with_kernels(fake, integer=True)
+    assert len(integer.integer_nodes) > 50
+    wanted, found = (WholeModel(one).run(feeds[0]) for one in (fake, integer))
+    for name, array in wanted.items():
+        assert np.abs(found[name] - array).max() <= 1e-6 * np.abs(array).max()

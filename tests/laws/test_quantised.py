@@ -38,6 +38,7 @@ def draw_bits(rng: Random, graph: Graph) -> dict[str, LayerBits]:
         per_channel=rng.random() < 0.7,
         affine=rng.random() < 0.3,
         clipping=rng.choice(["max", "mse", "aciq"]),
+        exact_sums=rng.random() < 0.3,
     )
     ranges = collect_ranges(graph, draw_inputs(graph.input_specs, 1, rng.randint(0, 99)))
     return choose_bits(graph, ranges, *chosen, options)

@@ -8,6 +8,7 @@ from onnx import helper
 
 from partita.errors import PlanError
 from partita.graph import Graph, load_graph
+from partita.graph.quantised import with_kernels
 from partita.graph.whole import WholeModel
 from partita.quantisation import (
     CodeOptions,
@@ -52,6 +53,23 @@ def test_a_graph_without_bits_is_itself() -> None:
     assert quantize(some, {}) is graph
     assert quantize(some, {"first": LayerBits(weight=4)}).hash == some.hash
     assert quantize(some, {"first": LayerBits(weight=8)}).base is graph
+
+
+def test_a_hash_follows_from_the_graph_and_its_table() -> None:
+    """Another width, another network, other kernels: another hash; no weight is made for it."""
+    graph, entry = small_graph(), LayerBits(weight=4)
+    quantised = quantize(graph, {"first": entry})
+    other = small_graph()
+    other.constants["w3"][0, 0] += 1
+    hashes = {
+        quantised.hash,
+        quantize(graph, {"first": LayerBits(weight=8)}).hash,
+        quantize(other, {"first": entry}).hash,
+        with_kernels(quantised, integer=True).hash,
+        graph.hash,
+    }
+    assert len(hashes) == 5
+    assert quantize(small_graph(), {"first": entry}).hash == quantised.hash
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 6, 8])

@@ -185,7 +185,7 @@ def layer_shape(graph: Graph, layer: Layer) -> LayerShape | None:
     if len(core.inputs) < 2 or core.inputs[1] not in graph.constants:
         return None
     source = graph.tensors[core.inputs[0]].shape if core.inputs[0] in graph.tensors else ()
-    weights = graph.constants[core.inputs[1]].shape
+    weights = graph.constants.spec(core.inputs[1]).shape
     window = layer.window
     if layer.kind == "Conv" and window is not None and source[0] == 1:
         pads = tuple(zip(window.pads_begin, window.pads_end, strict=True))

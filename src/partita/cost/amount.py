@@ -136,9 +136,8 @@ class Amounts:
 
     def _elements(self, name: str) -> int:
         """Of a constant or a tensor; 0 where its shape depends on the data."""
-        array = self.graph.constants.get(name)
-        if array is not None:
-            return array.size
+        if name in self.graph.constants:
+            return self.graph.constants.spec(name).size
         spec = self.graph.tensors[name]
         return spec.size_bytes // type_bytes(spec.dtype)
 
@@ -147,9 +146,8 @@ class Amounts:
         packing = self.graph.packings.get(name)
         if packing is not None:
             return packing.bits
-        array = self.graph.constants.get(name)
-        if array is not None:
-            return 8 * array.itemsize
+        if name in self.graph.constants:
+            return 8 * self.graph.constants.spec(name).dtype.itemsize
         return 8 * type_bytes(self.graph.tensors[name].dtype)
 
     def _place(self, layer: Layer) -> _Place:

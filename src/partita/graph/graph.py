@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from partita.engine.onnx_facts import INTEGER, KERNELS
 from partita.errors import ModelError
+from partita.graph.arrays import Arrays
 from partita.graph.integer_kernels import find_integer_nodes
 from partita.graph.integer_nodes import suit_integer_kernels
 from partita.graph.layer import Cut, Layer
@@ -27,6 +29,8 @@ from partita.regions import LayerBits, Packing
 
 #: What is remembered with a graph.
 T = TypeVar("T")
+#: Of what a table of bits makes of a graph: to be raised where the same table makes other values.
+QUANTISER_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +54,7 @@ class Graph:
 
     name: str
     nodes: tuple[Node, ...]
-    constants: dict[str, Array]
+    constants: Arrays
     tensors: dict[str, TensorSpec]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -84,7 +88,7 @@ class Graph:
     @cached_property
     def weight_bytes(self) -> int:
         """Size of all constants, each once."""
-        return sum(array.nbytes for array in self.constants.values())
+        return sum(self.constants.spec(name).nbytes for name in self.constants)
 
     @cached_property
     def number_type(self) -> str:
@@ -94,7 +98,9 @@ class Graph:
         """
         operands = (n for layer in self.layers for item in layer.products for n in item.operands)
         types = (
-            self.constants[name].dtype.name if name in self.constants else self.tensors[name].dtype
+            self.constants.spec(name).dtype.name
+            if name in self.constants
+            else self.tensors[name].dtype
             for name in (*operands, *self.tensors)
         )
         return next((dtype for dtype in types if dtype.startswith("float")), "float32")
@@ -114,7 +120,17 @@ class Graph:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 over structure, types, weights and the normaliser's version."""
+        """SHA-256 over structure, types, weights and the normaliser's version.
+
+        A quantised graph's is over that of the graph it was made of and its table of bits, from
+        which all else follows: its weights need not be made for that.
+        """
+        if self.base is not None:
+            digest = hashlib.sha256(f"partita-bits-{QUANTISER_VERSION}".encode())
+            digest.update(_frame(self.base.hash.encode()))
+            digest.update(_frame(msgspec.json.encode(self.bits, order="deterministic")))
+            digest.update(_frame((INTEGER if self.integer else "").encode()))
+            return digest.hexdigest()
         digest = hashlib.sha256(f"partita-graph-{NORMALISER_VERSION}".encode())
         for node in self.nodes:
             digest.update(_frame(node.proto.SerializeToString(deterministic=True)))

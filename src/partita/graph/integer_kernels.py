@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from partita.graph.arrays import Arrays
 from partita.graph.integer_nodes import is_implied, is_product
 from partita.graph.mutable_graph import Array
 from partita.graph.node import Node
@@ -20,7 +21,7 @@ _SAME = 1e-5
 
 def find_integer_nodes(
     nodes: Sequence[Node],
-    constants: Mapping[str, Array],
+    constants: Arrays,
     packings: Mapping[str, Packing],
     outputs: Sequence[str],
 ) -> frozenset[int]:
@@ -40,7 +41,7 @@ class _Kernels:
 
     def __init__(
         self,
-        constants: Mapping[str, Array],
+        constants: Arrays,
         packings: Mapping[str, Packing],
         nodes: Sequence[Node],
         outputs: Sequence[str],
@@ -67,7 +68,7 @@ class _Kernels:
         if step is None or not (right in self._constants and self._is_narrow(right)):
             return False
         if node.op == "Conv" and not self._is_rounded(node.outputs[0]):
-            return is_product(node.attrs, self._constants[right].shape)
+            return is_product(node.attrs, self._constants.spec(right).shape)
         steps = step * self._packings[right].scale
         return node.attrs.get("beta", 1.0) == 1.0 and self._adds_steps(node.inputs[2:], steps)
 

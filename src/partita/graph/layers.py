@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from partita.graph.arrays import Arrays
 from partita.graph.fuse import Wiring
 from partita.graph.layer import Layer
-from partita.graph.mutable_graph import Array
 from partita.graph.node import Node
 from partita.graph.rules import rule_of
 from partita.graph.window import read_window
@@ -17,7 +17,7 @@ from partita.program import TensorSpec
 def make_layers(
     wiring: Wiring,
     groups: Iterable[tuple[int, ...]],
-    constants: dict[str, Array],
+    constants: Arrays,
     tensors: dict[str, TensorSpec],
     opset: int,
 ) -> tuple[Layer, ...]:
@@ -47,7 +47,7 @@ def make_layers(
                     if _is_fixed(node, tensors)
                     and (products := find_products(node, wiring.shape_of)) is not None
                 ),
-                weight_bytes=sum(constants[n].nbytes for n in reads if n in constants),
+                weight_bytes=sum(constants.spec(n).nbytes for n in reads if n in constants),
                 output_bytes=sum(tensors[name].size_bytes for name in outputs),
                 window=read_window(nodes[0]),
                 barrier=moves or is_fixed_value or _has_no_rule(wiring, nodes[0], opset),

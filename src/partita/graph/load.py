@@ -7,6 +7,7 @@ from math import prod
 from onnx import TensorProto, helper
 
 from partita.errors import ModelError
+from partita.graph.arrays import Arrays
 from partita.graph.constants import is_training
 from partita.graph.evaluate import make_session
 from partita.graph.fuse import Wiring, group_nodes
@@ -67,12 +68,13 @@ def _load(source: Source, shapes: Shapes | None, name: str | None, *, optimise: 
     refuse_sizes(draft.name, tensors)
     refuse_graph(draft)
     refuse_chance(draft)
-    layers = make_layers(wiring, _side_by_side(groups), draft.constants, tensors, draft.opset)
+    constants = Arrays(draft.constants)
+    layers = make_layers(wiring, _side_by_side(groups), constants, tensors, draft.opset)
     packings = find_packings(draft, wiring.nodes)
     graph = Graph(
         name=draft.name,
         nodes=wiring.nodes,
-        constants=draft.constants,
+        constants=constants,
         tensors=tensors,
         inputs=tuple(draft.inputs),
         outputs=tuple(draft.outputs),

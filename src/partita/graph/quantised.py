@@ -55,7 +55,7 @@ def is_packed(graph: Graph, name: str) -> bool:
     packing = graph.packings.get(name)
     if packing is None or packing.bits > MOST_PACKED:
         return False
-    return graph.constants[name].nbytes >= EXTERNAL_BYTES
+    return graph.constants.spec(name).nbytes >= EXTERNAL_BYTES
 
 
 def _reads(graph: Graph, layer: Layer) -> dict[str, None]:
@@ -64,7 +64,7 @@ def _reads(graph: Graph, layer: Layer) -> dict[str, None]:
 
 
 def _loaded_bytes(graph: Graph, name: str) -> int:
-    array = graph.constants[name]
+    array = graph.constants.spec(name)
     return (
         array.size * _code_bytes(graph.packings[name])
         if name in graph.code_constants
@@ -77,7 +77,7 @@ def _code_bytes(packing: Packing) -> int:
 
 
 def _stored_bytes(graph: Graph, name: str) -> int:
-    array = graph.constants[name]
+    array = graph.constants.spec(name)
     if not is_packed(graph, name):
         return _loaded_bytes(graph, name)
     packing = graph.packings[name]

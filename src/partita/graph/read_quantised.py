@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import onnx
@@ -139,7 +139,7 @@ def _read_pair(before: Sequence[Array | None], after: Sequence[Array | None]) ->
     )
 
 
-def is_for_integers(graph_packings: dict[str, Packing], constants: dict[str, Array]) -> bool:
+def is_for_integers(graph_packings: dict[str, Packing], constants: Collection[str]) -> bool:
     """Whether both weights and activations are codes of 8 bits at most."""
     kinds = {name in constants for name, one in graph_packings.items() if one.bits <= 8}
     return kinds == {True, False}

@@ -60,17 +60,21 @@ class RegionMap:
 
     def _make_view(self, node: Node) -> NodeView:
         graph = self._graph
-        constants = tuple(graph.constants.get(name) if name else None for name in node.inputs)
-        shapes = tuple(
-            None if not name else (graph.tensors[name].shape if value is None else value.shape)
-            for name, value in zip(node.inputs, constants, strict=True)
-        )
+        shapes = tuple(self._shape(name) if name else None for name in node.inputs)
         outputs = tuple(graph.tensors[name].shape if name else () for name in node.outputs)
         dtype = "float32"
         if node.inputs and node.inputs[0]:
-            first = constants[0]
-            dtype = graph.tensors[node.inputs[0]].dtype if first is None else str(first.dtype)
-        return NodeView(node, shapes, outputs, constants, dtype, graph.opset)
+            dtype = self._dtype(node.inputs[0])
+        return NodeView(node, shapes, outputs, graph.constants, dtype, graph.opset)
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        constants = self._graph.constants
+        return constants.spec(name).shape if name in constants else self._graph.tensors[name].shape
+
+    def _dtype(self, name: str) -> str:
+        constants = self._graph.constants
+        is_constant = name in constants
+        return str(constants.spec(name).dtype) if is_constant else self._graph.tensors[name].dtype
 
     def forget(self) -> None:
         """Forget the walks, which fill the memory in long searches."""
@@ -117,7 +121,7 @@ class RegionMap:
             if box is None:
                 continue
             if name in constants:
-                weight_bytes += box.size * constants[name].itemsize
+                weight_bytes += box.size * constants.spec(name).dtype.itemsize
             else:
                 before = wanted.get(name)
                 wanted[name] = box if before is None else before.hull(box)

@@ -59,6 +59,26 @@ def short_number(number: float) -> float:
     return float(f"{number:.{_DIGITS}g}")
 
 
+def check_means(graph: Graph, layer: Layer, means: tuple[float, ...]) -> None:
+    """Raise unless means are as many as the channels that a layer's core reads, or none.
+
+    Raises:
+        PlanError: They are not, or are not finite.
+    """
+    node, found = graph.nodes[layer.nodes[0]], find_weights(graph, layer)
+    if not means or found is None:
+        return
+    shape = graph.constants.spec(found.name).shape
+    is_first = node.op == "Gemm" and not node.attrs.get("transB", 0)
+    wanted = int(node.attrs.get("group", 1)) * shape[0 if is_first else 1]
+    if len(means) != wanted or not np.isfinite(means).all():
+        raise PlanError(
+            f"Bits of layer '{layer.name}' have {len(means)} means, allowed:"
+            f" {wanted} finite numbers, one for each channel that it reads.",
+            subject=layer.name,
+        )
+
+
 def shift_of(
     graph: Graph, layer: Layer, off: Array, means: tuple[float, ...]
 ) -> npt.NDArray[np.float64]:
@@ -67,9 +87,6 @@ def shift_of(
     Args:
         off: What rounding changes of the weights, of their shape.
         means: Of each channel that the core reads.
-
-    Raises:
-        PlanError: They are not as many as the channels, or not finite.
     """
     node, groups = graph.nodes[layer.nodes[0]], 1
     if node.op == "Gemm":
@@ -77,12 +94,5 @@ def shift_of(
     else:
         groups = int(node.attrs.get("group", 1))
         taps = off.reshape(*off.shape[:2], -1).sum(axis=2, dtype=np.float64)
-    read = np.array(means, np.float64)
-    if read.size != groups * taps.shape[1] or not np.isfinite(read).all():
-        raise PlanError(
-            f"Bits of layer '{layer.name}' have {read.size} means, allowed:"
-            f" {groups * taps.shape[1]} finite numbers, one for each channel that it reads.",
-            subject=layer.name,
-        )
-    by_group = taps.reshape(groups, -1, taps.shape[1])
+    by_group, read = taps.reshape(groups, -1, taps.shape[1]), np.array(means, np.float64)
     return np.asarray(np.einsum("goc,gc->go", by_group, read.reshape(groups, -1)).reshape(-1))

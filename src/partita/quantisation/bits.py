@@ -41,9 +41,10 @@ def find_weights(graph: Graph, layer: Layer) -> Weights | None:
     node = graph.nodes[layer.nodes[0]]
     for place, axis in _weight_places(node):
         name = node.inputs[place] if place < len(node.inputs) else ""
-        array = graph.constants.get(name)
-        if array is not None and array.dtype == "float32" and array.size:
-            return Weights(name, place, None if array.ndim < 2 else axis % array.ndim)
+        known = graph.constants.spec(name) if name in graph.constants else None
+        if known is not None and known.dtype == "float32" and known.size:
+            rank = len(known.shape)
+            return Weights(name, place, None if rank < 2 else axis % rank)
     return None
 
 

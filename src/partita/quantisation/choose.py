@@ -24,6 +24,7 @@ class CodeOptions:
         clipping: How ranges of weights and activations are found.
         norm: Exponent of the error that clipping ``mse`` makes small.
         corrects_bias: Whether biases make up for what rounding weights shifts on the samples.
+        exact_sums: Whether scales have so few digits that all kernels add up the same sums.
     """
 
     per_channel: bool = True
@@ -31,6 +32,7 @@ class CodeOptions:
     clipping: Clipping = "mse"
     norm: float = 2.0
     corrects_bias: bool = True
+    exact_sums: bool = False
 
 
 #: Scales per channel around 0, ranges of the least mean squared error.
@@ -72,7 +74,8 @@ def choose_bits(
         low, high = 0.0, 0.0
         if width is not None:
             found = Ranges({}, 0) if ranges is None else ranges
-            low, high = found.limits(name, width, options.clipping, options.norm)
+            how = options.clipping, options.norm
+            low, high = found.limits(name, width, *how, exact_sums=options.exact_sums)
         table[name] = LayerBits(
             weight=of_weights.get(name),
             activation=width,
@@ -83,6 +86,7 @@ def choose_bits(
             clipping=options.clipping,
             norm=options.norm,
             means=means.get(name, ()) if name in of_weights else (),
+            exact_sums=options.exact_sums,
         )
     return table
 

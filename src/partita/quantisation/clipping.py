@@ -22,6 +22,13 @@ Row = npt.NDArray[np.float64]
 #: least of 400 parts, which with few numbers and many steps has many such places.
 _SHARE, _SHARES, _BETWEEN = 0.75, 13, (1 / 2, 1 / 4, 1 / 8)
 _TINY = np.float32(np.finfo(np.float32).tiny)
+#: Mantissas of scales where sums are to be exact: products of codes are then whole numbers of few
+#: digits times a power of two, which single precision adds up without rounding to 24 digits, in any
+#: order. Kernels of whole numbers multiply such a sum by both scales over that of what is made,
+#: floats divide it by the latter: thirds are the same in both where the mantissa of their multiple
+#: is 4/3 at least, so that weights have no 13 and no 14 eighths.
+MADE_MANTISSAS = (1.0, 1.5)
+WEIGHT_MANTISSAS = (1.0, 1.125, 1.25, 1.375, 1.5, 1.875)
 
 
 @dataclass(frozen=True)
@@ -45,10 +52,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class Coder:
-    """What codes of a tensor are: how many bits, and whether they lie around 0."""
+    """What codes of a tensor are.
+
+    Attributes:
+        affine: Whether they cover a range, not one around 0.
+        mantissas: Those that scales may have, from 1 up to below 2; empty for any.
+    """
 
     bits: int
     affine: bool
+    mantissas: tuple[float, ...] = ()
 
     def pack(self, low: Row, high: Row, axis: int | None = None) -> Packing:
         """The packing that covers ``low`` to ``high``, one number each where there is no axis.
@@ -62,6 +75,8 @@ class Coder:
         most = 2.0 ** (self.bits - (not self.affine)) - 1
         scale = np.asarray((high - low) / most, np.float32)
         scale = np.where(high > low, np.maximum(scale, _TINY), np.float32(1.0))
+        if self.mantissas:
+            scale = _round_up(scale, self.mantissas)
         zero = np.clip(np.rint(-low / scale), 0, most).astype(np.int32)
         if axis is None:
             scale, zero = scale.reshape(()), zero.reshape(())
@@ -136,6 +151,23 @@ class Coder:
             best = np.where(better, ends[0], best[0]), np.where(better, ends[1], best[1])
             least = np.minimum(error, least)
         return best
+
+
+def made_coder(bits: int, *, exact_sums: bool) -> Coder:
+    """What codes of an activation are, which cover a range."""
+    return Coder(bits, affine=True, mantissas=MADE_MANTISSAS if exact_sums else ())
+
+
+def _round_up(scale: Floats, mantissas: tuple[float, ...]) -> Floats:
+    """The nearest scales, not below, that have one of some mantissas.
+
+    >>> _round_up(np.array([1.0, 1.1, 0.8], np.float32), (1.0, 1.5))
+    array([1. , 1.5, 1. ], dtype=float32)
+    """
+    halves, powers = np.frexp(scale)
+    steps = np.array([*mantissas, 2.0], np.float32)
+    rounded: Floats = np.ldexp(steps[np.searchsorted(steps, 2 * halves)], powers - 1)
+    return rounded
 
 
 @cache

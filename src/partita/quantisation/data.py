@@ -78,7 +78,7 @@ class QuantisationData:
     def findings(self, widths: Sequence[int] = WIDTHS) -> Findings:
         """What can be kept of it: errors, and ends of ranges at these widths."""
         ranges, options = self.ranges, self.options
-        limits = ranges.all_limits(widths, options.clipping, options.norm)
+        limits = ranges.all_limits(widths, (options.clipping, options.norm, options.exact_sums))
         return Findings({}, self.errors, limits, ranges.samples, ranges.pixels, ranges.means)
 
     @classmethod
@@ -87,8 +87,8 @@ class QuantisationData:
         if kept.errors is None:
             return None
         known = kept.limits, kept.samples, kept.pixels, kept.means
-        ends = Ranges.of_limits(*known, clipping=options.clipping, norm=options.norm)
-        return cls(kept.errors, ends, options)
+        how = options.clipping, options.norm, options.exact_sums
+        return cls(kept.errors, Ranges.of_limits(*known, how=how), options)
 
     def at_outputs(
         self, reference: Reference, measure: OutputLoss, advance: Advance | None = None

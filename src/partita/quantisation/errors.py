@@ -57,8 +57,9 @@ def tabulate_errors(
     check_widths(widths, "Error tables")
     if weights is None:
         weights = tabulate_weights(graph, widths, options, advance)
+    how, exact_sums = (options.clipping, options.norm), options.exact_sums
     activations = {
-        name: {width: ranges.error(name, width, options.clipping, options.norm) for width in widths}
+        name: {width: ranges.error(name, width, *how, exact_sums=exact_sums) for width in widths}
         for name in list_quantisable(graph)[1]
     }
     return ErrorTable(weights, activations)
@@ -92,6 +93,7 @@ def coded_weights(options: CodeOptions, width: int | None = None) -> LayerBits:
         affine=options.affine,
         clipping=options.clipping,
         norm=options.norm,
+        exact_sums=options.exact_sums,
     )
 
 

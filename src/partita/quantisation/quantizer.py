@@ -10,22 +10,24 @@ no layers: it can neither take bits from a plan nor leave a graph's layers as th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import onnx
 from onnx import helper
 
 from partita.graph import Graph, Layer
+from partita.graph.arrays import Arrays, ArraySpec
 from partita.graph.fuse import Wiring
 from partita.graph.layers import make_layers
 from partita.graph.mutable_graph import Array
 from partita.graph.node import Node, wrap_node
 from partita.program import TensorSpec
-from partita.quantisation.bias import find_bias, shift_of
+from partita.quantisation.bias import check_means, find_bias, shift_of
 from partita.quantisation.bits import check_bits, find_weights, is_moving, made_floats
-from partita.quantisation.clipping import Coder
+from partita.quantisation.clipping import made_coder
 from partita.quantisation.weights import WeightRanges
 from partita.regions import SUM_BITS, LayerBits, Packing
 
@@ -63,7 +65,8 @@ def pack_activations(entry: LayerBits) -> Packing | None:
     """How what a layer makes is codes; None where it is left alone."""
     if entry.activation is None:
         return None
-    return Coder(entry.activation, affine=True).pack(np.array(entry.low), np.array(entry.high))
+    coder = made_coder(entry.activation, exact_sums=entry.exact_sums)
+    return coder.pack(np.array(entry.low), np.array(entry.high))
 
 
 @dataclass
@@ -88,7 +91,7 @@ class _Quantizer:
     def __init__(self, graph: Graph, bits: Mapping[str, LayerBits]) -> None:
         self._graph = graph
         self._bits = bits
-        self._constants: dict[str, Array] = dict(graph.constants)
+        self._constants = Arrays(graph.constants)
         self._tensors: dict[str, TensorSpec] = dict(graph.tensors)
         self._packings: dict[str, Packing] = {}
         self._draft = _Draft()
@@ -126,15 +129,16 @@ class _Quantizer:
         for node in nodes:
             for name in node.reads:
                 readers.setdefault(name, []).append(node.index)
-        self._constants = {n: array for n, array in self._constants.items() if n in readers}
-        shapes = {name: array.shape for name, array in self._constants.items()}
+        self._constants = self._constants.only(readers)
+        specs = {name: self._constants.spec(name) for name in self._constants}
+        shapes = {name: spec.shape for name, spec in specs.items()}
         shapes |= {name: spec.shape for name, spec in self._tensors.items()}
         return Wiring(
             nodes=nodes,
             readers={name: tuple(places) for name, places in readers.items()},
             outputs=frozenset(self._graph.outputs),
             inputs=self._graph.inputs,
-            constants={name: array.size for name, array in self._constants.items()},
+            constants={name: spec.size for name, spec in specs.items()},
             shape_of=shapes.__getitem__,
         )
 
@@ -218,15 +222,26 @@ class _Quantizer:
         packing = self._graph.remember(WeightRanges).pack(layer, entry)
         if found is None or packing is None:
             return
-        array = np.asarray(self._graph.constants[found.name], np.float32)
-        bias, entering = find_bias(self._graph, layer), self._packings.get(core.input[0])
-        if bias is not None and entry.means:
-            off = packing.round(array) - array
-            bias = (bias - shift_of(self._graph, layer, off, entry.means)).astype(np.float32)
-            self._constants[self._own(core, 2, layer)] = bias
-        if bias is not None and entering is not None:
-            packing = self._round_bias(layer, core, bias, entering, packing)
-        self._pack(self._own(core, found.place, layer), array, packing)
+        graph, means, steps, bias = self._graph, entry.means, None, find_bias(self._graph, layer)
+        raised = packing
+        if bias is not None:
+            check_means(graph, layer, means)
+            raised, steps = fit_sums(bias, self._packings.get(core.input[0]), packing)
+            if means or steps is not None:
+                make_bias = partial(_make_bias, graph, layer, means, packing, steps)
+                self._put(self._own(core, 2, layer), bias, make_bias, steps)
+        array = np.asarray(graph.constants[found.name], np.float32)
+        place = self._own(core, found.place, layer)
+        self._put(place, array, partial(raised.round, array), raised)
+
+    def _put(
+        self, name: str, like: Array, make: Callable[[], Array], packing: Packing | None
+    ) -> None:
+        """Put a constant there that is made when it is read, and how it is codes."""
+        spec = ArraySpec(like.shape, np.dtype(np.float32))
+        self._constants.put_later(name, spec, make)
+        if packing is not None:
+            self._packings[name] = packing
 
     def _own(self, core: onnx.NodeProto, place: int, layer: Layer) -> str:
         """The name of a core's constant; another one where somebody else reads it, too."""
@@ -235,30 +250,48 @@ class _Quantizer:
             name = core.input[place] = self._fresh(f"{name}.{layer.name}")
         return name
 
-    def _pack(self, name: str, array: Array, packing: Packing) -> None:
-        self._constants[name] = packing.round(np.asarray(array, np.float32))
-        self._packings[name] = packing
 
-    def _round_bias(
-        self, layer: Layer, core: onnx.NodeProto, bias: Array, entering: Packing, weights: Packing
-    ) -> Packing:
-        """Round a core's bias to the steps of its sums.
+def fit_sums(
+    bias: Array, entering: Packing | None, weights: Packing
+) -> tuple[Packing, Packing | None]:
+    """How weights are codes, and how a bias is codes of their sums' steps.
 
-        Returns:
-            The weights' packing, its scale raised where the bias had more steps than sums hold:
-            such weights are next to nothing beside it, or next to nothing at all.
-        """
-        if bias.size != weights.scale.size > 1 or not np.isfinite(bias).all():
-            return weights
-        least = np.maximum(np.abs(bias.astype(np.float64)) / _MOST_STEPS, _LEAST_STEP)
-        least /= entering.scale
-        least = least if weights.scale.size > 1 else least.max(initial=0.0)
-        scale = np.maximum(weights.scale, least.astype(np.float32))
-        steps = np.array(np.broadcast_to(entering.scale * scale, bias.shape), np.float32)
-        zero = np.zeros(bias.shape, np.int32)
-        packing = Packing(SUM_BITS, 0, steps, zero, signed=True)
-        self._pack(self._own(core, 2, layer), bias, packing)
-        return replace(weights, scale=scale.reshape(weights.scale.shape))
+    Args:
+        bias: As it was before it made up for anything: that is little beside the room for it.
+        entering: How what the weights multiply is codes; None where it is not.
+
+    Returns:
+        The weights' scale is raised where the bias had more steps than sums hold: such weights are
+        next to nothing beside it, or next to nothing at all. None where the bias stays as it is.
+    """
+    if entering is None or bias.size != weights.scale.size > 1 or not np.isfinite(bias).all():
+        return weights, None
+    least = np.maximum(np.abs(bias.astype(np.float64)) / _MOST_STEPS, _LEAST_STEP)
+    least /= entering.scale
+    least = least if weights.scale.size > 1 else least.max(initial=0.0)
+    scale = np.maximum(weights.scale, least.astype(np.float32))
+    steps = np.array(np.broadcast_to(entering.scale * scale, bias.shape), np.float32)
+    zero = np.zeros(bias.shape, np.int32)
+    packing = Packing(SUM_BITS, 0, steps, zero, signed=True)
+    return replace(weights, scale=scale.reshape(weights.scale.shape)), packing
+
+
+def _make_bias(
+    graph: Graph, layer: Layer, means: tuple[float, ...], weights: Packing, steps: Packing | None
+) -> Array:
+    """A core's bias that makes up for how its weights are rounded, in the steps of its sums.
+
+    Args:
+        means: Of each channel that it reads; none where it makes up for nothing.
+    """
+    bias, found = find_bias(graph, layer), find_weights(graph, layer)
+    assert bias is not None
+    assert found is not None
+    if means:
+        array = np.asarray(graph.constants[found.name], np.float32)
+        off = weights.round(array) - array
+        bias = (bias - shift_of(graph, layer, off, means)).astype(np.float32)
+    return bias if steps is None else steps.round(np.asarray(bias, np.float32))
 
 
 def _copy(node: Node, renamed: Mapping[str, str]) -> onnx.NodeProto:

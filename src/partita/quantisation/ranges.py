@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from math import floor, log2
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from partita.graph import Graph
 from partita.graph.whole import WholeModel
 from partita.quantisation.bias import channel_means, read_tensors, short_number
 from partita.quantisation.bits import list_quantisable, made_floats
-from partita.quantisation.clipping import Coder, Rows
+from partita.quantisation.clipping import Rows, made_coder
 from partita.quantisation.samples import Feeds
 from partita.regions import Array, Clipping
 
@@ -25,6 +26,8 @@ from partita.regions import Array, Clipping
 Advance = Callable[[int, int, str], None]
 #: Ends of ranges of activations, by name and number of bits.
 Limits = dict[str, dict[int, tuple[float, float]]]
+#: How ends were found: by which clipping, norm, and whether sums are to be exact.
+Found = tuple[Clipping, float, bool]
 #: Means of what layers read, by layer and channel.
 Means = dict[str, tuple[float, ...]]
 #: Bins on each side of 0. Half of them hold the range after it has doubled: eight to a step of 8
@@ -125,26 +128,34 @@ class Ranges:
         pixels: dict[str, float],
         means: Means,
         *,
-        clipping: Clipping,
-        norm: float = 2.0,
+        how: Found,
     ) -> Ranges:
         """Ranges of which only the ends are known, found in one way; errors they tell no more."""
         known: dict[tuple[object, ...], tuple[float, float]] = {
-            (name, bits, clipping, norm): ends
+            (name, bits, *how): ends
             for name, by_bits in limits.items()
             for bits, ends in by_bits.items()
         }
         return cls({}, samples, pixels, means, known)
 
-    def all_limits(self, widths: Collection[int], clipping: Clipping, norm: float = 2.0) -> Limits:
+    def all_limits(self, widths: Collection[int], how: Found) -> Limits:
         """The ends of all ranges, by name and width."""
+        clipping, norm, exact = how
         return {
-            name: {bits: self.limits(name, bits, clipping, norm) for bits in widths}
+            name: {
+                bits: self.limits(name, bits, clipping, norm, exact_sums=exact) for bits in widths
+            }
             for name in self.histograms
         }
 
     def limits(
-        self, name: str, bits: int, clipping: Clipping, norm: float = 2.0
+        self,
+        name: str,
+        bits: int,
+        clipping: Clipping,
+        norm: float = 2.0,
+        *,
+        exact_sums: bool = False,
     ) -> tuple[float, float]:
         """The range that codes of a layer's activations, or of an input, should cover.
 
@@ -152,21 +163,32 @@ class Ranges:
             InputError: Samples tell nothing of it.
         """
         if bits == _PIXEL_BITS and name in self.pixels:
-            return 0.0, self.pixels[name]
-        key = (name, bits, clipping, norm)
+            top = self.pixels[name]
+            return 0.0, _MOST_BYTE * 2.0 ** floor(log2(top / _MOST_BYTE)) if exact_sums else top
+        key = (name, bits, clipping, norm, exact_sums)
         if key not in self._limits:
             if name not in self.histograms:
                 raise InputError(f"Samples tell nothing of '{name}'.", subject=name)
             rows = self.histograms[name].rows()
-            low, high = Coder(bits, affine=True).limits(rows, clipping, norm)
+            coder = made_coder(bits, exact_sums=exact_sums)
+            low, high = coder.limits(rows, clipping, norm)
             self._limits[key] = float(low[0]), float(high[0])
         return self._limits[key]
 
-    def error(self, name: str, bits: int, clipping: Clipping, norm: float = 2.0) -> float:
+    def error(
+        self,
+        name: str,
+        bits: int,
+        clipping: Clipping,
+        norm: float = 2.0,
+        *,
+        exact_sums: bool = False,
+    ) -> float:
         """The mean squared error of activations whose codes cover that range."""
-        low, high = (np.array([end]) for end in self.limits(name, bits, clipping, norm))
+        ends = self.limits(name, bits, clipping, norm, exact_sums=exact_sums)
+        low, high = (np.array([end]) for end in ends)
         histogram = self.histograms[name]
-        error = Coder(bits, affine=True).error(histogram.rows(), low, high)
+        error = made_coder(bits, exact_sums=exact_sums).error(histogram.rows(), low, high)
         return float(error[0]) + histogram.spread
 
 

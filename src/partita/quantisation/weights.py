@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from partita.errors import PlanError
 from partita.graph import Graph, Layer
 from partita.quantisation.bits import WIDTHS, Weights, find_weights
-from partita.quantisation.clipping import Coder, Row, Rows
+from partita.quantisation.clipping import WEIGHT_MANTISSAS, Coder, Row, Rows
 from partita.regions import LayerBits, Packing
 from partita.regions.packing import Floats
 
@@ -41,7 +41,8 @@ class WeightRanges:
         if weights is None or entry.weight is None:
             return None
         axis = weights.axis if entry.per_channel else None
-        coder = Coder(entry.weight, entry.affine)
+        mantissas = WEIGHT_MANTISSAS if entry.exact_sums else ()
+        coder = Coder(entry.weight, entry.affine, mantissas)
         key = _key(layer.name, entry)
         if key not in self._ends:
             self._ends[key] = self._find(layer, weights, axis, coder, entry)
@@ -87,7 +88,8 @@ class WeightRanges:
 
 
 def _key(layer: str, entry: LayerBits) -> tuple[object, ...]:
-    return (layer, entry.weight, entry.per_channel, entry.affine, entry.clipping, entry.norm)
+    ways = (entry.per_channel, entry.affine, entry.clipping, entry.norm, entry.exact_sums)
+    return (layer, entry.weight, *ways)
 
 
 def as_rows(array: Floats, axis: int | None) -> Floats:

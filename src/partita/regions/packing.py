@@ -33,6 +33,8 @@ class LayerBits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
         stretch: What the range found for weights is multiplied by.
         means: Of each channel that the core reads, on samples: the bias makes up for what rounded
             weights shift there. Empty where the bias stays as it is.
+        exact_sums: Whether scales have so few digits that floats add up products of codes without
+            rounding, so that kernels of all kinds make the same of them.
     """
 
     weight: int | None = None
@@ -45,6 +47,7 @@ class LayerBits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     norm: float = 2.0
     stretch: float = 1.0
     means: tuple[float, ...] = ()
+    exact_sums: bool = False
 
 
 @dataclass(frozen=True, eq=False)

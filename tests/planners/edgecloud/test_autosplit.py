@@ -21,6 +21,7 @@ from partita.planners.edgecloud import autosplit
 from partita.planners.edgecloud.split_problem import Candidate
 from partita.planners.edgecloud.trade_offs import list_candidates
 from partita.quantisation import QuantisationData, collect_ranges, tabulate_errors
+from partita.regions import Packing
 from tests.planners.edgecloud.narrow_costs import IntegerCost
 from tests.planners.fakes import (
     conv,
@@ -117,6 +118,19 @@ def test_a_judge_chooses_the_soonest_that_is_accurate_enough() -> None:
         assert {one.kind for one in result.trade_offs if not one.bits} >= {"cloud", "edge"}
     latencies = [one.latency_s for one in result.trade_offs if one.bits]
     assert latencies == sorted(latencies)
+
+
+def test_a_search_rounds_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prices go by shapes and widths: the search has no more in memory than the network's own."""
+    _network()  # whose error tables have found the ranges of weights
+
+    def fail(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Packing, "round", fail)
+    result = _plan(judge=_judge, accuracy_drop=0.02)
+    assert result.plan.bits
+    assert result.plan.model.hash
 
 
 def test_sums_that_mislead_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:

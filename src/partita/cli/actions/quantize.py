@@ -67,6 +67,7 @@ class QuantizeFlags:
     activations: int
     per_channel: bool
     affine: bool
+    exact_sums: bool
     clip: str
     evaluations: int
     measure: str
@@ -129,7 +130,7 @@ def _read_flags(path: Path, asked: QuantizeFlags, measures: Sequence[str]) -> Co
     check_output(asked.errors, path)
     check_output(asked.output, path, asked.errors)
     clipping: Any = "mse" if asked.clip == _LAPQ else asked.clip
-    return CodeOptions(asked.per_channel, asked.affine, clipping)
+    return CodeOptions(asked.per_channel, asked.affine, clipping, exact_sums=asked.exact_sums)
 
 
 def _tabulate(
@@ -229,7 +230,7 @@ def _say_unpacked(quantised: Graph) -> str:
     floats = [name for name in codes if not is_packed(quantised, name)]
     if not floats:
         return ""
-    size = sum(quantised.constants[name].nbytes for name in floats)
+    size = sum(quantised.constants.spec(name).nbytes for name in floats)
     return f"; {format_bytes(size)} of it floats, in tensors too small to be packed"
 
 

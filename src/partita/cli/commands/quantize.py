@@ -24,6 +24,9 @@ def quantize(
     per_layer: Annotated[
         bool, flag("--per-layer", "One scale for all weights of a layer, not one per channel.")
     ] = False,
+    exact_sums: Annotated[
+        bool, flag("--exact-sums", "Scales of few digits: kernels of all kinds answer the same.")
+    ] = False,
     affine: Annotated[
         bool, flag("--affine", "Codes of weights cover a range, not one around 0.")
     ] = False,
@@ -65,6 +68,7 @@ def quantize(
         activations,
         not per_layer,
         affine,
+        exact_sums,
         clip,
         evaluations,
         measure,

@@ -23,7 +23,7 @@ class NodeView:
     Attributes:
         input_shapes: Whole shape of each input; None for an absent optional input.
         output_shapes: Whole shape of each output.
-        constants: Value of each input that is constant, else None.
+        constants: Of the graph, by name.
         dtype: NumPy type name of the first input.
         opset: Version of the standard operator set.
     """
@@ -31,7 +31,7 @@ class NodeView:
     node: Node
     input_shapes: tuple[Shape | None, ...]
     output_shapes: tuple[Shape, ...]
-    constants: tuple[Array | None, ...]
+    constants: Mapping[str, Array]
     dtype: str
     opset: int
 
@@ -50,7 +50,7 @@ class NodeView:
 
     def constant(self, index: int) -> Array | None:
         """The value of input ``index`` if it is present and constant."""
-        return self.constants[index] if index < len(self.constants) else None
+        return self.constants.get(self.node.inputs[index]) if self.has_input(index) else None
 
     def full(self, index: int) -> Region | None:
         """The whole box of input ``index``; None when absent."""

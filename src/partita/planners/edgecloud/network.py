@@ -138,7 +138,7 @@ def network_of(
 
 def _weight_elements(graph: Graph, layer: Layer) -> int:
     found = find_weights(graph, layer)
-    return 0 if found is None else graph.constants[found.name].size
+    return 0 if found is None else graph.constants.spec(found.name).size
 
 
 def _is_rounded(graph: Graph, tensor: str) -> bool:
