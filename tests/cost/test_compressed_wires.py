@@ -38,6 +38,15 @@ def test_compressing_is_priced_on_top_of_packing() -> None:
     assert cost.encode_s("d", "jpeg60@0.1", 4000) == pytest.approx(2 * 2.2e-3)
 
 
+def test_what_packing_takes_goes_by_what_it_leaves() -> None:
+    """Between two shares that were timed it lies between their seconds, beyond them it stays."""
+    cost = make_cost({"zlib@0.2": ZLIB, "zlib@0.6": WireCost(3e-4, 5e-7, 2e-4, 4e-7)})
+    for share, fixed_s, per_byte_s in ((0.2, 1e-4, 1e-7), (0.4, 2e-4, 3e-7), (0.9, 3e-4, 5e-7)):
+        seconds = cost.encode_s("d", f"zlib@{share}", 4000)
+        assert seconds == pytest.approx(fixed_s + 4000 * per_byte_s)
+    assert cost.decode_s("d", "zlib@0.4", 4000) == pytest.approx(2e-4 + 4000 * 3e-7)
+
+
 def test_a_profile_that_does_not_know_the_format_is_refused() -> None:
     """It would be priced as nothing: one line says to measure again."""
     with pytest.raises(ClusterError, match="'d' does not say what wire format 'jpeg80' takes"):

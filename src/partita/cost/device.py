@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+import numpy as np
+
 from partita.cluster import UNMEASURED, Array, CatalogueEntry, Device
 from partita.compile import FragmentWork
 from partita.compile.work import LayerBox, WorkKey
@@ -191,26 +194,36 @@ class DeviceCost:
         """
         form = read_format(wire)
         if form.method == "jpeg":
-            yield self._compressing(f"jpeg{form.quality}"), size_bytes
+            yield self._compressing(f"jpeg{form.quality}", form.share), size_bytes
             return
         yield self.facts.wires.get(form.base.replace("codes", "uint"), _FREE), size_bytes
         if form.method:
-            yield self._compressing(form.method), size_bytes * _CODE_SHARES.get(form.base, 1.0)
+            size_bytes *= _CODE_SHARES.get(form.base, 1.0)
+            yield self._compressing(form.method, form.share), size_bytes
 
-    def _compressing(self, name: str) -> WireCost:
+    def _compressing(self, name: str, share: float) -> WireCost:
         """What a format takes that compresses; of a device of the catalogue nothing is known.
+
+        Args:
+            share: What is expected to be left. Where several were timed it lies between two.
 
         Raises:
             ClusterError: The device's profile does not say.
         """
         wires, device = self.facts.wires, self.facts.device.name
-        if wires and name not in wires:
+        known = [wire for wire in wires if wire.partition("@")[0] == name]
+        timed = sorted(known, key=lambda wire: read_format(wire).share)
+        if wires and not timed:
             raise ClusterError(
                 f"Profile of device {device!r} does not say what wire format '{name}' takes: it is"
                 " older, or the device has no Pillow. Measure it again with 'partita profile'.",
                 subject=device,
             )
-        return wires.get(name, _FREE)
+        if not timed:
+            return _FREE
+        shares = [read_format(wire).share for wire in timed]
+        numbers = np.array([msgspec.structs.astuple(wires[wire]) for wire in timed])
+        return WireCost(*(float(np.interp(share, shares, column)) for column in numbers.T))
 
     def load_s(self, weight_bytes: int, stored_bytes: int) -> float:
         """The seconds that making a fragment ready takes.

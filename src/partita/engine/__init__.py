@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING
 from partita.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from partita.engine.base import Blob, Engine, Runner, draw_feature, make_feeds, make_inputs
+    from partita.engine.base import (
+        Blob,
+        Engine,
+        Runner,
+        draw_codes,
+        draw_feature,
+        make_feeds,
+        make_inputs,
+    )
     from partita.engine.endpoint import EndpointEngine
     from partita.engine.ort import OrtEngine, OrtOptions, OrtRunner
     from partita.engine.reference import Reference
     from partita.engine.slowed import Slowdown, SlowedEngine, SlowedRunner, calibrate
 
 _MODULES = {
-    "base": "Blob Engine Runner draw_feature make_feeds make_inputs",
+    "base": "Blob Engine Runner draw_codes draw_feature make_feeds make_inputs",
     "endpoint": "EndpointEngine",
     "ort": "OrtEngine OrtOptions OrtRunner",
     "reference": "Reference",
@@ -35,6 +43,7 @@ __all__ = [
     "SlowedEngine",
     "SlowedRunner",
     "calibrate",
+    "draw_codes",
     "draw_feature",
     "make_feeds",
     "make_inputs",

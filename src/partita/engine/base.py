@@ -9,12 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.program import TensorSpec
-from partita.regions import Array
+from partita.regions import Array, encode_array
+from partita.regions.bit_packing import pack_codes
 
 Blob = npt.NDArray[np.uint8] | bytes | memoryview
 
 #: What every machine has, as ONNX Runtime calls it.
 CPU = "CPUExecutionProvider"
+#: Spreads of noise, in codes, between which that is found which packing leaves a share of; by how
+#: many halvings, on how many codes.
+_SPREADS, _HALVINGS, _TRIED = (0.1, 200.0), 8, 2**14
 
 
 def size_of(blob: Blob) -> int:
@@ -90,6 +94,28 @@ def draw_feature(shape: Sequence[int], seed: int = 0) -> npt.NDArray[np.float32]
         whole *= wave.reshape([-1 if other == axis else 1 for other in range(len(shape))])
     whole += rng.normal(0, 0.1, shape).astype(np.float32)
     return np.maximum(whole, 0, out=whole)
+
+
+def draw_codes(count: int, bits: int, share: float) -> npt.NDArray[np.uint8]:
+    """Codes of noise around the middle one, of which packing without loss leaves about a share.
+
+    Args:
+        bits: Of a code.
+        share: Of the bytes that all codes take.
+    """
+    low, high = _SPREADS
+    for _ in range(_HALVINGS):
+        spread = float(np.sqrt(low * high))
+        packed = pack_codes(_draw_noise(min(count, _TRIED), bits, spread), bits)
+        left = len(encode_array(packed, "zlib")) / max(1, packed.size)
+        low, high = (spread, high) if left < share else (low, spread)
+    return _draw_noise(count, bits, float(np.sqrt(low * high)))
+
+
+def _draw_noise(count: int, bits: int, spread: float) -> npt.NDArray[np.uint8]:
+    noise = np.random.default_rng(0).normal(2.0 ** (bits - 1), spread, count)
+    codes: npt.NDArray[np.uint8] = np.clip(np.rint(noise), 0, 2**bits - 1).astype(np.uint8)
+    return codes
 
 
 def make_feeds(

@@ -10,8 +10,16 @@ from functools import partial
 
 import numpy as np
 
-from partita.engine import Reference, SlowedRunner, calibrate, draw_feature, make_inputs
+from partita.engine import (
+    Reference,
+    SlowedRunner,
+    calibrate,
+    draw_codes,
+    draw_feature,
+    make_inputs,
+)
 from partita.errors import RunError, first_line
+from partita.execution.pieces import Codec
 from partita.regions import Array, read_format
 from partita.worker.messages import Calibrate, Progress
 from partita.worker.runtime import Runtime
@@ -22,6 +30,8 @@ _LEAST_REPEATS = 9
 #: A reference of a few milliseconds before every run would double the calibration; the pace of a
 #: shared machine wanders over minutes.
 _FRESH_S = 0.05
+#: What features, whose crests are about 1, are multiplied by for pictures: bytes have crests, too.
+_BRIGHT = 80
 
 
 class ReferencePace:
@@ -121,12 +131,11 @@ def calibrate_runtime(
 def _calibrate_codecs(runtime: Runtime, repeats: int) -> None:
     for runner in runtime.step_runners.values():
         if isinstance(runner, SendRunner):
-            buffer = runtime.context.buffers[runner.read]
-            array = _example(buffer.box.shape, buffer.dtype, runner.codec.wire)
+            array = draw_example(runner.codec, runtime.context.buffers[runner.read].box.shape)
             seconds = _least_s(partial(runner.codec.encode, array), repeats)
         elif isinstance(runner, ReceiveRunner) and not runner.is_instant:
             codec = runner.codec
-            payload = codec.encode(_example(codec.shape, codec.dtype, codec.wire))
+            payload = codec.encode(draw_example(codec, codec.shape))
             seconds = _least_s(partial(codec.decode, payload), repeats)
         else:
             continue
@@ -134,10 +143,23 @@ def _calibrate_codecs(runtime: Runtime, repeats: int) -> None:
         alone_s[runner.step] = min(seconds, alone_s.get(runner.step, seconds))
 
 
-def _example(shape: Sequence[int], dtype: str, wire: str) -> Array:
-    """A piece to be encoded; only where it is compressed does it matter what is in it."""
-    is_plain = not read_format(wire).method
-    return np.ones(shape, dtype) if is_plain else draw_feature(shape).astype(dtype)
+def draw_example(codec: Codec, shape: Sequence[int]) -> Array:
+    """A piece to be encoded; only where it is compressed does it matter what is in it.
+
+    Of one that is packed without loss as much is left as is expected of the stream.
+    """
+    form, dtype = read_format(codec.wire), np.dtype(codec.dtype)
+    if not form.method:
+        return np.ones(shape, dtype)
+    if form.method == "jpeg":
+        return (draw_feature(shape) * _BRIGHT).astype(dtype)
+    if codec.grid is None:
+        return (
+            draw_codes(math.prod(shape) * dtype.itemsize, 8, form.share).view(dtype).reshape(shape)
+        )
+    grid = codec.grid
+    codes = draw_codes(math.prod(shape), grid.bits, form.share).reshape(shape)
+    return np.asarray((codes.astype(np.float32) - grid.zero) * np.float32(grid.scale), dtype)
 
 
 def _least_s(call: Callable[[], object], repeats: int) -> float:
