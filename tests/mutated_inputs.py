@@ -126,7 +126,7 @@ def _good_calls(program: Program, contents: dict[str, Any]) -> list[tuple[str, m
         ("begin_traces", BeginTraces(0.0)),
         ("measure", Measure(9)),
         ("ask_leaders", AskLeaders("sample", b"\x80")),
-        ("order_leaders", AskLeaders("drain", wait_s=0.1)),
+        ("ask_leaders", AskLeaders("drain", wait_s=0.1)),
         *((method, OfEpoch(epoch)) for method in epochs for epoch in (1, 2)),
     ]
 

@@ -11,6 +11,7 @@ from tests.worker.tiny import Tiny, random_inputs, tiny_chain
 
 from partita.cluster import Device
 from partita.errors import RunError
+from partita.fabric import Caller
 from partita.leader import (
     SAMPLE,
     Sample,
@@ -81,16 +82,18 @@ def test_what_leaders_do_not_offer_is_refused(lab: MemoryLab, session: Session) 
 
 
 def test_what_changes_something_is_passed_on_for_leaders_alone(lab: MemoryLab) -> None:
-    """The method that everybody may call passes on no more than looks; the other is for leaders."""
+    """Who is none has looks passed on; what holds a thread for ever is passed on for nobody."""
     order = encode_message(AskLeaders("drain"))
-    viewer = lab.fabric.endpoint("viewer")
-    with pytest.raises(RunError, match="'drain' of leaders is passed on for other leaders alone"):
-        viewer.call("d0", "ask_leaders", order, 1.0)
-    with pytest.raises(RunError, match="malformed"):  # it would hold a thread for ever
-        viewer.call("d0", "order_leaders", encode_message(AskLeaders("who", wait_s=1e9)), 1.0)
-    passed = viewer.call("d0", "order_leaders", order, 1.0)
-    assert decode_message(passed, LeaderAnswers).answers == ()
-    viewer.close()
+    answer = lab.workers["d0"]._answer
+    for role in ("worker", "front"):
+        with pytest.raises(RunError, match=f"takes 'drain' from leaders only, 'box' is a {role}"):
+            answer(Caller("box", role), "ask_leaders", order)
+        looked = answer(Caller("box", role), "ask_leaders", encode_message(AskLeaders("who")))
+        assert decode_message(looked, LeaderAnswers).answers == ()
+    leader = Caller("leader-2")
+    with pytest.raises(RunError, match="malformed"):
+        answer(leader, "ask_leaders", encode_message(AskLeaders("who", wait_s=1e9)))
+    assert decode_message(answer(leader, "ask_leaders", order), LeaderAnswers).answers == ()
 
 
 def test_a_leader_that_left_is_asked_no_more(lab: MemoryLab) -> None:
@@ -107,7 +110,7 @@ def test_a_leader_that_does_not_answer_is_named(lab: MemoryLab) -> None:
     """The worker passes on why, and goes on with the others."""
     leaders = Leaders(lab.fabric.endpoint("worker"))
     leaders.meet("ghost")
-    (answer,) = leaders.ask(b"\x81\xa6method\xa6sample").answers
+    (answer,) = leaders.pass_on(Caller("front-1", "front"), b"\x81\xa6method\xa6sample").answers
     assert answer.leader == "ghost"
     assert answer.error
 

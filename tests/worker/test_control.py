@@ -343,7 +343,7 @@ def test_who_is_no_leader_may_only_look(
                 looked.add(method)
         else:
             looked.add(method)
-    assert looked == {"hello", "clock", "stats", "progress", "ask_leaders"}
+    assert looked == {"hello", "clock", "stats", "progress"}
     assert not bench.stopped.is_set()
     assert "refused 'prepare' of 'box'" in caplog.text
 

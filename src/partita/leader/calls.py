@@ -10,11 +10,15 @@ import msgspec
 from partita.errors import RunError
 from partita.fabric import Caller, Endpoint
 from partita.leader.worker_group import CALL_TIMEOUT_S
-from partita.worker.leaders import LOOKING, PATIENCE_S, AskLeaders, LeaderAnswer, LeaderAnswers
+from partita.worker.leaders import (
+    ASK_LEADERS,
+    PATIENCE_S,
+    AskLeaders,
+    LeaderAnswer,
+    LeaderAnswers,
+)
 from partita.worker.messages import decode_message, encode_message
 
-#: The worker's methods that pass a call on: for whoever looks on, and for leaders.
-_ASK, _ORDER = "ask_leaders", "order_leaders"
 #: The method by which leaders say that they are there.
 WHO = "who"
 #: The method by which a device is freed, and the longest that it takes: a search, loading, and the
@@ -65,12 +69,11 @@ def ask_leaders(
         wait_s: Longest wait for each of them.
 
     Raises:
-        RunError: The worker does not answer.
+        RunError: The worker does not answer, or refuses: leaders alone ask for more than a look.
     """
     body = b"" if message is None else encode_message(message)
     order = encode_message(AskLeaders(method, body, leader, wait_s))
-    way = _ASK if method in LOOKING else _ORDER
-    answer = endpoint.call(device, way, order, CALL_TIMEOUT_S + wait_s)
+    answer = endpoint.call(device, ASK_LEADERS, order, CALL_TIMEOUT_S + wait_s)
     return decode_message(answer, LeaderAnswers).answers
 
 

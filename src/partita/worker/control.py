@@ -30,7 +30,7 @@ from partita.regions import list_formats
 from partita.version import VERSION
 from partita.worker.calibration import Calibrations
 from partita.worker.lanes import Lanes
-from partita.worker.leaders import Leaders, check_leader
+from partita.worker.leaders import ASK_LEADERS, Leaders, check_leader
 from partita.worker.measurer import Measurer
 from partita.worker.memory_limit import MemoryLimit
 from partita.worker.messages import (
@@ -67,7 +67,7 @@ BEAT_S = 0.25
 #: other device on a thread of its own. Not tuned.
 MAX_PLANS, MAX_LANES = 32, 256
 #: What changes nothing, and says nothing of inputs and answers.
-_FOR_EVERYONE = frozenset({"hello", "clock", "stats", "progress", "ask_leaders"})
+_FOR_EVERYONE = frozenset({"hello", "clock", "stats", "progress"})
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,6 @@ class Worker:
             "probe": self._probe,
             "measure": self._measure,
             "measured": self._measured,
-            "ask_leaders": self._leaders.ask,
-            "order_leaders": self._leaders.order,
             "begin_traces": self._begin_traces,
             "stop": lambda body: self._on_stop(),
         }
@@ -175,6 +173,8 @@ class Worker:
         self._parts.store.close()
 
     def _answer(self, caller: Caller, method: str, body: bytes) -> bytes:
+        if method == ASK_LEADERS:
+            return encode_message(self._leaders.pass_on(caller, body))
         handler = self._methods.get(method)
         if handler is None:
             raise RunError(f"Method {method!r} is unknown to partita {self._parts.version}.")

@@ -19,6 +19,8 @@ PATIENCE_S = 2.0
 MOST_WAIT_S = 300.0
 #: Methods of leaders that change nothing: whoever may look on may have them passed on.
 LOOKING = frozenset({"who", "sample", "scene"})
+#: The worker's method that passes a call on.
+ASK_LEADERS = "ask_leaders"
 
 
 def check_leader(caller: Caller, method: str) -> None:
@@ -90,24 +92,17 @@ class Leaders:
             del self._names[name]
             _LOG.info("leader '%s' left", name)
 
-    def ask(self, body: bytes) -> LeaderAnswers:
-        """What the leaders answer to who looks on, in the order in which they came.
+    def pass_on(self, caller: Caller, body: bytes) -> LeaderAnswers:
+        """What the leaders answer to an :class:`AskLeaders`, in the order in which they came.
 
         Raises:
-            RunError: More than that is asked for.
+            RunError: A caller that is no leader asks for more than a look.
         """
         order = decode_message(body, AskLeaders)
-        if order.method not in LOOKING:
-            raise RunError(
-                f"Method {order.method!r} of leaders is passed on for other leaders alone."
-            )
-        return self._pass_on(msgspec.structs.replace(order, wait_s=PATIENCE_S))
-
-    def order(self, body: bytes) -> LeaderAnswers:
-        """What the leaders answer to any :class:`AskLeaders`, in the order in which they came."""
-        return self._pass_on(decode_message(body, AskLeaders))
-
-    def _pass_on(self, order: AskLeaders) -> LeaderAnswers:
+        if order.method in LOOKING:  # anybody may: no thread is held for long
+            order = msgspec.structs.replace(order, wait_s=min(order.wait_s, PATIENCE_S))
+        else:
+            check_leader(caller, order.method)
         asked = [name for name in self._names if order.leader in ("", name)]
         return LeaderAnswers(tuple(self._ask(name, order) for name in asked))
 

@@ -13,7 +13,7 @@ from partita.program import Program, Stream, TensorSpec
 from partita.regions import COMPRESSED, Region, wire_bytes
 
 #: Raised whenever a message, a step or the wire changes its meaning; not for more, with defaults.
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 
 #: Content travels in chunks of this size: 80 ms of a 100 Mbit/s link, so that other calls get
 #: through between two.
