@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +29,7 @@ address = "tcp/{net}.1.2:7447"
 [[device]]
 name = "far"
 kind = "raspberry-pi-4"
-address = "tcp/{net}.1.1:7447"
+address = "tcp/{far}:7447"
 
 [[link]]
 between = ["*", "*"]
@@ -76,7 +77,7 @@ def sites(tmp_path: Path) -> Iterator[dict[str, Host]]:
         for name in ("between", *NETS):
             hosts[name] = Host(f"{mark}-{name}", tmp_path / name)
             stack.callback(hosts[name].end)
-        (hosts["near"].folder / "garage.toml").write_text(CLUSTER.format(net=net))
+        (hosts["near"].folder / "garage.toml").write_text(CLUSTER.format(net=net, far=f"{net}.1.1"))
         yield hosts
 
 
@@ -106,3 +107,53 @@ def test_a_run_across_two_routers(
     told = near.type("partita run plan.json --insecure --requests 3 --check")
     assert "the same answer" in told
     wait_for(far, "worker.log", "leader 'leader-")
+
+
+#: Of the far worker: first as itself, then under a name and in a role that its file does not give.
+_LIAR = """
+import dataclasses, pathlib, sys
+from partita.errors import RunError
+from partita.fabric import ZenohEndpoint, ZenohOptions
+from partita.fabric.join import read_join
+path = pathlib.Path("far.join")
+own = read_join(path).apply(ZenohOptions("far", connect=(sys.argv[1],)), "far.join")
+for name, role in (("far", "worker"), ("leader-1f", "leader")):
+    end = ZenohEndpoint(dataclasses.replace(own, name=name, role=role))
+    try:
+        end.info("near", 3.0)
+        print("heard")
+    except RunError:
+        print("not heard")
+    end.close()
+"""
+
+
+def test_join_files_hold_across_routers(
+    sites: dict[str, Host], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Who is in, in which role, and under which name, is the same on the far side."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    near, far, between = sites["near"], sites["far"], sites["between"]
+    net = f"10.{200 + os.getpid() % 50}"
+    onnx.save(tiny_model(), near.folder / "m.onnx")
+    (near.folder / "garage.toml").write_text(CLUSTER.format(net=net, far=f"{net}.2.2"))
+    near.type("partita keys init site --cluster garage.toml")
+    for name, number in (("edge", 1), ("beyond", 2)):
+        near.type(f"partita keys add {name} --role router --address tcp/{net}.{number}.1:7447")
+    for name, host in (("edge", between), ("beyond", between), ("far", far)):
+        near.type(f"cp site/{name}.join {host.folder}")
+    for name in ("edge", "beyond"):
+        between.start(f"partita router --join {name}.join", f"{name}.log")
+    near.start("partita worker --join site/near.join --store store", "worker.log")
+    (far.folder / "liar.py").write_text(_LIAR)
+    wait_for(near, "worker.log", "worker 'near' listens")
+    told = far.type(f"{sys.executable} liar.py tls/{net}.2.1:7447")
+    assert told.split("heard")[:2] == ["", " not "]
+    far.start("partita worker --join far.join --store store", "worker.log")
+    near.type("partita plan m.onnx --cluster garage.toml --planner equal_rows -o plan.json")
+    wait_for(far, "worker.log", "worker 'far' listens")
+    told = near.type("partita run plan.json --join site/leader.join --requests 3 --check")
+    assert "the same answer" in told
+    wait_for(far, "worker.log", "leader 'leader-")
+    looked = near.type("partita doctor --cluster garage.toml --join site/front.join")
+    assert looked.count("ready, version") == 2

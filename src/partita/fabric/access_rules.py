@@ -3,6 +3,9 @@
 A rule is about what comes in from a certificate's owner (``ingress``), by the certificate's common
 name, which Zenoh takes from the connection. Nothing else comes in. What goes out needs no rules of
 its own but one, for members: it goes to those alone whose subscriptions came in.
+
+What comes through a router carries the router's certificate. Routers apply the same rules to what
+comes in to them, so that what they pass on may be under any member's name: they are trusted.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partita.fabric.key_expressions import Keys
-from partita.fabric.members import Member
+from partita.fabric.members import ROUTER, Member
 
 _LOOK = ("liveliness_query", "declare_liveliness_subscriber")
 _ALL = (
@@ -32,18 +35,19 @@ def write_rules(cluster: str, members: Sequence[Member]) -> dict[str, object]:
         # Any cluster's: who looks whether a worker is in another one asks for all of them.
         _rule("look", "ingress", _LOOK, Keys("*").alive("*", "*")),
     ]
-    owned = {member.subject: _list_rules(keys, member) for member in members}
-    everybody = {"rules": [rule["id"] for rule in shared], "subjects": list(owned)}
+    owned = {m.subject: _list_rules(keys, m) for m in members if m.role != ROUTER}
+    rules = [rule for own in owned.values() for rule in own]
+    everybody = {"rules": [r["id"] for r in shared], "subjects": [m.subject for m in members]}
+    each = [
+        {"rules": [r["id"] for r in owned.get(m.subject, rules)], "subjects": [m.subject]}
+        for m in members
+    ]
     return {
         "enabled": True,
         "default_permission": "deny",
-        "rules": shared + [rule for rules in owned.values() for rule in rules],
-        "subjects": [{"id": subject, "cert_common_names": [subject]} for subject in owned],
-        "policies": [everybody]
-        + [
-            {"rules": [rule["id"] for rule in rules], "subjects": [subject]}
-            for subject, rules in owned.items()
-        ],
+        "rules": shared + rules,
+        "subjects": [{"id": m.subject, "cert_common_names": [m.subject]} for m in members],
+        "policies": [everybody, *each],
     }
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from partita.errors import ClusterError
 from partita.fabric.certificates import TlsOptions, check_credentials
-from partita.fabric.members import Member, find_faults
+from partita.fabric.members import ROUTER, Member, find_faults
 from partita.fabric.zenoh_options import ZenohOptions
 from partita.files import read_regular
 
@@ -44,6 +44,11 @@ class JoinFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def others(self) -> tuple[str, ...]:
         """The addresses of the other members."""
         return tuple(m.address for m in self.members if m.address and m.name != self.name)
+
+    @property
+    def routers(self) -> tuple[str, ...]:
+        """The addresses of routers, this one's apart."""
+        return tuple(m.address for m in self.members if m.role == ROUTER and m.name != self.name)
 
     def tls(self, origin: str) -> TlsOptions:
         """The credentials; ``origin`` is the file's name, for messages.

@@ -9,9 +9,10 @@ import msgspec
 
 from partita.naming import ADDRESS_RULE, NAME_RULE, SECURE_PROTOCOLS, is_name, parse_address
 
-#: Workers serve, leaders deploy, fronts ask.
-Role = Literal["worker", "leader", "front"]
+#: Workers serve, leaders deploy, fronts ask, routers pass on what the others say.
+Role = Literal["worker", "leader", "front", "router"]
 LEADER: Role = "leader"
+ROUTER: Role = "router"
 
 
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

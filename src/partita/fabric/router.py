@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import threading
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import zenoh
 
@@ -18,10 +19,11 @@ from partita.errors import RunError, first_line
 from partita.fabric.zenoh_options import ZenohOptions, check_network, close_session, session_config
 
 _LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
-def run_router(options: ZenohOptions, ended: threading.Event) -> None:
-    """Pass on messages until ``ended`` is set.
+def run_router(options: ZenohOptions, wait: Callable[[], T]) -> T:
+    """Pass on messages for as long as ``wait`` takes, and return what it does.
 
     Args:
         options: Where it listens, and which other routers it connects to. Those who reach each
@@ -43,4 +45,4 @@ def run_router(options: ZenohOptions, ended: threading.Event) -> None:
                 raise RunError(f"No router can listen at {where}: {first_line(error)}") from None
             stack.callback(close_session, session)
         _LOG.info("router listens on %s", ", ".join(options.listen))
-        ended.wait()
+        return wait()

@@ -1,9 +1,10 @@
-"""A worker's join file, looked at again: who is let in changes while the worker runs."""
+"""A join file, looked at again: who is let in changes while a process runs."""
 
 from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,7 +56,7 @@ class JoinWatch:
             return None
         if found.cluster != self._network.cluster:
             _LOG.warning(
-                "join file '%s' is of cluster '%s' now, this worker stays in '%s' until it is"
+                "join file '%s' is of cluster '%s' now, this process stays in '%s' until it is"
                 " started anew",
                 self._path,
                 found.cluster,
@@ -67,6 +68,21 @@ class JoinWatch:
     def _shuts_out(self, wanted: ZenohOptions) -> bool:
         """Whether somebody may do less than before."""
         return not set(self._network.members) <= set(wanted.members)
+
+
+def await_change(watch: JoinWatch | None, ended: threading.Event) -> ZenohOptions | None:
+    """How to join anew, once the file says so; None where ``ended`` was set first.
+
+    Args:
+        watch: None where there is no file.
+    """
+    if watch is None:
+        ended.wait()
+        return None
+    while not ended.wait(LOOK_S):
+        if (network := watch.look()) is not None:
+            return network
+    return None
 
 
 def _stamp(path: Path) -> object:

@@ -34,7 +34,7 @@ from partita.memory import private_bytes, release
 from partita.version import VERSION
 from partita.worker.control import MAX_LANES, MAX_PLANS, Worker, WorkerParts
 from partita.worker.messages import PROTOCOL_VERSION
-from partita.worker.rejoin import LOOK_S, JoinWatch
+from partita.worker.rejoin import JoinWatch, await_change
 from partita.worker.store import DEFAULT_QUOTA_BYTES, Store, default_store_dir
 
 _LOG = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ def _serve(
             places = ", ".join(options.network.listen)
             _LOG.info("worker '%s' listens on %s", worker.name, places)
             on_ready(worker)
-            return _await_end(options, worker, ended)
+            return await_change(_watch_join(options, worker), ended)
         except BaseException:
             ended.set()
             raise
@@ -159,18 +159,11 @@ def _serve(
         endpoint.close()
 
 
-def _await_end(
-    options: WorkerOptions, worker: Worker, ended: threading.Event
-) -> ZenohOptions | None:
-    """Return when a worker is to end, or to join anew."""
+def _watch_join(options: WorkerOptions, worker: Worker) -> JoinWatch | None:
+    """What looks at the join file, if there is one."""
     if not options.join:
-        ended.wait()
         return None
-    watch = JoinWatch(Path(options.join), options.network, lambda: worker.is_idle)
-    while not ended.wait(LOOK_S):
-        if (network := watch.look()) is not None:
-            return network
-    return None
+    return JoinWatch(Path(options.join), options.network, lambda: worker.is_idle)
 
 
 def _warn_of_names(network: ZenohOptions) -> None:

@@ -25,7 +25,7 @@ from partita.cluster import Cluster, load_cluster
 from partita.errors import NamesakeError, RunError
 from partita.fabric import TlsOptions
 from partita.fabric.absence import SILENT, Absence, find_absence
-from partita.fabric.members import LEADER
+from partita.fabric.members import LEADER, ROUTER
 from partita.fabric.zenoh_control import WHERE
 from partita.host import time_of_day_s
 from partita.leader.links import time_flows
@@ -72,7 +72,8 @@ def ask_workers(path: Path, flags: AccessFlags) -> Asked:
     """
     access = read_access(flags)
     cluster = load_cluster(path)
-    addresses = find_addresses(cluster, access)
+    told = find_addresses(cluster, access)
+    addresses = {name: told[name] for name in cluster.names if name in told}
     way = find_way(cluster, access)
     if way is None or (not addresses and access.join is None):
         return Asked([{"name": name, "state": EMULATED} for name in cluster.names])
@@ -85,6 +86,9 @@ def ask_workers(path: Path, flags: AccessFlags) -> Asked:
                 break
             time.sleep(_LOOK_S)
         group = WorkerGroup(endpoint, [name for name in cluster.names if name in endpoint.peers()])
+        if any(member.role == ROUTER for member in way.members):
+            reached = [name for name in group.names if _is_at(group, name, addresses.get(name))]
+            absent = {name: why for name, why in absent.items() if name not in reached}
         present = group.each(lambda name: _greet(group, name, absent.get(name)))
         ready = [name for name in group.names if present[name]["state"] == READY]
         links = _try_links(group, cluster, ready) if way.role == LEADER else None
@@ -142,6 +146,15 @@ def _describe_absence(absence: Absence | None, *, has_address: bool) -> dict[str
         nowhere = "the file has no address, and multicast does not find it"
         return {"state": SILENT, "why": at_address if has_address else nowhere}
     return {key: value for key, value in absence._asdict().items() if value}
+
+
+def _is_at(group: WorkerGroup, name: str, address: str | None) -> bool:
+    """Whether a worker that is seen, maybe through a router, says that it is where files say."""
+    try:
+        where = group.endpoint.call(name, WHERE, b"", _PATIENCE_S).decode()
+    except RunError:
+        return False
+    return address in where.partition(" on host ")[0].split(", ")
 
 
 def _greet(group: WorkerGroup, name: str, absence: Absence | None) -> dict[str, Any]:

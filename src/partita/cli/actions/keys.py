@@ -20,7 +20,7 @@ from partita.credentials import (
     revoke_member,
 )
 from partita.errors import InputError
-from partita.fabric.members import Member, Role, secure_address
+from partita.fabric.members import ROUTER, Member, Role, secure_address
 from partita.report import draw_table
 from partita.report.tables import TableData
 
@@ -47,12 +47,14 @@ def add(folder: Path, name: str, role: str, address: str) -> Reply:
     """Let one more in.
 
     Raises:
-        InputError: There is no such role.
+        InputError: There is no such role, or a router has no address.
         ClusterError: The name is taken or cannot be used, or the site is damaged.
     """
     roles: dict[str, Role] = {each: each for each in get_args(Role)}
     if role not in roles:
         raise InputError(f"--role is '{role}', allowed: {', '.join(roles)}.", subject="--role")
+    if role == ROUTER and not address:
+        raise InputError("--address is missing: a router is met where it listens.", subject=name)
     site = add_member(load_site(folder), Joiner(name, roles[role], secure_address(address)))
     return _describe_files(site, f"{name} is let in as a {role}.", site.members)
 
@@ -114,6 +116,7 @@ def _describe_files(site: Site, told: str, members: Sequence[Member]) -> Reply:
         "worker": "to its host: partita worker",
         "leader": "where plans are run: partita run PLAN",
         "front": "where it is asked: partita doctor --cluster FILE",
+        "router": "where sites meet: partita router",
     }
     lines = [f"  {files[m.name]}: {uses[m.role]} --join {m.name}.join" for m in members]
     note = "Copy each file to its host, over a channel that you trust; it holds a private key."

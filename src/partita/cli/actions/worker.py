@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import onnxruntime as ort
@@ -18,6 +19,7 @@ from partita.fabric.join import read_join
 from partita.fabric.router import run_router
 from partita.units import parse_quantity
 from partita.worker import WorkerOptions, run_worker
+from partita.worker.rejoin import JoinWatch, await_change
 from partita.worker.serve import heed_signals
 
 __all__ = [
@@ -46,32 +48,41 @@ def join_network(path: Path, network: ZenohOptions, *, is_told: bool) -> ZenohOp
         is_told: Whether flags say where to listen, too.
 
     Raises:
-        ClusterError: It is no join file of a worker, or cannot work.
+        ClusterError: It is not of the role that ``network`` has, or cannot work.
     """
     join = read_join(path)
     member = join.member
-    if member.role != "worker":
+    if member.role != network.role:
         raise ClusterError(
-            f"Join file '{path}' is a {member.role}'s, which does not serve: give the one that"
-            " partita keys made for this device.",
+            f"Join file '{path}' is a {member.role}'s: give the one that partita keys made for this"
+            f" {network.role}.",
             subject=str(path),
         )
     own = (member.address,) if member.address else ()
+    met = join.others if member.role == "worker" else join.routers
     joined = replace(
         network,
         name=member.name,
         listen=network.listen if is_told else own,
-        connect=(*network.connect, *join.others),
+        connect=(*network.connect, *met),
         multicast=network.multicast or not member.address,
     )
     return join.apply(joined, str(path))
 
 
-def route(options: ZenohOptions) -> None:
-    """Be a router until stopped; that it listens is told on stderr."""
+def route(options: ZenohOptions, join: Path | None) -> None:
+    """Be a router until stopped; that it listens is told on stderr.
+
+    Args:
+        join: The join file that ``options`` are from. Who is in no more by it is let through no
+            more, at once; all else waits for a new start, as nobody knows when nothing passes.
+    """
     ended = threading.Event()
+    network: ZenohOptions | None = options
     with show_log(logging.INFO), heed_signals(ended):
-        run_router(options, ended)
+        while network is not None:
+            watch = None if join is None else JoinWatch(join, network, lambda: False)
+            network = run_router(network, partial(await_change, watch, ended))
 
 
 def parse_size(flag: str, text: str) -> int:

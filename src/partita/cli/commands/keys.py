@@ -39,7 +39,7 @@ def init(
 def add(
     name: NameArg,
     site: SiteOpt = Path("site"),
-    role: Annotated[str, flag("--role", "worker, leader or front.")] = "worker",
+    role: Annotated[str, flag("--role", "worker, leader, front or router.")] = "worker",
     address: Annotated[
         str, flag("--address", "Where a worker listens, such as tls/192.0.2.9:7447.")
     ] = "",
