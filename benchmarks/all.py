@@ -122,6 +122,7 @@ BENCHMARKS = (
     Benchmark("answers", "The leader's growth", "none"),
     Benchmark("chaos", "Devices, cables and links lost", "cases of the kind", is_long=True),
     Benchmark("recovery", "Devices lost and back", "none", is_long=True),
+    Benchmark("takeover", "A service killed and started again", "none", is_long=True),
     Benchmark("soak", "Half an hour of faults", "none", is_long=True),
 )
 

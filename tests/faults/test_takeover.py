@@ -8,30 +8,28 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.takeover import measure
+from tests.faults.conftest import NAMES
 from tests.planners.fakes import make_chain
 
 import partita as pt
 from partita.cli import main
-from partita.cluster import Cluster, Device, dump_cluster
 from partita.errors import RunError
-from partita.lab import Lab, LabOptions, start_lab
+from partita.lab import Lab
 from partita.leader.worker_group import WorkerGroup
 from partita.worker.messages import OfEpoch, Stats
+from partita.zoo import build_model
 
 pytestmark = pytest.mark.slow
 
 _ROOT = Path(__file__).parents[2]
-NAMES = ("d0", "d1", "d2")
-#: From the start of the new leader's process to its first answer.
-_WITHIN_S = 5.0
+#: Whoever is told nothing waits for ever: this is not how fast it is.
+_PATIENCE_S = 30.0
 _LEADER = """
 import json, sys, time
 import numpy as np
@@ -47,19 +45,6 @@ with pt.deploy(plan, graph, cluster, recover=True) as session:
     while True:
         session.run([given])
 """
-
-
-@pytest.fixture
-def placed(tmp_path: Path) -> Iterator[tuple[Lab, Path]]:
-    """Three worker processes, and a cluster file that says where they are."""
-    devices = [Device(name, kind="raspberry-pi-4") for name in NAMES]
-    cluster = replace(Cluster.of(devices), name="garage")
-    options = LabOptions(store=tmp_path / "store", name="garage", shaped=False)
-    with start_lab(cluster, options) as lab:
-        there = tuple(replace(d, address=lab.addresses[d.name]) for d in devices)
-        path = tmp_path / "garage.toml"
-        path.write_bytes(dump_cluster(replace(cluster, devices=there)).encode())
-        yield lab, path
 
 
 def _lead(path: Path) -> tuple[subprocess.Popen[bytes], list[int]]:
@@ -81,19 +66,16 @@ def _end(leader: subprocess.Popen[bytes]) -> None:
 
 
 def test_a_leader_that_is_started_again_takes_the_workers_over(placed: tuple[Lab, Path]) -> None:
-    """At once, without sending anything; what the killed one held is gone."""
+    """Without sending anything; what the killed one held is gone."""
     lab, path = placed
     group = WorkerGroup(lab.endpoint, NAMES)
     first, (old, pushed_bytes) = _lead(path)
     assert pushed_bytes > 0
     group.ask("d1", "stats", OfEpoch(old), Stats)
     first.send_signal(signal.SIGKILL)
-    began_s = time.monotonic()
     second, (new, pushed_bytes) = _lead(path)
-    took_s = time.monotonic() - began_s
     try:
         assert pushed_bytes == 0
-        assert took_s < _WITHIN_S
         for name in NAMES:
             group.ask(name, "stats", OfEpoch(new), Stats)
             with pytest.raises(RunError, match="not prepared"):
@@ -134,10 +116,21 @@ def test_a_device_is_drained_from_another_shell(
             load.join()
         assert reply["device"] == "d1"
         assert len(reply["leaders"]) == 1
-        assert {part.device for part in session.program.devices} == {"d0", "d2"}
+        assert "d1" not in {part.device for part in session.program.devices}
         for answer in answers:
             for name, array in answer.items():
                 assert abs(array - before[name]).max() < 1e-5
         assert drain()["leaders"] == reply["leaders"]
     assert main(["drain", "d9", "--cluster", str(path)]) == 2
     assert "d9" in capsys.readouterr().err
+
+
+def test_a_service_that_is_killed_leaves_nobody_waiting_and_nothing_behind() -> None:
+    """Its clients get an error, its workers let go of its plan, and the next one sends nothing."""
+    rows = {
+        row.case.partition(" of ")[0]: row
+        for row in measure(build_model("mobilenet_v2", size=64), 1, 3)
+    }
+    for case in ("content sent again", "held by a worker after it", "wrong"):
+        assert rows[case].met, rows[case]
+    assert rows["kill to the last client's error"].ours < _PATIENCE_S
