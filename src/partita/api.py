@@ -167,6 +167,7 @@ def open_endpoint(cluster: Cluster, access: Access | None = None) -> Iterator[En
 def open_fleet(cluster: Cluster, access: Access | None = None) -> Iterator[OpenLeader]:
     """Yield what opens endpoints of leaders that reach the cluster's workers.
 
+    A join file is read for each of them, so that one that has changed holds from the next on.
     Workers that are emulated, or placed by Ray, end with the context.
     """
     access = access or Access()
@@ -178,8 +179,13 @@ def open_fleet(cluster: Cluster, access: Access | None = None) -> Iterator[OpenL
         if way is None:
             lab = stack.enter_context(start_lab(cluster))
             yield lambda: contextlib.closing(lab.open_leader(_draw_name()))
-        else:
-            yield lambda: contextlib.closing(ZenohEndpoint(replace(way, name=_draw_name(way.name))))
+            return
+
+        def open_one() -> contextlib.AbstractContextManager[Endpoint]:
+            now = find_way(cluster, access) or way
+            return contextlib.closing(ZenohEndpoint(replace(now, name=_draw_name(now.name))))
+
+        yield open_one
 
 
 def _draw_name(name: str = "leader") -> str:
@@ -202,25 +208,26 @@ def find_way(cluster: Cluster, access: Access) -> ZenohOptions | None:
         "leader" if join is None else join.name,
         cluster.name,
         connect=tuple(addresses.values()),
-        multicast=len(addresses) < len(cluster.devices),
+        multicast=not set(cluster.names) <= addresses.keys(),
         tls=access.tls,
         insecure=access.insecure,
     )
     if join is None:
         return options
     path = str(access.join)
-    if join.member.role == "worker":
-        raise _unfit(path, f"is a worker's, {join.name!r}", "a leader's, or a front's to look only")
+    if (role := join.member.role) in ("worker", "router"):
+        raise _unfit(path, f"is a {role}'s, {join.name!r}", "a leader's, or a front's to look only")
     if join.cluster != cluster.name:
         raise _unfit(path, f"is for cluster {join.cluster!r}", f"one of {cluster.name!r}")
     workers = {member.name for member in join.members if member.role == "worker"}
     if missing := [name for name in cluster.names if name not in workers]:
         raise _unfit(path, f"knows no worker {missing[0]!r}", "its new one after partita keys add")
+    options = replace(options, connect=(*options.connect, *join.routers))
     return join.apply(options, path)
 
 
 def find_addresses(cluster: Cluster, access: Access) -> dict[str, str]:
-    """Where the cluster's workers listen, by device, as far as files say.
+    """Where the cluster's workers listen, by device, and strangers, as far as files say.
 
     Raises:
         ClusterError: The join file cannot work.
@@ -228,10 +235,13 @@ def find_addresses(cluster: Cluster, access: Access) -> dict[str, str]:
     told = {device.name: device.address for device in cluster.devices if device.address}
     if access.join is None:
         return told
-    members = {m.name: m.address for m in read_join(access.join).members if m.address}
+    join = read_join(access.join)
+    members = {m.name: m.address for m in join.members if m.role == "worker" and m.address}
     secure = {name: secure_address(address) for name, address in told.items()}
     return {
-        name: address for name, address in {**members, **secure}.items() if name in cluster.names
+        name: address
+        for name, address in {**members, **secure}.items()
+        if name in cluster.names or cluster.strangers is not None
     }
 
 

@@ -2,102 +2,32 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import onnxruntime as ort
 import pytest
-from tests.memory_lab import MemoryLab, memory_lab
-from tests.planners.fakes import make_chain
+from tests.adapting.runs import DEVICES, PATIENCE_S, Run, open_run
 
-from partita.adapting.replanner import Replanner, make_finder
-from partita.cli.inputs import draw_inputs
-from partita.cluster import Cluster, Device
-from partita.compile import compile_plan
-from partita.cost import CostModel
+from partita.cluster import Cluster
 from partita.errors import RunError
-from partita.execution.adapt import LOSSES_ONLY
-from partita.fabric import Caller
-from partita.graph import Graph
-from partita.leader import DeployOptions, Lost, Session, deploy, replan_controller, standby_keeper
+from partita.fabric import Caller, Failure
+from partita.leader import Lost, back_off, replan_controller, standby_keeper
 from partita.leader.calls import DRAIN, DRAIN_S, ask_leaders
-from partita.planners import find_plan
 from partita.worker.messages import Drain, encode_message
 
-DEVICES = [Device(name, kind="raspberry-pi-4") for name in ("d0", "d1", "d2")]
-#: Plans are believed as they are predicted: here all workers share one process.
-BELIEVE = replace(LOSSES_ONLY, trial=0, least_gain=float("-inf"), pause_s=0.0)
-_PATIENCE_S = 30.0
 
-
-@dataclass
-class Run:
-    """A session over workers in memory, and requests that are checked one by one."""
-
-    lab: MemoryLab
-    session: Session
-    graph: Graph
-    searches: list[CostModel]
-
-    def until(self, is_done: Callable[[], bool], least: int = 3) -> None:
-        """Ask until something has happened; each answer is its own, in order."""
-        given: list[dict[str, np.ndarray]] = []
-
-        def feed() -> Iterator[dict[str, np.ndarray]]:
-            deadline_s = time.monotonic() + _PATIENCE_S
-            while len(given) < least or not is_done():
-                assert time.monotonic() < deadline_s, self.session.changes
-                given.append(draw_inputs(self.graph.input_specs, 1, len(given))[0])
-                yield given[-1]
-
-        answers = list(self.session.iterate(feed()))
-        whole = ort.InferenceSession(self.graph.to_model().SerializeToString())
-        assert len(answers) == len(given)
-        for one, answer in zip(given, answers, strict=True):
-            (got,) = answer.values()
-            np.testing.assert_allclose(got, whole.run(None, one)[0], atol=1e-5)
-
-    @property
-    def used(self) -> set[str]:
-        """The devices of the running plan."""
-        return {part.device for part in self.session.program.devices}
-
-    def outcomes(self) -> list[str]:
-        """What came of each change so far."""
-        return [change.outcome for change in self.session.changes]
+@pytest.fixture(autouse=True)
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the leader look often."""
+    monkeypatch.setattr(replan_controller, "SAMPLE_S", 0.01)
+    monkeypatch.setattr(standby_keeper, "_LOOK_S", 0.01)
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Run]:
-    """Three devices with a third of the rows each; the leader looks often."""
-    monkeypatch.setattr(replan_controller, "SAMPLE_S", 0.01)
-    monkeypatch.setattr(standby_keeper, "_LOOK_S", 0.01)
-    graph, searches = make_chain(3, height=12), list[CostModel]()
-    cost = CostModel(graph, Cluster.of(DEVICES))
-    plan = find_plan(cost, planner="equal_rows").plan
-    find = make_finder(plan, "equal_rows", 0.5)
-
-    def search(model: CostModel) -> object:
-        searches.append(model)
-        return find(model)
-
-    replanner = Replanner(cost, plan, search)  # type: ignore[arg-type]
-    with ExitStack() as stack:
-        lab = stack.enter_context(memory_lab(DEVICES, store=tmp_path))
-        session = deploy(
-            compile_plan(graph, plan, cost.cluster),
-            lab.endpoint,
-            DeployOptions(wait_s=0.5),
-            replan=replanner.recover,
-            adapting=(replanner, BELIEVE),
-        )
-        stack.enter_context(session)
-        session.begin_traces()
-        yield Run(lab, session, graph, searches)
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Three devices with a third of the rows each."""
+    with open_run(Cluster.of(DEVICES), tmp_path) as opened:
+        yield opened
 
 
 def test_a_loss_is_planned_around_by_what_stands_by_and_forgotten_when_it_is_over(run: Run) -> None:
@@ -110,7 +40,7 @@ def test_a_loss_is_planned_around_by_what_stands_by_and_forgotten_when_it_is_ove
     assert run.session.lost == Lost(("d2",))
     (change,) = run.session.changes
     assert change.outage_s is not None
-    assert 0 < change.outage_s < _PATIENCE_S
+    assert 0 < change.outage_s < PATIENCE_S
     assert len(run.searches) == sought
     # What was prepared in haste is brought again, and what stands by is for what runs now.
     run.until(lambda: run.session.covered == ("d1",))
@@ -178,3 +108,43 @@ def test_a_device_that_leaves_before_it_is_used_again_changes_nothing(run: Run) 
     assert run.used == {"d0", "d1"}
     run.lab.start(DEVICES[2])
     run.until(lambda: "d2" in run.used)
+
+
+def test_a_link_is_done_without_by_what_stands_by_for_one_of_its_ends(run: Run) -> None:
+    """Nothing is sought before the next answer; whether both ends are of use is, afterwards."""
+    run.until(lambda: set(run.session.covered) == {"d1", "d2"})
+    sought, ready = len(run.searches), [each.program for each in run.session._monitor.standbys]
+    run.lab.fabric.cut_link("d1", "d2")
+    broken = Failure(run.session.deployment.epoch, "d1", "send", -1, "lost 1 pieces", "d2")
+    run.session._monitor.on_failure(broken)  # as the sender would say where links are real
+    run.until(lambda: "recovered" in run.outcomes())
+    assert run.session.lost == Lost.link("d1", "d2")
+    assert run.used in ({"d0", "d1"}, {"d0", "d2"})
+    assert run.session.program in ready
+    run.until(lambda: len(run.session.changes) > 1)
+    recovered, searched = run.session.changes[:2]
+    assert recovered.detail == "without the link between 'd1' and 'd2'"
+    assert "stood by" in searched.why
+    run.until(lambda: len(run.searches) > sought)
+    assert ("d1", "d2") not in run.searches[sought].links
+    assert set(run.searches[sought].devices) == {"d0", "d1", "d2"}
+
+
+def test_plans_do_not_flap_with_a_device(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is used again at once, but once it was soon lost again not before it stays."""
+    monkeypatch.setattr(back_off, "_FIRST_S", 60.0)
+    run.until(lambda: bool(run.session.covered))
+    run.lab.fabric.kill("d2")
+    run.until(lambda: "recovered" in run.outcomes())
+    run.lab.start(DEVICES[2])
+    run.until(lambda: "d2" in run.used)
+    for _ in range(5):  # each time there for as long as some requests take
+        run.lab.fabric.kill("d2")
+        run.until(lambda: "d2" not in run.used)
+        run.lab.start(DEVICES[2])
+        run.until(lambda: True, least=5)
+    assert run.outcomes().count("recovered") == 2
+    assert run.session.lost == Lost(("d2",))
+    monkeypatch.setattr(back_off, "_FIRST_S", 0.0)
+    run.until(lambda: "d2" in run.used)  # it has stayed for long enough
+    assert run.session.lost == Lost()

@@ -113,7 +113,10 @@ def test_a_worker_joins_as_its_file_says(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("worker --join site/leader.join", "is a leader's, which does not serve"),
+        (
+            "worker --join site/leader.join",
+            "is a leader's: give the one that partita keys made for this worker",
+        ),
         ("worker --join site/nano.join --name box", "--name does not go with --join"),
         ("worker --join garage.toml", "cannot be used"),
         ("worker --join none.join", "cannot be read"),

@@ -184,7 +184,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
         ("camera = 24", "camera = 0.5", "lab.slow_down.camera: 0.5 must be a number without"),
         ("camera = 24", "moon = 24", "lab.slow_down.moon: 'moon' is not a device"),
         ('name = "lab"', 'name = "a/b"', "cluster.name: 'a/b' cannot be a name; allowed are 1 to"),
-        ('name = "nano-1"', 'name = "*"', "device[1].name: '*' cannot be a name"),
+        ('name = "nano-1"', 'name = "**"', "device[1].name: '**' cannot be a name"),
         ('"1 GB"', '"1e300 GB"', "device[0].memory: '1e300 GB' is too large a number"),
         ('"1 GB"', '"1e200 GB"', "device[0].memory: '1e200 GB' must be from 1 B to 1000000 GB"),
         ("threads = 4", "threads = 5000", "threads: 5000 must be a whole number from 1 to 1024"),

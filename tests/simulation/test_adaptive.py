@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.planners.fakes import make_chain
 
-from partita.adapting.replanner import make_method, take_every_plan
+from partita.adapting.methods import make_method, take_every_plan
 from partita.cluster import Cluster, Device, Link
 from partita.cost import CostModel, update_cost
 from partita.errors import PlanError

@@ -10,21 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from partita.adapting.hand_over import plan_without
+from partita.adapting.strangers import admit_stranger
 from partita.compile import Compiled, compile_plan, planned_graph
 from partita.cost import CostModel, MemoryUse, cost_of_rest, rates_at, update_cost
 from partita.cost.memory import together
 from partita.exactness.accuracy import Judge
-from partita.execution import AdaptOptions, Conditions, Report
+from partita.execution import Conditions, Report
 from partita.execution.adapt import Proposed
 from partita.execution.durations import Pair
 from partita.graph import Graph
 from partita.leader import Expected, Lost
+from partita.leader.bench import WorkerBench
 from partita.leader.losses import LostKey
 from partita.plan import Plan, hash_plan
 from partita.planners.fallback import find_beside
 from partita.planners.find import find_plan
 from partita.planners.options import (
-    PlanOptions,
     bound_errors,
     options_of,
     restrict_devices,
@@ -34,7 +35,8 @@ from partita.planners.pricing.costs import Costs
 from partita.planners.result import Result
 from partita.program import Program
 from partita.quantisation import QuantisationData
-from partita.simulation import Method, Searched, answer_period_s, plan_key, predict
+from partita.simulation import answer_period_s, plan_key, predict
+from partita.worker.messages import Info
 
 _LOG = logging.getLogger(__name__)
 
@@ -103,7 +105,7 @@ class Replanner:
 
     @property
     def stood_by(self) -> bool:
-        """Whether the running plan is a fallback that took over for a loss."""
+        """Whether the running plan took over for a loss, and was chosen among no others for it."""
         return self._stood_by
 
     @property
@@ -190,6 +192,18 @@ class Replanner:
         cost = self._of(update_cost(world.cost, world.assumed), self.plan)
         return predict(cost, self.plan, requests=requests, in_flight=min(in_flight or most, most))
 
+    def may_join(self, device: str) -> bool:
+        """Whether a device is of the roster, or strangers may be."""
+        return device in self.roster or self._full.cluster.strangers is not None
+
+    def admit(
+        self, info: Info, bench: Callable[[], WorkerBench], check: Callable[..., None]
+    ) -> None:
+        """Take a stranger into the roster; see :meth:`partita.leader.Planning.admit`."""
+        grown = admit_stranger(self._full, info, bench, check)
+        with self._lock:
+            self._full = grown
+
     def set_lost(self, lost: Lost) -> None:
         """Let later searches do without ``lost``, and with all else."""
         with self._lock:
@@ -226,7 +240,8 @@ class Replanner:
     def recover(self, lost: Lost) -> Compiled:
         """Plan without what is lost; the result is the running plan from now on.
 
-        A fallback that the plan has is that plan: it is loaded already. Else it is what stands by.
+        A fallback that the plan has is that plan: it is loaded already. Else it is what stands by,
+        for the loss of a link what does for that of one of its ends.
         Where nothing does, and the planner finds nothing, for instance because it needs a link
         that is lost, or fails in whatever way, ``best`` is asked.
 
@@ -234,14 +249,28 @@ class Replanner:
             PlanError: What is left cannot run the network.
         """
         world, fallback = self._without(lost), self.plan.fallback
-        spare = None if fallback else self._spares.get(lost.key)
-        plan = fallback or (spare and spare.plan)
-        plan = plan or self._find_any(update_cost(world.cost, world.assumed))
+        model = update_cost(world.cost, world.assumed)
+        exact = self._spares.get(lost.key)
+        spare = None if fallback else exact or self._find_beside(lost, model)
+        plan = fallback or (spare and spare.plan) or self._find_any(model)
         self.take_over(self._keep(plan), lost)
-        self._stood_by = fallback is not None
+        self._stood_by = fallback is not None or (spare is not None and spare is not exact)
         if spare:
             self._hold(self._key, spare.compiled)
         return self.compile(self._key)
+
+    def _find_beside(self, lost: Lost, model: CostModel) -> _Spare | None:
+        """For a link that is lost: what stands by for one of its ends, the faster one.
+
+        Both ends are there still, so that it is only as good as it is soon.
+        """
+        known = self._world.lost
+        links = set(lost.links) - set(known.links)
+        if len(links) != 1 or lost.devices != known.devices:
+            return None
+        ends = [self._spares.get((known | Lost((end,))).key) for pair in links for end in pair]
+        spares = [spare for spare in ends if spare is not None]
+        return min(spares, key=lambda each: self._predict_s(model, each.plan), default=None)
 
     def take_over(self, key: str, lost: Lost) -> None:
         """Set the running plan, and what later searches do without."""
@@ -364,37 +393,3 @@ def make_finder(
         return succeed(plan, find_beside(cost, plan.fallback, search).plan)
 
     return find
-
-
-def make_method(
-    planner: str,
-    *,
-    options: PlanOptions | None = None,
-    find: Find | None = None,
-    adapt: AdaptOptions | None = None,
-    search_s: float | None = None,
-    name: str = "",
-) -> Method:
-    """A method for :func:`partita.simulation.simulate_adaptive`.
-
-    Args:
-        find: Searches in place of the planner with those options.
-        adapt: When it plans again, and when it keeps the result.
-        search_s: What a search is charged; None for what it takes.
-        name: For tables; the planner's own by default.
-    """
-    options = options or PlanOptions()
-
-    def search(cost: CostModel) -> Searched:
-        began_s = time.monotonic()
-        if find is not None:
-            return Searched(find(cost), time.monotonic() - began_s)
-        result = find_plan(cost, planner=planner, options=options)
-        return Searched(result.plan, result.search_s)
-
-    return Method(name or planner, search, search_s, adapt or AdaptOptions())
-
-
-def take_every_plan(adapt: AdaptOptions | None = None) -> AdaptOptions:
-    """Options of a method that never compares: it takes what its search gives."""
-    return replace(adapt or AdaptOptions(), least_gain=float("-inf"), trial=0)

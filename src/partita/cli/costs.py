@@ -39,7 +39,7 @@ def read_cost(graph: Graph, cluster: Cluster, files: ModelFiles | PlanFiles) -> 
     profiles = {name: load_profile(path) for name, path in named}
     needs_this = any(
         device.kind == THIS_MACHINE and device.profile is None and device.name not in profiles
-        for device in cluster.devices
+        for device in cluster.entries
     )
     if needs_this and _ALL not in profiles:
         # Of the others it says nothing: they are priced by their kinds.

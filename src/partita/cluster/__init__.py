@@ -14,7 +14,7 @@ from partita.cluster.copies import as_kind, copy_device
 from partita.cluster.difference import list_differences
 from partita.cluster.dump import dump_cluster, dump_links
 from partita.cluster.file import load_cluster
-from partita.cluster.model import Cluster, Device
+from partita.cluster.model import Cluster, Device, Strangers
 from partita.execution import Link
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Cluster",
     "Device",
     "Link",
+    "Strangers",
     "as_kind",
     "catalogue_names",
     "copy_device",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from partita.cluster.array import write_array
 from partita.cluster.catalogue import UNMEASURED
+from partita.cluster.fields import ANY
 from partita.cluster.model import Cluster, Device
 from partita.execution import Link
 from partita.units import write_quantity
@@ -30,6 +31,13 @@ def dump_cluster(cluster: Cluster) -> str:
     ]
     devices = [_device_lines(device) for device in cluster.devices]
     links = [_link_lines(link) for link in cluster.links]
+    if cluster.strangers is not None:
+        devices.append(_device_lines(cluster.strangers.device))
+        # Theirs first: their ends stand for all devices, whose own links then say otherwise.
+        # Among them what stands for all of them first.
+        own = sorted(cluster.strangers.links, key=lambda link: link.pair != (ANY, ANY))
+        everyone = (*own, *cluster.links)
+        links = [_link_lines(link, all_keys=True) for link in everyone]
     return "\n\n".join("\n".join(part) for part in [head, *devices, *links, _lab_lines(cluster)])
 
 
@@ -43,8 +51,10 @@ def _device_lines(device: Device) -> list[str]:
         lines.append(f"kind = {_quote(device.kind)}")
     if device.profile:
         lines.append(f"profile = {_quote(device.profile)}")
-    memory = write_quantity(device.memory_bytes, "bytes", _SIZES)
-    lines += [f"memory = {_quote(memory)}", f"threads = {device.threads}"]
+    if (device.name, device.kind) != (ANY, UNMEASURED):  # else its worker says
+        memory = write_quantity(device.memory_bytes, "bytes", _SIZES)
+        lines.append(f"memory = {_quote(memory)}")
+    lines.append(f"threads = {device.threads}")
     if device.address:
         lines.append(f"address = {_quote(device.address)}")
     if device.endpoint:
@@ -84,7 +94,7 @@ def dump_links(links: Iterable[Link], ports: Mapping[str, float]) -> str:
     return "\n\n".join(tables) + "\n"
 
 
-def _link_lines(link: Link) -> list[str]:
+def _link_lines(link: Link, *, all_keys: bool = False) -> list[str]:
     bandwidth = write_quantity(link.bandwidth_bytes_per_s, "bandwidth", _BIT_RATES)
     lines = [
         "[[link]]",
@@ -93,14 +103,14 @@ def _link_lines(link: Link) -> list[str]:
         f"bandwidth = {_quote(bandwidth)}",
         f"latency = {_quote(write_quantity(link.latency_s, 'time', _TIMES))}",
     ]
-    if link.per_message_s:
+    if link.per_message_s or all_keys:
         per_message = write_quantity(link.per_message_s, "time", _TIMES)
         lines.append(f"per_message = {_quote(per_message)}")
     return [*lines, f"medium = {_quote(link.medium)}"] if link.medium else lines
 
 
 def _lab_lines(cluster: Cluster) -> list[str]:
-    factors = ", ".join(f"{_quote(d.name)} = {float(d.slow_down)!r}" for d in cluster.devices)
+    factors = ", ".join(f"{_quote(d.name)} = {float(d.slow_down)!r}" for d in cluster.entries)
     return [
         "[lab]",
         f"slow_down = {{{factors}}}",

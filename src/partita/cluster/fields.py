@@ -23,6 +23,8 @@ from partita.units import Quantity, parse_quantity
 Parser = Callable[[object], Any]
 
 MAX_SLOW_DOWN = 10_000
+#: Stands for any device, in place of a name.
+ANY = "*"
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,14 @@ def read_table(
     return values
 
 
+def list_tables(value: object, where: str, faults: list[str]) -> list[tuple[str, object]]:
+    """Each ``[[where]]`` table with its key for messages."""
+    if not isinstance(value, list):
+        faults.append(f"{where}: must be written as [[{where}]]")
+        return []
+    return [(f"{where}[{index}]", table) for index, table in enumerate(value)]
+
+
 def _allowing(is_allowed: Callable[[Any], bool], rule: str) -> Parser:
     """A parser of values as they are; others break the rule."""
 
@@ -84,6 +94,11 @@ text = _allowing(
 name = _allowing(
     lambda value: isinstance(value, str) and is_name(value),
     f"cannot be a name; allowed are {NAME_RULE}",
+)
+#: A name, or what stands for all that no entry names.
+name_or_any = _allowing(
+    lambda value: isinstance(value, str) and (value == ANY or is_name(value)),
+    f"cannot be a name; allowed are {NAME_RULE}, or {ANY!r} for strangers",
 )
 #: An address of the network.
 address = _allowing(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,15 @@ from partita.cluster.catalogue import (
     find_entry,
 )
 from partita.cluster.fields import (
+    ANY,
     Field,
     address,
     endpoint,
     factor,
     list_of,
+    list_tables,
     name,
+    name_or_any,
     one_of,
     quantity,
     read_table,
@@ -31,15 +33,16 @@ from partita.cluster.fields import (
     whole,
     yes_or_no,
 )
-from partita.cluster.link_kinds import load_link_kinds
+from partita.cluster.link_tables import read_links
 from partita.cluster.model import (
     Cluster,
     Device,
     LabSettings,
+    Strangers,
     find_faults,
     raise_faults,
 )
-from partita.cluster.trace import BANDWIDTHS, read_trace
+from partita.cluster.trace import BANDWIDTHS
 from partita.errors import ClusterError
 from partita.execution import Link
 from partita.files import read_regular
@@ -68,7 +71,7 @@ _KINDS = (*catalogue_names(), THIS_MACHINE, OWN_ARRAY)
 
 _CLUSTER = {"name": Field(name), "requester": Field(text, required=True)}
 _DEVICE = {
-    "name": Field(name, required=True),
+    "name": Field(name_or_any, required=True),
     "kind": Field(one_of(_KINDS)),
     "profile": Field(text),
     "memory": Field(quantity("bytes", "1 B", "1000000 GB")),
@@ -82,19 +85,9 @@ _DEVICE = {
     "array": Field(table_of),
     "endpoint": Field(endpoint),
 }
-_LINK = {
-    "between": Field(list_of(text, 2)),
-    "from": Field(text),
-    "to": Field(text),
-    "kind": Field(one_of(tuple(load_link_kinds()))),
-    "bandwidth": Field(quantity("bandwidth", *BANDWIDTHS)),
-    "latency": Field(quantity("time", "0 s", "1 h")),
-    "per_message": Field(quantity("time", "0 s", "1 h")),
-    "medium": Field(text),
-    "trace": Field(text),
-}
-_ENDS = {"between", "from", "to"}
 _SECTIONS = ("cluster", "device", "link", "lab")
+#: Of a device whose worker alone says what it has: the most that a file can say.
+_UNTOLD_BYTES = 10**15
 
 
 def _slow_down(value: object) -> dict[str, object]:
@@ -139,17 +132,18 @@ def load_cluster(source: str | Path | bytes | Mapping[str, Any]) -> Cluster:
     lab = read_table(data.get("lab", {}), _LAB, "lab", faults)
     given = lab.get("slow_down", {})
     slow_down = read_table(given, dict.fromkeys(given, Field(factor)), "lab.slow_down", faults)
-    devices = _read_devices(data.get("device", []), slow_down, folder, faults)
-    faults += _stranger_faults(given, devices)
-    links = _read_links(
-        data.get("link", []), list(dict.fromkeys(d.name for d in devices)), folder, faults
-    )
+    entries = _read_devices(data.get("device", []), slow_down, folder, faults)
+    faults += _unknown_faults(given, entries)
+    names = list(dict.fromkeys(entry.name for entry in entries))
+    links = read_links(data.get("link", []), names, folder, faults)
+    devices = tuple(entry for entry in entries if entry.name != ANY)
     cluster = Cluster(
         name=head.get("name", "cluster"),
         requester=head.get("requester", devices[0].name if devices else ""),
         devices=devices,
-        links=links,
+        links=tuple(link for link in links if ANY not in link.pair),
         lab=LabSettings(lab.get("seed", 0), lab.get("network", "user")),
+        strangers=_find_strangers(entries, links, faults),
     )
     faults += find_faults(cluster)
     raise_faults(subject, faults)
@@ -179,19 +173,11 @@ def _parse(subject: str, content: bytes) -> dict[str, Any]:
         raise ClusterError(f"{subject} is not TOML: {error}.", subject=subject) from error
 
 
-def _tables(value: object, where: str, faults: list[str]) -> list[tuple[str, object]]:
-    """Each ``[[where]]`` table with its key for messages."""
-    if not isinstance(value, list):
-        faults.append(f"{where}: must be written as [[{where}]]")
-        return []
-    return [(f"{where}[{index}]", table) for index, table in enumerate(value)]
-
-
 def _read_devices(
     tables: object, slow_down: Mapping[str, float], folder: Path, faults: list[str]
 ) -> tuple[Device, ...]:
     devices = []
-    for where, table in _tables(tables, "device", faults):
+    for where, table in list_tables(tables, "device", faults):
         values = read_table(table, _DEVICE, where, faults)
         if isinstance(table, dict):
             _check_device(table, where, faults)
@@ -206,17 +192,36 @@ def _read_devices(
     return tuple(devices)
 
 
-def _stranger_faults(slow_down: Iterable[str], devices: Iterable[Device]) -> list[str]:
-    names = list(dict.fromkeys(device.name for device in devices))
+def _find_strangers(
+    entries: Iterable[Device], links: Iterable[Link], faults: list[str]
+) -> Strangers | None:
+    """What the entry called ``*`` says of devices that have none."""
+    found = [entry for entry in entries if entry.name == ANY]
+    if len(found) > 1:
+        faults.append(f"device: name {ANY!r} is used {len(found)} times, allowed once")
+    own = tuple(link for link in links if ANY in link.pair)
+    return Strangers(found[0], own) if found else None
+
+
+def _unknown_faults(slow_down: Iterable[str], devices: Iterable[Device]) -> list[str]:
+    names = [name for name in dict.fromkeys(d.name for d in devices) if name != ANY]
     return [
         f"lab.slow_down.{name}: {name!r} is not a device; devices are {', '.join(names)}"
         for name in slow_down
-        if name not in (*names, "*")
+        if name not in (*names, ANY)
     ]
 
 
 def _check_device(table: Mapping[str, object], where: str, faults: list[str]) -> None:
     """What is missing, whatever is wrong with what is there."""
+    if table.get("name") == ANY:
+        faults += [
+            f"{where}.{key}: is one device's own, {ANY!r} stands for many"
+            for key in ("address", "endpoint")
+            if key in table
+        ]
+        if not table.keys() & {"kind", "profile", "array"}:
+            return  # measured when it comes, and its worker says what it gives away
     if not table.keys() & {"kind", "profile", "address", "array"}:
         kinds = ", ".join(_KINDS)
         faults.append(
@@ -256,7 +261,7 @@ def _make_device(values: Mapping[str, Any], folder: Path) -> Device:
         name=values["name"],
         kind=kind,
         profile=str(folder / profile) if profile else None,
-        memory_bytes=int(values.get("memory", entry.memory_bytes if entry else 1)),
+        memory_bytes=int(values.get("memory", entry.memory_bytes if entry else _UNTOLD_BYTES)),
         threads=values.get("threads", entry.cores if entry else 1),
         address=values.get("address"),
         provider=values.get("provider", "CPUExecutionProvider"),
@@ -268,105 +273,3 @@ def _make_device(values: Mapping[str, Any], folder: Path) -> Device:
         array=values.get("array"),
         endpoint=values.get("endpoint"),
     )
-
-
-def _read_links(
-    tables: object, names: list[str], folder: Path, faults: list[str]
-) -> tuple[Link, ...]:
-    """One link per ordered pair; keys of later tables override those of earlier ones."""
-    merged: dict[tuple[str, str], dict[str, Any]] = {}
-    for where, table in _tables(tables, "link", faults):
-        values = read_table(table, _LINK, where, faults)
-        if not isinstance(table, dict):
-            continue
-        pairs = _pairs(table, values, where, names, faults)
-        options = {key: values[key] for key in values if key not in (*_ENDS, "kind")}
-        if "trace" in options:
-            options["trace"] = _trace(folder / options["trace"], where, faults)
-        named = _named_options(table, values, where, names, faults)
-        # A wrong bandwidth or kind is not missing, too.
-        stated = {"bandwidth": 1.0} if table.keys() & {"bandwidth", "kind"} else {}
-        for pair in pairs:
-            merged.setdefault(pair, {}).update({**stated, **named.get(pair, {}), **options})
-    faults += [
-        f"link {a!r} -> {b!r}: bandwidth is missing"
-        for (a, b), options in merged.items()
-        if "bandwidth" not in options
-    ]
-    return tuple(
-        _make_link(pair, merged[pair]) for pair in permutations(names, 2) if pair in merged
-    )
-
-
-def _named_options(
-    table: Mapping[str, Any],
-    values: Mapping[str, Any],
-    where: str,
-    names: Iterable[str],
-    faults: list[str],
-) -> dict[tuple[str, str], dict[str, float]]:
-    """What a link's kind says, by pair: the first end sends up, the other one down."""
-    if "kind" not in values:
-        return {}
-    ends = values.get("between", ("*", "*"))
-    if ends == ("*", "*"):
-        if "between" in values or "between" not in table:
-            faults.append(
-                f"{where}.kind: {values['kind']!r} needs between = [a, b] with one of both named:"
-                " a sends at its rate up, b at its rate down"
-            )
-        return {}
-    kind = load_link_kinds()[values["kind"]]
-    up = _matches(ends[0], ends[1], names)
-    return {pair: kind.options(is_up=True) for pair in up} | {
-        (b, a): kind.options(is_up=False) for a, b in up
-    }
-
-
-def _make_link(pair: tuple[str, str], options: Mapping[str, Any]) -> Link:
-    trace = options.get("trace", ())
-    return Link(
-        source=pair[0],
-        target=pair[1],
-        bandwidth_bytes_per_s=options.get("bandwidth", 1.0),
-        latency_s=options.get("latency", 0.0),
-        per_message_s=options.get("per_message", 0.0),
-        medium=options.get("medium"),
-        trace=trace,
-    )
-
-
-def _trace(path: Path, where: str, faults: list[str]) -> tuple[tuple[float, float], ...]:
-    try:
-        return read_trace(path)
-    except ValueError as error:
-        faults.append(f"{where}.trace: {error}")
-        return ()
-
-
-def _pairs(
-    table: Mapping[str, Any],
-    values: Mapping[str, Any],
-    where: str,
-    names: list[str],
-    faults: list[str],
-) -> list[tuple[str, str]]:
-    """The ordered pairs of devices that a link table speaks of; ``values`` are those that parse."""
-    one_way = "from" in table and "to" in table
-    if ("between" in table) == one_way or ("from" in table) != ("to" in table):
-        faults.append(f"{where}: needs either between = [a, b], or both from and to")
-        return []
-    if not _ENDS & table.keys() <= values.keys():
-        return []
-    ends = (values["from"], values["to"]) if one_way else values["between"]
-    unknown = [end for end in ends if end != "*" and end not in names]
-    known = ", ".join(["*", *names])
-    faults += [f"{where}: {end!r} is not a device; allowed are {known}" for end in unknown]
-    if not unknown and ends[0] == ends[1] != "*":
-        faults.append(f"{where}: {ends[0]!r} is linked to itself")
-    pairs = _matches(ends[0], ends[1], names)
-    return pairs if one_way else pairs + [(b, a) for a, b in pairs]
-
-
-def _matches(source: str, target: str, names: Iterable[str]) -> list[tuple[str, str]]:
-    return [(a, b) for a, b in permutations(names, 2) if source in ("*", a) and target in ("*", b)]

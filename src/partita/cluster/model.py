@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import permutations
 
 from partita.cluster.array import Array
+from partita.cluster.fields import ANY
 from partita.errors import ClusterError
 from partita.execution import Link, Port
 
@@ -52,6 +53,20 @@ class Device:
 
 
 @dataclass(frozen=True)
+class Strangers:
+    """Devices that may come though nothing names them.
+
+    Attributes:
+        device: What each of them is taken for; it is called ``*``.
+        links: To and from the devices that are named, and from one stranger to another; the ends
+            that are strangers are called ``*``.
+    """
+
+    device: Device
+    links: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True)
 class LabSettings:
     """How ``partita lab`` emulates the cluster.
 
@@ -71,6 +86,7 @@ class Cluster:
         requester: Device that has the inputs and wants the outputs.
         links: At most one per ordered pair of devices; a missing pair cannot talk. Each knows the
             ports of its devices, whatever it was given.
+        strangers: None where none may come.
     """
 
     name: str
@@ -78,6 +94,7 @@ class Cluster:
     devices: tuple[Device, ...]
     links: tuple[Link, ...]
     lab: LabSettings = field(default_factory=LabSettings)
+    strangers: Strangers | None = None
 
     def __post_init__(self) -> None:
         """Tell the links of the ports that they pass."""
@@ -133,6 +150,11 @@ class Cluster:
         return {link.pair: link for link in self.links}
 
     @property
+    def entries(self) -> tuple[Device, ...]:
+        """The devices, and what strangers are taken for where they may come."""
+        return self.devices if self.strangers is None else (*self.devices, self.strangers.device)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Device names in the file's order."""
         return tuple(device.name for device in self.devices)
@@ -168,6 +190,32 @@ class Cluster:
             sorted((link.source, link.target, link.medium or "") for link in self.links),
         ]
         return hashlib.sha256(json.dumps(structure).encode()).hexdigest()
+
+    def with_stranger(self, name: str, memory_bytes: int = 0) -> Cluster:
+        """The cluster with a stranger among its devices.
+
+        Args:
+            memory_bytes: What its worker gives away, if that is told; the entry may give less.
+
+        Raises:
+            ClusterError: No strangers may come, or there is a device of that name.
+        """
+        if self.strangers is None or name in self.names:
+            why = "is there" if name in self.names else "is in no entry of its file, nor is '*'"
+            raise ClusterError(
+                f"Device {name!r} cannot join cluster {self.name!r}: it {why}.", subject=name
+            )
+        entry = self.strangers.device
+        most = min(entry.memory_bytes, memory_bytes or entry.memory_bytes)
+        rules = {link.pair: link for link in self.strangers.links}
+        links = list(self.links)
+        for other in self.names:
+            for ends, rule in (((name, other), (ANY, other)), ((other, name), (other, ANY))):
+                link = rules.get(rule) or rules.get((ANY, ANY))  # of another stranger
+                if link is not None:
+                    links.append(replace(link, source=ends[0], target=ends[1]))
+        devices = (*self.devices, replace(entry, name=name, memory_bytes=most))
+        return replace(self, devices=devices, links=tuple(links))
 
     def without(self, *names: str) -> Cluster:
         """The cluster without the named devices and their links."""
@@ -232,9 +280,13 @@ def find_faults(cluster: Cluster) -> list[str]:
         )
     if names and not any(device.computes for device in cluster.devices):
         faults.append("device: no device computes; leave out computes = false of one")
-    for device in cluster.devices:
+    for device in cluster.entries:
         faults += _device_faults(device)
-    for link in cluster.links:
+    links = cluster.links
+    if cluster.strangers is not None:
+        links += cluster.strangers.links
+        names += (ANY,)
+    for link in links:
         faults += _link_faults(link, names)
     return faults
 

@@ -107,16 +107,18 @@ class CostModel:
         self.amounts = Amounts(graph)
         self.profiles = profiles
         self.on_floats: list[str] = []
-        self.devices = {device.name: self._price(device) for device in cluster.devices}
+        if (entry := cluster.strangers) is not None and entry.device.kind != UNMEASURED:
+            self.price_device(entry.device)  # what is wrong with it is said now
+        self.devices = {device.name: self.price_device(device) for device in cluster.devices}
         self.links = cluster.link_map
 
     def of(self, graph: Graph) -> CostModel:
         """The same of another graph of the model, a quantised one; devices are as slow as here."""
         other = copy.copy(self)
         other.graph, other.amounts, other.on_floats = graph, Amounts(graph), []
+        slow = {name: cost.facts.slow_down for name, cost in self.devices.items()}
         other.devices = {
-            device.name: other._price(device).slowed(self.devices[device.name].facts.slow_down)
-            for device in self.cluster.devices
+            d.name: other.price_device(d).slowed(slow[d.name]) for d in self.cluster.devices
         }
         return other
 
@@ -131,7 +133,8 @@ class CostModel:
         planned = planned_graph(self.graph, plan)
         return self if planned is self.graph else self.of(planned)
 
-    def _price(self, device: Device) -> DeviceCost:
+    def price_device(self, device: Device) -> DeviceCost:
+        """What one of the cluster's devices costs; errors as in the constructor."""
         profile, slow_down = self._find_profile(device)
         is_own = device.kind in (THIS_MACHINE, UNMEASURED, OWN_ARRAY)
         entry = None if is_own else find_entry(device.kind)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from partita.cluster import Cluster
-from partita.cost.model import CostModel
+from partita.cost.model import ANY_DEVICE, CostModel
 from partita.execution import Conditions
 from partita.execution.durations import Pair
+from partita.profile import Profile
 
 
 def update_cost(cost: CostModel, belief: Conditions) -> CostModel:
@@ -44,6 +45,24 @@ def grow_cost(cost: CostModel, cluster: Cluster, like: Mapping[str, str]) -> Cos
         name: device.slowed(slow_down.get(like.get(name, name), device.facts.slow_down))
         for name, device in grown.devices.items()
     }
+    return grown
+
+
+def extend_cost(
+    cost: CostModel, cluster: Cluster, device: str, profile: Profile | None = None
+) -> CostModel:
+    """The cost model of a cluster that has one device more.
+
+    Args:
+        cluster: The devices of ``cost``, and that one.
+        profile: Of the device; None where the cluster says what it is priced by.
+    """
+    grown = cost.on(cluster)
+    if profile is not None:
+        given = cost.profiles or {}
+        known = {ANY_DEVICE: given} if isinstance(given, Profile) else given
+        grown.profiles = {**known, device: profile}
+    grown.devices = {**cost.devices, device: grown.price_device(cluster.device(device))}
     return grown
 
 

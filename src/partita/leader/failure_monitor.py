@@ -42,6 +42,8 @@ _DRAIN_POLL_S = 0.005
 _MAX_DEADLINES = 20
 #: Five checks: a leader that was itself suspended for so long has missed heartbeats, too.
 _OWN_PAUSE_S = 0.5
+#: Names are kept only for who looks at them.
+_MOST_ARRIVED = 256
 
 
 class FailureMonitor:
@@ -57,7 +59,8 @@ class FailureMonitor:
         retiring: Epochs that only finish their open requests.
         standbys: What takes over when the recovery gives its program, prepared or about to be.
         soon: How what takes over is prepared.
-        arrived: Devices that came, or came back, and are not taken in yet.
+        arrived: Who came, or came back, until somebody takes it from there.
+        back_off: For how long those that come and go are left alone.
         plans: The hash of the plan that each epoch ran.
     """
 
@@ -77,7 +80,7 @@ class FailureMonitor:
         self.soon = options
         self.infos = dict(infos)
         self.retiring: list[Deployment] = []
-        self.arrived: deque[str] = deque()
+        self.arrived: deque[str] = deque(maxlen=_MOST_ARRIVED)
         self._struck: list[Deployment] = []
         self._past = PastEpochs(group, options.trace)
         self.tracker = RequestTracker(
@@ -86,9 +89,9 @@ class FailureMonitor:
         self._group = group
         self._options = options
         self._recovery = recovery
+        self.back_off = recovery.back_off
         self._failures: deque[tuple[Failure, float]] = deque()
         self._found: deque[str] = deque()
-        self._known = group.endpoint.peers()
         self._links = LinkMonitor()
         self._ended = threading.Event()
         self._news = threading.Event()
@@ -169,6 +172,7 @@ class FailureMonitor:
         with self._changing:
             self.infos[device] = info
             self._recovery.count_lost(device, is_lost=False)
+        self.back_off.use(device, time.monotonic())
 
     def count_lost(self, device: str, *, is_lost: bool) -> None:
         """Plan without a device that is still there, or with it again."""
@@ -274,10 +278,7 @@ class FailureMonitor:
             self.on_lost(device, f"it was silent for {age_s:.1f} s")
         self._handle_losses()
         while self._found:
-            device = self._found.popleft()
-            if device in self._recovery.lost.devices or device not in self._known:
-                self.arrived.append(device)
-            self._known.add(device)
+            self.arrived.append(self._found.popleft())  # after its loss, if that was told first
         for _ in range(len(self._failures)):
             self._handle_failure(*self._failures.popleft())
         for deployment in [d for d in self.retiring if self.tracker.is_drained(d.epoch)]:

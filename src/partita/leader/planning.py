@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from partita.execution.adapt import Conditions, Proposed
+from partita.leader.bench import WorkerBench
 from partita.leader.deployment import Deployable
 from partita.leader.losses import Lost
 from partita.leader.rate_monitor import Expected
 from partita.program import Program
+from partita.worker.messages import Info
 
 
 class SparePlanning(Protocol):
@@ -60,6 +62,23 @@ class Planning(SparePlanning, Protocol):
     @property
     def roster(self) -> Sequence[str]:
         """The names of all devices that may take part, there or not."""
+
+    def may_join(self, device: str) -> bool:
+        """Whether a device is of the roster, or strangers may be."""
+
+    def admit(
+        self, info: Info, bench: Callable[[], WorkerBench], check: Callable[..., None]
+    ) -> None:
+        """Take a stranger into the roster, priced as strangers are; may take long.
+
+        Args:
+            info: What its worker says of itself.
+            bench: The worker as what a model is measured on, where nothing says how fast it is.
+            check: Called on and on meanwhile; what it raises ends that.
+
+        Raises:
+            PartitaError: It cannot be priced.
+        """
 
     def set_lost(self, lost: Lost) -> None:
         """Let later searches do without ``lost``, and with all else."""

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from partita.errors import LinkError, PartitaError, RunError
 from partita.execution import Change
+from partita.leader.back_off import BackOff
 from partita.leader.deployment import Deployable
 from partita.leader.losses import Lost
 from partita.leader.worker_group import WorkerGroup
@@ -36,6 +37,7 @@ class Recovery:
     Attributes:
         lost: All that the session goes on without.
         changes: One per recovery; times on the leader's clock.
+        back_off: For how long devices that come and go are left alone.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Recovery:
     ) -> None:
         self.lost = Lost()
         self.changes: list[Change] = []
+        self.back_off = BackOff()
         self._group, self._replan = group, replan
         self._requester, self._silence_s = requester, silence_s
         self._losses: deque[tuple[str, str]] = deque()
@@ -63,6 +66,7 @@ class Recovery:
             device, why = self._losses.popleft()
             if device in self._group.names:
                 self.do_without(Lost((device,)))
+                self.back_off.lose(device, time.monotonic())
                 losses.append((device, why))
         return losses
 

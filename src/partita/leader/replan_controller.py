@@ -14,7 +14,7 @@ from dataclasses import replace
 from math import isinf
 from typing import TypeVar
 
-from partita.errors import LinkError, PartitaError, RunError
+from partita.errors import PartitaError, RunError
 from partita.execution import Policy
 from partita.execution.adapt import (
     AdaptOptions,
@@ -24,13 +24,13 @@ from partita.execution.adapt import (
     Decision,
     Event,
     Failed,
-    Joined,
     Measured,
     ProbeLink,
     Replan,
     Switched,
 )
 from partita.execution.durations import Pair
+from partita.leader.arrivals import Arrivals
 from partita.leader.deployment import Deployable, Deployment, DeployOptions
 from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.links import measure_rate
@@ -80,7 +80,7 @@ class ReplanController:
         self._deploying = replace(deploying, repeats=_REPEATS, rounds=_ROUNDS)
         self._origin_s = 0.0
         self._job: Future[Event | None] | None = None
-        self._joining: Future[Event | None] | None = None
+        self._arrivals = Arrivals(monitor, group, planning)
         self._drains: deque[tuple[str, Future[None]]] = deque()
         self._probe: Future[tuple[Pair, float]] | None = None
         self._past: list[Change] = []
@@ -101,7 +101,7 @@ class ReplanController:
 
     def begin(self) -> None:
         """Begin to measure and to count seconds; earlier changes are dropped."""
-        self.close()
+        self._stop()
         self._ended.clear()
         self._origin_s = time.monotonic()
         self._past = []
@@ -112,12 +112,16 @@ class ReplanController:
 
     def close(self) -> None:
         """End the threads; a search that is under way ends unused."""
+        self._stop()
+        self._arrivals.close()
+
+    def _stop(self) -> None:
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
-        self._job = self._joining = self._probe = None
+        self._job = self._probe = None
         for _, future in self._drains:
             if not future.done():
                 future.set_exception(RunError("The session ended."))
@@ -174,7 +178,8 @@ class ReplanController:
             self._job = self._pool.submit(_catch, self._drain, self._drains[0])
         if self._drains:  # what is decided meanwhile, for the old plan, would overtake it
             return
-        self._take_back()
+        for event in self._arrivals.look():
+            self._tell(event)
         self._tell(self._measure())
         requests = self._monitor.tracker.latest(self._answers)
         self._answers += len(requests)
@@ -185,27 +190,6 @@ class ReplanController:
     def _tell(self, event: Event) -> None:
         for decision in self._policy.handle(time.monotonic(), event):
             self._act(decision)
-
-    def _take_back(self) -> None:
-        """Have a device that has come greeted, and tell the policy of the last one."""
-        if self._joining is not None and self._joining.done():
-            event, self._joining = self._joining.result(), None
-            if isinstance(event, Joined):
-                self._tell(event)
-        if self._pool is not None and self._joining is None and self._monitor.arrived:
-            device = self._monitor.arrived.popleft()
-            if device in self._planning.roster:
-                self._joining = self._pool.submit(_catch, self._greet, device)
-
-    def _greet(self, device: str) -> Event:
-        try:
-            self._monitor.take_back(device)
-        except LinkError:
-            if device in self._group.endpoint.peers():
-                self._monitor.arrived.append(device)
-            raise
-        self._planning.set_lost(self._monitor.lost)
-        return Joined(device, self._planning.assumed)
 
     def drain(self, device: str) -> None:
         """Plan around a device; afterwards nothing of this session is on it.
@@ -260,6 +244,7 @@ class ReplanController:
         detail = f"without {Lost((device,))}"
         change = Change(at_s, f"{device} is drained", "drained", detail, switched_s=switched_s)
         self._monitor.let_go(device, change)
+        self._group.settle(device)
 
     def _measure(self) -> Measured:
         if self._rate_monitor is None:

@@ -204,6 +204,15 @@ class WorkerGroup:
         except RunError:
             self._owed[device].add(epoch)
 
+    def settle(self, device: str, timeout_s: float = CALL_TIMEOUT_S) -> None:
+        """Take down what a worker was not told in time to take down.
+
+        Raises:
+            RunError: It does not answer.
+        """
+        for epoch in self._owed.pop(device, ()):
+            self.tell(device, "retire", OfEpoch(epoch), timeout_s)
+
     def take_back(self, device: str) -> Info:
         """Facts about a worker that is there (again), rid of epochs that were over meanwhile.
 
@@ -211,9 +220,8 @@ class WorkerGroup:
             RunError: It does not answer, or runs another version.
         """
         info = self.greet((device,))[device]
-        for epoch in self._owed.pop(device, ()):
-            with contextlib.suppress(RunError):  # gone again: whatever it holds ends with it
-                self.tell(device, "retire", OfEpoch(epoch), _RETIRE_TIMEOUT_S)
+        with contextlib.suppress(RunError):  # gone again: whatever it holds ends with it
+            self.settle(device, _RETIRE_TIMEOUT_S)
         self.add((device,))
         return info
 

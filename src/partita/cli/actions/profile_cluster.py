@@ -162,7 +162,11 @@ def _name_files(cluster: Cluster, files: Mapping[str, Path], output: Path) -> Cl
             return device
         return replace(device, profile=os.path.relpath(device.profile, output.parent))
 
-    return replace(cluster, devices=tuple(place(device) for device in cluster.devices))
+    strangers = cluster.strangers
+    if strangers is not None:
+        strangers = replace(strangers, device=place(strangers.device))
+    devices = tuple(place(device) for device in cluster.devices)
+    return replace(cluster, devices=devices, strangers=strangers)
 
 
 def _place_links(cluster: Cluster, links: Sequence[Link], ports: Mapping[str, float]) -> Cluster:

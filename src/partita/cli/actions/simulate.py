@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from partita.adapting.replanner import make_method
+from partita.adapting.methods import make_method
 from partita.cli.actions.anew import make_search
 from partita.cli.costs import allow_in_flight, profile_files, read_cost
 from partita.cli.flags import MOST_REQUESTS, AdaptFlags, PlanFiles

@@ -1,0 +1,125 @@
+"""Devices that came, or came back: they are used once they have been there for long enough."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+from partita.errors import PartitaError, RunError, first_line
+from partita.execution.adapt import Joined
+from partita.leader.bench import WorkerBench
+from partita.leader.failure_monitor import FailureMonitor
+from partita.leader.links import time_flows
+from partita.leader.planning import Planning
+from partita.leader.worker_group import WorkerGroup
+from partita.worker.messages import MessageFlow
+
+_LOG = logging.getLogger(__name__)
+
+#: Longest wait for one message between a stranger and another worker, which meet first.
+_WAY_S = 15.0
+#: Until one that could not be used is tried again: files may have been copied meanwhile.
+_AGAIN_S = 3.0
+
+
+class Arrivals:
+    """Takes devices in, on threads of its own: those that are known, and strangers beside them.
+
+    Of each kind one at a time: strangers of one machine would disturb each other's measurement.
+    """
+
+    def __init__(self, monitor: FailureMonitor, group: WorkerGroup, planning: Planning) -> None:
+        self._monitor, self._group, self._planning = monitor, group, planning
+        self._since_s: dict[str, float] = {}
+        self._jobs: dict[bool, Future[Joined | None]] = {}
+        self._ended = threading.Event()
+        self._pool = ThreadPoolExecutor(2, "leader-arrive")
+        self._later: deque[str] = deque()
+        self._told: set[tuple[str, str]] = set()
+        self._known = group.endpoint.peers() & set(planning.roster)
+        monitor.arrived.extend(sorted(group.endpoint.peers() - self._known))
+
+    def close(self) -> None:
+        """End the threads; who is being measured is not taken in."""
+        self._ended.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def look(self) -> list[Joined]:
+        """The devices that were taken in since the last look."""
+        now_s = time.monotonic()
+        while self._monitor.arrived:
+            self._note(self._monitor.arrived.popleft(), now_s)
+        while self._later:
+            self._since_s.setdefault(self._later.popleft(), now_s + _AGAIN_S)
+        done = [kind for kind, job in self._jobs.items() if job.done()]
+        results = [self._jobs.pop(kind).result() for kind in done]
+        for device, since_s in list(self._since_s.items()):
+            is_known = device in self._planning.roster
+            is_due = now_s - since_s >= self._monitor.back_off.wait_s(device)
+            if is_due and is_known not in self._jobs:
+                del self._since_s[device]
+                self._jobs[is_known] = self._pool.submit(self._try, device)
+        return [joined for joined in results if joined is not None]
+
+    def _note(self, device: str, now_s: float) -> None:
+        """Begin to count for how long a device is there; of those in use it says nothing new."""
+        is_in_use = device in self._known and device not in self._monitor.lost.devices
+        if is_in_use or not self._planning.may_join(device):
+            return
+        self._since_s[device] = now_s
+        if (wait_s := self._monitor.back_off.wait_s(device)) > 0:
+            words = "device '%s' comes and goes: it is used once it has been there for %g s"
+            _LOG.info(words, device, wait_s)
+
+    def _try(self, device: str) -> Joined | None:
+        try:
+            if device not in self._group.endpoint.peers():
+                return None  # gone again; it is told when it is back
+            return self._take_in(device)
+        except PartitaError as error:
+            self._put_off(device, error.message)
+        except Exception as error:  # the run goes on without it
+            _LOG.debug("device '%s' is not used", device, exc_info=True)
+            self._put_off(device, first_line(error))
+        return None
+
+    def _put_off(self, device: str, why: str) -> None:
+        """Try one that is there again later; what is wrong with it is told once."""
+        if device in self._group.endpoint.peers():
+            self._later.append(device)
+            if (device, why) not in self._told:
+                self._told.add((device, why))
+                _LOG.warning("device '%s' is not used: %s", device, why)
+
+    def _take_in(self, device: str) -> Joined | None:
+        """Have a device greeted, and a stranger priced; None where it is no worker."""
+        if device not in self._planning.roster:
+            if not self._group.endpoint.info(device):
+                return None
+            info = self._group.greet((device,))[device]
+            self._try_ways(device)
+            bench = partial(WorkerBench, self._group, info)
+            self._planning.admit(info, bench, self._check)
+        self._monitor.take_back(device)
+        self._known.add(device)
+        self._planning.set_lost(self._monitor.lost)
+        return Joined(device, self._planning.assumed)
+
+    def _try_ways(self, device: str) -> None:
+        """See that a stranger and those it is to work with reach each other.
+
+        Who looks at an older join file takes nothing of one that was let in since.
+        """
+        endpoint = self._group.endpoint
+        for other in sorted(endpoint.peers() & set(self._planning.roster)):
+            for source, target in ((device, other), (other, device)):
+                time_flows(endpoint, source, MessageFlow(target, 0, 1), timeout_s=_WAY_S)
+
+    def _check(self, *_: object) -> None:
+        """Called on and on while a stranger is measured."""
+        if self._ended.is_set():
+            raise RunError("The session has ended.")
