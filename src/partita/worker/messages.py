@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 
@@ -11,6 +11,7 @@ from partita.engine.timing import MachineTimes, TimingOrder, Timings
 from partita.errors import RunError
 from partita.program import Program, Stream, TensorSpec
 from partita.regions import COMPRESSED, Region, wire_bytes
+from partita.worker.decoders import T, find_decoder
 
 #: Raised whenever a message, a step or the wire changes its meaning; not for more, with defaults.
 PROTOCOL_VERSION = 9
@@ -317,7 +318,6 @@ class Clock(msgspec.Struct, frozen=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-T = TypeVar("T", bound=msgspec.Struct)
 
 
 def encode_message(message: msgspec.Struct) -> bytes:
@@ -332,7 +332,7 @@ def decode_message(body: bytes, kind: type[T]) -> T:
         RunError: The bytes are no such message.
     """
     try:
-        return msgspec.msgpack.decode(body, type=kind)
+        return find_decoder(kind).decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RunError(
             f"Message {kind.__name__} of {len(body)} bytes is malformed: {error}. "
