@@ -33,8 +33,8 @@ class PastEpochs:
 
     def add(self, deployment: Deployment) -> None:
         """End an epoch soon, once its log is here."""
-        self._numbers.add(deployment.epoch)
         self._ending.append(self._pool.submit(self._end, deployment))
+        self._numbers.add(deployment.epoch)  # last: who finds it waits for what is ending
 
     def _end(self, deployment: Deployment) -> None:
         self._logs.append(self.fetch(deployment))

@@ -227,19 +227,22 @@ class ReplanController:
         """Switch to a plan without a device, and let it go once the old one is over."""
         at_s, switched_s = time.monotonic(), None
         self._monitor.count_lost(device, is_lost=True)
-        lost, old = self._monitor.lost, self._monitor.deployment
-        if device in old.devices:
+        lost = self._monitor.lost
+        while device in (old := self._monitor.deployment).devices:
             try:
                 compiled = self._planning.stand_by(old.program.plan_hash, lost, search=False)
                 self._move(old, compiled)
             except PartitaError:
+                if old is not self._monitor.deployment and not self._ended.is_set():
+                    continue  # another plan, or the same loaded again, runs by now
                 self._monitor.count_lost(device, is_lost=False)
                 raise
             switched_s = time.monotonic()
             key = self._planning.key_of(compiled.program.plan_hash)
             self._planning.take_over(key, lost)
-            self._monitor.await_end(old, self._deploying.deadline_s)
-        else:
+            for past in (*self._monitor.retiring, old):
+                self._monitor.await_end(past, self._deploying.deadline_s)
+        if switched_s is None:
             self._planning.set_lost(lost)
         detail = f"without {Lost((device,))}"
         change = Change(at_s, f"{device} is drained", "drained", detail, switched_s=switched_s)
