@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,13 +24,16 @@ from partita.cli.sources import Loaded, name_sources, read_model, read_plan
 from partita.cluster import Cluster, load_cluster
 from partita.compile import planned_graph
 from partita.cost import CostModel
-from partita.errors import InputError, RunError, how_to_install
+from partita.errors import InputError, PartitaError, RunError, how_to_install
+from partita.fabric import ZenohOptions
+from partita.fabric.join import read_join
 from partita.leader import Sample, Session
 from partita.live import LiveView, Scene, offer_scene
 from partita.plan import load_plan
 from partita.planners import find_plan
 from partita.serve import Front, listen_at, make_app, make_server, url_of
 from partita.units import format_seconds
+from partita.worker.rejoin import JoinWatch, await_change
 
 if TYPE_CHECKING:
     from partita.serve.grpc_service import GrpcServer
@@ -120,7 +124,9 @@ def serve_files(
                 lines.append(f"Live page:   {url}/live/, metrics at {url}/metrics")
                 more = served_routes({source.name: _view(source, front) for source in sources})
             print_reply(Reply(payload, [*lines]), as_json=as_json)
-            make_server(make_app(front, more), front, grace_s=options.grace_s).run([listener])
+            server = make_server(make_app(front, more), front, grace_s=options.grace_s)
+            with _follow_join(front, fleets.join):
+                server.run([listener])
     return 0
 
 
@@ -144,6 +150,34 @@ def _listen_for_grpc(address: str | None) -> Iterator[GrpcServer | None]:
         yield server
 
 
+@contextlib.contextmanager
+def _follow_join(front: Front, path: Path | None) -> Iterator[None]:
+    """Deploy all models anew, beside those that answer, whenever a join file has changed."""
+    if path is None:
+        yield
+        return
+    join, ended = read_join(path), threading.Event()
+    first = join.apply(ZenohOptions(join.name), str(path))
+
+    def follow() -> None:
+        network: ZenohOptions | None = first
+        while network is not None:
+            network = await_change(JoinWatch(path, network, lambda: True), ended)
+            for name in front.names if network is not None else ():
+                try:
+                    front.load(name)
+                except PartitaError as error:
+                    say(f"'{name}' goes on with the join file before: {error.message}")
+
+    follower = threading.Thread(target=follow, name="serve/join", daemon=True)
+    follower.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        follower.join()
+
+
 def _view(source: _Source, front: Front) -> LiveView:
     """What is seen of a model, whichever version answers."""
 
@@ -161,11 +195,16 @@ def _view(source: _Source, front: Front) -> LiveView:
 
 
 class Fleets(contextlib.ExitStack):
-    """The workers of each cluster file, reached, or emulated, once for all models."""
+    """The workers of each cluster file, reached, or emulated, once for all models.
+
+    Attributes:
+        join: The join file by which they are reached, if there is one.
+    """
 
     def __init__(self, reading: Reading) -> None:
         super().__init__()
         self._access = read_access(reading.access)
+        self.join = self._access.join
         self._open: dict[Path, OpenLeader] = {}
 
     def reach(self, file: Path, cluster: Cluster) -> OpenLeader:
