@@ -24,11 +24,12 @@ def drain_device(device: str, path: Path, flags: AccessFlags) -> Reply:
     """Free a device; the reply says of which leaders.
 
     Raises:
-        ClusterError: The file has no such device, or no address of it.
+        ClusterError: The file has no such device, nor an entry for strangers, or no address of it.
         RunError: Its worker is not there, or a session cannot do without it: it goes on as before.
     """
     cluster = load_cluster(path)
-    if not cluster.device(device).address:
+    is_stranger = device not in cluster.names and cluster.strangers is not None
+    if not is_stranger and not cluster.device(device).address:
         raise ClusterError(
             f"Device {device!r} has no address in {path}: only running workers are drained. Give"
             " it one, as 'partita lab -o' does.",
