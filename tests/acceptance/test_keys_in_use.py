@@ -148,7 +148,8 @@ def test_keys_change_under_a_service(garage: Garage) -> None:
             assert (garage.errors, garage.wrong) == ([], 0)
             garage.type("keys revoke d9")
             garage.until(lambda: garage.count("d0", "joining anew") == 1)
-            assert all("503" in error or "session" in error for error in garage.errors)
+            told = [each for each in garage.errors if "[" not in each]  # no answer of the service
+            assert told == []
         finally:
             over.set()
             client.join()

@@ -80,9 +80,9 @@ def test_a_stranger_that_cannot_be_used_is_told(
 ) -> None:
     """Of another version, for instance; the run goes on as before."""
     with open_run(letting_in("raspberry-pi-4"), tmp_path) as run:
-        monkeypatch.setattr("partita.leader.worker_group.VERSION", "0.0.1")
+        monkeypatch.setattr("partita.leader.worker_group.PROTOCOL_VERSION", 1)
         run.lab.start(NEW)
         run.until(lambda: bool(caplog.messages))
         assert "device 'd9' is not used" in caplog.text
-        assert "0.0.1" in caplog.text
+        assert "is of another version" in caplog.text
         assert run.used == {"d0", "d1", "d2"}
