@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
@@ -25,7 +26,7 @@ from partita.errors import ClusterError, RunError
 from partita.lab import on_ray
 from partita.lab.on_ray import Node, RayFleet, RayOptions, assign_addresses, place_on_ray
 from partita.lab.on_ray import plan_workers as plan
-from partita.lab.ports import free_addresses
+from partita.lab.ports import hold_addresses
 
 NODES = (
     Node("192.0.2.7", frozenset({"CPU", "partita/nano"})),
@@ -101,11 +102,11 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def cluster() -> Cluster:
-    """Three devices with addresses on loopback."""
-    addresses = free_addresses(len(DEVICES))
-    devices = [replace(d, address=a) for d, a in zip(DEVICES, addresses, strict=True)]
-    return replace(Cluster.of(devices), name="garage")
+def cluster() -> Iterator[Cluster]:
+    """Three devices with addresses on loopback, which nobody else gets."""
+    with hold_addresses(len(DEVICES)) as addresses:
+        devices = [replace(d, address=a) for d, a in zip(DEVICES, addresses, strict=True)]
+        yield replace(Cluster.of(devices), name="garage")
 
 
 @pytest.fixture
@@ -179,6 +180,8 @@ def test_lab_and_serve_on_ray(
         assert devices["d1"]["address"] == cluster.device("d1").address
         assert pt.load_cluster(tmp_path / "placed.toml").names == cluster.names
         workers = [psutil.Process(device["pid"]) for device in devices.values()]
+        kill(workers[1].ppid())
+        await_words(tmp_path / "lab.err", "worker 'd1' runs as process")
     assert psutil.wait_procs(workers, timeout=10)[1] == []
     words = ("serve", "m.onnx", "--cluster", "garage.toml", "--planner", "single", "--on", "ray")
     with partita(*words, "--listen", "127.0.0.1:0", folder=tmp_path) as told:
@@ -191,15 +194,27 @@ def test_lab_and_serve_on_ray(
 @contextlib.contextmanager
 def partita(*words: str, folder: Path) -> Iterator[dict[str, Any]]:
     """A command that goes on, and what it told first; it ends in order."""
-    process = subprocess.Popen(
-        [*_START, *words, "--json"],
-        stdout=subprocess.PIPE,
-        cwd=folder,
-        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
-    )
+    with (folder / f"{words[0]}.err").open("wb") as log:
+        process = subprocess.Popen(
+            [*_START, *words, "--json"],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=folder,
+            env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
+        )
     try:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline() or "{}")
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        more, _ = process.communicate(timeout=60)
+    assert process.returncode in (0, 128 + signal.SIGTERM)
+    assert more == b"", "Ray has words of its own"
+
+
+def await_words(path: Path, words: str) -> None:
+    """Return when a file has some words."""
+    deadline_s = time.monotonic() + 60
+    while words not in path.read_text():
+        assert time.monotonic() < deadline_s, path.read_text()
+        time.sleep(0.05)

@@ -8,6 +8,7 @@ input does then.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -27,9 +28,11 @@ from partita.fabric.join import read_join
 from partita.fabric.members import secure_address
 from partita.fabric.zenoh_options import split_address
 from partita.lab.folder import open_folder
-from partita.lab.processes import last_words, spawn
+from partita.lab.processes import last_words, spawn, terminate_as_exit
 from partita.worker import WorkerOptions
 from partita.worker.serve import read_options
+
+_LOG = logging.getLogger(__name__)
 
 #: Data and control of a node's first device; the next one has the two ports above.
 _PORT, _PORTS_EACH = 7447, 2
@@ -101,6 +104,8 @@ def _connect() -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
+    from ray._private import worker
+
     try:
         ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
     except (OSError, RuntimeError, ValueError) as error:
@@ -108,10 +113,18 @@ def _connect() -> Iterator[Any]:
             f"Ray is not reached: {first_line(error)}. Start it with 'ray start --head', or let"
             " RAY_ADDRESS name one that runs."
         ) from error
+    # It prints on stdout what befalls actors, beside the reply, and has no option for that.
+    worker.print_to_stdstream = _log_lines
     try:
-        yield ray
+        with terminate_as_exit():  # of its own handlers SIGTERM aborts
+            yield ray
     finally:
         ray.shutdown()
+
+
+def _log_lines(data: Mapping[str, Any], **_: Any) -> None:
+    for line in data["lines"]:
+        _LOG.warning("Ray: %s", line.partition(". ")[0])
 
 
 def plan_workers(
