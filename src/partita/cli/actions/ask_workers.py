@@ -22,7 +22,7 @@ from partita.cli.actions.doctor import (
 )
 from partita.cli.flags import AccessFlags
 from partita.cluster import Cluster, load_cluster
-from partita.errors import NamesakeError, RunError
+from partita.errors import NamesakeError, RunError, first_line
 from partita.fabric import TlsOptions
 from partita.fabric.absence import SILENT, Absence, find_absence
 from partita.fabric.members import LEADER, ROUTER
@@ -120,7 +120,8 @@ def _time_link(group: WorkerGroup, source: str, target: str) -> dict[str, Any]:
         flow = MessageFlow(target, 0, _TRIPS)
         ((*taken_s,),) = time_flows(group.endpoint, source, flow, timeout_s=_LINK_S)
     except RunError as error:
-        return {"why": error.message}
+        ends = f"{source!r} does not reach {target!r}, though this machine reaches both"
+        return {"why": f"{ends}: look at the network between them ({first_line(error)})"}
     return {"round_trip_s": min(taken_s)}
 
 
