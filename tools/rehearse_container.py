@@ -24,6 +24,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from partita.lab.ports import free_addresses
+
 _FILE = Path("deploy/Containerfile")
 _PACKAGES = "python3,python3-venv,ca-certificates"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -133,6 +135,9 @@ def start(stage: Stage, store: Path, words: Sequence[str], log: Path) -> subproc
     tried = shlex.quote(f"! touch /var/tmp/x 2>/dev/null && exec {command}")
     script = f"""
         mount --bind {root} {root}
+        mount -t proc proc {root}/proc
+        mount --rbind /dev {root}/dev
+        mount --rbind /sys {root}/sys
         mount -t tmpfs tmpfs {root}/tmp
         mount --bind {shlex.quote(str(store))} {root}{stage.volume}
         mount -o remount,bind,ro {root}
@@ -150,7 +155,7 @@ def check_worker(stage: Stage, folder: Path) -> None:
     Raises:
         SystemExit: It is not, is root, or does not end in order.
     """
-    address = "tcp/127.0.0.1:7447"
+    (address,) = free_addresses(1)
     log = folder / "worker.log"
     words = ["worker", "--name", "here", "--listen", address, "--store", f"{stage.volume}/store"]
     process = start(stage, folder / "store", words, log)
