@@ -55,13 +55,20 @@ class Host:
     def __init__(self, space: str, folder: Path) -> None:
         folder.mkdir()
         self._space, self.folder = space, folder
+        home = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+        self._environment = {**os.environ, **home}
         self.typed: list[str] = []
         self._running: list[subprocess.Popen[bytes]] = []
 
     def type(self, line: str, code: int = 0) -> str:
         """Type a command, wait for its end and return what it printed."""
         done = subprocess.run(
-            self._words(line), cwd=self.folder, capture_output=True, text=True, timeout=60
+            self._words(line),
+            cwd=self.folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert done.returncode == code, done.stdout + done.stderr
         return " ".join((done.stdout + done.stderr).split())
@@ -69,7 +76,9 @@ class Host:
     def start(self, line: str, log: str) -> None:
         """Type a command that goes on."""
         with open(self.folder / log, "wb") as file:
-            process = subprocess.Popen(self._words(line), cwd=self.folder, stderr=file)
+            process = subprocess.Popen(
+                self._words(line), cwd=self.folder, env=self._environment, stderr=file
+            )
         self._running.append(process)
 
     def _words(self, line: str) -> Sequence[str]:
@@ -113,10 +122,9 @@ def wait_for(host: Host, log: str, words: str) -> None:
 
 
 def test_at_most_five_commands_per_host(
-    hosts: tuple[Host, Host, Namespaces], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    hosts: tuple[Host, Host, Namespaces],
 ) -> None:
     """Keys, two workers, a plan and a checked run; who has no file, or lost it, gets nothing."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     nano, box, net = hosts
     addresses = {name: net.address(name) for name in ("nano", "box")}
     (nano.folder / "garage.toml").write_text(CLUSTER.format(**addresses))
