@@ -92,12 +92,13 @@ def main() -> int:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_model(build_model(args.model, size=args.size), folder / "model.onnx")
+        model = folder / f"{args.model}.onnx"  # the picture bears its name
+        write_model(build_model(args.model, size=args.size), model)
         (folder / "gate.toml").write_text(CLUSTER.format(rate=args.rate))
         draw_pictures(folder / "pictures", args.pictures, args.size)
         reply = ask(
             [
-                *("plan", str(folder / "model.onnx"), "--cluster", str(folder / "gate.toml")),
+                *("plan", str(model), "--cluster", str(folder / "gate.toml")),
                 *("--planner", "autosplit", "--samples", str(folder / "pictures")),
                 *("--judge", "signal", "--accuracy-drop", args.drop),
                 *(("--pareto", args.output) if args.output else ()),

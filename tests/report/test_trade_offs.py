@@ -75,6 +75,14 @@ def test_words_hide_no_point(place: int) -> None:
     assert not legend.overlaps(box)
 
 
+def test_a_point_of_the_cloud_lies_on_top() -> None:
+    """Those of the edge are many, and as soon: the cloud's few would not be seen below them."""
+    axes = draw_trade_offs(CHOICES, "choices", 0.05)
+    drawn = [line.get_label() for line in axes.lines]
+    names = ["all on the edge", "split", "all in the cloud, floats"]
+    assert [name for name in drawn if name in names] == names
+
+
 @pytest.mark.parametrize("is_judged", [True, False])
 def test_the_picture_has_a_point_for_each_choice(*, is_judged: bool) -> None:
     """The more choices, the more is drawn; two drawings are equal."""

@@ -11,10 +11,11 @@ from partita.report.picture import encode, literal, start
 from partita.report.scale import name_unit
 from partita.report.trade_offs import describe_bits
 
+#: In the order in which they are drawn: those of the cloud are few, and lie on top.
 _SHAPES = {
-    "cloud": ("^", LIGHT["receive"], "all in the cloud"),
     "edge": ("s", LIGHT["send"], "all on the edge"),
     "split": ("o", LIGHT["compute"], "split"),
+    "cloud": ("^", LIGHT["receive"], "all in the cloud"),
 }
 _RED = "#c62828"
 #: Rows of a bar chart that is as high.
