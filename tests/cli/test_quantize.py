@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,7 @@ def test_people_see_a_table(ask: Ask, samples: str) -> None:
     assert "weights 4, activations 8" in answer.out
     assert "of it floats, in tensors too small to be packed" in answer.out
     assert "dense" in answer.out
+    assert re.search(r"layer +W2 +W3 +W4 +W6 +W8 +A2 +A3 +A4 +A6 +A8", answer.out)
 
 
 def test_layers_that_bear_no_width_are_kept(ask: Ask, samples: str) -> None:

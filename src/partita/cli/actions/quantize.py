@@ -197,7 +197,7 @@ def _show(
     quantised: Graph, table: ErrorTable, payload: dict[str, Any], asked: QuantizeFlags
 ) -> list[RenderableType]:
     graph = quantised.base or quantised
-    columns = ("layer", *(f"weights {w}" for w in WIDTHS), *(f"activations {w}" for w in WIDTHS))
+    columns = ("layer", *(f"W{w}" for w in WIDTHS), *(f"A{w}" for w in WIDTHS))
     rows = tuple(
         (
             name,
@@ -206,7 +206,7 @@ def _show(
         )
         for name in _list_names(graph, table)
     )
-    title = f"Errors by bits ({table.measure})"
+    title = f"Errors ({table.measure}) by bits of weights (W) and activations (A)"
     lines = [
         f"Samples:     {payload['samples']}",
         f"Bits:        weights {asked.weights or 'as they are'}, activations"
