@@ -34,7 +34,7 @@ UPLINK, SIZE, SMALL, LEAST_DB = 3, 800, 224, 20.0
 _SAMPLES = 2
 
 
-def compare_pyramids(cache: Path) -> Iterator[Row]:
+def compare_pyramid(cache: Path) -> Iterator[Row]:
     """The rows of both pyramids: the soonest plan of AUTO-SPLIT over all in the cloud."""
     del cache  # Nothing is fetched.
     for finest, taps in TAPS.items():

