@@ -32,6 +32,15 @@ _WIDE = 10
 
 Found = Mapping[str, tuple[Compared, Closer]]
 
+#: As short as fits beside names: a narrower column breaks words.
+DESCRIBED = ("answer", "after", "edge, ms", "sending, ms", "cloud, ms", "bits sent", "edge, MB",
+             "outputs, dB", "differing, dB")  # fmt: skip
+#: What a reader must know of these columns.
+DESCRIPTION = (
+    "after: the paper's number of the last layer on the edge; differing: what differs from picture"
+    " to picture of the outputs"
+)
+
 NOTES = (
     "the bars of Figure 6 are not in the paper's text: its sentences are compared",
     "weights are drawn from seed 0, so there is no accuracy: AUTO-SPLIT is the soonest split whose"
@@ -39,6 +48,7 @@ NOTES = (
     " what differs from picture to picture, which is a thousandth of the outputs' power where"
     " weights are drawn",
     "seconds and bytes count as in equation 1, but all tensors that cross a cut are sent",
+    DESCRIPTION,
 )
 
 
@@ -97,10 +107,6 @@ def _answers(found: Found) -> Table:
         tuple(rows),
         text_columns=3,
     )
-
-
-DESCRIBED = ("answer", "last layer on the edge", "edge, ms", "sending, ms", "cloud, ms",
-             "bits sent", "edge, MB", "outputs, dB", "what differs, dB")  # fmt: skip
 
 
 def describe(answer: Answer) -> tuple[Cell, ...]:

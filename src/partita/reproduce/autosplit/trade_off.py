@@ -9,7 +9,7 @@ import msgspec
 
 from partita.reproduce.autosplit.comparison import Compared, compare, find_subject, keep
 from partita.reproduce.autosplit.methods import Answer, Case
-from partita.reproduce.autosplit.overall import DESCRIBED, describe
+from partita.reproduce.autosplit.overall import DESCRIBED, DESCRIPTION, describe
 from partita.reproduce.autosplit.setting import PAPER, WIDTHS, Setting, pick_models
 from partita.reproduce.bench import Bench
 from partita.reproduce.figure import Cell, Chart, Claim, Drawn, Table, figure
@@ -45,7 +45,8 @@ def make_trade_off(bench: Bench) -> Drawn:
 def _judge_all(bench: Bench, name: str) -> Judged:
     def find() -> Judged:
         case = Case(find_subject(bench, name), Setting())
-        return Judged([case.judged(split) for split in case.candidates])
+        # Splits that differ where nothing is to be rounded have the same answer.
+        return Judged(list(dict.fromkeys(case.judged(split) for split in case.candidates)))
 
     return keep(bench, "trade-off", (name, Setting()), Judged, find)
 
@@ -68,6 +69,7 @@ _NOTES = (
     "weights are drawn: in place of a threshold of accuracy stands one of the outputs'"
     " signal-to-noise ratio",
     "the figure's points are not in the text: its sentences are compared",
+    DESCRIPTION,
 )
 
 
