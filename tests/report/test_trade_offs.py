@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,6 +36,8 @@ def test_a_row_per_choice() -> None:
     assert table.rows[2][:3] == ("cloud", "float", "float")
     assert table.rows[0][-4:] == ("0.6", "25.0 %", "20.0 % to 30.0 %", "50")
     unjudged = [TradeOff("edge", 0.01, 0.5, 2, 100, NARROW)]
+    (mixed,) = tabulate_trade_offs([replace(unjudged[0], leaves=(False, True))]).rows
+    assert mixed[1:3] == ("2–6", "4–float")  # beside 4 bits some are left as they are
     assert "accuracy" not in tabulate_trade_offs(unjudged).columns
 
 

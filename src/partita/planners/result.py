@@ -84,10 +84,12 @@ class TradeOff:
         latency_s: Of one request: predicted for a plan that was priced, else estimated by sums.
         error: Sum of the errors of all that is quantised.
         edge_layers: How many layers the edge has.
-        edge_bytes: Of their weights and the largest working set, packed.
+        edge_bytes: Of their weights, as they are loaded, and the largest working set.
         bits: With how many bits layers compute; empty where the network is as it is.
         accuracy: As it was judged; None where it was not.
         is_chosen: Whether it is the plan.
+        leaves: Whether some weights on the edge, and some of what its layers make, are left as
+            they are beside those with bits.
     """
 
     kind: Literal["cloud", "edge", "split"]
@@ -98,6 +100,7 @@ class TradeOff:
     bits: Mapping[str, LayerBits] = field(default_factory=dict)
     accuracy: Accuracy | None = None
     is_chosen: bool = False
+    leaves: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True)

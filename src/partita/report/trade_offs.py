@@ -18,7 +18,7 @@ def tabulate_trade_offs(trade_offs: Sequence[TradeOff]) -> TableData:
     rows = tuple(
         (
             each.kind,
-            *(_span(widths) or "float" for widths in _widths(each.bits)),
+            *map(_span_with_floats, _widths(each.bits), each.leaves),
             "chosen" if each.is_chosen else "",
             str(each.edge_layers),
             format_bytes(each.edge_bytes),
@@ -72,6 +72,13 @@ def _widths(bits: Mapping[str, LayerBits]) -> tuple[set[int], set[int]]:
 def _span(widths: set[int]) -> str:
     """The least and the largest; empty for none."""
     return "–".join(str(end) for end in dict.fromkeys((min(widths), max(widths)))) if widths else ""
+
+
+def _span_with_floats(widths: set[int], leaves: bool) -> str:
+    """The same where some may be left as they are."""
+    if not widths or not leaves:
+        return _span(widths) or "float"
+    return f"{min(widths)}–float"
 
 
 def say_accuracy(accuracy: Accuracy) -> str:

@@ -133,6 +133,18 @@ def test_a_search_rounds_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.plan.model.hash
 
 
+def test_choices_tell_what_they_leave_as_it_is() -> None:
+    """A choice with bits for some layers is not shown as one with these bits for all."""
+    graph, data = _network()
+    choices = [one for one in _plan(judge=lambda plan: 1.0).trade_offs if one.bits]
+    assert len({one.leaves for one in choices}) > 1
+    for one in choices:
+        edge = [layer.name for layer in graph.layers[: one.edge_layers]]
+        known = {name: bits.weight for name, bits in one.bits.items()}
+        left = [name for name in edge if name in data.errors.weights and not known.get(name)]
+        assert one.leaves[0] == bool(left)
+
+
 def test_sums_that_mislead_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where candidates come in the wrong order the soonest price still wins."""
     expected = _plan(judge=lambda plan: 1.0)

@@ -187,7 +187,9 @@ class _Search:
                 kind, size = name_kind(split.cut, len(layers)), problem.memory_bits(split)
                 offers.append(
                     TradeOff(
-                        kind, candidate.latency_s, candidate.error, split.cut, -(-size // 8), bits
+                        *(kind, candidate.latency_s, candidate.error, split.cut, -(-size // 8)),
+                        bits=bits,
+                        leaves=self._bits.leaves(layers, split),
                     )
                 )
         return offers

@@ -77,6 +77,19 @@ class EdgeBits:
             self._levels = [evaluator.quantised(self.table(layers, split)) for split in uniform]
         return self._levels
 
+    def leaves(self, layers: Sequence[str], split: Split) -> tuple[bool, bool]:
+        """Whether a split leaves some weights, and some of what layers make, as they are."""
+
+        def has_floats(known: Collection[str], bits: Sequence[int]) -> bool:
+            pairs = zip(layers[: split.cut], bits, strict=True)
+            return any(name in known and width == FLOAT_BITS for name, width in pairs)
+
+        errors = self._data.errors
+        made = set(errors.activations) - self.answers
+        return has_floats(errors.weights, split.weight_bits), has_floats(
+            made, split.activation_bits
+        )
+
     def table(self, layers: Sequence[str], split: Split) -> dict[str, LayerBits]:
         """A split as a table of bits.
 

@@ -150,6 +150,7 @@ class _Tiered:
                     split.first,
                     edge_bytes,
                     bits,
+                    leaves=self._bits.leaves(layers, split),
                 )
                 yield Chosen(draft, bits=bits), seen
 
