@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from partita.planners.edgecloud.algorithm1 import grid_splits
-from partita.planners.edgecloud.least_latency import soonest_split
+from partita.planners.edgecloud.least_latency import GAP, soonest_split
 from partita.planners.edgecloud.split_problem import CLOUD_ONLY, Candidate, Split
 from partita.planners.edgecloud.trade_offs import list_candidates, pareto
 from tests.laws.test_exactness import RANDOM
@@ -71,6 +71,21 @@ def test_with_one_width_it_is_the_best_prefix(rng: Random) -> None:
     assert soonest_split(problem, np.inf).latency_s == pytest.approx(
         min(map(problem.latency_s, fits))
     )
+
+
+@settings(max_examples=40)
+@given(RANDOM)
+def test_it_is_never_slower_than_all_on_one_side(rng: Random) -> None:
+    """Remark 5, on drawn networks of up to ten layers: than all in the cloud, and than all on the
+    edge in each width that fits and keeps to the bound on errors.
+    """
+    problem, most_error = draw_problem(rng, rng.randint(1, 10))
+    count = len(problem.network.layers)
+    edge = (Split.uniform(count, width) for width in problem.widths)
+    rivals = [CLOUD_ONLY, *(one for one in edge if problem.is_feasible(one, most_error))]
+    found = soonest_split(problem, most_error)
+    assert problem.is_feasible(found.split, most_error)
+    assert found.latency_s <= min(map(problem.latency_s, rivals)) * (1 + GAP)
 
 
 def test_the_pareto_list_falls_in_error() -> None:
