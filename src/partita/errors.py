@@ -10,7 +10,8 @@
     │   └── NotServedError    no such model is served                  exit 2
     ├── PlanError       a plan that breaks a rule, or fits no model   exit 2
     │   └── InfeasibleError   no plan satisfies the constraints       exit 3
-    │       └── OverfullError   a plan needs more memory than there is  exit 3
+    │       ├── OverfullError   a plan needs more memory than there is  exit 3
+    │       └── UnfinishedError   a search ended before it found a plan  exit 3
     ├── BusyError       there is no room for another request now      exit 4
     └── RunError        something failed while a plan ran             exit 4
         └── LinkError       a device cannot be reached any more       exit 4
@@ -92,10 +93,19 @@ class PlanError(PartitaError):
 
 
 class InfeasibleError(PlanError):
-    """No plan satisfies the constraints."""
+    """No plan satisfies the constraints.
+
+    Args:
+        message: One sentence that says which, and what would help.
+        is_proven: Whether there is none; else none was found.
+    """
 
     exit_code = 3
     kind = "infeasible"
+
+    def __init__(self, message: str, *, subject: str = "", is_proven: bool = False) -> None:
+        super().__init__(message, subject=subject)
+        self.is_proven = is_proven
 
 
 class OverfullError(InfeasibleError):
@@ -107,11 +117,22 @@ class OverfullError(InfeasibleError):
     Args:
         message: One sentence that names the device which lacks most, what it needs and has.
         overflow_bytes: What is missing, by device; only devices on which something is.
+        nearest: Of a search, what the nearest plan lacks, for a sentence.
     """
 
-    def __init__(self, message: str, *, overflow_bytes: Mapping[str, int]) -> None:
+    def __init__(
+        self, message: str, *, overflow_bytes: Mapping[str, int], nearest: str = ""
+    ) -> None:
         super().__init__(message, subject=max(overflow_bytes, key=overflow_bytes.__getitem__))
         self.overflow_bytes = dict(overflow_bytes)
+        self.nearest = nearest
+
+
+class UnfinishedError(InfeasibleError):
+    """A search ended by its time, or by the plans it may price, before it found one to take.
+
+    A longer one may: nothing is proven.
+    """
 
 
 class BusyError(PartitaError):

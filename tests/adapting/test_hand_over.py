@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 from tests.planners.fakes import make_chain
@@ -13,7 +15,7 @@ from partita.compile import check_plan, compile_plan
 from partita.cost import CostModel, cost_of_rest
 from partita.errors import InfeasibleError
 from partita.exactness.compare import check_exactness
-from partita.plan import Plan, Shard, Stage
+from partita.plan import Asked, Plan, Shard, Stage
 from partita.planners import PlanOptions, find_plan
 from partita.regions import Region
 
@@ -139,3 +141,16 @@ def test_nobody_is_given_more_than_it_has_memory_for() -> None:
     whole = replace(plan, stages=(Stage("all", layers, "none", (Shard("b"),)),))
     with pytest.raises(InfeasibleError, match="none is left that computes"):
         hand_over(whole, "b", Cluster.of(others).without("b"))
+
+
+def test_who_may_swap_is_given_more_than_fits() -> None:
+    """Where the plan allows it and the device can; else there is no such plan."""
+    cost = make_cost()
+    plan = find_plan(cost, planner="equal_rows").plan
+    small = cost_of_rest(cost, cost.cluster.without("b"))
+    small = small.on(small.cluster.with_memory("a", 1000))
+    assert plan_without(small, plan, ["b"]) is None
+    devices = tuple(dataclasses.replace(one, swap_bytes_per_s=1e6) for one in small.cluster.devices)
+    swapping = small.on(dataclasses.replace(small.cluster, devices=devices))
+    assert plan_without(swapping, plan, ["b"]) is None
+    assert plan_without(swapping, replace(plan, options=Asked(swap=True)), ["b"]) is not None

@@ -53,3 +53,10 @@ def test_rates_and_latencies_say_which_they_are() -> None:
     assert "per second predicted in the long run with 4 in flight" in rate
     unbounded = _line(replace(busy, least_period_s=0.0), "Throughput")  # as in a spent budget
     assert unbounded.endswith("4 in flight, no bound is known")
+
+
+def test_a_planner_that_divides_nothing_does_not_judge_splitting() -> None:
+    """Whether splitting is worth it, or needed, it has not looked at."""
+    cost = make_cost(make_chain(3, seed=2), 1e7, 1e7, bandwidth=1e9, overhead_s=0.0)
+    line = _line(find_plan(cost, planner="single"), "Splitting")
+    assert "not looked at by planner 'single', whose device takes" in line

@@ -91,7 +91,7 @@ def test_what_no_number_reaches_is_said_with_what_comes_nearest(folder: Path, wa
     answer = want("--want", "1 us", "-o", "wanted.json")
     assert answer.code == 3
     last = answer.err.strip().splitlines()[-1]
-    assert "No number of boards up to 64 is enough" in last
+    assert "No number of boards up to 64 was found to reach 1 us: " in last
     assert "x 'raspberry-pi-4' reach" in last
     assert not list(folder.glob("wanted.*"))
 
@@ -141,8 +141,39 @@ def test_what_there_was_no_time_for_is_said(want: Ask) -> None:
     answer = want("--want", "1 us", "--budget", "0")
     assert answer.code == 3
     last = answer.err.strip().splitlines()[-1]
-    assert "No number of boards that was tried is enough" in last
+    assert "No number of boards that was tried was found to reach 1 us" in last
     assert "Time ended before 2 to 64 x 'raspberry-pi-4' were tried" in last
     answer = want("--want", "1/s", "--budget", "0", "--json")
     assert answer.code == 0, answer.err
     assert [one["untried"] for one in answer.reply["boards"]] == [None, None]
+
+
+def test_impossible_is_said_with_a_proof_only(folder: Path, want: Ask) -> None:
+    """A port's bound, or links that are missing, and no advice that would not help."""
+    port = OFFER.replace("computes = false", 'computes = false\nport = "1 kbit/s"')
+    unlinked = OFFER[: OFFER.index("[[link]]")]
+    for text, words in (
+        (port, "at the port of 'cam' of 1 kbit/s, which lets at most"),
+        (unlinked, "give the cluster file [[link]] tables"),
+    ):
+        (folder / "offer.toml").write_text(text)
+        answer = want("--want", "50/s", "--budget", "5")
+        assert answer.code == 3
+        last = answer.err.strip().splitlines()[-1]
+        assert "No number of boards up to 64 reaches 50/s: " in last
+        assert words in last
+        assert "--budget" not in last
+
+
+def test_searches_that_were_cut_short_are_said(folder: Path, want: Ask) -> None:
+    """With the time that all of them had, and without a claim that nothing can hold the network."""
+    tight = OFFER
+    for kind in ("raspberry-pi-3", "raspberry-pi-4"):
+        tight = tight.replace(f'"{kind}"\n\n', f'"{kind}"\nmemory = "6.21 MB"\n\n')
+    (folder / "offer.toml").write_text(tight)
+    answer = want("--want", "1/s", "--budget", "0")
+    assert answer.code == 3
+    last = answer.err.strip().splitlines()[-1]
+    assert "was found to reach 1/s" in last
+    assert "as all together have 0 us" in last
+    assert "can hold" not in last

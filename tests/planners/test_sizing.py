@@ -173,3 +173,59 @@ def test_a_search_that_ends_early_says_between_which_numbers(
     assert sizing._smallest(attempt, 16) == expected
     assert announced == sorted(announced, reverse=True)
     assert announced[-1] >= 1
+
+
+def camera_offer(*, medium: str | None = None, port: float | None = 1e5) -> CostModel:
+    """A camera behind a port, or on a radio, of 100 kB/s, and one board with fast links."""
+    camera = Device("cam", kind=PI3, computes=False, port_bytes_per_s=port)
+    rate = 1e5 if medium else 1e9
+    pairs = [("cam", "b0"), ("b0", "cam")]
+    links = [Link(*pair, rate, medium=medium) for pair in pairs]
+    cluster = Cluster.of([camera, Device("b0", kind=PI3)], links=links)
+    return CostModel(make_network(), cluster)
+
+
+def test_no_number_of_boards_gets_past_what_all_share() -> None:
+    """The camera's port, or its radio: what it lets through is said, and nothing is searched."""
+    sizes = [make_network().size_bytes(name) for name in ("x", "y")]
+    tried: list[int] = []
+    for cost, most, name in (
+        (camera_offer(), 1e5 / max(sizes), "the port of 'cam' of 800 kbit/s"),
+        (camera_offer(medium="air", port=None), 1e5 / sum(sizes), "medium 'air' of 800 kbit/s"),
+    ):
+        for wish in (Wish(per_second=1.01 * most), Wish(latency_s=0.99 / most)):
+            (sized,) = size_clusters(
+                cost, wish, "single", most=4, progress=lambda _, count: tried.append(count)
+            )
+            assert name in sized.limit
+            assert not sized.is_met
+            assert not sized.untried
+        assert not tried
+        (sized,) = size_clusters(cost, Wish(per_second=0.5 * most), "collaborative", most=4)
+        assert sized.is_met
+
+
+def test_no_number_of_boards_computes_more_than_all_of_them() -> None:
+    """Four boards do at most four times what one does."""
+    one = size(offer(PI3), Wish(per_second=1e-3))[PI3].result
+    assert one is not None
+    wish = Wish(per_second=5 * one.estimate.images_per_second)
+    sized = size(offer(PI3), wish, most=4)[PI3]
+    assert f"4 x '{PI3}' compute at most" in sized.limit
+
+
+def test_why_there_is_no_plan_is_kept() -> None:
+    """The proof for the largest number that was tried, or that time ended the search."""
+    devices = [Device("cam", kind=PI3, computes=False), Device("b0", kind=PI3)]
+    cost = CostModel(make_network(), Cluster.of(devices, links=[]))
+    sized = size(cost, Wish(latency_s=10.0), most=2)[PI3]
+    assert sized.fault is not None
+    assert sized.fault.is_proven
+    assert not sized.was_cut
+    board = Device("b0", kind=PI3, memory_bytes=7_000_000)
+    cost = CostModel(make_network(), Cluster.of([devices[0], board]))
+    options = PlanOptions(budget_s=-1.0)
+    (hurried,) = size_clusters(cost, Wish(latency_s=10.0), "cut", options, most=4)
+    assert hurried.was_cut
+    assert hurried.fault is not None
+    assert not hurried.fault.is_proven

@@ -11,7 +11,7 @@ from tests.report.samples import DEVICES, make_bundle, make_plan, make_report
 from partita.execution import LinkUse, QueueUse, StepUse
 from partita.plan import Shard, Stage
 from partita.regions import Region
-from partita.report import compare_table, plan_table, report_tables
+from partita.report import Contender, compare_table, plan_table, report_tables
 from partita.report import tables as t
 
 
@@ -179,3 +179,14 @@ def test_what_nobody_measured_is_not_compared() -> None:
     unknown = replace(report, links=tuple(replace(use, busy_s=None) for use in report.links))
     table = t.tabulate_links(report, unknown)
     assert table.columns == ("link", "bytes, predicted", "measured", "busy, predicted")
+
+
+def test_a_comparison_under_load_says_so() -> None:
+    """A latency of requests that wait, a rate that fills and drains, and the one that lasts."""
+    alone = Contender("best", 0.1, images_per_second=10.0)
+    loaded = Contender("best", 0.1, images_per_second=10.0, requests=48, sustained_per_second=11.0)
+    assert t.tabulate_comparison([alone]).columns == ("planner", "status", "predicted", "images/s")
+    assert t.tabulate_comparison([loaded]).columns == (
+        *("planner", "status", "predicted under load"),
+        *("images/s of 48 requests", "images/s in the long run"),
+    )

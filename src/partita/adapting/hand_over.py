@@ -27,12 +27,11 @@ def plan_without(cost: CostModel, plan: Plan, lost: Iterable[str]) -> Plan | Non
         for device in lost:
             plan = hand_over(plan, device, cost.cluster)
         check_plan(cost.graph, plan, cost.cluster)
-        uses = cost.memory(cost.layout(plan))
+        used = {name: use.total for name, use in cost.memory(cost.layout(plan)).items()}
     except PlanError as error:
         _LOG.debug("Shares cannot be handed over: %s", error.message)
         return None
-    limits = {name: cost.cluster.device(name).memory_bytes for name in uses}
-    return plan if all(use.total <= limits[name] for name, use in uses.items()) else None
+    return None if cost.cluster.overflow_bytes(used, swap=plan.may_swap) else plan
 
 
 def hand_over(plan: Plan, device: str, rest: Cluster) -> Plan:

@@ -109,16 +109,14 @@ def allow_in_flight(plan: Plan, cost: CostModel, in_flight: int | None) -> Plan:
     if in_flight is None or in_flight <= plan.in_flight:
         return plan
     wider = _with_in_flight(plan, in_flight)
-    may_swap = plan.options is not None and plan.options.swap
-    for name, use in cost.memory(cost.layout(wider)).items():
-        device = cost.cluster.device(name)
-        if use.total > device.memory_bytes and not (may_swap and device.swap_bytes_per_s):
-            raise InputError(
-                f"--in-flight is {in_flight}: device '{name}' needs {format_bytes(use.total)} for"
-                f" so many requests, it has {format_bytes(device.memory_bytes)}. The plan was made"
-                f" for {plan.in_flight}.",
-                subject="--in-flight",
-            )
+    used = {name: use.total for name, use in cost.memory(cost.layout(wider)).items()}
+    for name in cost.cluster.overflow_bytes(used, swap=plan.may_swap):
+        raise InputError(
+            f"--in-flight is {in_flight}: device '{name}' needs {format_bytes(used[name])} for so"
+            f" many requests, it has {format_bytes(cost.cluster.device(name).memory_bytes)}. The"
+            f" plan was made for {plan.in_flight}.",
+            subject="--in-flight",
+        )
     return wider
 
 

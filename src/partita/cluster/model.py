@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
+from math import inf
 
 from partita.cluster.array import Array
 from partita.cluster.fields import ANY
 from partita.errors import ClusterError
 from partita.execution import Link, Port
+
+#: Which device or link a fault is of, as it begins: by its number in the file, or by name.
+_PLACE = re.compile(r"(device|link)(\[\d+\]| '[^']*'(?: -> '[^']*')?)")
+#: Further places that a message names where one rule is broken. Not tuned.
+_MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,10 @@ class Device:
     swap_bytes_per_s: float | None = None
     array: Array | None = None
     endpoint: str | None = None
+
+    def limit_bytes(self, *, swap: bool) -> float:
+        """The most that plans may have it hold: infinite where they may swap and it can."""
+        return inf if swap and self.swap_bytes_per_s is not None else self.memory_bytes
 
 
 @dataclass(frozen=True)
@@ -233,6 +244,19 @@ class Cluster:
         kept = tuple(link for link in self.links if frozenset(link.pair) not in cut)
         return replace(self, links=kept)
 
+    def overflow_bytes(self, used: Mapping[str, int], *, swap: bool) -> dict[str, int]:
+        """What devices lack of what plans would have them hold, by those that lack something.
+
+        Args:
+            used: Bytes by device.
+            swap: Whether those that can swap may hold more than their memory.
+        """
+        return {
+            name: size - self.device(name).memory_bytes
+            for name, size in used.items()
+            if size > self.device(name).limit_bytes(swap=swap)
+        }
+
     def with_memory(self, name: str, memory_bytes: int) -> Cluster:
         """The cluster with another memory of one device."""
         devices = (
@@ -321,7 +345,28 @@ def _link_faults(link: Link, names: Sequence[str]) -> list[str]:
 
 
 def raise_faults(subject: str, faults: Sequence[str]) -> None:
-    """Raise one ClusterError that lists all ``faults``; do nothing when there are none."""
+    """Raise one ClusterError that lists all ``faults``; do nothing when there are none.
+
+    A rule that many devices or links break in the same way is told once.
+    """
     if faults:
-        rules = "1 rule" if len(faults) == 1 else f"{len(faults)} rules"
-        raise ClusterError(f"{subject} breaks {rules}: {'; '.join(faults)}.", subject=subject)
+        told = _gather(faults)
+        rules = "1 rule" if len(told) == 1 else f"{len(told)} rules"
+        raise ClusterError(f"{subject} breaks {rules}: {'; '.join(told)}.", subject=subject)
+
+
+def _gather(faults: Sequence[str]) -> list[str]:
+    """The faults, those that differ in their device or link alone as one, at the first of them."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for fault in faults:
+        found = _PLACE.match(fault)
+        kind, place = found.groups() if found else ("", "")
+        places.setdefault((kind, fault[len(kind + place) :]), []).append(kind + place)
+    return [_name_others(f"{at[0]}{rule}", at[1:]) for (_, rule), at in places.items()]
+
+
+def _name_others(fault: str, others: Sequence[str]) -> str:
+    """A fault with the other places that it is at, the first few by name."""
+    more = len(others) - _MOST_NAMED
+    named = [*others[:_MOST_NAMED], *([f"{more} more"] if more > 0 else ())]
+    return f"{fault} (and so for {', '.join(named)})" if named else fault

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from partita.compile import FragmentWork, work_builder
+from partita.compile.work import WorkKey
 from partita.cost.amount import pieces_bytes
 from partita.graph import Graph, Layer
 from partita.memory import ARENA_BYTES
@@ -22,6 +23,9 @@ _UNIT = 256
 _INDEX_SHARE = 8 / _UNIT
 #: Of the first range, which is there before a fragment runs.
 INDEX_BYTES = int(_INDEX_SHARE * ARENA_BYTES)
+#: Fragments whose arenas are remembered; beyond, all are forgotten. Searches where memory is short
+#: ask for the same again and again, and each takes a millisecond. Not tuned.
+_MOST_KNOWN = 50_000
 #: A free piece: its size, its range, and where it begins there.
 _Piece = tuple[int, int, int]
 
@@ -47,8 +51,20 @@ def arena_bytes(graph: Graph, work: FragmentWork) -> int:
     What comes in is there, too, as the engine rearranges it. A layer whose own nodes read one of
     its tensors twice, as ``x * sigmoid(x)`` does, has it beside its output.
     """
-    made_bytes = pieces_bytes(graph, work.outputs, "float32")
-    return min(_held_bytes(graph, work), most_arena_bytes(graph) + made_bytes)
+    known = graph.remember(_none_known)
+    found = known.get(work.key)
+    if found is None:
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        made_bytes = pieces_bytes(graph, work.outputs, "float32")
+        found = min(_held_bytes(graph, work), most_arena_bytes(graph) + made_bytes)
+        known[work.key] = found
+    return found
+
+
+def _none_known(graph: Graph) -> dict[WorkKey, int]:
+    """What is known of fragments: nothing yet."""
+    return {}
 
 
 def _held_bytes(graph: Graph, work: FragmentWork) -> int:

@@ -135,3 +135,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     accuracy: float | None = None
     options: Asked | None = None
     schema: int = msgspec.field(default=SCHEMA_VERSION)
+
+    @property
+    def may_swap(self) -> bool:
+        """Whether devices that can swap may hold more than their memory."""
+        return self.options is not None and self.options.swap

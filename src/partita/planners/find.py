@@ -14,15 +14,23 @@ import msgspec
 
 from partita.cluster import Cluster
 from partita.compile import check_plan
-from partita.errors import InfeasibleError, OverfullError, PlanError
+from partita.errors import (
+    InfeasibleError,
+    OverfullError,
+    PlanError,
+    UnfinishedError,
+    first_line,
+)
 from partita.graph import Graph
 from partita.plan import MAX_IN_FLIGHT, Plan
 from partita.planners.bounds.least_memory import lacks_memory
 from partita.planners.bounds.least_period import least_period_s
 from partita.planners.bounds.lower_bound import lower_bound_s
+from partita.planners.bounds.reach import lacks_links
 from partita.planners.drafts.draft import DIVIDED, Draft
 from partita.planners.fallback import find_with_fallback
 from partita.planners.options import OBJECTIVES, Objective, PlanOptions, asked_of
+from partita.planners.pricing.constraints import NOTHING_FOUND
 from partita.planners.pricing.costs import Costs
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.pricing.objective import rate
@@ -58,6 +66,7 @@ def find_plan(
     Raises:
         PlanError: The planner, the objective, or a name in the options is unknown.
         OverfullError: No plan was found that fits in memory, though one may exist.
+        UnfinishedError: The search ended before it found one.
         InfeasibleError: No plan satisfies the constraints.
     """
     began_s = time.monotonic()
@@ -243,7 +252,7 @@ def _find_by(evaluator: Evaluator, name: str, options: PlanOptions, began_s: flo
     method = get_planner(name)
     try:
         chosen = method.choose(evaluator)
-    except OverfullError as error:
+    except InfeasibleError as error:
         raise _explain(evaluator, error) from None
     gain = evaluator.budget.last_half_gain()
     exact, evaluator = evaluator, evaluator.quantised(chosen.bits)
@@ -285,21 +294,41 @@ def _find_by(evaluator: Evaluator, name: str, options: PlanOptions, began_s: flo
     )
 
 
-def _explain(evaluator: Evaluator, nearest: OverfullError) -> InfeasibleError:
-    """The error of a planner that found nothing that fits, or the proof that nothing does."""
-    reason = lacks_memory(evaluator, evaluator.options.axes)
-    if not reason:
-        return nearest
-    sizes = {name: evaluator.cluster.device(name).memory_bytes for name in nearest.overflow_bytes}
+def _explain(evaluator: Evaluator, error: InfeasibleError) -> InfeasibleError:
+    """The error of a planner that found nothing: with the proof that nothing does, or without.
+
+    Where time ended the search that is the reason, not what it had come to until then.
+    """
+    is_full, ended_by = isinstance(error, OverfullError), evaluator.budget.ended_by
+    reason = lacks_links(evaluator)
+    if is_full and not reason:
+        reason = lacks_memory(evaluator, evaluator.options.axes)
+    if reason:
+        return _impossible(evaluator, reason, error)
+    if not ended_by or isinstance(error, UnfinishedError):
+        return error
+    nearest = getattr(error, "nearest", "") or first_line(error).removeprefix(f"{NOTHING_FOUND}: ")
+    return UnfinishedError(
+        f"{NOTHING_FOUND} in {ended_by}, with {evaluator.budget.evaluations} plans priced:"
+        f" {nearest}. That proves nothing: a longer search may find one (--budget SECONDS, in a"
+        " program budget_s).",
+        subject=error.subject,
+    )
+
+
+def _impossible(evaluator: Evaluator, reason: str, error: InfeasibleError) -> InfeasibleError:
+    """The error where a sentence proves that there is no plan."""
+    over = error.overflow_bytes if isinstance(error, OverfullError) else {}
     wanted = [
-        f"{format_bytes(sizes[name] + over)} on '{name}'"
-        for name, over in sorted(nearest.overflow_bytes.items(), key=lambda item: -item[1])
+        f"{format_bytes(evaluator.cluster.device(name).memory_bytes + size)} on '{name}'"
+        for name, size in sorted(over.items(), key=lambda item: -item[1])
     ]
     more = f" and so on for {len(wanted) - _MOST_NAMED} more" if len(wanted) > _MOST_NAMED else ""
+    nearest = f" The nearest plan would fit with {', '.join(wanted[:_MOST_NAMED])}{more}."
     return InfeasibleError(
-        f"No plan is possible: {reason} The nearest plan would fit with"
-        f" {', '.join(wanted[:_MOST_NAMED])}{more}.",
-        subject=nearest.subject,
+        f"No plan is possible: {reason}{nearest if wanted else ''}",
+        subject=error.subject,
+        is_proven=True,
     )
 
 

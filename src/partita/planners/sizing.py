@@ -12,16 +12,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from partita.cluster import Cluster, Device, copy_device
 from partita.cost import CostModel, grow_cost
-from partita.errors import InfeasibleError
+from partita.errors import InfeasibleError, UnfinishedError
+from partita.planners.bounds.gateway import narrowest_gateway
+from partita.planners.bounds.minimum_costs import MinimumCosts
+from partita.planners.bounds.shares import SAFE
 from partita.planners.find import find_plan
 from partita.planners.options import Objective, PlanOptions, limit_only
+from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.pricing.wire_formats import allow_formats
 from partita.planners.result import Result
+from partita.units import format_bandwidth, format_seconds
 
 #: Most boards that are tried.
 MOST_BOARDS = 64
@@ -48,11 +53,16 @@ class Wish:
         """What to plan for."""
         return "latency" if self.per_second is None else "throughput"
 
+    @property
+    def most_s(self) -> float:
+        """The most seconds that fulfil it: of one request, or per answer."""
+        return (self.latency_s or 0.0) if self.per_second is None else 1 / self.per_second
+
     def is_met(self, result: Result) -> bool:
         """Whether a plan fulfils the wish."""
         if self.per_second is not None:
             return result.estimate.images_per_second >= self.per_second
-        return result.latency_s <= (self.latency_s or 0.0)
+        return result.latency_s <= self.most_s
 
 
 @dataclass(frozen=True)
@@ -63,10 +73,13 @@ class Sized:
         kind: As in the catalogue, or the name of the device that stands for it.
         count: The smallest number; the largest that was tried where none does.
         cost: Of the cluster with so many.
-        result: The plan; None where there is none for any number.
+        result: The plan; None where there is none for any number, or none was looked for.
         is_met: Whether it fulfils the wish.
         untried: Numbers that may do and that no time was left for: smaller ones where ``count``
             does, else larger ones.
+        limit: What proves that no number does, in a sentence: then none is tried.
+        fault: Why the largest number that was tried has no plan; None where it has one.
+        was_cut: Whether time ended a search that found nothing, or not enough.
     """
 
     kind: str
@@ -74,7 +87,10 @@ class Sized:
     cost: CostModel
     result: Result | None
     is_met: bool
-    untried: range
+    untried: range = range(0)
+    limit: str = ""
+    fault: InfeasibleError | None = None
+    was_cut: bool = False
 
 
 def size_clusters(
@@ -107,6 +123,10 @@ def size_clusters(
     clock = _Clock(MOST_S if options.budget_s is None else options.budget_s)
     search = _Search(planner, limit_only(options), in_flight)
     for place, (kind, board) in enumerate(boards.items(), 1):
+        limit = _limit(kind, _model(cost, board, 1), wish, search.options, most)
+        if limit:
+            yield Sized(kind, most, _model(cost, board, most), None, False, limit=limit)
+            continue
         trials = _Trials(cost, board, wish, search)
         later = (len(boards) - place) * _most_attempts(most)
 
@@ -125,7 +145,8 @@ def size_clusters(
         low, high = _smallest(attempt, most)
         count = trials.nearest() if high is None else high
         untried = range(low + 1, most + 1 if high is None else high)
-        yield Sized(kind, *trials.get(count), is_met=high is not None, untried=untried)
+        sized = Sized(kind, count, *trials.get(count), is_met=high is not None, untried=untried)
+        yield replace(sized, fault=trials.fault, was_cut=trials.was_cut)
 
 
 class _Clock:
@@ -158,6 +179,9 @@ class _Trials:
     def __init__(self, cost: CostModel, board: Device, wish: Wish, search: _Search) -> None:
         self._cost, self._board, self._wish, self._search = cost, board, wish, search
         self._known: dict[int, tuple[CostModel, Result | None]] = {}
+        self._faults: dict[int, InfeasibleError] = {}
+        #: Whether time ended a search that did not fulfil the wish.
+        self.was_cut = False
 
     @property
     def are_begun(self) -> bool:
@@ -174,10 +198,23 @@ class _Trials:
             in_flight=self._search.in_flight or usual,
             most_s=max(0.0, min(most_s, options.most_s)),
         )
-        with suppress(InfeasibleError):
+        try:
             result = find_plan(model, planner=self._search.planner, options=options)
+        except InfeasibleError as error:
+            self._faults[count] = error
         self._known[count] = model, result
-        return result is not None and self._wish.is_met(result)
+        is_met = result is not None and self._wish.is_met(result)
+        is_cut = result.status == "cut short" if result else self._is_unfinished(count)
+        self.was_cut |= is_cut and not is_met
+        return is_met
+
+    def _is_unfinished(self, count: int) -> bool:
+        return isinstance(self._faults[count], UnfinishedError)
+
+    @property
+    def fault(self) -> InfeasibleError | None:
+        """Why the largest number that was tried has no plan, if it has none."""
+        return self._faults.get(max(self._known))
 
     def nearest(self) -> int:
         """The number that came nearest to the wish; the largest tried where none has a plan."""
@@ -188,9 +225,32 @@ class _Trials:
         }
         return min(reached, key=lambda n: reached[n], default=max(self._known))
 
-    def get(self, count: int) -> tuple[int, CostModel, Result | None]:
-        """A number that was tried, with its cost model and plan."""
-        return count, *self._known[count]
+    def get(self, count: int) -> tuple[CostModel, Result | None]:
+        """The cost model and the plan of a number that was tried."""
+        return self._known[count]
+
+
+def _limit(kind: str, one: CostModel, wish: Wish, options: PlanOptions, most: int) -> str:
+    """What proves that no number of boards fulfils a wish, in a sentence; empty where nothing does.
+
+    Args:
+        one: Of the cluster with one of them.
+    """
+    evaluator = Evaluator(one, allow_formats(one.graph, options))
+    try:
+        gateway = narrowest_gateway(evaluator)
+        if gateway is not None and gateway.seconds > wish.most_s:
+            return (
+                f"what each request sends and gets takes {format_seconds(gateway.seconds)} at"
+                f" {gateway.name} of {format_bandwidth(gateway.bytes_per_s)}, which lets at most"
+                f" {1 / gateway.seconds:.3g} per second through"
+            )
+        least_s = evaluator.remember(MinimumCosts).shared_s() * SAFE / most
+        if wish.per_second is not None and least_s > wish.most_s:
+            return f"{most} x '{kind}' compute at most {1 / least_s:.3g} per second"
+        return ""
+    finally:
+        evaluator.close()
 
 
 def offered(cluster: Cluster) -> Mapping[str, Device]:

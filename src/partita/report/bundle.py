@@ -75,11 +75,13 @@ class Contender:
     Attributes:
         predicted_s: Predicted latency, median.
         measured_s: Measured latency, median.
-        images_per_second: Predicted throughput.
+        images_per_second: Predicted throughput, from the first request to the last answer.
         moved_bytes: Payload bytes over all links, per request.
         status: ``optimal``, ``feasible``, or why there is no plan.
         inexact: What makes its answers others than the network's; empty for the same answers.
         accuracy: Of its answers, where it was judged.
+        requests: Of the predicted run; where there are several, its latency is one under load.
+        sustained_per_second: Predicted throughput while inputs never run out, where that counts.
     """
 
     planner: str
@@ -91,6 +93,8 @@ class Contender:
     status: str = ""
     inexact: str = ""
     accuracy: Accuracy | None = None
+    requests: int = 1
+    sustained_per_second: float | None = None
 
 
 @dataclass(frozen=True)

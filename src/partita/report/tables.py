@@ -280,7 +280,11 @@ def tabulate_steps(predicted: Report | None, measured: Report | None) -> TableDa
 
 
 def tabulate_comparison(contenders: Sequence[Contender]) -> TableData:
-    """One row per planner, the fastest first, those without a plan last."""
+    """One row per planner, the fastest first, those without a plan last.
+
+    Of runs with requests that wait for each other it says so, and that they fill and drain.
+    """
+    requests = max((row.requests for row in contenders), default=1)
     rows = tuple(
         (
             row.planner,
@@ -289,6 +293,7 @@ def tabulate_comparison(contenders: Sequence[Contender]) -> TableData:
             _show(row.measured_s, format_seconds),
             describe_change(row.predicted_s, row.measured_s),
             _show(row.images_per_second, _format_rate),
+            _show(row.sustained_per_second, _format_rate),
             _show(row.moved_bytes, format_bytes),
             _show(row.search_s, format_seconds),
             row.inexact or NOTHING,
@@ -297,9 +302,14 @@ def tabulate_comparison(contenders: Sequence[Contender]) -> TableData:
         )
         for row in sort_contenders(contenders)
     )
-    columns = ("planner", "status", "predicted", "measured", "difference", "images/s", "moved")
-    more = ("search", "not exact", "accuracy", "drop")
-    return drop_empty(TableData("Planners", (*columns, *more), rows, text_columns=2))
+    is_loaded = requests > 1
+    columns = (
+        *("planner", "status", "predicted under load" if is_loaded else "predicted"),
+        *("measured", "difference"),
+        f"images/s of {requests} requests" if is_loaded else "images/s",
+        *("images/s in the long run", "moved", "search", "not exact", "accuracy", "drop"),
+    )
+    return drop_empty(TableData("Planners", columns, rows, text_columns=2))
 
 
 def sort_contenders(contenders: Sequence[Contender]) -> list[Contender]:

@@ -236,11 +236,11 @@ class _Run:
     def _fits(self, new: PricedPlan) -> bool:
         """Whether all devices have memory for a plan beside the one that runs."""
         cluster, running = self._world.cost.cluster, self._running.memory
-        return all(
-            together((use, *([running[name]] if name in running else ()))).total
-            <= cluster.device(name).memory_bytes
+        used = {
+            name: together((use, *([running[name]] if name in running else ()))).total
             for name, use in new.memory.items()
-        )
+        }
+        return not cluster.overflow_bytes(used, swap=new.plan.may_swap)
 
 
 def plan_key(plan: Plan) -> str:

@@ -92,7 +92,8 @@ def compare_planners(
     if output is not None:
         from partita.report import write_chart  # Matplotlib takes longer than to plan
 
-        write_chart(output, contenders)
+        loaded = " under load" if options.in_flight > 1 else ""
+        write_chart(output, contenders, title=f"Latency by planner{loaded}")
         reply.shown.append(f"Chart written to {output}")
     return reply
 
@@ -181,6 +182,7 @@ def _make_contender(entry: Entry) -> Contender:
     if entry.planned is None:
         return Contender(entry.planner, status=entry.fault)
     predicted, result = entry.planned.predicted, entry.planned.result
+    least_s = result.least_period_s  # known where throughput is the objective
     return Contender(
         entry.planner,
         predicted_s=predicted.quantile_s(0.5),
@@ -191,4 +193,6 @@ def _make_contender(entry: Entry) -> Contender:
         status=result.status,
         inexact=describe_inexact(result.plan),
         accuracy=entry.accuracy,
+        requests=entry.planned.requests,
+        sustained_per_second=None if least_s is None else result.estimate.images_per_second,
     )

@@ -60,11 +60,13 @@ class Planned:
 
     Attributes:
         moved_bytes: Sent for one request.
+        requests: Of the predicted run.
     """
 
     result: Result
     predicted: Report
     moved_bytes: int
+    requests: int
 
 
 def decide(
@@ -224,7 +226,7 @@ def predict_plan(cost: CostModel, result: Result, options: PlanOptions) -> Plann
     requests = 1 if options.in_flight == 1 else _ROUNDS * options.in_flight
     predicted = predict(cost, result.plan, requests=requests)
     sent_bytes = account_layout(cost.graph, cost.layout(result.plan)).sent_bytes
-    return Planned(result, predicted, round(sent_bytes))
+    return Planned(result, predicted, round(sent_bytes), requests)
 
 
 def describe_planned(planned: Planned) -> dict[str, Any]:
@@ -325,6 +327,8 @@ def _describe_gain(result: Result) -> str:
     gain = f"{single / divided:.2f}x {how} than the best single device ({text})"
     if result.worth_splitting:
         return f"worth it, {gain}"
+    if result.plan.planner == "single":
+        return f"not looked at by planner 'single', whose device takes {text}"
     devices = {shard.device for stage in result.plan.stages for shard in stage.shards}
     if len(devices) > 1 and divided < single:
         return f"no real difference, {gain}: predictions are off by as much"
@@ -381,13 +385,9 @@ def _add_rounds(reply: Reply, tuned: Tuned) -> None:
 
 def _add_swapped(reply: Reply, result: Result, cluster: Cluster) -> None:
     """Which devices that may swap hold more than their memory, by how much, and at what cost."""
-    if result.plan.options is None or not result.plan.options.swap:
+    if not result.plan.may_swap:
         return
-    over = {
-        name: used - cluster.device(name).memory_bytes
-        for name, used in result.estimate.memory_bytes.items()
-        if used > cluster.device(name).memory_bytes
-    }
+    over = cluster.overflow_bytes(result.estimate.memory_bytes, swap=False)
     reply.payload["swapped_bytes"] = over
     parts = [
         f"{format_bytes(size)} on {name}, {format_seconds(size / rate)}"

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
-from rich.table import Table
-
 from partita.cli.actions.plan import describe_planned, describe_verdict, predict_plan
 from partita.cli.costs import profile_files, read_cost
 from partita.cli.flags import ModelFiles
@@ -18,7 +16,7 @@ from partita.cluster import dump_cluster, load_cluster
 from partita.errors import InfeasibleError, InputError
 from partita.plan import dump_plan
 from partita.planners import PlanOptions
-from partita.planners.sizing import MOST_BOARDS, Sized, Wish, offered, size_clusters
+from partita.planners.sizing import MOST_BOARDS, MOST_S, Sized, Wish, offered, size_clusters
 from partita.report import plan_table, report_tables
 from partita.report.tables import TableData
 from partita.report.text import draw_table
@@ -65,6 +63,7 @@ def size(
     check_output(beside, *inputs)
     graph, cluster = read_model(files), load_cluster(files.cluster)
     cost = read_cost(graph, cluster, files)
+    most_s = MOST_S if options.budget_s is None else options.budget_s
     prices = parse_prices(want.prices, tuple(offered(cluster)))
     sizes = size_clusters(cost, wish, planner, options, in_flight=want.in_flight, progress=_tell)
     found = list(sizes)
@@ -74,14 +73,16 @@ def size(
         default=None,
     )
     if cheapest is None or cheapest.result is None:
-        raise InfeasibleError(f"{_shortfall(found)} Wanted: {want.text}.")
+        raise InfeasibleError(_shortfall(found, want.text, most_s))
     plan = cheapest.result.plan
     in_flight = replace(options, in_flight=plan.in_flight)
     planned = predict_plan(cheapest.cost, cheapest.result, in_flight)
     reply = Reply(
         describe_planned(planned) | {"boards": [_describe(one, prices) for one in found]},
         [
-            *_show(found, prices, wish, cheapest),
+            draw_table(_table(found, prices, wish, cheapest)),
+            *_untried(found),
+            *_hurried(found, most_s),
             plan_table(plan, cheapest.cost.cluster.names),
             *report_tables(planned.predicted),
             *describe_verdict(cheapest.result),
@@ -195,20 +196,35 @@ def parse_prices(texts: Sequence[str] | None, kinds: Sequence[str]) -> Mapping[s
     return prices
 
 
-def _shortfall(found: Sequence[Sized]) -> str:
-    """What came nearest, where nothing fulfils the wish."""
-    words = [
-        f"{one.count} x '{one.kind}' reach"
-        f" {one.result.estimate.images_per_second:.3g}/s, {format_seconds(one.result.latency_s)}"
-        for one in found
-        if one.result is not None
-    ]
+def _shortfall(found: Sequence[Sized], wanted: str, most_s: float) -> str:
+    """What came nearest, where nothing fulfils the wish; or why nothing can, where that is proven.
+
+    Args:
+        most_s: Seconds that all searches had together.
+    """
+    reasons = "; ".join(dict.fromkeys(map(_reason, found)))
+    if all(map(_is_impossible, found)):
+        return f"No number of boards up to {MOST_BOARDS} reaches {wanted}: {reasons}."
     tried = " that was tried" if any(one.untried for one in found) else f" up to {MOST_BOARDS}"
-    if not words:
-        what = f"No number of boards{tried} can hold the network."
-    else:
-        what = f"No number of boards{tried} is enough: {'; '.join(words)}."
-    return " ".join((what, *_untried(found)))
+    what = f"No number of boards{tried} was found to reach {wanted}: {reasons}."
+    return " ".join((what, *_untried(found), *_hurried(found, most_s)))
+
+
+def _is_impossible(sized: Sized) -> bool:
+    """Whether no number of boards can do: fewer than those that cannot have no more of anything."""
+    is_proven = sized.fault is not None and sized.fault.is_proven and not sized.untried
+    return bool(sized.limit) or is_proven
+
+
+def _reason(sized: Sized) -> str:
+    """How far boards of a kind get, or why they have no plan."""
+    if sized.limit:
+        return sized.limit
+    boards = f"{sized.count} x '{sized.kind}'"
+    if sized.result is None:
+        return f"{boards}: {sized.fault.message.rstrip('.') if sized.fault else 'no plan'}"
+    rate = sized.result.estimate.images_per_second
+    return f"{boards} reach {rate:.3g}/s, {format_seconds(sized.result.latency_s)}"
 
 
 def _untried(found: Sequence[Sized]) -> list[str]:
@@ -217,6 +233,17 @@ def _untried(found: Sequence[Sized]) -> list[str]:
         f"Time ended before {_numbers(one.untried)} x '{one.kind}' were tried: --budget gives more."
         for one in found
         if one.untried
+    ]
+
+
+def _hurried(found: Sequence[Sized], most_s: float) -> list[str]:
+    """That time ended searches which may have reached more, in a sentence; else nothing."""
+    kinds = ", ".join(f"'{one.kind}'" for one in found if one.was_cut)
+    if not kinds:
+        return []
+    return [
+        f"Searches for {kinds} were cut short, as all together have {format_seconds(most_s)}: with"
+        " a larger --budget fewer boards, or more of them, may do."
     ]
 
 
@@ -237,18 +264,12 @@ def _describe(sized: Sized, prices: Mapping[str, float]) -> dict[str, object]:
     }
 
 
-def _show(
-    found: Sequence[Sized], prices: Mapping[str, float], wish: Wish, cheapest: Sized
-) -> list[Table | str]:
-    return [draw_table(_table(found, prices, wish, cheapest)), *_untried(found)]
-
-
 def _table(
     found: Sequence[Sized], prices: Mapping[str, float], wish: Wish, cheapest: Sized
 ) -> TableData:
     rows = []
     for sized in found:
-        reached = "no plan"
+        reached = "not possible" if _is_impossible(sized) else "no plan"
         if sized.result is not None and wish.per_second is not None:
             reached = f"{sized.result.estimate.images_per_second:.3g}/s"
         elif sized.result is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partita.cost import MemoryUse
+from partita.planners.bounds.reach import reached_devices
 from partita.planners.pricing.evaluator import Evaluator
 from partita.regions import Region
 from partita.units import format_bytes
@@ -14,19 +15,25 @@ def lacks_memory(evaluator: Evaluator, axes: Sequence[str] | None = None) -> str
     """Why no plan fits the evaluator's devices, in a sentence; empty where nothing proves it.
 
     Every plan holds each layer's weights once at least, and some device holds at least the least
-    part that a layer can be divided into.
+    part that a layer can be divided into. Devices that no message gets to hold nothing; those that
+    may swap hold anything.
 
     Args:
         axes: Along which stages may be divided; all when None.
     """
-    sizes = {name: evaluator.cluster.device(name).memory_bytes for name in evaluator.devices}
+    reached = reached_devices(evaluator)
+    sizes = {name: evaluator.problem.limit_bytes(name) for name in reached}
+    if not sizes:
+        return ""
     has, largest = sum(sizes.values()), max(sizes, key=sizes.__getitem__)
     who = f"the {len(sizes)} devices have" if len(sizes) > 1 else f"device '{largest}' has"
+    rest = [name for name in evaluator.devices if name not in sizes]
+    unlinked = f", and no links to and from the other {len(rest)}" if rest else ""
     needs = least_weight_bytes(evaluator)
     if needs > has:
         return (
             f"the weights and a worker take {format_bytes(needs)}, {who}"
-            f" {format_bytes(has)} of memory: {format_bytes(needs - has)} are missing."
+            f" {format_bytes(has)} of memory{unlinked}: {format_bytes(needs - has)} are missing."
         )
     for position, name in enumerate(evaluator.outline.order):
         part = least_part_bytes(evaluator, position, axes)

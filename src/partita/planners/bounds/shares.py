@@ -102,13 +102,8 @@ class ShareProgram:
         return self.floors.devices[device]
 
     def size_bytes(self, tensor: str) -> int:
-        """The size of a tensor, or of the least that its core makes where that is less."""
-        size = self.evaluator.problem.wire_bytes(tensor)
-        producer = self.graph.producer(tensor)
-        if producer is None or producer.barrier:
-            return size
-        core = self.graph.nodes[producer.nodes[0]]
-        return min(size, *(self.graph.size_bytes(name) for name in core.outputs if name))
+        """The least bytes that travel of a tensor."""
+        return least_size_bytes(self.evaluator, tensor)
 
     def minimize(self, column: Column) -> float:
         """The least value of a column; infinite where no shares are possible, 0 if not solved.
@@ -131,3 +126,13 @@ class ShareProgram:
         )
         unsolved = inf if solved.status == _INFEASIBLE else 0.0
         return float(solved.fun) if solved.status == 0 else unsolved
+
+
+def least_size_bytes(evaluator: Evaluator, tensor: str) -> int:
+    """The size of a tensor, or of the least that its core makes where that is less."""
+    graph, size = evaluator.graph, evaluator.problem.wire_bytes(tensor)
+    producer = graph.producer(tensor)
+    if producer is None or producer.barrier:
+        return size
+    core = graph.nodes[producer.nodes[0]]
+    return min(size, *(graph.size_bytes(name) for name in core.outputs if name))

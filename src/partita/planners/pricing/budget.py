@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import inf
 
 from partita.planners.options import PlanOptions
+from partita.units import format_seconds
 
 #: Seconds beyond the time in which bounds may still be looked for: with a budget, which is a
 #: promise, and else.
@@ -72,6 +73,15 @@ class Budget:
     def is_used_up(self) -> bool:
         """Whether of a budget nothing is left, of what was reserved neither."""
         return self.goes_on and self.left_s + self._reserved_s <= 0
+
+    @property
+    def ended_by(self) -> str:
+        """What ended or shortened a search, in words; empty where nothing did."""
+        if self.was_cut:
+            return f"the time it had, {format_seconds(max(0.0, self._most_s + self._reserved_s))}"
+        if self.evaluations >= self.most_evaluations:
+            return f"the {self.most_evaluations} plans that it might price"
+        return ""
 
     def is_late(self, share: float) -> bool:
         """Whether more than a part of the time is spent; a search that leaves out is cut."""

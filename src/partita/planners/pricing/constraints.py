@@ -10,10 +10,14 @@ from partita.cost import MemoryUse
 from partita.cost.arena import most_arena_bytes
 from partita.cost.memory import MOST_COPIES, PROCESS_BYTES, SESSION_BYTES
 from partita.errors import InfeasibleError, OverfullError, PlanError
+from partita.planners.drafts.draft import Draft
 from partita.planners.pricing.costs import StepCosts
 from partita.planners.pricing.incremental import DraftPrice
 from partita.planners.pricing.problem import Problem
 from partita.units import format_bytes
+
+#: How a message begins of a search that found nothing, and proved nothing.
+NOTHING_FOUND = "No plan found"
 
 
 class Constraints:
@@ -80,17 +84,14 @@ class Constraints:
         if not needed and self._surely_fits(layout):
             return {}
         used = {name: use.total for name, use in self._problem.cost.memory(layout).items()}
-        allowed = {name: self._problem.cluster.device(name).memory_bytes for name in used}
-        over = {
-            name: used[name] - allowed[name]
-            for name in used
-            if used[name] > self._problem.limit_bytes(name)
-        }
+        cluster = self._problem.cluster
+        over = cluster.overflow_bytes(used, swap=self._problem.options.swap)
         if over:
             name = max(over, key=over.__getitem__)
+            has = cluster.device(name).memory_bytes
             raise OverfullError(
                 f"Plan does not fit on device '{name}': needs {format_bytes(used[name])}, device"
-                f" has {format_bytes(allowed[name])}. Move layers to other devices, or raise memory"
+                f" has {format_bytes(has)}. Move layers to other devices, or raise memory"
                 " in the cluster file.",
                 overflow_bytes=over,
             )
@@ -109,16 +110,22 @@ class Constraints:
         return True
 
 
-def nothing_fits(error: PlanError, cluster: Cluster, advice: str) -> InfeasibleError:
+def nothing_fits(error: PlanError, draft: Draft, cluster: Cluster, advice: str) -> InfeasibleError:
     """What to say where this is the error of the least bad of some drafts."""
     if not isinstance(error, OverfullError):
-        return InfeasibleError(f"No plan found: {error.message}", subject=error.subject)
+        return InfeasibleError(f"{NOTHING_FOUND}: {error.message}", subject=error.subject)
     over, name = error.overflow_bytes, error.subject
     has, least = cluster.device(name).memory_bytes, PROCESS_BYTES + SESSION_BYTES
     worker = f", a worker takes {format_bytes(least)} before any weights" if has < least else ""
+    needs = f"has {format_bytes(has)} and would need {format_bytes(has + over[name])}"
+    if len({device for stage in draft for device in stage.devices}) == 1:
+        nearest = f"the nearest is the whole network on device '{name}', which {needs}{worker}"
+    else:
+        missing = format_bytes(sum(over.values()))
+        most = f"on device '{name}'" if len(over) == 1 else f"most on device '{name}'"
+        nearest = f"the nearest lacks {missing}, {most}, which {needs} for its part{worker}"
     return OverfullError(
-        "No plan found that fits in memory: the nearest lacks"
-        f" {format_bytes(sum(over.values()))}, most on device '{name}', which has"
-        f" {format_bytes(has)} and needs {format_bytes(has + over[name])}{worker}. {advice}",
+        f"{NOTHING_FOUND} that fits in memory: {nearest}. {advice}",
         overflow_bytes=over,
+        nearest=nearest,
     )

@@ -180,13 +180,16 @@ class Evaluator:
         """Different drafts, the best first.
 
         Once the time is over only those that are priced, and as many more as give one that is
-        possible.
+        possible and fits, as long as bounds may be looked for.
         """
         ranked: list[Draft] = []
-        is_found = False
+        budget, is_found, is_late = self.budget, False, False
         for draft in dict.fromkeys(drafts):
-            if draft in self._known or not (is_found and self.budget.is_over):
-                is_found |= self.score(draft) < IMPOSSIBLE
+            is_wanted = draft in self._known or not ranked
+            if not is_wanted and not is_late:
+                is_late = budget.is_over if is_found else budget.is_long_over and budget.is_over
+            if is_wanted or not is_late:
+                is_found |= self.score(draft)[0] < inf
                 ranked.append(draft)
         return sorted(ranked, key=self.score)
 
@@ -229,7 +232,7 @@ class Evaluator:
             raise InfeasibleError("No plan found: no draft was made.")
         found = self._find(tried[0])
         if isinstance(found, PlanError):
-            raise nothing_fits(found, self.cluster, advice)
+            raise nothing_fits(found, tried[0], self.cluster, advice)
         return self._best_judged(tried[:most_judged])
 
     def _best_judged(self, tried: Sequence[Draft]) -> Draft:

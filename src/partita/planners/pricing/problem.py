@@ -59,11 +59,11 @@ class Problem:
 
     def may_swap(self, device: str) -> bool:
         """Whether a device may hold more than its memory, at what that costs."""
-        return self.options.swap and self.cluster.device(device).swap_bytes_per_s is not None
+        return self.limit_bytes(device) == inf
 
     def limit_bytes(self, device: str) -> float:
         """The most that a device may hold; infinite where it may swap."""
-        return inf if self.may_swap(device) else self.cluster.device(device).memory_bytes
+        return self.cluster.device(device).limit_bytes(swap=self.options.swap)
 
     def swap_s(self, device: str, use: MemoryUse) -> float:
         """The seconds per request that a device which may swap takes for what does not fit."""

@@ -30,6 +30,7 @@ class RangeCosts:
         self._outline = problem.outline
         self.works = RangeWorks(problem.outline)
         self._seconds: dict[tuple[int, int, str], float] = {}
+        self._memory: dict[tuple[int, int, bool], MemoryUse] = {}
         # Asked once: whether an object has all of a protocol's members takes long to find out.
         self._codec = problem.cost if isinstance(problem.cost, StepCosts) else None
         self._moves: dict[tuple[int, str, str], tuple[float, float]] = {}
@@ -54,10 +55,18 @@ class RangeCosts:
         What :meth:`~partita.cost.CostModel.memory` says of a plan where the device computes nothing
         else, for all requests in flight.
         """
+        is_home = device == self._problem.requester
+        key = (start, stop, is_home)
+        use = self._memory.get(key)
+        if use is None:
+            use = self._memory[key] = self._find_memory(start, stop, is_home=is_home)
+        return use
+
+    def _find_memory(self, start: int, stop: int, *, is_home: bool) -> MemoryUse:
         work = self.works.work(start, stop)
         alone = self._problem.cost.work_memory(work)
         pieces = alone.pieces
-        if device == self._problem.requester:
+        if is_home:
             graph, read = self._outline.graph, dict(work.inputs)
             waiting = (t for t in self._outline.live(start) if t in graph.inputs and t not in read)
             held = (pieces + self._bytes(waiting), self._bytes(graph.inputs))

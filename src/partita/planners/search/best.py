@@ -10,6 +10,7 @@ from partita.errors import OverfullError, PlanError
 from partita.planners.bounds.least_memory import lacks_memory
 from partita.planners.bounds.least_period import least_period_s
 from partita.planners.bounds.lower_bound import lower_bound_s
+from partita.planners.bounds.reach import lacks_links
 from partita.planners.drafts.draft import Draft, is_allowed
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, PlannerCost, get_planner, planner_names, register
@@ -34,9 +35,9 @@ STARTS_SHARE = 0.8
 _FIRST_DIVIDED = 6
 #: The most of what time is left that is kept for the full price. Not tuned.
 _MOST_RESERVED = 0.1
-#: Methods asked before the search rather than after it, when its time may be over: VGG-16 on eleven
-#: boards that do not hold it answers 1.4 times as often by even groups, which take 0.8 s, as by
-#: what the search finds in 15 s.
+#: Methods asked before the search rather than after it, when its time may be over, and first of all
+#: where no device holds the network: VGG-16 on eleven such boards answers 1.4 times as often by
+#: even groups, which take 0.8 s, as by what the search finds in 15 s.
 _SOON = ("collaborative",)
 #: Devices up to which methods of the literature are asked, too. Not tuned.
 _MOST_PUBLISHED = 12
@@ -52,24 +53,30 @@ def plan_best(evaluator: Evaluator) -> Chosen:
     """
     axes = evaluator.options.axes
     is_small = Space(evaluator).count(SMALL_SPACE) <= SMALL_SPACE
+    is_tight = all(evaluator.score(draft)[0] == inf for draft in single_drafts(evaluator))
+    soon = list(_grouped(evaluator)) if is_tight else []
     rates = search_rates(evaluator)
     if is_small and axes is None:
         with suppress(OverfullError):  # in quarters of channels, say: there are finer parts
             optimum = get_planner("exhaustive").choose(evaluator).draft
-            known = [optimum, *_others(evaluator), *rates, *_published(evaluator, rates)]
+            known = [optimum, *_others(evaluator), *soon, *rates, *_published(evaluator, rates)]
             return Chosen(evaluator.best(known), "optimal")
     others = [draft for draft in _others(evaluator) if is_allowed(draft, axes)]
     if evaluator.budget.goes_on:  # now, so that they take none of the time after the search
         lower_bound_s(evaluator)
-        _reserve_time(evaluator, others)
+        _reserve_time(evaluator, [*others, *soon])
     if rates and is_near_bound(evaluator, rates[0]):
         known = [*others, *rates, *_published(evaluator, rates)]
         return Chosen(_go_on(evaluator, [evaluator.best(known), *rates]))
     if all(evaluator.score(draft)[0] == inf for draft in (*others, *rates)):
-        others += [draft for draft in memory_starts(evaluator) if is_allowed(draft, axes)]
-        if lacks_memory(evaluator, axes):
+        if lacks_links(evaluator):
             return Chosen(evaluator.best(others))
-    found = [*others, *rates, *_published(evaluator, rates, _SOON)]
+        others += [draft for draft in memory_starts(evaluator) if is_allowed(draft, axes)]
+        if not soon and lacks_memory(evaluator, axes):
+            return Chosen(evaluator.best(others))
+    if not is_tight:
+        soon = list(_published(evaluator, rates, _SOON))
+    found = [*others, *rates, *soon]
     found += NestedSearch(evaluator, others).run()
     found += _published(evaluator, rates, beyond=_SOON)
     best = evaluator.best(found)
@@ -125,6 +132,15 @@ def _others(evaluator: Evaluator) -> Iterator[Draft]:
                 yield method.choose(evaluator).draft
 
 
+def _grouped(evaluator: Evaluator) -> Iterator[Draft]:
+    """Yield what is chosen by the method that looks at memory first: for no device holds it all.
+
+    Whatever is wanted: it has a plan before others have begun to look for one.
+    """
+    if len(evaluator.devices) <= _MOST_PUBLISHED:
+        yield from _asked(evaluator, _SOON)
+
+
 def _published(
     evaluator: Evaluator,
     rates: Sequence[Draft],
@@ -148,11 +164,17 @@ def _published(
         names.remove("collaborative")
     if len(evaluator.devices) > _MOST_PUBLISHED or (rates and is_at_bound(evaluator, rates[0])):
         return
+    wanted = [name for name in names if name not in beyond and (not only or name in only)]
+    yield from _asked(evaluator, wanted)
+
+
+def _asked(evaluator: Evaluator, names: Sequence[str]) -> Iterator[Draft]:
+    """Yield what planners choose that is exact and allowed, until the time is over."""
     for name in names:
-        is_wanted = name not in beyond and (not only or name in only)
-        if is_wanted and not evaluator.budget.is_late(1.0):
-            with suppress(PlanError):
-                chosen = get_planner(name).choose(evaluator)
-                is_exact = chosen.draft and not chosen.bits
-                if is_exact and is_allowed(chosen.draft, evaluator.options.axes):
-                    yield chosen.draft
+        if evaluator.budget.is_late(1.0):
+            return
+        with suppress(PlanError):
+            chosen = get_planner(name).choose(evaluator)
+            is_exact = chosen.draft and not chosen.bits
+            if is_exact and is_allowed(chosen.draft, evaluator.options.axes):
+                yield chosen.draft

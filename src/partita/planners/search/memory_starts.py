@@ -39,7 +39,10 @@ _MARGIN = 0.001
 
 
 def memory_starts(evaluator: Evaluator) -> list[Draft]:
-    """Drafts that fill the evaluator's devices; those of them that fit, or all when none does."""
+    """Drafts that fill the evaluator's devices; those of them that fit, or all when none does.
+
+    Made as long as bounds may be looked for: a plan that fits, however late, is better than none.
+    """
     ways: list[tuple[_Way, ...]] = [("ranges", "fluid"), ("tight",)]
     if len(evaluator.devices) <= _MOST_SPREAD:
         ways.append(("spread",))
@@ -69,6 +72,8 @@ def _refilled(evaluator: Evaluator, devices: Sequence[str], way: _Way) -> Draft:
     rooms = {name: evaluator.cluster.device(name).memory_bytes for name in devices}
     drafts: list[Draft] = []
     for _ in range(_ROUNDS):
+        if evaluator.budget.is_long_over and evaluator.budget.is_over:
+            break
         draft = _Filling(evaluator, rooms, way).run()
         try:
             evaluator.estimate(draft)

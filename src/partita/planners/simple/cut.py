@@ -31,10 +31,11 @@ def plan_cut(evaluator: Evaluator) -> Chosen:
     cross, all of them are thought to move with the range that runs, which may be more than is
     needed; the result is then priced exactly.
     """
-    drafts = single_drafts(evaluator)
+    drafts, reached_s = single_drafts(evaluator), inf
     for fewer in evaluator.fewer_in_flight():
-        cuts = Cuts(fewer)
+        cuts = Cuts(fewer, reached_s)
         drafts += cuts.drafts()
+        reached_s = cuts.reached_s
         if not cuts.is_tight:
             break
     status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"
@@ -44,13 +45,19 @@ def plan_cut(evaluator: Evaluator) -> Chosen:
 class Cuts:
     """The best cuts by what is wanted.
 
+    Args:
+        reached_s: What is known to be reached, with more requests in flight say: where ranges on
+            devices used again are looked for, only what is better is of use.
+
     Attributes:
+        reached_s: The same after :meth:`drafts`, with what they reach.
         note: Among which cuts they are the best.
-        is_tight: Whether memory may forbid any.
+        is_tight: Whether memory may forbid better ones.
     """
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, evaluator: Evaluator, reached_s: float = inf) -> None:
         self._evaluator = evaluator
+        self.reached_s = reached_s
         self._tables = CutTables(evaluator)
         self.is_tight = self._tables.is_scarce
         self._floors = Chain(self._tables.floor_s, self._tables.next_s, self._tables.source)
@@ -66,7 +73,7 @@ class Cuts:
             yield soonest
         is_sum = options.objective in ("latency", "energy") and not may_swap
         if is_sum and soonest and self._evaluator.score(soonest)[0] < inf:
-            self.note = "every cut"
+            self.note, self.is_tight = "every cut", False
             return
         self.note = _note(self._can_count, is_small(tables))
         if options.objective == "throughput":
@@ -164,9 +171,18 @@ class Cuts:
         floors = self._floors
         if tables.too_large:
             floors = Chain(tables.divided_floor_s(), tables.next_s, tables.source)
-        draft = Again(tables, in_flight, known, floors.left).draft()
+        again = Again(tables, in_flight, known, floors.left, below_s=self.reached_s)
+        draft = again.draft()
         if draft:
             yield draft
+        if all(map(self._holds, [draft] if draft else known)):
+            self.reached_s = again.limit_s
+
+    def _holds(self, draft: Draft) -> bool:
+        """Whether devices have memory for a plan with all requests in flight."""
+        if self._evaluator.score(draft)[0] == inf:
+            return False
+        return self._evaluator.estimate(draft).in_flight == self._evaluator.options.in_flight
 
 
 def _note(can_count: bool, is_all: bool) -> str:

@@ -86,10 +86,20 @@ class Again:
         in_flight: Requests under way together, where seconds per request count; 0 for the latency.
         known: Other plans: only what is better is of use.
         left_s: The least seconds from the end of a range to the answer, by kind and place.
+        below_s: What is reached elsewhere: only what is better is of use.
+
+    Attributes:
+        limit_s: What is reached by the best plan known; after :meth:`draft` with the one found.
     """
 
     def __init__(
-        self, tables: CutTables, in_flight: int, known: Sequence[Draft], left_s: Table
+        self,
+        tables: CutTables,
+        in_flight: int,
+        known: Sequence[Draft],
+        left_s: Table,
+        *,
+        below_s: float = inf,
     ) -> None:
         self._tables, self._in_flight, self._left_s = tables, in_flight, left_s
         self._names = [name for names in tables.kinds for name in names]
@@ -104,7 +114,7 @@ class Again:
         self._is_all = is_small(tables)
         self._divided: dict[DraftStage, list[_Part]] = {}
         self._stops = self._find_stops(cut_positions(tables.evaluator.outline))
-        self._limit_s = min(map(self._replay, known), default=inf)
+        self.limit_s = min([below_s, *map(self._replay, known)])
 
     def _find_stops(self, places: Sequence[int]) -> list[list[list[int]]]:
         """Where ranges may end, by kind and start; everywhere on small problems."""
@@ -121,15 +131,15 @@ class Again:
     def draft(self) -> Draft:
         """The best plan that is better than what is known; none where there is none."""
         best: Draft = ()
-        if self._limit_s == inf:
+        if self.limit_s == inf:
             best = self._run(self._floor_of, _GUESS_WIDTH)
             if not best and not can_count(self._tables):  # little memory may need other places
                 self._stops = self._find_stops(range(self._tables.count + 1))
                 best = self._run(self._floor_of, _WIDTH)
-            self._limit_s = self._replay(best) if best else inf
+            self.limit_s = self._replay(best) if best else inf
         for most in (_WIDTH, None) if self._is_all else (_WIDTH,):
             if better := self._run(self._tables.work_s, most):
-                best, self._limit_s = better, self._replay(better)
+                best, self.limit_s = better, self._replay(better)
         return best
 
     def _floor_of(self, step: Step) -> float:
@@ -152,7 +162,7 @@ class Again:
         Args:
             most: Beginnings kept at a place; None for all that may be better.
         """
-        limit_s = self._limit_s * (1 - _EQUAL)
+        limit_s = self.limit_s * (1 - _EQUAL)
         best: Draft = ()
         kept: list[list[_Begun]] = [[] for _ in range(self._tables.count + 1)]
         kept[0] = [self._idle()]

@@ -1,0 +1,128 @@
+"""What is said where there is no plan: that none is possible with a proof only."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import nullcontext, suppress
+from functools import partial
+
+import pytest
+
+from partita.cluster import Cluster, Device, Link
+from partita.errors import InfeasibleError, OverfullError, UnfinishedError
+from partita.planners import PlanOptions, find_plan
+from partita.planners.bounds.reach import reached_devices
+from partita.planners.pricing import evaluator as evaluator_module
+from partita.planners.pricing.budget import Budget
+from partita.planners.pricing.evaluator import Evaluator
+from tests.planners.fakes import FakeCost, make_chain, make_dense
+
+#: A look at the clock takes so long.
+TICK_S = 2e-3
+LINKS = [("d0", "d1"), ("d1", "d0"), ("d1", "d2"), ("d2", "d1"), ("d0", "d3")]
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> list[Budget]:
+    """Let budgets be spent by looking at the clock; the list holds those that were made."""
+    made: list[Budget] = []
+
+    def make(options: PlanOptions) -> Budget:
+        made.append(Budget(options, partial(next, itertools.count(0.0, TICK_S))))
+        return made[-1]
+
+    monkeypatch.setattr(evaluator_module, "Budget", make)
+    return made
+
+
+def tight(*sizes: int) -> FakeCost:
+    """Layers that no device of 5 kB holds together; three of 2600 B hold them divided."""
+    devices = [Device(f"d{number}", memory_bytes=size) for number, size in enumerate(sizes)]
+    return FakeCost(make_dense(2), Cluster.of(devices), {d.name: 1e6 for d in devices})
+
+
+def linked(*pairs: tuple[str, str], computes: bool = False) -> FakeCost:
+    """Four devices, the first of which asks, with some links."""
+    devices = [Device("d0", computes=computes), *(Device(f"d{n}") for n in (1, 2, 3))]
+    links = [Link(a, b, 1e9) for a, b in pairs]
+    cluster = Cluster.of(devices, links=links)
+    return FakeCost(make_chain(2), cluster, dict.fromkeys(cluster.names, 1e6))
+
+
+@pytest.mark.parametrize("planner", ["best", "cut", "collaborative"])
+def test_a_search_without_time_blames_the_time(planner: str) -> None:
+    """How long it was, how far it came, and that this is no proof; with time there is a plan."""
+    cost = tight(5000, 5000, 5000)
+    options = PlanOptions(budget_s=-1.0)
+    words = r"No plan found in the time it had, .*: the nearest .* 5 kB .*--budget"
+    with pytest.raises(UnfinishedError, match=words) as caught:
+        find_plan(cost, planner=planner, options=options)
+    assert not caught.value.is_proven
+    assert "Add devices" not in caught.value.message
+    assert find_plan(cost, planner=planner).plan.stages
+
+
+def test_what_a_budget_was_is_said(ticking: list[Budget]) -> None:
+    """In seconds, or in plans where those ended it."""
+    cost = tight(5000, 5000, 5000)
+    with pytest.raises(UnfinishedError, match="in the time it had, 2 ms, with "):
+        find_plan(cost, planner="cut", options=PlanOptions(budget_s=0.002))
+    few = PlanOptions(max_evaluations=3, axes=("rows",))
+    with pytest.raises(UnfinishedError, match="in the 3 plans that it might price"):
+        find_plan(tight(3200, 2600, 2600), options=few)
+
+
+def test_a_proof_is_told_however_little_time_there_was() -> None:
+    """And a planner that has tried all it may has not run out of time."""
+    options = PlanOptions(budget_s=-1.0)
+    with pytest.raises(InfeasibleError, match="No plan is possible: the weights") as caught:
+        find_plan(tight(900, 900, 900), options=options)
+    assert caught.value.is_proven
+    with pytest.raises(OverfullError, match="fits in memory") as told:
+        find_plan(tight(2600, 2600, 2600), planner="single")
+    assert not told.value.is_proven
+
+
+def test_the_whole_network_is_not_told_as_a_part() -> None:
+    """What one device would need for all is not what it would need for its part."""
+    words = r"the nearest is the whole network on device 'd.', which has 2.6 kB and would need"
+    with pytest.raises(OverfullError, match=words):
+        find_plan(tight(2600, 2600, 2600), planner="single")
+
+
+@pytest.mark.parametrize("planner", ["best", "cut", "collaborative", "single", "aofl"])
+def test_links_that_are_missing_are_the_reason(planner: str) -> None:
+    """Not memory, nor what the first plan that was tried lacks."""
+    with pytest.raises(InfeasibleError, match=r"requester 'd0' may not compute.*\[\[link\]\]") as e:
+        find_plan(linked(), planner=planner)
+    assert e.value.is_proven
+
+
+def test_devices_count_that_messages_get_to_and_back() -> None:
+    """By way of others, too, but of none that may not compute."""
+    assert reached_devices(Evaluator(linked(*LINKS), PlanOptions())) == ("d1", "d2")
+    assert reached_devices(Evaluator(linked(computes=True), PlanOptions())) == ("d0",)
+    some = Evaluator(linked(*LINKS), PlanOptions(devices=("d2", "d3")))
+    assert reached_devices(some) == ()
+
+
+def test_memory_beyond_all_links_is_no_memory() -> None:
+    """The proof counts what can take part, and says that the rest cannot."""
+    devices = [Device("d0", memory_bytes=900), Device("d1", memory_bytes=10**6)]
+    rates = {"d0": 1e6, "d1": 1e6}
+    cost = FakeCost(make_dense(2), Cluster.of(devices, links=[]), rates)
+    words = "device 'd0' has 900 B of memory, and no links to and from the other 1: "
+    with pytest.raises(InfeasibleError, match=words):
+        find_plan(cost)
+
+
+@pytest.mark.parametrize("objective", ["latency", "throughput", "memory"])
+@pytest.mark.parametrize("budget_s", [0.05, 0.3, 1.0, 3.0])
+def test_little_memory_takes_no_longer(
+    ticking: list[Budget], objective: str, budget_s: float
+) -> None:
+    """Whether a plan is found or not, what comes after the end is short; in a second one is."""
+    options = PlanOptions(objective=objective, in_flight=4, budget_s=budget_s)  # type: ignore[arg-type]
+    with suppress(UnfinishedError) if budget_s < 1 else nullcontext():
+        find_plan(tight(2600, 2600, 2600), options=options)
+    assert ticking[0].spent_s <= budget_s + 0.3 + TICK_S
