@@ -123,11 +123,10 @@ def size_clusters(
     clock = _Clock(MOST_S if options.budget_s is None else options.budget_s)
     search = _Search(planner, limit_only(options), in_flight)
     for place, (kind, board) in enumerate(boards.items(), 1):
-        limit = _limit(kind, _model(cost, board, 1), wish, search.options, most)
-        if limit:
-            yield Sized(kind, most, _model(cost, board, most), None, False, limit=limit)
-            continue
         trials = _Trials(cost, board, wish, search)
+        if limit := _limit(kind, trials.model(1), wish, search.options, most):
+            yield Sized(kind, most, trials.model(most), None, False, limit=limit)
+            continue
         later = (len(boards) - place) * _most_attempts(most)
 
         def attempt(
@@ -142,11 +141,7 @@ def size_clusters(
             progress(kind, count)
             return trials.is_met(count, clock.left_s / (left + later))
 
-        low, high = _smallest(attempt, most)
-        count = trials.nearest() if high is None else high
-        untried = range(low + 1, most + 1 if high is None else high)
-        sized = Sized(kind, count, *trials.get(count), is_met=high is not None, untried=untried)
-        yield replace(sized, fault=trials.fault, was_cut=trials.was_cut)
+        yield trials.sized(kind, *_smallest(attempt, most), most)
 
 
 class _Clock:
@@ -190,7 +185,7 @@ class _Trials:
 
     def is_met(self, count: int, most_s: float) -> bool:
         """Whether so many boards fulfil the wish, by a search of at most some seconds."""
-        model, result = _model(self._cost, self._board, count), None
+        model, result = self.model(count), None
         usual = 1 if self._wish.per_second is None else _IN_FLIGHT * count
         options = self._search.options
         options = replace(
@@ -211,12 +206,25 @@ class _Trials:
     def _is_unfinished(self, count: int) -> bool:
         return isinstance(self._faults[count], UnfinishedError)
 
-    @property
-    def fault(self) -> InfeasibleError | None:
-        """Why the largest number that was tried has no plan, if it has none."""
-        return self._faults.get(max(self._known))
+    def model(self, count: int) -> CostModel:
+        """The cost model of the requester with so many boards."""
+        return _model(self._cost, self._board, count)
 
-    def nearest(self) -> int:
+    def sized(self, kind: str, low: int, high: int | None, most: int) -> Sized:
+        """What came of all trials.
+
+        Args:
+            low: The largest number that failed.
+            high: The smallest that did not, if any.
+            most: The largest that may be tried.
+        """
+        count = self._nearest() if high is None else high
+        untried = range(low + 1, most + 1 if high is None else high)
+        cost, result = self._known[count]
+        fault = self._faults.get(max(self._known))
+        return Sized(kind, count, cost, result, high is not None, untried, "", fault, self.was_cut)
+
+    def _nearest(self) -> int:
         """The number that came nearest to the wish; the largest tried where none has a plan."""
         reached = {
             n: result.latency_s if self._wish.per_second is None else result.estimate.period_s
@@ -224,10 +232,6 @@ class _Trials:
             if result is not None
         }
         return min(reached, key=lambda n: reached[n], default=max(self._known))
-
-    def get(self, count: int) -> tuple[CostModel, Result | None]:
-        """The cost model and the plan of a number that was tried."""
-        return self._known[count]
 
 
 def _limit(kind: str, one: CostModel, wish: Wish, options: PlanOptions, most: int) -> str:

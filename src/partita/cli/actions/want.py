@@ -58,31 +58,26 @@ def size(
     _check_names(options)
     inputs = [files.model, files.cluster, files.bits, *profile_files(files.profiles)]
     check_output(output, *inputs)
-    beside = None if output is None else output.with_suffix(".toml")
-    _check_beside(output, beside)
+    beside = _beside(output)
     check_output(beside, *inputs)
     graph, cluster = read_model(files), load_cluster(files.cluster)
     cost = read_cost(graph, cluster, files)
-    most_s = MOST_S if options.budget_s is None else options.budget_s
     prices = parse_prices(want.prices, tuple(offered(cluster)))
-    sizes = size_clusters(cost, wish, planner, options, in_flight=want.in_flight, progress=_tell)
-    found = list(sizes)
-    cheapest = min(
-        (sized for sized in found if sized.is_met),
-        key=lambda sized: (sized.count * prices.get(sized.kind, float("inf")), sized.count),
-        default=None,
+    found = list(
+        size_clusters(cost, wish, planner, options, in_flight=want.in_flight, progress=_tell)
     )
+    cheapest = _cheapest(found, prices)
     if cheapest is None or cheapest.result is None:
-        raise InfeasibleError(_shortfall(found, want.text, most_s))
+        raise InfeasibleError(_shortfall(found, want.text, options))
     plan = cheapest.result.plan
-    in_flight = replace(options, in_flight=plan.in_flight)
-    planned = predict_plan(cheapest.cost, cheapest.result, in_flight)
+    planned = predict_plan(
+        cheapest.cost, cheapest.result, replace(options, in_flight=plan.in_flight)
+    )
     reply = Reply(
         describe_planned(planned) | {"boards": [_describe(one, prices) for one in found]},
         [
             draw_table(_table(found, prices, wish, cheapest)),
-            *_untried(found),
-            *_hurried(found, most_s),
+            *_left_out(found, options),
             plan_table(plan, cheapest.cost.cluster.names),
             *report_tables(planned.predicted),
             *describe_verdict(cheapest.result),
@@ -96,10 +91,20 @@ def size(
     return reply
 
 
-def _check_beside(output: Path | None, beside: Path | None) -> None:
-    """Refuse to write the plan's cluster over the plan, or over a file that is another's."""
-    if output is None or beside is None:
-        return
+def _cheapest(found: Sequence[Sized], prices: Mapping[str, float]) -> Sized | None:
+    """The boards that do and cost least, those without a price last, and of equals the fewest."""
+
+    def cost(one: Sized) -> tuple[float, int]:
+        return one.count * prices.get(one.kind, float("inf")), one.count
+
+    return min((one for one in found if one.is_met), key=cost, default=None)
+
+
+def _beside(output: Path | None) -> Path | None:
+    """The plan's cluster file; refused where that is the plan, or a file that is another's."""
+    if output is None:
+        return None
+    beside = output.with_suffix(".toml")
     if output == beside:
         raise InputError(
             f"-o {output}: the plan's cluster is written beside it with the ending .toml: give the"
@@ -112,6 +117,7 @@ def _check_beside(output: Path | None, beside: Path | None) -> None:
             " cluster to it. Give -o another name, or move that file away.",
             subject=str(beside),
         )
+    return beside
 
 
 def _check_names(options: PlanOptions) -> None:
@@ -196,18 +202,14 @@ def parse_prices(texts: Sequence[str] | None, kinds: Sequence[str]) -> Mapping[s
     return prices
 
 
-def _shortfall(found: Sequence[Sized], wanted: str, most_s: float) -> str:
-    """What came nearest, where nothing fulfils the wish; or why nothing can, where that is proven.
-
-    Args:
-        most_s: Seconds that all searches had together.
-    """
+def _shortfall(found: Sequence[Sized], wanted: str, options: PlanOptions) -> str:
+    """What came nearest, where nothing fulfils the wish; where that is proven, why nothing can."""
     reasons = "; ".join(dict.fromkeys(map(_reason, found)))
     if all(map(_is_impossible, found)):
         return f"No number of boards up to {MOST_BOARDS} reaches {wanted}: {reasons}."
     tried = " that was tried" if any(one.untried for one in found) else f" up to {MOST_BOARDS}"
     what = f"No number of boards{tried} was found to reach {wanted}: {reasons}."
-    return " ".join((what, *_untried(found), *_hurried(found, most_s)))
+    return " ".join((what, *_left_out(found, options)))
 
 
 def _is_impossible(sized: Sized) -> bool:
@@ -227,23 +229,21 @@ def _reason(sized: Sized) -> str:
     return f"{boards} reach {rate:.3g}/s, {format_seconds(sized.result.latency_s)}"
 
 
-def _untried(found: Sequence[Sized]) -> list[str]:
-    """What there was no time for, in a sentence per kind."""
-    return [
+def _left_out(found: Sequence[Sized], options: PlanOptions) -> list[str]:
+    """What there was no time for, in a sentence per kind; and which searches time ended."""
+    untried = [
         f"Time ended before {_numbers(one.untried)} x '{one.kind}' were tried: --budget gives more."
         for one in found
         if one.untried
     ]
-
-
-def _hurried(found: Sequence[Sized], most_s: float) -> list[str]:
-    """That time ended searches which may have reached more, in a sentence; else nothing."""
     kinds = ", ".join(f"'{one.kind}'" for one in found if one.was_cut)
     if not kinds:
-        return []
+        return untried
+    most = format_seconds(MOST_S if options.budget_s is None else options.budget_s)
     return [
-        f"Searches for {kinds} were cut short, as all together have {format_seconds(most_s)}: with"
-        " a larger --budget fewer boards, or more of them, may do."
+        *untried,
+        f"Searches for {kinds} were cut short, as all together have {most}: with a larger --budget"
+        " fewer boards, or more of them, may do.",
     ]
 
 
