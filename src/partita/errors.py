@@ -11,7 +11,7 @@
     ├── PlanError       a plan that breaks a rule, or fits no model   exit 2
     │   └── InfeasibleError   no plan satisfies the constraints       exit 3
     │       ├── OverfullError   a plan needs more memory than there is  exit 3
-    │       └── UnfinishedError   a search ended before it found a plan  exit 3
+    │       └── UnfinishedError   time ended a search without a plan    exit 3
     ├── BusyError       there is no room for another request now      exit 4
     └── RunError        something failed while a plan ran             exit 4
         └── LinkError       a device cannot be reached any more       exit 4
@@ -129,7 +129,7 @@ class OverfullError(InfeasibleError):
 
 
 class UnfinishedError(InfeasibleError):
-    """A search ended by its time, or by the plans it may price, before it found one to take.
+    """A search ended by its time, before it found a plan to take.
 
     A longer one may: nothing is proven.
     """

@@ -54,7 +54,7 @@ def test_a_search_without_time_blames_the_time(planner: str) -> None:
     """How long it was, how far it came, and that this is no proof; with time there is a plan."""
     cost = tight(5000, 5000, 5000)
     options = PlanOptions(budget_s=-1.0)
-    words = r"No plan found in the time it had, .*: the nearest .* 5 kB .*--budget"
+    words = r"No plan found in the time there was, .*: the nearest .* 5 kB .*--budget"
     with pytest.raises(UnfinishedError, match=words) as caught:
         find_plan(cost, planner=planner, options=options)
     assert not caught.value.is_proven
@@ -63,13 +63,10 @@ def test_a_search_without_time_blames_the_time(planner: str) -> None:
 
 
 def test_what_a_budget_was_is_said(ticking: list[Budget]) -> None:
-    """In seconds, or in plans where those ended it."""
+    """However little it was."""
     cost = tight(5000, 5000, 5000)
-    with pytest.raises(UnfinishedError, match="in the time it had, 2 ms, with "):
+    with pytest.raises(UnfinishedError, match="in the time there was, 2 ms, with "):
         find_plan(cost, planner="cut", options=PlanOptions(budget_s=0.002))
-    few = PlanOptions(max_evaluations=3, axes=("rows",))
-    with pytest.raises(UnfinishedError, match="in the 3 plans that it might price"):
-        find_plan(tight(3200, 2600, 2600), options=few)
 
 
 def test_a_proof_is_told_however_little_time_there_was() -> None:

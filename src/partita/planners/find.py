@@ -42,7 +42,7 @@ from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
 from partita.regions import COMPRESSED, PICTURE_AXES, WIRE_FORMATS, is_plan_format, suits
 from partita.simulation import Until
-from partita.units import format_bytes
+from partita.units import format_bytes, format_seconds
 
 #: Devices that a message names with what they lack.
 _MOST_NAMED = 4
@@ -299,19 +299,19 @@ def _explain(evaluator: Evaluator, error: InfeasibleError) -> InfeasibleError:
 
     Where time ended the search that is the reason, not what it had come to until then.
     """
-    is_full, ended_by = isinstance(error, OverfullError), evaluator.budget.ended_by
+    budget, was_cut = evaluator.budget, evaluator.budget.was_cut
     reason = lacks_links(evaluator)
-    if is_full and not reason:
+    if isinstance(error, OverfullError) and not reason:
         reason = lacks_memory(evaluator, evaluator.options.axes)
     if reason:
         return _impossible(evaluator, reason, error)
-    if not ended_by or isinstance(error, UnfinishedError):
+    if not was_cut:
         return error
     nearest = getattr(error, "nearest", "") or first_line(error).removeprefix(f"{NOTHING_FOUND}: ")
     return UnfinishedError(
-        f"{NOTHING_FOUND} in {ended_by}, with {evaluator.budget.evaluations} plans priced:"
-        f" {nearest}. That proves nothing: a longer search may find one (--budget SECONDS, in a"
-        " program budget_s).",
+        f"{NOTHING_FOUND} in the time there was, {format_seconds(budget.given_s)}, with"
+        f" {budget.evaluations} plans priced: {nearest}. That proves nothing: a longer search may"
+        " find one (--budget SECONDS, in a program budget_s).",
         subject=error.subject,
     )
 

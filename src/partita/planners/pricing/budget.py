@@ -7,7 +7,6 @@ from collections.abc import Callable
 from math import inf
 
 from partita.planners.options import PlanOptions
-from partita.units import format_seconds
 
 #: Seconds beyond the time in which bounds may still be looked for: with a budget, which is a
 #: promise, and else.
@@ -75,13 +74,9 @@ class Budget:
         return self.goes_on and self.left_s + self._reserved_s <= 0
 
     @property
-    def ended_by(self) -> str:
-        """What ended or shortened a search, in words; empty where nothing did."""
-        if self.was_cut:
-            return f"the time it had, {format_seconds(max(0.0, self._most_s + self._reserved_s))}"
-        if self.evaluations >= self.most_evaluations:
-            return f"the {self.most_evaluations} plans that it might price"
-        return ""
+    def given_s(self) -> float:
+        """The seconds that there were, those that are kept for after the search among them."""
+        return max(0.0, self._most_s + self._reserved_s)
 
     def is_late(self, share: float) -> bool:
         """Whether more than a part of the time is spent; a search that leaves out is cut."""
