@@ -77,6 +77,7 @@ def find_plan(
         raise InfeasibleError(
             f"Cluster '{cost.cluster.name}' has no device that computes: one has to be there.",
             subject=cost.cluster.name,
+            is_proven=True,
         )
     with _uncollected():
         check_options(options, cost.graph, cost.cluster)
