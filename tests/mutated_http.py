@@ -81,33 +81,33 @@ def _message(line: str, body: bytes, headers: dict[str, str] | None = None) -> b
 
 def _exchange(place: tuple[str, int], data: bytes) -> bytes:
     """What comes back for ``data``; ``hang`` where nothing does and the connection stays."""
+    answer = bytearray()
     with socket.create_connection(place, timeout=_QUIET_S) as raw:
         try:
             raw.sendall(data)
-            return _receive(raw)
+            return _receive(raw, answer)
         except ConnectionError:
             return b""
         except TimeoutError:
             raw.settimeout(_HANG_S)
         try:
             raw.shutdown(socket.SHUT_WR)
-            return _receive(raw)
+            return _receive(raw, answer)
         except TimeoutError:
             return b"hang"
         except OSError:
             return b""
 
 
-def _receive(raw: socket.socket) -> bytes:
-    """A whole answer, or what comes before the end."""
-    answer = b""
+def _receive(raw: socket.socket, answer: bytearray) -> bytes:
+    """A whole answer, or what comes before the end; ``answer`` has what came so far."""
     while part := raw.recv(65_536):
         answer += part
         head, end, body = answer.partition(b"\r\n\r\n")
         length = re.search(rb"content-length: (\d+)", head)
         if end and (length is None or len(body) >= int(length[1])):
             break
-    return answer
+    return bytes(answer)
 
 
 def _check(answer: bytes) -> None:

@@ -139,7 +139,7 @@ def test_paths_that_are_not_there_are_errors_of_the_protocol(
 def test_a_body_that_is_too_large_is_refused_before_it_is_there(url: str) -> None:
     """Whether it says how long it is or not; the connection goes on."""
     with httpx.Client(base_url=url, timeout=PATIENCE_S) as own:
-        for content in (b"x" * 200_000, iter([b"x" * 50_000] * 4)):
+        for content in (b"x" * 200_000, iter([b"x" * 50_000] * 4), iter([b"x" * 10**6] * 6)):
             answer = own.post("/v2/models/tiny/infer", content=content)
             assert answer.status_code == 413
             assert "too large; allowed: " in answer.json()["error"]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from partita.errors import InputError, first_line
 from partita.serve.front import Front
@@ -25,6 +26,8 @@ _KEEP_ALIVE_S = 75
 #: For answers on their way once all are there.
 _CLOSE_S = 5
 _POLL_S = 0.02
+#: Bodies up to this are held until they are whole: a picture, and more, as numbers. Not tuned.
+_WHOLE_BYTES = 2**22
 
 
 def listen_at(address: str, flag: str = "--listen") -> socket.socket:
@@ -83,7 +86,7 @@ def make_server(app: ASGIApp, front: Front, *, grace_s: float) -> Server:
     """
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=_Protocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -95,6 +98,17 @@ def make_server(app: ASGIApp, front: Front, *, grace_s: float) -> Server:
         backlog=_BACKLOG,
     )
     return Server(config, front, grace_s)
+
+
+class _Protocol(HttpToolsProtocol):
+    """HTTP whose bodies, if not very large, are read as a whole."""
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part; the application is woken when the last is there, not to copy each again."""
+        if self.cycle.response_complete or len(self.cycle.body) + len(body) > _WHOLE_BYTES:
+            super().on_body(body)
+        else:
+            self.cycle.body += body
 
 
 class Server(uvicorn.Server):
