@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -65,7 +64,7 @@ def _reading(folder: Path, name: str, damaged: bytes) -> Callable[[], None]:
             JsonLines(str(path)).close()
         elif name == "pipe":
             with open(path, "rb") as file:
-                _read_all(PipedVideo(os.dup(file.fileno())))
+                _read_all(PipedVideo(file.fileno()))
         else:
             _read_all(find_source(str(path)))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import resource
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -142,6 +145,17 @@ def test_a_pipe_that_cannot_be_read_on_is_an_error(data: bytes, words: str) -> N
     """Where the next input begins cannot be told."""
     with piped(data) as file, pytest.raises(InputError, match=words):
         read_source(PipedVideo(file))
+
+
+def test_a_pipe_may_have_any_number() -> None:
+    """Also one beyond those that fit a set of the system's oldest call."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2048), hard))
+    try:
+        with piped(b"abc") as file, os.fdopen(fcntl.fcntl(file, fcntl.F_DUPFD, 1500), "rb") as high:
+            assert Pipe(high.fileno(), Event()).read() == b"abc"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_pipe_ends_when_nobody_wants_more() -> None:

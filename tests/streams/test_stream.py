@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -128,6 +130,41 @@ def test_arrays_that_fit_are_inputs_as_they_are(session: Session) -> None:
     np.testing.assert_allclose(answer.outputs["y"], WholeModel(GRAPH).run({"x": array})["y"], 1e-5)
     with pytest.raises(InputError, match=r"Input 'b': it has shape \(3, 16, 16\) of float32"):
         list(stream(session, [("b", array[0])]))
+
+
+def test_inputs_are_decoded_at_the_same_time(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits here until another is being decoded; answers keep the inputs' order."""
+    monkeypatch.setattr(sys.modules[Stream.__module__], "_THREADS", 2)
+    together = threading.Barrier(2, timeout=20)
+
+    def load(level: int) -> Content:
+        together.wait()
+        return draw_pixels(level)
+
+    items = [Item(str(level), partial(load, level)) for level in range(0, 80, 10)]
+    answers = list(Stream(session, Given(*items)))
+    assert [answer.name for answer in answers] == [item.name for item in items]
+    for answer in answers:
+        np.testing.assert_allclose(answer.outputs["y"], expected(int(answer.name)), rtol=1e-5)
+
+
+def test_a_users_function_is_never_asked_twice_at_the_same_time(session: Session) -> None:
+    """It need not bear that, and is asked in the order of the inputs."""
+    busy, seen = threading.Lock(), list[int]()
+
+    def prepare(content: Content) -> Any:
+        assert busy.acquire(blocking=False)
+        threading.Event().wait(0.001)
+        seen.append(int(np.asarray(content).flat[0]))
+        busy.release()
+        return np.zeros((1, 3, 16, 16), np.float32)
+
+    levels = list(range(0, 200, 10))
+    answers = Stream(session, Given(*greys(*levels)), StreamOptions(prepare=prepare))
+    assert len(list(answers)) == len(levels)
+    assert seen == levels
 
 
 def test_an_answer_is_given_before_the_next_input_is_there(session: Session) -> None:

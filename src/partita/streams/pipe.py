@@ -22,6 +22,8 @@ class Pipe:
         self._file = file
         self._stop = stop
         self._ahead = b""
+        self._poll = select.poll()  # unlike select, for numbers beyond 1023, too
+        self._poll.register(file, select.POLLIN)
 
     def read(self, size: int = 65536, /) -> bytes:
         """At most so many bytes, as many as are there; none at the end."""
@@ -29,7 +31,7 @@ class Pipe:
             part, self._ahead = self._ahead[:size], self._ahead[size:]
             return part
         while not self._stop.is_set():
-            if select.select([self._file], [], [], _LOOK_S)[0]:
+            if self._poll.poll(1000 * _LOOK_S):
                 return os.read(self._file, size)
         return b""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -25,7 +26,7 @@ from partita.streams.source import GivenSource, find_source
 _LOOK_S = 0.2
 #: Inputs that are decoded and prepared at the same time, by a thread each; where the newest are
 #: wanted, or a user's function prepares, which need not bear it, one. Not tuned.
-_THREADS = 4
+_THREADS = min(4, os.cpu_count() or 1)
 #: Answers that the present rate is of. Not tuned.
 _RECENT = 30
 #: Names of bad inputs that are kept.
