@@ -19,6 +19,7 @@ from partita.cluster import Cluster
 from partita.compile.emit import Compiled, compile_plan
 from partita.compile.exported_weights import hold_weights
 from partita.compile.planned import planned_graph
+from partita.engine.onnx_facts import NO_ROUNDING
 from partita.errors import InputError
 from partita.graph import Graph
 from partita.plan import Plan, Stage, hash_plan
@@ -115,7 +116,10 @@ def _describe(
             for (name, digest), info in zip(files, program.fragments, strict=True)
         ],
         # Else ONNX Runtime quantises what is between pairs of quantising nodes on its own.
-        "session_options": {"session.disable_quant_qdq": str(int(not graph.integer))},
+        "session_options": {
+            "session.disable_quant_qdq": str(int(not graph.integer)),
+            **dict([NO_ROUNDING] if graph.integer else []),
+        },
         "wires": {wire: describe_wire(wire) for wire in sorted({s.wire for s in program.streams})},
         "devices": {
             part.device: list(_describe_steps(compiled, part, names)) for part in program.devices

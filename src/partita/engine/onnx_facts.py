@@ -24,6 +24,9 @@ _DTYPES = {
 
 #: How a model says in its properties that its quantised parts are for integer kernels.
 KERNELS, INTEGER = "partita.kernels", "integer"
+#: What its session must be told then: between tensors that are rounded the engine would round
+#: weights that are floats, too, to bytes with one scale for all outputs.
+NO_ROUNDING = "optimization.disable_specified_optimizers", "WeightBiasQuantization"
 
 
 class StoredTensor(msgspec.Struct, frozen=True):

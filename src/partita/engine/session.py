@@ -14,6 +14,7 @@ import onnxruntime as ort
 
 from partita.engine.base import CPU, Blob, size_of
 from partita.engine.one_node import one_node_model
+from partita.engine.onnx_facts import NO_ROUNDING
 from partita.memory import ARENA_BYTES
 from partita.regions import Array
 
@@ -50,8 +51,8 @@ class SessionConfig:
         optimise: What the engine makes of the graph: nothing, what suits all processors, or all.
         prepack: Whether weights are prepacked: copied into the layout that this processor's kernels
             read best.
-        integer_kernels: Whether pairs of quantising nodes become integer kernels. Only so where
-            weights are codes, too: floats between such pairs would be quantised anew.
+        integer_kernels: Whether pairs of quantising nodes become integer kernels where weights are
+            codes, too.
         spin_us: Microseconds that an idle thread spins; 0 for none, None for the engine's own.
         shared_arena: Whether working memory is taken from one arena of the process, not from one of
             the session's own.
@@ -128,6 +129,8 @@ def _make_options(config: SessionConfig) -> Any:
         "disable_quant_qdq": str(int(not config.integer_kernels)),
         **config.entries,
     }
+    if config.integer_kernels:
+        options.add_session_config_entry(*NO_ROUNDING)
     if config.shared_arena:
         with _arena_lock:
             _make_arena()
