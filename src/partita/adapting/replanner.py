@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from partita.adapting.hand_over import plan_without
 from partita.adapting.strangers import admit_stranger
+from partita.cluster import Cluster
 from partita.compile import Compiled, compile_plan, planned_graph
 from partita.cost import CostModel, MemoryUse, cost_of_rest, rates_at, update_cost
 from partita.cost.memory import together
@@ -119,9 +120,14 @@ class Replanner:
         return self._world.assumed
 
     @property
+    def cluster(self) -> Cluster:
+        """All devices that may take part, there or not, with strangers that have come."""
+        return self._full.cluster
+
+    @property
     def roster(self) -> tuple[str, ...]:
-        """The names of all devices that may take part, there or not."""
-        return self._full.cluster.names
+        """Their names."""
+        return self.cluster.names
 
     def propose(self, conditions: Conditions) -> Proposed:
         """The best plan found for ``conditions``, beside the running one.
@@ -260,10 +266,7 @@ class Replanner:
         return self.compile(self._key)
 
     def _find_beside(self, lost: Lost, model: CostModel) -> _Spare | None:
-        """For a link that is lost: what stands by for one of its ends, the faster one.
-
-        Both ends are there still, so that it is only as good as it is soon.
-        """
+        """For a lost link, what stands by for one of its ends, which is there: soon, not good."""
         known = self._world.lost
         links = set(lost.links) - set(known.links)
         if len(links) != 1 or lost.devices != known.devices:

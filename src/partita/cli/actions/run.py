@@ -132,7 +132,8 @@ def run_plan(
             with watch_session(opened.session, scenes, options.watch):
                 ran = run_requests(loaded, opened, feeds, answers, options)
         if options.check:
-            checked = check_answers(loaded, feeds, answers, ran.answered_by)
+            known = replace(loaded, cluster=opened.replanner.cluster)
+            checked = check_answers(known, feeds, answers, ran.answered_by)
             snr_db = measure_snr(loaded, feeds, ran.answered_by)
             ran = replace(ran, checked=checked, fallback_snr_db=snr_db)
         if not adapting.adapt and not ran.changes:

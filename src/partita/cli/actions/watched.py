@@ -68,7 +68,7 @@ class Scenes:
         return make_scene(
             self._loaded.title,
             plan,
-            self._loaded.cluster,
+            self._replanner.cluster,
             predicted,
             self._foresight if is_first else None,
         )
