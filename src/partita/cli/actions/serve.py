@@ -32,6 +32,7 @@ from partita.live import LiveView, Scene, offer_scene
 from partita.plan import load_plan
 from partita.planners import find_plan
 from partita.serve import Front, listen_at, make_app, make_server, url_of
+from partita.serve.front import RETRY_S
 from partita.units import format_seconds
 from partita.worker.rejoin import JoinWatch, await_change
 
@@ -163,11 +164,10 @@ def _follow_join(front: Front, path: Path | None) -> Iterator[None]:
         network: ZenohOptions | None = first
         while network is not None:
             network = await_change(JoinWatch(path, network, lambda: True), ended)
-            for name in front.names if network is not None else ():
-                try:
-                    front.load(name)
-                except PartitaError as error:
-                    say(f"'{name}' goes on with the join file before: {error.message}")
+            left = list(front.names) if network is not None else []
+            while left and not ended.is_set():
+                left = [name for name in left if not _deploy_again(front, name)]
+                ended.wait(RETRY_S if left else 0.0)
 
     follower = threading.Thread(target=follow, name="serve/join", daemon=True)
     follower.start()
@@ -176,6 +176,16 @@ def _follow_join(front: Front, path: Path | None) -> Iterator[None]:
     finally:
         ended.set()
         follower.join()
+
+
+def _deploy_again(front: Front, name: str) -> bool:
+    """Deploy a model anew, and return whether that could be done; if not, the one there goes on."""
+    try:
+        front.load(name)
+    except PartitaError as error:
+        say(f"'{name}' goes on with the join file before: {error.message}")
+        return False
+    return True
 
 
 def _view(source: _Source, front: Front) -> LiveView:
