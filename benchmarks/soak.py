@@ -4,13 +4,14 @@ Four workers run a small network divided over all of them, two requests at a tim
 in random order, a worker is killed and started again, frozen and thawed, drained and started again,
 has its cable pulled and plugged in again, or a link of it slowed down to 64 kbit/s.
 
-    python -m benchmarks.soak [--seconds 1800] [--every 20] [--seed 0] [--json]
+    python -m benchmarks.soak [--seconds 1800] [--every 20] [--seed 0] [--front] [--json]
 
 Every answer is compared with the whole network's, in order. Before each fault, once all devices
 work and something stands by for the loss of each, memory, file descriptors, threads and shared
 memory are noted of the leader and of the workers that live throughout; the medians of the first and
 last quarter of what was noted after a sixth of the time are compared. Cables and slow links are
-those of network namespaces, for which root and iproute2 are needed; else others are drawn.
+those of network namespaces, for which root and iproute2 are needed; else others are drawn. With
+``--front`` requests come over HTTP, to a front in the leader's process, whose clients are there, too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +34,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.chaos import SLOW_BIT_PER_S, draw_input, make_model
+from benchmarks.front_load import FrontLoad, open_front
 from benchmarks.harness import Row, at_least, at_most, make_parser, open_session, report, say, shown
 from benchmarks.recovery import INPUTS, Load, open_on
 from partita.cluster import Cluster, Device
@@ -49,6 +52,7 @@ _MOST_GROWTH, _MOST_GROWTH_BYTES = 0.02, 5e6
 #: The first part of the time, which counts for nothing.
 _WARM_UP = 1 / 6
 _LOOK_S = 0.1
+_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,11 @@ class Soak:
     """One long run."""
 
     def __init__(
-        self, lab: Lab, session: Session, load: Load, arguments: argparse.Namespace
+        self,
+        lab: Lab,
+        session: Session,
+        load: Load | FrontLoad,
+        arguments: argparse.Namespace,
     ) -> None:
         self._lab, self._session, self._load, self._arguments = lab, session, load, arguments
         self.faults = Faults(lab, session, arguments.seed)
@@ -210,11 +218,16 @@ def soak(arguments: argparse.Namespace) -> list[Row]:
         open_on(graph, lab, "equal_rows", PlanOptions(in_flight=2)) as session,
     ):
         session.begin_traces()
-        load = Load(session, inputs, [whole(one) for one in inputs], tolerance=1e-4)
-        load.start()
-        run = Soak(lab, session, load, arguments)
-        run.run()
-        load.end()
+        expected = [whole(one) for one in inputs]
+        load: Load | FrontLoad = Load(session, inputs, expected, tolerance=_TOLERANCE)
+        with ExitStack() as stack:
+            if arguments.front:
+                place = stack.enter_context(open_front(session))
+                load = FrontLoad(place, inputs, expected, _TOLERANCE)
+            load.start()
+            run = Soak(lab, session, load, arguments)
+            run.run()
+            load.end()
     return run.rows()
 
 
@@ -225,6 +238,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--every", type=float, default=20.0, help="seconds from fault to fault")
     parser.add_argument("--seed", type=int, default=0, help="of what happens when, to whom")
+    parser.add_argument("--front", action="store_true", help="ask over HTTP")
     arguments = parser.parse_args()
     return report(soak(arguments), as_json=arguments.json)
 

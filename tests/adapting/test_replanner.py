@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import sys
 
 import pytest
 from msgspec.structs import replace
 from tests.planners.fakes import make_chain
 
-from partita.adapting.replanner import Replanner, predict_s
+from partita.adapting.replanner import Replanner, make_finder, predict_s
 from partita.cluster import Cluster, Device, Link
 from partita.compile import check_plan
 from partita.cost import CostModel, update_cost
@@ -272,3 +274,16 @@ def test_a_planned_loss_is_no_search_either() -> None:
     replanner.take_over(replanner.key_of(compiled.program.plan_hash), lost)
     assert hash_plan(replanner.plan) == compiled.program.plan_hash
     assert set(replanner.assumed.slowness) == {"cam", "box"}
+
+
+def test_a_search_leaves_no_memory_taken() -> None:
+    """A leader searches for as long as it runs: what a search remembers goes with it."""
+    cost = make_cost()
+    find = make_finder(plan_on(cost, "box"), most_s=0.3)
+    find(cost)
+    cost.forget()
+    gc.collect()
+    before = sys.getallocatedblocks()
+    find(cost)
+    gc.collect()
+    assert sys.getallocatedblocks() - before < 1000

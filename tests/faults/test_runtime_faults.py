@@ -193,7 +193,7 @@ def test_weights_over_the_memory_limit_are_refused(stack: ExitStack) -> None:
 
 
 def _set_idle(worker: Worker, idle_bytes: int) -> None:
-    memory = replace(worker._resources.memory, idle_bytes=idle_bytes)
+    memory = replace(worker._resources.memory, idle_bytes=idle_bytes, is_used=True)
     worker._resources = replace(worker._resources, memory=memory)
 
 

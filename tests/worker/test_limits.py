@@ -13,6 +13,7 @@ from tests.worker.tiny import tiny_chain
 
 from partita.errors import RunError
 from partita.program import Program, Send
+from partita.worker import control, memory_limit
 from partita.worker.messages import MAX_FLOWS, MessageFlow, OfEpoch, Prepare, TimeMessages
 
 __all__ = ["open_bench"]
@@ -108,3 +109,27 @@ def test_more_flows_of_probes_than_threads_are_refused(bench: Bench, count: int)
     bench.start()
     with pytest.raises(RunError, match=r"Message TimeMessages of .* is malformed"):
         bench.leader.call("probe", TimeMessages((MessageFlow("d1", 1, 1),) * count))
+
+
+def test_what_grows_beyond_the_limit_is_ended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Working memory and pieces come after loading: it is looked at when a plan begins, and on."""
+    held = [1_000_000]
+    monkeypatch.setattr(control, "BEAT_S", 0.001)
+    monkeypatch.setattr(memory_limit, "private_bytes", lambda: held[0])
+    bench.start(memory_limit_bytes=20_000_000, idle_bytes=3_000_000)
+    bench.leader.load(tiny_chain(1, 1))
+    held[0] = 25_000_000
+    bench.leader.call("activate", OfEpoch(1))
+    held[0] = 27_000_000  # of which 25 MB may be the plan's, as predictions are off by so much
+    failure = bench.leader.failure()
+    told = "holds 26 MB beyond an idle worker, the limit is 20 MB"
+    assert (failure.epoch, failure.step) == (1, "memory")
+    assert told in failure.message
+    bench.leader.call("retire", OfEpoch(1))
+    held[0] = 1_000_000
+    bench.leader.load(tiny_chain(1, 1), epoch=2)
+    held[0] = 27_000_000
+    with pytest.raises(RunError, match=f"{told}|is not ready"):
+        bench.leader.call("activate", OfEpoch(2))

@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from partita.adapting.hand_over import plan_without
 from partita.adapting.strangers import admit_stranger
@@ -32,8 +33,6 @@ from partita.planners.options import (
     restrict_devices,
     succeed,
 )
-from partita.planners.pricing.costs import Costs
-from partita.planners.result import Result
 from partita.program import Program
 from partita.quantisation import QuantisationData
 from partita.simulation import answer_period_s, plan_key, predict
@@ -280,8 +279,7 @@ class Replanner:
         with self._lock:
             self._left[self._world.lost.key] = self.plan
             self._world = self._without(lost)
-            more = {key: spare for key, spare in self._spares.items() if key > lost.key}
-            self._spares = more
+            self._spares = {k: spare for k, spare in self._spares.items() if k > lost.key}
         self.adopt(key)
 
     def _without(self, lost: Lost) -> _World:
@@ -387,12 +385,11 @@ def make_finder(
             cost = cost.of(cost.graph.base or cost.graph)
             if judge is None:
                 options = bound_errors(options, quantisation.error_of(cost.graph, plan.bits))
-
-        def search(less: Costs) -> Result:
-            return find_plan(less, planner=planner, options=options)
-
-        if plan.fallback is None:
-            return succeed(plan, search(cost).plan)
-        return succeed(plan, find_beside(cost, plan.fallback, search).plan)
+        search, beside = partial(find_plan, planner=planner, options=options), plan.fallback
+        try:
+            found = search(cost) if beside is None else find_beside(cost, beside, search)
+        finally:
+            cost.forget()  # a leader searches again and again
+        return succeed(plan, found.plan)
 
     return find

@@ -92,8 +92,9 @@ class DeviceCost:
         return seconds
 
     def forget(self) -> None:
-        """Forget the seconds of works."""
+        """Forget the seconds of works and boxes."""
         self._works.clear()
+        self._boxes.clear()
 
     def copy_run_s(self, size_bytes: int) -> float:
         """The seconds of a run that reads and writes ``size_bytes`` and computes hardly more."""

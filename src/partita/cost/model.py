@@ -15,7 +15,7 @@ from partita.cluster import (
     Device,
     find_entry,
 )
-from partita.compile import FragmentWork, Layout, build_layout, planned_graph
+from partita.compile import FragmentWork, Layout, build_layout, planned_graph, work_builder
 from partita.cost.amount import Amounts
 from partita.cost.borders import find_blocked
 from partita.cost.device import DeviceCost, DeviceFacts, runs_of, unpriced_device
@@ -219,7 +219,8 @@ class CostModel:
         return self.devices[device].work_s(work)
 
     def forget(self) -> None:
-        """Forget the seconds of works, which fill the memory in long searches."""
+        """Forget works and their seconds, which fill the memory in long searches, and in many."""
+        work_builder(self.graph).forget()
         for device in self.devices.values():
             device.forget()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import threading
 import time
@@ -288,16 +287,8 @@ class ReplanController:
             self._job = self._pool.submit(_catch, self._change_to, decision.key)
 
     def _search(self, conditions: Conditions) -> Event:
-        """Search without garbage collection: traversing what it leaves would halt all threads."""
         self._planning.set_lost(self._monitor.lost)
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
-            return self._planning.propose(conditions)
-        finally:
-            gc.freeze()
-            if was_enabled:
-                gc.enable()
+        return self._planning.propose(conditions)
 
     def _measure_link(self, pair: Pair, rate: float) -> tuple[Pair, float]:
         size = int(min(max(rate * _PROBE_S, _PROBE_BYTES[0]), _PROBE_BYTES[1]))

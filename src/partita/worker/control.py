@@ -180,6 +180,7 @@ class Worker:
             raise RunError(f"Method {method!r} is unknown to partita {self._parts.version}.")
         if method not in _FOR_EVERYONE:
             check_leader(caller, method)
+            self._resources.memory.begin()
         answer = handler(body)
         return b"" if answer is None else encode_message(answer)  # type: ignore[arg-type]
 
@@ -282,6 +283,9 @@ class Worker:
         # Loaded objects live as long as the epoch: the collector need not traverse them.
         gc.collect()
         gc.freeze()
+        if len(self._epochs) == 1:  # beside a plan that runs it would wait for pages again
+            release()
+        self._resources.memory.check()
 
     def _retire(self, body: bytes) -> None:
         self._end_epoch(decode_message(body, OfEpoch).epoch)
@@ -380,3 +384,15 @@ class Worker:
                     )
                 except PartitaError:
                     continue
+            self._check_memory()
+
+    def _check_memory(self) -> None:
+        """End what runs here once it holds more than it may: pieces come after loading."""
+        epochs = list(self._epochs.values())
+        if not epochs or not all(runtime.is_loaded for runtime in epochs):
+            return  # what loads holds more for a while
+        try:
+            self._resources.memory.check()
+        except RunError as error:
+            for runtime in epochs:
+                runtime.fail("memory", error)

@@ -16,7 +16,7 @@ from partita.units import format_bytes
 _SLACK, _SLACK_BYTES = 0.1, 5_000_000
 
 
-@dataclass(frozen=True)
+@dataclass
 class MemoryLimit:
     """A worker's memory.
 
@@ -26,11 +26,23 @@ class MemoryLimit:
             ``idle_bytes`` once a plan is loaded; 0 for no limit.
         idle_bytes: What the process held before it took anything; 0 where that is unknown, or where
             the process is more than a worker: then nothing is held against the limit.
+        is_used: Whether a leader has had the worker do anything.
     """
 
     device: str = ""
     limit_bytes: int = 0
     idle_bytes: int = 0
+    is_used: bool = False
+
+    def begin(self) -> None:
+        """Count what the process holds as an idle worker's, before it is used for the first time.
+
+        When it started it was alone: beside six others and a leader, connections hold 8 MB more.
+        """
+        if self.idle_bytes and not self.is_used:
+            self.is_used = True
+            release()
+            self.idle_bytes = private_bytes()
 
     @property
     def resident_bytes(self) -> int:
@@ -61,11 +73,28 @@ class MemoryLimit:
             RunError: Names what is held, and the limit.
         """
         give_back()
-        limit, held = self.limit_bytes, self.resident_bytes
-        if limit and held > limit + max(_SLACK_BYTES, _SLACK * limit):
+        self._refuse("the loaded plan holds")
+
+    def check(self) -> None:
+        """Refuse what plans hold while they run, once what is free is given back, if it is too much.
+
+        Raises:
+            RunError: Names what is held, and the limit.
+        """
+        if self._is_passed:
+            release()
+            self._refuse("what runs here holds")
+
+    @property
+    def _is_passed(self) -> bool:
+        limit = self.limit_bytes
+        return bool(limit) and self.resident_bytes > limit + max(_SLACK_BYTES, _SLACK * limit)
+
+    def _refuse(self, what: str) -> None:
+        if self._is_passed:
             raise RunError(
-                f"the loaded plan holds {format_bytes(held)} beyond an idle worker, the limit is"
-                f" {format_bytes(limit)}. Give it less, or raise its memory.",
+                f"{what} {format_bytes(self.resident_bytes)} beyond an idle worker, the limit is"
+                f" {format_bytes(self.limit_bytes)}. Give it less, or raise its memory.",
                 device=self.device,
             )
 

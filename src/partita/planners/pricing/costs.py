@@ -55,7 +55,7 @@ class Costs(Protocol):
         """The largest busy time per request over devices and links."""
 
     def forget(self) -> None:
-        """Forget prices of fragments, which are remembered."""
+        """Forget fragments and their prices, which are remembered."""
 
     def energy_joules(self, layout: Layout) -> float:
         """The energy of one request."""

@@ -170,7 +170,6 @@ class Evaluator:
         """Forget what was priced, but not what was judged: long searches would fill the memory."""
         self._known.clear()
         self._slower.clear()
-        self.outline.works.forget()
         self.cost.forget()
         self.problem.lowering = DraftLowering(self.outline)
         self.loads = StageLoads(self.problem)
