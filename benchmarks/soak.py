@@ -11,7 +11,7 @@ work and something stands by for the loss of each, memory, file descriptors, thr
 memory are noted of the leader and of the workers that live throughout; the medians of the first and
 last quarter of what was noted after a sixth of the time are compared. Cables and slow links are
 those of network namespaces, for which root and iproute2 are needed; else others are drawn. With
-``--front`` requests come over HTTP, to a front in the leader's process, whose clients are there, too.
+``--front`` requests come over HTTP, to a front in the leader's process, where its clients are, too.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class MemoryLimit:
         self._refuse("the loaded plan holds")
 
     def check(self) -> None:
-        """Refuse what plans hold while they run, once what is free is given back, if it is too much.
+        """Give back what is free while plans run, and refuse what is held then if it is too much.
 
         Raises:
             RunError: Names what is held, and the limit.
