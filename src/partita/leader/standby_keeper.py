@@ -14,6 +14,7 @@ from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.losses import Lost
 from partita.leader.planning import SparePlanning
 from partita.leader.worker_group import WorkerGroup
+from partita.memory import release
 
 _LOG = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class StandbyKeeper:
             except Exception:  # without what stands by a loss takes longer, and that is all
                 _LOG.debug("What stands by could not be made.", exc_info=True)
             is_served = True
+            release()  # the C library keeps what searches and compiled plans took
 
     def _serve(self) -> None:
         """Bring a plan of haste again, and hold something by for the loss of each device."""
