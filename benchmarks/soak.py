@@ -8,8 +8,9 @@ has its cable pulled and plugged in again, or a link of it slowed down to 64 kbi
 
 Every answer is compared with the whole network's, in order. Before each fault, once all devices
 work and something stands by for the loss of each, memory, file descriptors, threads and shared
-memory are noted of the leader and of the workers that live throughout; the medians of the first and
-last quarter of what was noted after a sixth of the time are compared. Cables and slow links are
+memory are noted of the leader and of the workers that live throughout; the first and last quarter
+of what was noted after a sixth of the time are compared: the median of memory, the least of counts,
+which go up and down with the plan in force. Cables and slow links are
 those of network namespaces, for which root and iproute2 are needed; else others are drawn. With
 ``--front`` requests come over HTTP, to a front in the leader's process, where its clients are, too.
 """
@@ -74,10 +75,11 @@ class Sizes:
         return cls(memory, process.num_fds(), process.num_threads(), shared)
 
     @classmethod
-    def median(cls, several: Sequence[Sizes]) -> Sizes:
-        """Return the median of each."""
-        names = cls.__dataclass_fields__
-        return cls(*(statistics.median(getattr(one, name) for one in several) for name in names))
+    def usual(cls, several: Sequence[Sizes]) -> Sizes:
+        """Return the median of memory, and the least of all else, which the plan in force sways."""
+        memory = statistics.median(one.memory_bytes for one in several)
+        counts = ("files", "threads", "shared")
+        return cls(memory, *(min(getattr(one, name) for one in several) for name in counts))
 
 
 class Faults:
@@ -192,7 +194,7 @@ class Soak:
         quarter = len(late) // 4
         if not quarter:
             return [shown(f"{name}: noted too seldom", "", len(late))]
-        first, last = Sizes.median(late[:quarter]), Sizes.median(late[-quarter:])
+        first, last = Sizes.usual(late[:quarter]), Sizes.usual(late[-quarter:])
         most_bytes = max(_MOST_GROWTH_BYTES, _MOST_GROWTH * first.memory_bytes)
         grown = last.memory_bytes - first.memory_bytes
         return [
