@@ -174,7 +174,7 @@ def test_links_of_one_medium_share_the_bottleneck() -> None:
 
 
 def test_memory_counts_weights_pieces_and_arena() -> None:
-    """One device with the whole model holds its weights, input and output, and two inner maps.
+    """One device with the whole model holds its weights, input and output, and one inner map.
 
     And a session beside what the process itself takes.
     """
@@ -186,7 +186,7 @@ def test_memory_counts_weights_pieces_and_arena() -> None:
     piece = 4 * 16 * 16 * 4
     assert use.weights == 3 * 4 * 4 * 9 * 4
     assert use.pieces == 2 * piece
-    assert use.arena == 2 * piece
+    assert use.arena == piece
     assert use.overhead == PROCESS_BYTES + SESSION_BYTES
     assert use.total == use.overhead + use.weights + use.pieces + use.arena
 
@@ -210,8 +210,9 @@ def test_a_replica_holds_its_share_of_the_requests(
     )
     uses = cost.memory(cost.layout(plan))
     piece = 4 * 16 * 16 * 4
-    assert (uses["b"].pieces, uses["c"].pieces) == (most[0] * 2 * piece, most[1] * 2 * piece)
-    assert uses["a"].pieces == sum(most) * piece
+    # One of them computes, with what it reads and makes; the others wait with either.
+    assert (uses["b"].pieces, uses["c"].pieces) == ((most[0] + 1) * piece, (most[1] + 1) * piece)
+    assert uses["a"].pieces == max(8, sum(most) - 1) * piece
 
 
 def test_energy_is_power_times_busy_time() -> None:

@@ -63,7 +63,7 @@ def test_enough_memory_takes_all_requests() -> None:
 def test_one_request_that_does_not_fit_is_refused() -> None:
     """What lacks is told for one request, which is the least there can be."""
     with pytest.raises(OverfullError, match="No plan found"):
-        _plan(_cost(7.0, count=1), "single", 64)
+        _plan(_cost(4.0, count=1), "single", 64)
 
 
 def test_a_wish_is_not_refused_for_too_many_requests() -> None:

@@ -31,7 +31,7 @@ _Piece = tuple[int, int, int]
 
 
 def most_arena_bytes(graph: Graph) -> int:
-    """No less than :func:`arena_bytes` says of any fragment beyond a copy of what it makes."""
+    """No less than :func:`arena_bytes` says of any fragment."""
     return graph.remember(_most_bytes)
 
 
@@ -46,10 +46,11 @@ def _most_bytes(graph: Graph) -> int:
 
 
 def arena_bytes(graph: Graph, work: FragmentWork) -> int:
-    """The bytes of the arena after a fragment has run, in which no other has.
+    """The bytes of the arena after a fragment has run, in which no other has, beside what it made.
 
-    What comes in is there, too, as the engine rearranges it. A layer whose own nodes read one of
-    its tensors twice, as ``x * sigmoid(x)`` does, has it beside its output.
+    What it made is read where it lies. What comes in is there, too, as the engine rearranges it. A
+    layer whose own nodes read one of its tensors twice, as ``x * sigmoid(x)`` does, has it beside
+    its output.
     """
     known = graph.remember(_none_known)
     found = known.get(work.key)
@@ -57,7 +58,7 @@ def arena_bytes(graph: Graph, work: FragmentWork) -> int:
         if len(known) >= _MOST_KNOWN:
             known.clear()
         made_bytes = pieces_bytes(graph, work.outputs, "float32")
-        found = min(_held_bytes(graph, work), most_arena_bytes(graph) + made_bytes)
+        found = min(_held_bytes(graph, work) - made_bytes, most_arena_bytes(graph))
         known[work.key] = found
     return found
 

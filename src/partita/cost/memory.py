@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from partita.compile import FragmentWork, Layout, loaded_works
@@ -11,10 +11,12 @@ from partita.cost.arena import INDEX_BYTES, arena_bytes
 from partita.graph import Graph
 from partita.program import (
     Buffer,
+    Choice,
     Compute,
     DeviceProgram,
     Load,
     Program,
+    Step,
     buffers_read,
     buffers_written,
     most_in_flight,
@@ -23,9 +25,10 @@ from partita.program import (
 
 #: What a worker holds privately beyond an idle one: the process once it serves a plan, and each
 #: fragment's session beside its weights, of which the engine holds one copy, rearranged for its
-#: kernels. Chosen with ``python -m benchmarks.resident`` on EfficientNet-B0, Xception,
-#: MobileNet-v2, SqueezeNet, ResNet-50 and AlexNet, ONNX Runtime 1.32 on x86-64. The arena's rule
-#: and the index of its first range, which the process has, too, have nothing that is chosen.
+#: kernels. Chosen with ``python -m benchmarks.resident`` on MobileNet-v2, SqueezeNet, GoogLeNet,
+#: DenseNet-201 and a part of Inception-v3, ONNX Runtime 1.32 on x86-64: 142 workers with 1 to 600
+#: sessions hold 2 to 4 MB and 60 to 120 kB. The arena's rule and the index of its first range,
+#: which the process has, too, have nothing that is chosen.
 #:
 #: What several fragments read each of them holds. The engine shares prepacked weights through a
 #: container that its Python interface lacks. Optimised graphs that are written out and read again,
@@ -33,7 +36,7 @@ from partita.program import (
 #: whose rows a device has three parts, all made in one thread), and answer sooner; but workers,
 #: which load in threads of their own, held 61 MB so and 42 with copies (MobileNet-v2), and loading
 #: takes twice as long.
-PROCESS_BYTES, SESSION_BYTES = 5_000_000 + INDEX_BYTES, 150_000
+PROCESS_BYTES, SESSION_BYTES = 2_500_000 + INDEX_BYTES, 80_000
 #: Of what a step reads in pieces: put together, and left of the step before, whose place is too
 #: small or was cut. Chosen on DenseNet-201, Xception and SqueezeNet divided by channels.
 _GATHERED_COPIES = 2
@@ -49,8 +52,8 @@ class MemoryUse:
         fragments: How many the device loads.
         weights: Of all of them.
         pieces: Live pieces of tensors, for all requests in flight.
-        arena: What the engine works with inside the largest fragment: one arena serves all. What is
-            put together of pieces for a fragment counts, too.
+        arena: What the engine works with inside the largest fragment, beside what that makes: one
+            arena serves all. What is put together of pieces for a fragment counts, too.
     """
 
     fragments: int
@@ -73,7 +76,8 @@ def device_memory(graph: Graph, layout: Layout, part: DeviceProgram) -> MemoryUs
     """The memory of one device.
 
     Pieces are counted as if the steps ran in the program's order, each request in flight with its
-    own, of a replica as many as it may have; a run that reorders steps can hold a little more.
+    own, of a replica as many as it may have; a run that reorders steps can hold a little more. What
+    a fragment makes stays where the engine made it: it is a piece, not the arena's.
     """
     alone = one_by_one(work_memory(graph, work) for work in loaded_works(layout, part))
     buffers = {buffer.id: buffer for buffer in part.buffers}
@@ -131,22 +135,41 @@ def _gathered_bytes(step: Compute, buffers: Mapping[int, Buffer]) -> int:
 
 
 def _peak_bytes(program: Program, part: DeviceProgram) -> int:
-    """The most bytes of pieces at one time, of all requests together after each step."""
+    """The most bytes of pieces at one time: one request computes, the others wait between steps."""
+    routes = {frozenset(_when(step)) for step in part.steps}
+    own = max((_pieces_held(part, route.issuperset)[0] for route in routes), default=0)
+    _, others = _pieces_held(part, lambda when: most_in_flight(program, when) - 1)
+    return own + others
+
+
+def _pieces_held(
+    part: DeviceProgram, requests: Callable[[tuple[Choice, ...]], int]
+) -> tuple[int, int]:
+    """The most bytes of pieces during a step, and between two, in the program's order.
+
+    Args:
+        requests: How many hold what is written by steps that belong to some choices.
+    """
     sizes = {buffer.id: buffer.size_bytes for buffer in part.buffers}
     left = {buffer.id: buffer.readers for buffer in part.buffers}
-    held = peak = 0
+    held = during = between = 0
     for step in part.steps:
         if isinstance(step, Load):
             continue
         writes = buffers_written(step)
         for buffer in writes:
-            sizes[buffer] *= most_in_flight(program, getattr(step, "when", ()))
+            sizes[buffer] *= requests(_when(step))
             held += sizes[buffer]
-        peak = max(peak, held)
+        during = max(during, held)
         for buffer in (*buffers_read(step), *writes):
             if buffer not in writes:
                 left[buffer] -= 1
-            if left[buffer] <= 0 and sizes[buffer]:
+            if left[buffer] <= 0:
                 held -= sizes[buffer]
                 sizes[buffer] = 0
-    return peak
+        between = max(between, held)
+    return during, between
+
+
+def _when(step: Step) -> tuple[Choice, ...]:
+    return getattr(step, "when", ())

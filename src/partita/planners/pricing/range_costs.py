@@ -65,13 +65,20 @@ class RangeCosts:
     def _find_memory(self, start: int, stop: int, *, is_home: bool) -> MemoryUse:
         work = self.works.work(start, stop)
         alone = self._problem.cost.work_memory(work)
-        pieces = alone.pieces
+        graph = self._outline.graph
+        made = self._bytes(tensor for tensor, _ in work.outputs)
+        states = [alone.pieces - made, made]
+        own = alone.pieces
         if is_home:
-            graph, read = self._outline.graph, dict(work.inputs)
-            waiting = (t for t in self._outline.live(start) if t in graph.inputs and t not in read)
-            held = (pieces + self._bytes(waiting), self._bytes(graph.inputs))
-            pieces = max(*held, self._bytes(graph.outputs))
-        return replace(alone, pieces=pieces * self._problem.options.in_flight)
+            read = dict(work.inputs)
+            waiting = self._bytes(
+                t for t in self._outline.live(start) if t in graph.inputs and t not in read
+            )
+            ends = [self._bytes(graph.inputs), self._bytes(graph.outputs)]
+            states = [*ends, *(size + waiting for size in states)]
+            own = max(own + waiting, *ends)
+        pieces = own + (self._problem.options.in_flight - 1) * max(states)
+        return replace(alone, pieces=pieces)
 
     def _bytes(self, tensors: Iterable[str]) -> int:
         return sum(map(self._outline.size_bytes, tensors))
