@@ -169,7 +169,7 @@ def test_searches_that_were_cut_short_are_said(folder: Path, want: Ask) -> None:
     """With the time that all of them had, and without a claim that nothing can hold the network."""
     tight = OFFER
     for kind in ("raspberry-pi-3", "raspberry-pi-4"):
-        tight = tight.replace(f'"{kind}"\n\n', f'"{kind}"\nmemory = "6.21 MB"\n\n')
+        tight = tight.replace(f'"{kind}"\n\n', f'"{kind}"\nmemory = "3.64 MB"\n\n')
     (folder / "offer.toml").write_text(tight)
     answer = want("--want", "1/s", "--budget", "0")
     assert answer.code == 3

@@ -222,7 +222,7 @@ def test_why_there_is_no_plan_is_kept() -> None:
     assert sized.fault is not None
     assert sized.fault.is_proven
     assert not sized.was_cut
-    board = Device("b0", kind=PI3, memory_bytes=7_000_000)
+    board = Device("b0", kind=PI3, memory_bytes=4_300_000)
     cost = CostModel(make_network(), Cluster.of([devices[0], board]))
     options = PlanOptions(budget_s=-1.0)
     (hurried,) = size_clusters(cost, Wish(latency_s=10.0), "cut", options, most=4)
