@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 
 from partita.planners.options import PlanOptions
@@ -29,7 +30,7 @@ class Budget:
     def __init__(self, options: PlanOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self.most_evaluations = options.max_evaluations or inf
         self.evaluations = 0
-        self.was_cut = False
+        self.was_cut = self._is_cut = False
         self.goes_on = options.budget_s is not None
         self._most_s = options.most_s if options.budget_s is None else options.budget_s
         self._clock = clock
@@ -56,7 +57,7 @@ class Budget:
     @property
     def is_over(self) -> bool:
         """Whether the time is spent."""
-        return self.was_cut or self.is_late(1.0)
+        return self._is_cut or self.is_late(1.0)
 
     @property
     def is_spent(self) -> bool:
@@ -80,15 +81,26 @@ class Budget:
 
     def is_late(self, share: float) -> bool:
         """Whether more than a part of the time is spent; a search that leaves out is cut."""
-        late = self.spent_s >= share * self._most_s
-        self.was_cut |= late
-        return late
+        return self._note_cut(self.spent_s >= share * self._most_s)
 
     def lacks(self, seconds: float) -> bool:
         """Whether less than some seconds are left; a search that leaves out is cut."""
-        late = self.left_s < seconds
+        return self._note_cut(self.left_s < seconds)
+
+    def _note_cut(self, late: bool) -> bool:
+        self._is_cut |= late
         self.was_cut |= late
         return late
+
+    @contextmanager
+    def within(self, share: float) -> Iterator[None]:
+        """Let the time end after a part of what is left, for one method of several."""
+        most_s, is_cut = self._most_s, self._is_cut
+        self._most_s -= (1 - share) * max(0.0, self.left_s)
+        try:
+            yield
+        finally:
+            self._most_s, self._is_cut = most_s, is_cut
 
     @property
     def left_for_bounds_s(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
 
@@ -39,6 +39,11 @@ _MOST_RESERVED = 0.1
 #: where no device holds the network: VGG-16 on eleven such boards answers 1.4 times as often by
 #: even groups, which take 0.8 s, as by what the search finds in 15 s.
 _SOON = ("collaborative",)
+#: The most of what time is left that the search takes, so that in small budgets methods of the
+#: literature have some. Not tuned.
+_SEARCH_SHARE = 0.75
+#: Methods asked last, as they take as long as all others together.
+_SLOW = ("aofl", "deeperthings")
 #: Devices up to which methods of the literature are asked, too. Not tuned.
 _MOST_PUBLISHED = 12
 
@@ -53,22 +58,26 @@ def plan_best(evaluator: Evaluator) -> Chosen:
     """
     axes = evaluator.options.axes
     is_small = Space(evaluator).count(SMALL_SPACE) <= SMALL_SPACE
-    is_tight = all(evaluator.score(draft)[0] == inf for draft in single_drafts(evaluator))
-    soon = list(_grouped(evaluator)) if is_tight else []
-    rates = search_rates(evaluator)
+    is_tight = not _fits(evaluator, single_drafts(evaluator))
+    is_rate = evaluator.options.objective == "throughput"
+    soon = list(_grouped(evaluator)) if is_tight and is_rate else []
+    rates = search_rates(evaluator) if is_small or not is_tight else []
     if is_small and axes is None:
         with suppress(OverfullError):  # in quarters of channels, say: there are finer parts
             optimum = get_planner("exhaustive").choose(evaluator).draft
             known = [optimum, *_others(evaluator), *soon, *rates, *_published(evaluator, rates)]
             return Chosen(evaluator.best(known), "optimal")
     others = [draft for draft in _others(evaluator) if is_allowed(draft, axes)]
+    if is_tight:  # then few pipelines of two ranges fit
+        soon = soon or (list(_grouped(evaluator)) if not _fits(evaluator, others) else [])
+        rates = rates or search_rates(evaluator)
     if evaluator.budget.goes_on:  # now, so that they take none of the time after the search
         lower_bound_s(evaluator)
         _reserve_time(evaluator, [*others, *soon])
     if rates and is_near_bound(evaluator, rates[0]):
         known = [*others, *rates, *_published(evaluator, rates)]
         return Chosen(_go_on(evaluator, [evaluator.best(known), *rates]))
-    if all(evaluator.score(draft)[0] == inf for draft in (*others, *rates)):
+    if not _fits(evaluator, [*others, *rates]):
         if lacks_links(evaluator):
             return Chosen(evaluator.best(others))
         others += [draft for draft in memory_starts(evaluator) if is_allowed(draft, axes)]
@@ -77,7 +86,9 @@ def plan_best(evaluator: Evaluator) -> Chosen:
     if not is_tight:
         soon = list(_published(evaluator, rates, _SOON))
     found = [*others, *rates, *soon]
-    found += NestedSearch(evaluator, others).run()
+    has_others = len(evaluator.devices) <= _MOST_PUBLISHED
+    with evaluator.budget.within(_SEARCH_SHARE if has_others else 1.0):
+        found += NestedSearch(evaluator, others).run()
     found += _published(evaluator, rates, beyond=_SOON)
     best = evaluator.best(found)
     best = evaluator.best([prune(best), best])
@@ -123,20 +134,25 @@ def _others(evaluator: Evaluator) -> Iterator[Draft]:
     evaluator.rank(singles)
     yield from singles
     first_s = _FIRST_DIVIDED * (evaluator.budget.spent_s - began_s)
+    names = [name for name in planner_names() if get_planner(name).cost in ALWAYS]
+    if not _fits(evaluator, singles):  # of these one alone divides weights
+        names.remove("cut")
+        yield from _asked(evaluator, ["cut"])
     if evaluator.budget.lacks(first_s):
         return
-    for name in planner_names():
-        method = get_planner(name)
-        if method.cost in ALWAYS and not evaluator.budget.is_late(STARTS_SHARE):
+    for name in names:
+        if not evaluator.budget.is_late(STARTS_SHARE):
             with suppress(PlanError):
-                yield method.choose(evaluator).draft
+                yield get_planner(name).choose(evaluator).draft
+
+
+def _fits(evaluator: Evaluator, drafts: Iterable[Draft]) -> bool:
+    """Whether one of some drafts is possible, memory counted."""
+    return any(evaluator.score(draft)[0] < inf for draft in drafts)
 
 
 def _grouped(evaluator: Evaluator) -> Iterator[Draft]:
-    """Yield what is chosen by the method that looks at memory first: for no device holds it all.
-
-    Whatever is wanted: it has a plan before others have begun to look for one.
-    """
+    """Yield what is chosen by the method that looks at memory first: for no device holds it all."""
     if len(evaluator.devices) <= _MOST_PUBLISHED:
         yield from _asked(evaluator, _SOON)
 
@@ -165,6 +181,7 @@ def _published(
     if len(evaluator.devices) > _MOST_PUBLISHED or (rates and is_at_bound(evaluator, rates[0])):
         return
     wanted = [name for name in names if name not in beyond and (not only or name in only)]
+    wanted.sort(key=_SLOW.__contains__)
     yield from _asked(evaluator, wanted)
 
 

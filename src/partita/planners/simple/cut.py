@@ -36,7 +36,7 @@ def plan_cut(evaluator: Evaluator) -> Chosen:
         cuts = Cuts(fewer, reached_s)
         drafts += cuts.drafts()
         reached_s = cuts.reached_s
-        if not cuts.is_tight:
+        if not cuts.is_tight or evaluator.budget.is_over:
             break
     status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"
     return Chosen(evaluator.best(drafts), status, note=cuts.note)

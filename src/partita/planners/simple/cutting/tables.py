@@ -201,7 +201,8 @@ class CutTables:
     def _forbid(self, kind: int, most_bytes: Table) -> None:
         """Make ranges infinite that a kind has no memory for, or that are pinned elsewhere.
 
-        Where it may swap, what surely does not fit takes its time.
+        Where it may swap, what surely does not fit takes its time. When the time is spent, what is
+        not known to fit does not.
         """
         table, outline = self.floor_s[kind], self.evaluator.outline
         for place, device in outline.pins.items():
@@ -213,7 +214,11 @@ class CutTables:
             step = (kind, start, stop)
             if may_swap:
                 table[start, stop] += self.swap_s(kind, self.memory(step))
-            elif self.weight_bytes[start, stop] > most or self.memory(step).total > most:
+            elif (
+                self.weight_bytes[start, stop] > most
+                or self.evaluator.budget.is_late(1.0)
+                or self.memory(step).total > most
+            ):
                 table[start, stop] = inf
 
     def _most_bytes(self) -> Table:
