@@ -8,7 +8,7 @@ from dataclasses import replace
 from partita.cluster import Cluster, Device, Link
 from partita.cost import CostModel
 from partita.graph import Graph
-from partita.planners import Evaluator, PlanOptions
+from partita.planners import OBJECTIVES, Evaluator, PlanOptions
 from partita.planners.simple.single import single_drafts
 from tests.planners.fakes import make_gated, make_pair, make_residual, make_wide
 
@@ -46,6 +46,27 @@ def draw_fleet(seed: int) -> tuple[CostModel, PlanOptions]:
     if len(boards) > 1 and rng.random() < 0.3:
         boards[0] = replace(boards[0], computes=False, swap_bytes_per_s=None)
         options = replace(options, swap=any(b.swap_bytes_per_s for b in boards))
+    return CostModel(graph, Cluster.of(boards, links=links)), options
+
+
+def draw_tight_fleet(seed: int) -> tuple[CostModel, PlanOptions]:
+    """Return a network that boards hold hardly, or only together, and any objective."""
+    rng = random.Random(seed)
+    graph = _draw_graph(rng)
+    kinds = KINDS[:1] if rng.random() < 0.5 else KINDS
+    boards = [Device(f"d{k}", kind=rng.choice(kinds)) for k in range(rng.randint(2, 12))]
+    room = _alone_bytes(graph, boards[0]) * rng.choice((0.96, 0.98, 0.99, 1.0, 1.1))
+    boards = [replace(b, memory_bytes=int(room * rng.uniform(0.97, 1.03))) for b in boards]
+    if rng.random() < 0.5:
+        boards = [replace(b, port_bytes_per_s=10 ** rng.uniform(6, 8)) for b in boards]
+    links = _draw_links(rng, [board.name for board in boards])
+    boards[0] = replace(boards[0], computes=rng.random() < 0.7)
+    options = PlanOptions(
+        rng.choice(OBJECTIVES),
+        most_s=1e6,
+        in_flight=rng.randint(1, 8),
+        max_evaluations=rng.choice((20, 60, 150)),
+    )
     return CostModel(graph, Cluster.of(boards, links=links)), options
 
 

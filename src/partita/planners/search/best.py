@@ -89,7 +89,7 @@ def plan_best(evaluator: Evaluator) -> Chosen:
     has_others = len(evaluator.devices) <= _MOST_PUBLISHED
     with evaluator.budget.within(_SEARCH_SHARE if has_others else 1.0):
         found += NestedSearch(evaluator, others).run()
-    found += _published(evaluator, rates, beyond=_SOON)
+    found += _published(evaluator, rates, beyond=() if not soon else _SOON)
     best = evaluator.best(found)
     best = evaluator.best([prune(best), best])
     status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"
@@ -176,7 +176,8 @@ def _published(
     """
     names = [name for name in planner_names() if get_planner(name).cost == "published"]
     names.remove("autosplit")  # what it has beyond `neurosurgeon` is not exact
-    if evaluator.options.objective != "throughput" and not evaluator.options.swap:
+    is_roomy = all(_fits(evaluator, [draft]) for draft in single_drafts(evaluator))
+    if evaluator.options.objective != "throughput" and is_roomy and not evaluator.options.swap:
         names.remove("collaborative")
     if len(evaluator.devices) > _MOST_PUBLISHED or (rates and is_at_bound(evaluator, rates[0])):
         return
