@@ -146,6 +146,28 @@ def test_a_model_is_planned_for_and_served_on_emulated_devices(folder: Path) -> 
         assert front.end()[0] == 0
 
 
+@pytest.mark.slow
+def test_a_start_that_is_ended_is_no_failure_and_probes_are_answered_before(folder: Path) -> None:
+    """Workers that are not there are waited for; SIGTERM ends that with exit code 0."""
+    text = (folder / "pair.toml").read_text(encoding="utf-8")
+    nowhere = text.replace("[[device]]", '[[device]]\naddress = "tcp/127.0.0.1:9"')
+    (folder / "nowhere.toml").write_text(nowhere, encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    words = ("serve", "p.json", "--cluster", "nowhere.toml", "--listen", place)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE, *words], cwd=folder, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "connecting to the workers\n"
+        with urllib.request.urlopen(f"http://{place}/v2/health/live") as answer:
+            assert answer.status == 200
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, told) == (0, "ended before all models were there\n")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -32,6 +32,7 @@ class HeldSession:
         self.factor = factor
         self.asked = threading.Semaphore(0)
         self.is_open = True
+        self.error: PartitaError | None = None
         self._room = threading.Semaphore(in_flight)
         self._held: deque[tuple[Mapping[str, Any], Future[Any]]] = deque()
 

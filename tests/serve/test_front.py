@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from tests.serve.fronts import PATIENCE_S, Held, serving, tiny_front
+from tests.serve.fronts import PATIENCE_S, Held, Source, serving, tiny_front
 from tests.serve.test_http import CHAIN, draw, input_of, post
 from tests.worker.tiny import expected_chain
 from tritonclient import http as triton
 
-from partita.errors import InputError, RunError
+from partita.errors import BusyError, InputError, RunError
 from partita.serve import Front
 
 
@@ -122,6 +124,78 @@ def test_a_model_whose_session_has_ended_is_deployed_anew_until_it_answers() -> 
             source.sessions[1].await_asked()
             source.sessions[1].answer()
             assert answer.result().json()["model_version"] == "2"
+
+
+def test_requests_that_waited_when_the_session_ended_did_not_fail() -> None:
+    """The one under way gets the session's error; those behind it may be asked again."""
+    source = Held(in_flight=1)
+    with Front([source], queue=4, retry_s=1e6) as front:
+        model = front.get("tiny")
+        under_way, waiting = (model.ask({"input": np.ones(4, np.float32)}) for _ in range(2))
+        (session,) = source.sessions
+        session.await_asked()
+        session.is_open = False
+        session.answer(error=RunError("Device 'd0' is lost."))
+        with pytest.raises(RunError, match="'d0' is lost"):
+            under_way.result(PATIENCE_S)
+        with pytest.raises(BusyError, match=r"Model 'tiny' is down: .*Ask again later"):
+            waiting.result(PATIENCE_S)
+
+
+def test_a_loss_between_requests_is_seen_before_the_next_one() -> None:
+    """Health says so at once, and nobody has to fail for it."""
+    source = Held()
+    with Front([source], queue=4, retry_s=1e6) as front:
+        assert front.is_ready
+        source.sessions[0].error = RunError("Device 'd0' is lost.")
+        assert not front.is_ready
+        with pytest.raises(BusyError, match="Model 'tiny' is down: Device 'd0' is lost"):
+            front.get("tiny").check_room()
+
+
+def test_a_service_answers_probes_while_models_are_deployed() -> None:
+    """It lives, is not ready, and asks clients to come again."""
+    held = Held()
+    may_start = threading.Event()
+
+    def start() -> contextlib.AbstractContextManager[Any]:
+        assert may_start.wait(PATIENCE_S)
+        return held.open()
+
+    front = Front([Source("tiny", start)], queue=4)
+    with serving(front) as url, ThreadPoolExecutor(1) as pool:
+        entered = pool.submit(front.__enter__)
+        assert httpx.get(f"{url}/v2/health/live").status_code == 200
+        assert httpx.get(f"{url}/v2/health/ready").status_code == 503
+        refused = post(url)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert "Model 'tiny' is being deployed" in refused.json()["error"]
+        assert post(url, "/v2/models/other/infer").status_code == 404
+        may_start.set()
+        with entered.result(PATIENCE_S):
+            assert httpx.get(f"{url}/v2/health/ready").status_code == 200
+
+
+def test_the_end_waits_for_no_deployment_that_may_never_come() -> None:
+    """What comes of it later is taken down at once."""
+    held = Held()
+    is_asked, may_start = threading.Event(), threading.Event()
+
+    def start() -> contextlib.AbstractContextManager[Any]:
+        if held.sessions:
+            is_asked.set()
+            assert may_start.wait(PATIENCE_S)
+        return held.open()
+
+    with ThreadPoolExecutor(1) as pool:
+        with Front([Source("tiny", start)], queue=4) as front:
+            loading = pool.submit(front.load, "tiny")
+            assert is_asked.wait(PATIENCE_S)
+        assert front.is_loading
+        may_start.set()
+        with pytest.raises(BusyError, match="the service is at its end"):
+            loading.result(PATIENCE_S)
+    assert [session.is_open for session in held.sessions] == [False, False]
 
 
 def test_the_end_answers_what_was_taken_and_turns_away_what_comes() -> None:

@@ -189,7 +189,7 @@ def test_overload_is_turned_away_at_once_and_what_was_taken_is_answered() -> Non
 
 
 def test_a_model_whose_session_has_ended_is_not_ready() -> None:
-    """Its clients get the error; the server lives."""
+    """Whose request failed gets the error, those after it are asked to come again."""
     source = Held()
     with (
         Front([source], queue=1, retry_s=1e6) as front,
@@ -201,7 +201,9 @@ def test_a_model_whose_session_has_ended_is_not_ready() -> None:
         source.sessions[0].answer(error=RunError("Device 'a' is lost."))
         assert answer.result().status_code == 500
         assert answer.result().json() == {"error": "Device 'a' is lost."}
-        assert post(url).status_code == 500
+        later = post(url)
+        assert (later.status_code, later.headers["retry-after"]) == (503, "1")
+        assert later.json()["error"] == "Model 'tiny' is down: Device 'a' is lost. Ask again later."
         assert httpx.get(f"{url}/v2/health/live").status_code == 200
         for path in ("health/ready", "models/tiny/ready"):
             assert httpx.get(f"{url}/v2/{path}").status_code == 503

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -37,7 +36,7 @@ from partita.cli.commands.top import top
 from partita.cli.commands.whatif import whatif
 from partita.cli.commands.worker import worker
 from partita.cli.commands.zoo import zoo
-from partita.cli.interrupt import INTERRUPTED, is_interrupted
+from partita.cli.interrupt import INTERRUPTED, is_interrupted, leave
 from partita.cli.output import json_lines, report_error, say, show_log
 from partita.errors import InputError, PartitaError, RunError, how_to_install
 from partita.version import VERSION
@@ -93,18 +92,13 @@ def run_process() -> int:
     left.
     """
 
-    def leave(number: int, _: object) -> None:
+    def unwind(number: int, _: object) -> None:
         raise SystemExit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup leaves it ignored
-            signal.signal(number, leave)
-    code = main()
-    if code == INTERRUPTED:  # threads that still load, or wait for what never comes, hold up nobody
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(code)
+            signal.signal(number, unwind)
+    code = leave(main())
     gc.freeze()
     return code
 

@@ -89,6 +89,11 @@ class Session:
         return self._monitor.deployment
 
     @property
+    def error(self) -> PartitaError | None:
+        """Why it answers nothing any more; None while it does."""
+        return self._tracker.error
+
+    @property
     def infos(self) -> Mapping[str, Info]:
         """Facts about each worker."""
         return self._monitor.infos

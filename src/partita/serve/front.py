@@ -22,6 +22,8 @@ _LOG = logging.getLogger(__name__)
 _LAST_ANSWERS_S = 120.0
 #: Between attempts to deploy a model anew whose session has ended: a worker starts within seconds.
 RETRY_S = 5.0
+#: Longest wait at the end for a deployment under way: workers that are gone do not come back in it.
+_DEPLOYED_S = 1.0
 
 
 def describe_server(*extensions: str) -> dict[str, Any]:
@@ -83,6 +85,11 @@ class Front:
         return not self._ended.is_set() and all(map(self.is_served, self._sources))
 
     @property
+    def is_loading(self) -> bool:
+        """Whether a model is being deployed."""
+        return self._loading.locked()
+
+    @property
     def unanswered(self) -> int:
         """Requests that were taken and not answered yet."""
         return sum(model.unanswered for model in self._all())
@@ -101,12 +108,15 @@ class Front:
         """The model of a name, in the version that is asked for, or the one there is.
 
         Raises:
+            BusyError: It is not there yet.
             NotServedError: There is none; says what there is.
         """
         model = self.find(name, version)
         if model is not None:
             return model
         newest = self.find(name)
+        if newest is None and name in self._sources:
+            raise BusyError(f"Model '{name}' is being deployed. Ask again later.")
         if newest is None:
             names = ", ".join(self.names)
             raise NotServedError(f"Model '{name}' is not served; allowed: {names}.", subject=name)
@@ -132,9 +142,11 @@ class Front:
                 old.close()  # it answers nothing, and its memory is wanted
             version = str(1 if old is None else int(old.version) + 1)
             opened = self._sources[name].open()
-            model = self._models[name] = ServedModel(name, version, opened, self._queue)
+            model = ServedModel(name, version, opened, self._queue)
             if self._ended.is_set():
-                model.drain(0.0)
+                model.close()
+                raise BusyError(f"Model '{name}' is not loaded: the service is at its end.")
+            self._models[name] = model
             if old is not None:
                 _LOG.info("model '%s' is at version %s", name, version)
                 self._leaving.append(old)
@@ -150,19 +162,23 @@ class Front:
             model.drain(0.0)
 
     def close(self) -> None:
-        """Take all models down; requests without an answer end with an error."""
+        """Take all models down; requests without an answer end with an error.
+
+        What is being deployed is waited for no longer than a moment: it is not served any more.
+        """
         self.refuse()
         for model in self._all():
             model.close()
-        with self._loading:  # what was being deployed meanwhile
-            for model in self._all():
-                model.close()
+        if self._loading.acquire(timeout=_DEPLOYED_S):
+            self._loading.release()
+        for model in self._all():
+            model.close()
 
     def _revive(self) -> None:
         """Deploy anew, again and again, what has ended: who was lost may have come back."""
         while not self._ended.wait(self._retry_s):
             for name in self._sources:
-                if self._models[name].error is None:
+                if (model := self._models.get(name)) is None or model.error is None:
                     continue
                 try:
                     self.load(name)

@@ -43,16 +43,21 @@ class ServedModel:
         self, name: str, version: str, opened: AbstractContextManager[Session], queue: int
     ) -> None:
         self.name, self.version = name, version
-        self.error: PartitaError | None = None
         self._opened, self._queue = opened, queue
         self.session = opened.__enter__()
         self._waiting: deque[tuple[Mapping[str, Array], Future[Arrays]]] = deque()
         self._unanswered = 0
+        self._error: PartitaError | None = None
         self._is_ending = False
         self._is_closed = False
         self._change = threading.Condition()
         self._feeder = threading.Thread(target=self._feed, name=f"serve/{name}", daemon=True)
         self._feeder.start()
+
+    @property
+    def error(self) -> PartitaError | None:
+        """Why its session has ended, also before a request has found out; None while it goes on."""
+        return self._error or self.session.error
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -88,11 +93,10 @@ class ServedModel:
         """Raise unless one more request is taken now.
 
         Raises:
-            BusyError: As many wait as may, or the model takes no more.
-            RunError: Its session has ended.
+            BusyError: As many wait as may, the model takes no more, or its session has ended.
         """
         if self.error is not None:
-            raise self.error
+            raise self._is_down(self.error)
         if self._is_ending:
             raise BusyError(f"Model '{self.name}' takes no more requests: it is being taken down.")
         if self._unanswered >= self.limit:
@@ -101,6 +105,10 @@ class ServedModel:
                 f" allowed: {self.limit}. Ask again later."
             )
 
+    def _is_down(self, why: PartitaError) -> BusyError:
+        """For requests that never ran: another version may answer them."""
+        return BusyError(f"Model '{self.name}' is down: {first_line(why)}. Ask again later.")
+
     def ask(self, feeds: Mapping[str, Array]) -> Future[Arrays]:
         """Take a request and return its future, at once.
 
@@ -108,7 +116,7 @@ class ServedModel:
             feeds: An array per model input; they must not change before the answer is there.
 
         Raises:
-            BusyError, RunError: As :meth:`check_room`.
+            BusyError: As :meth:`check_room`.
         """
         future: Future[Arrays] = Future()
         future.set_running_or_notify_cancel()  # what was taken is not called back
@@ -146,7 +154,7 @@ class ServedModel:
                 answer = self.session.submit(feeds)
             except Exception as error:  # one that is lost here would never be answered
                 answer = Future()
-                answer.set_exception(error)
+                answer.set_exception(self._is_down(self.error) if self.error else error)
             answer.add_done_callback(partial(self._finish, future))
 
     def _next(self) -> tuple[Mapping[str, Array], Future[Arrays]] | None:
@@ -162,7 +170,7 @@ class ServedModel:
             _LOG.debug("A request failed.", exc_info=error)
             error = RunError(f"The request failed: {first_line(error)}.")
         if isinstance(error, RunError):  # of the whole session: it answers nothing any more
-            self.error = error
+            self._error = error
         with self._change:  # first: who has its answer finds room for the next request
             self._unanswered -= 1
             if (

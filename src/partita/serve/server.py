@@ -28,6 +28,9 @@ _CLOSE_S = 5
 _POLL_S = 0.02
 #: Bodies up to this are held until they are whole: a picture, and more, as numbers. Not tuned.
 _WHOLE_BYTES = 2**22
+#: A waiting main thread looks so often whether all is over; signals wake it at once.
+_LOOK_S = 0.5
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def listen_at(address: str, flag: str = "--listen") -> socket.socket:
@@ -76,9 +79,9 @@ def url_of(listener: socket.socket) -> str:
 
 
 def make_server(app: ASGIApp, front: Front, *, grace_s: float) -> Server:
-    """What answers at a listening socket with ``run([socket])``, until SIGTERM or SIGINT.
+    """What answers at a listening socket with ``run([socket])``, on a thread of its own.
 
-    Then what was taken is answered, while new requests get 503; a second signal hurries it.
+    At its end what was taken is answered, while new requests get 503.
 
     Args:
         app: Answers for ``front``.
@@ -112,27 +115,54 @@ class _Protocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Listens on while what was taken is answered; ``should_exit`` begins its end."""
+    """Listens on while what was taken is answered; ``should_exit`` begins its end.
+
+    Signals are left to the main thread, which deploys meanwhile: :meth:`answering` and
+    :meth:`await_end` are for it.
+    """
 
     def __init__(self, config: uvicorn.Config, front: Front, grace_s: float) -> None:
         super().__init__(config)
         self._front, self._grace_s = front, grace_s
+        self._is_over = threading.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Heed signals without raising them again at the end; the main thread alone can."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        loop = asyncio.get_running_loop()
-        numbers = (signal.SIGTERM, signal.SIGINT)
-        for number in numbers:
-            loop.add_signal_handler(number, self._end)
+        """Leave signals alone."""
         yield
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
-    def _end(self) -> None:
+    @contextlib.contextmanager
+    def answering(self, listener: socket.socket) -> Iterator[None]:
+        """Answer on a thread until the context ends, and all that was taken is answered."""
+
+        def answer() -> None:
+            try:
+                self.run([listener])
+            finally:
+                self._is_over.set()
+
+        thread = threading.Thread(target=answer, name="serve/http", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.should_exit = True
+            thread.join()
+
+    def await_end(self) -> None:
+        """Return once SIGTERM or SIGINT has come and what was taken is answered.
+
+        A second signal hurries it. The main thread alone can call this.
+        """
+        before = {number: signal.signal(number, self._end) for number in _SIGNALS}
+        try:
+            while not self._is_over.wait(_LOOK_S):  # in turns: signals are heeded in between
+                pass
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _end(self, number: int, frame: object) -> None:
         self.force_exit = self.should_exit
         self.should_exit = True
 

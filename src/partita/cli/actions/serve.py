@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.routing import BaseRoute
 
@@ -19,6 +20,7 @@ from partita.cli.actions.simulate import read_adapt
 from partita.cli.actions.watched import Scenes, check_page
 from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, ModelFiles, PlanFiles
+from partita.cli.interrupt import abandon
 from partita.cli.output import Reply, print_reply, say
 from partita.cli.sources import Loaded, name_sources, read_model, read_plan
 from partita.cluster import Cluster, load_cluster
@@ -102,33 +104,56 @@ def serve_files(
     with (
         listen_at(options.listen) as listener,
         _listen_for_grpc(options.grpc) as grpc,
+        _ended_while_starting(),
         Fleets(reading) as fleets,
     ):
         sources = [
             replace(_read_source(text, reading, fleets), looks_ahead=options.page) for text in texts
         ]
         _check_flags(sources, reading)
-        with Front(sources, queue=options.queue) as front, contextlib.ExitStack() as answering:
-            models = [front.find(name) for name in front.names]
-            url = url_of(listener)
-            payload = {"url": url, "models": [model.name for model in models if model is not None]}
-            lines = [f"Serving:     {url}/v2/models/{name}" for name in front.names]
+        front = Front(sources, queue=options.queue)
+        more = _list_pages(sources, front) if options.page else []
+        server = make_server(make_app(front, more), front, grace_s=options.grace_s)
+        with server.answering(listener), front, contextlib.ExitStack() as stack:
             if grpc is not None:
-                answering.enter_context(grpc.answering(front))
-                payload["grpc"] = grpc.place
-                lines.append(f"gRPC:        {grpc.place}")
-            more: list[BaseRoute] = []
-            if options.page:
-                from partita.live.routes import served_routes  # takes the extra 'live'
-
-                payload["page"] = f"{url}/live/"
-                lines.append(f"Live page:   {url}/live/, metrics at {url}/metrics")
-                more = served_routes({source.name: _view(source, front) for source in sources})
-            print_reply(Reply(payload, [*lines]), as_json=as_json)
-            server = make_server(make_app(front, more), front, grace_s=options.grace_s)
-            with _follow_join(front, fleets.join):
-                server.run([listener])
+                stack.enter_context(grpc.answering(front))
+            url, place = url_of(listener), None if grpc is None else grpc.place
+            print_reply(_describe(front, url, place, options), as_json=as_json)
+            stack.enter_context(_follow_join(front, fleets.join))
+            server.await_end()
+        if front.is_loading:
+            abandon("a deployment on workers that may never answer")
     return 0
+
+
+@contextlib.contextmanager
+def _ended_while_starting() -> Iterator[None]:
+    """Let SIGTERM end the start as it ends what follows: it is no failure."""
+    try:
+        yield
+    except SystemExit as error:
+        if error.code != 128 + signal.SIGTERM:
+            raise
+        say("ended before all models were there")
+
+
+def _describe(front: Front, url: str, grpc: str | None, options: ServeOptions) -> Reply:
+    """What is told once all models answer."""
+    payload: dict[str, Any] = {"url": url, "models": [model.name for model in front.models]}
+    lines = [f"Serving:     {url}/v2/models/{name}" for name in front.names]
+    if grpc is not None:
+        payload["grpc"] = grpc
+        lines.append(f"gRPC:        {grpc}")
+    if options.page:
+        payload["page"] = f"{url}/live/"
+        lines.append(f"Live page:   {url}/live/, metrics at {url}/metrics")
+    return Reply(payload, [*lines])
+
+
+def _list_pages(sources: Sequence[_Source], front: Front) -> list[BaseRoute]:
+    from partita.live.routes import served_routes  # takes the extra 'live'
+
+    return served_routes({source.name: _view(source, front) for source in sources})
 
 
 @contextlib.contextmanager
@@ -174,8 +199,7 @@ def _follow_join(front: Front, path: Path | None) -> Iterator[None]:
     try:
         yield
     finally:
-        ended.set()
-        follower.join()
+        ended.set()  # it may be deploying, for which the front waits as long as it should
 
 
 def _deploy_again(front: Front, name: str) -> bool:
