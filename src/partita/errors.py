@@ -15,7 +15,8 @@
     ├── BusyError       there is no room for another request now      exit 4
     └── RunError        something failed while a plan ran             exit 4
         └── LinkError       a device cannot be reached any more       exit 4
-            └── NamesakeError     two workers have the device's name    exit 4
+            ├── NamesakeError     two workers have the device's name    exit 4
+            └── EndpointError     what computes in its place is lost    exit 4
 """
 
 from __future__ import annotations
@@ -170,6 +171,10 @@ class LinkError(RunError):
 
 class NamesakeError(LinkError):
     """Two workers have the name of ``device``: either would take what is meant for the other."""
+
+
+class EndpointError(LinkError):
+    """What is served elsewhere, and computes in the place of ``device``, does not answer."""
 
 
 def how_to_install(extra: str) -> str:

@@ -150,8 +150,9 @@ def test_a_model_is_planned_for_and_served_on_emulated_devices(folder: Path) -> 
 def test_a_start_that_is_ended_is_no_failure_and_probes_are_answered_before(folder: Path) -> None:
     """Workers that are not there are waited for; SIGTERM ends that with exit code 0."""
     text = (folder / "pair.toml").read_text(encoding="utf-8")
-    nowhere = text.replace("[[device]]", '[[device]]\naddress = "tcp/127.0.0.1:9"')
-    (folder / "nowhere.toml").write_text(nowhere, encoding="utf-8")
+    for port in (9, 11):
+        text = text.replace("[[device]]\nn", f'[[device]]\naddress = "tcp/127.0.0.1:{port}"\nn', 1)
+    (folder / "nowhere.toml").write_text(text, encoding="utf-8")
     with socket.create_server(("127.0.0.1", 0)) as free:
         place = f"127.0.0.1:{free.getsockname()[1]}"
     words = ("serve", "p.json", "--cluster", "nowhere.toml", "--listen", place)

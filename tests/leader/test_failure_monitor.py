@@ -253,6 +253,23 @@ def test_what_stands_by_is_taken_down_with_the_rest(bench: Bench) -> None:
     assert standby.retired == 1
 
 
+def test_a_device_whose_endpoint_is_lost_is_done_without(bench: Bench) -> None:
+    """Its worker is there and beats, but computes nothing."""
+    lost: list[Lost] = []
+
+    def replan(all_lost: Lost) -> Tiny:
+        lost.append(all_lost)
+        return REST
+
+    monitor = bench.start(replan)
+    future = bench.ask()
+    url = "http://192.0.2.7:8000/v2/models/cloud"
+    monitor.on_failure(Failure(1, "d2", "conv", 0, f"Endpoint '{url}' does not answer", url))
+    bench.pass_time(0.5)
+    assert lost == [Lost(("d2",))]
+    assert not future.done()
+
+
 def test_nobody_takes_over_for_the_requester(bench: Bench) -> None:
     """The inputs come in at that device: without it there is no run to go on with."""
     asked: list[str] = []

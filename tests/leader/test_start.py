@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.leader.fakes import FakeLab, gone
 from tests.leader.monitored import ALONE, REST, TINY
@@ -11,6 +13,7 @@ from partita.errors import LinkError, RunError
 from partita.leader import DeployOptions, Lost, deploy, push
 from partita.leader.recovery import Recovery
 from partita.leader.worker_group import WorkerGroup
+from partita.worker.messages import Progress
 
 _METHODS = ["hello", "have", "put", "prepare", "progress", "calibrate", "activate"]
 _STEPS = {
@@ -52,6 +55,27 @@ def test_a_loss_while_deploying_is_planned_around(method: str) -> None:
         assert "'d2'" in change.why
         assert change.at_s < 0
         assert change.switched_s is not None
+
+
+@pytest.mark.parametrize("is_timed", [False, True])
+def test_an_endpoint_that_is_lost_while_deploying_is_planned_around(is_timed: bool) -> None:
+    """When the device loads its part, and when it is timed; other faults of a part are not."""
+    for peer, there in (("http://192.0.2.7:8000/v2/models/cloud", ("d0", "d1")), ("", ())):
+        lab = FakeLab("d0", "d1", "d2")
+        worker = lab.workers["d2"]
+
+        def fail(body: bytes, worker: Any = worker, peer: str = peer) -> Progress:
+            is_now = ("calibrate" in worker.seen) == is_timed
+            return Progress(False, 0, 1, "no answer", peer) if is_now else Progress(False, 1, 1)
+
+        worker.answers["progress"] = fail
+        if there:
+            with deploy(TINY, lab.leader, replan=lambda lost: REST) as session:
+                assert session.lost == Lost(("d2",))
+                assert session.deployment.devices == there
+        else:
+            with pytest.raises(RunError, match=r"'d2' cannot .* its part: no answer"):
+                deploy(TINY, lab.leader, replan=lambda lost: REST)
 
 
 def test_two_losses_while_deploying_are_planned_around() -> None:

@@ -20,11 +20,12 @@ from tests.memory_lab import memory_lab
 from tests.models import run_model
 from tests.serve.fronts import Source, serving
 
+import partita as pt
 from partita.cluster import Cluster, Device
 from partita.compile import Compiled, compile_plan
 from partita.compile.export import export_plan
 from partita.engine import EndpointEngine, OrtEngine, make_inputs
-from partita.errors import ClusterError, RunError
+from partita.errors import ClusterError, EndpointError, RunError
 from partita.graph import Graph, load_graph
 from partita.lab import LabOptions, start_lab
 from partita.leader import deploy
@@ -139,6 +140,32 @@ def test_a_plan_whose_cloud_is_served_elsewhere_answers_like_the_whole(parts: Pa
     np.testing.assert_allclose(got["y"], run_model(tiny_model(), {"x": array})[0], atol=1e-5)
 
 
+@pytest.mark.slow
+def test_an_endpoint_that_is_lost_is_done_without(parts: Parts, tmp_path: Path) -> None:
+    """Under way, and when a plan is deployed while it is gone: every request is answered."""
+    export_plan(parts.graph, parts.plan, PAIR, tmp_path / "parts")
+    array = np.random.default_rng(0).standard_normal((1, 3, 16, 16), np.float32)
+    right = run_model(tiny_model(), {"x": array})[0]
+    with contextlib.ExitStack() as stack:
+        url = stack.enter_context(serve_model(tmp_path / "parts" / "cloud.onnx"))
+        cluster = Cluster.of(
+            [
+                Device("edge", kind="raspberry-pi-4"),
+                Device("cloud", kind="raspberry-pi-4", endpoint=url),
+            ]
+        )
+        with pt.deploy(parts.plan, parts.graph, cluster, recover=True) as session:
+            np.testing.assert_allclose(session.run([{"x": array}])[0]["y"], right, atol=1e-5)
+            stack.close()
+            for got in session.run([{"x": array}] * 3):
+                np.testing.assert_allclose(got["y"], right, atol=1e-5)
+            assert session.lost.devices == ("cloud",)
+            assert "does not answer" in session.changes[0].why
+    with pt.deploy(parts.plan, parts.graph, cluster, recover=True) as session:
+        np.testing.assert_allclose(session.run([{"x": array}])[0]["y"], right, atol=1e-5)
+        assert session.lost.devices == ("cloud",)
+
+
 class Faulty(BaseHTTPRequestHandler):
     """A server that answers what it is told."""
 
@@ -180,7 +207,7 @@ def test_an_endpoint_that_is_none_is_said_in_one_line(
 
 def test_an_endpoint_that_is_not_there_is_said_in_one_line(parts: Parts) -> None:
     """And so is what is no URL of a model."""
-    with pytest.raises(RunError, match=r"does not answer: .*refused"):
+    with pytest.raises(EndpointError, match=r"does not answer: .*refused"):
         parts.load("cloud", "http://127.0.0.1:9/v2/models/cloud")
     with pytest.raises(ClusterError, match="allowed: http://HOST:PORT/v2/models/NAME"):
         parts.load("cloud", "127.0.0.1:9")

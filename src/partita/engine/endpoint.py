@@ -18,7 +18,7 @@ import numpy as np
 
 from partita.engine.base import Blob, Runner, make_inputs
 from partita.engine.ort import OrtEngine
-from partita.errors import ClusterError, RunError, first_line
+from partita.errors import ClusterError, EndpointError, RunError, first_line
 from partita.naming import ENDPOINT_RULE, is_endpoint
 from partita.program import TensorSpec
 from partita.regions import Array
@@ -56,7 +56,8 @@ class EndpointEngine:
         """The fragment, compared with what is served; see :meth:`partita.engine.Engine.load`.
 
         Raises:
-            RunError: The endpoint does not answer, or answers otherwise than the fragment.
+            EndpointError: The endpoint does not answer.
+            RunError: It answers otherwise than the fragment.
         """
         here = self._local.load(graph, blobs, prepack=prepack)
         runner = EndpointRunner(self.url, here.inputs, here.outputs)
@@ -90,7 +91,7 @@ class EndpointRunner:
         Names, types and shapes are compared.
 
         Raises:
-            RunError: The endpoint does not answer.
+            EndpointError: The endpoint does not answer.
         """
         _, body = self._ask("GET", self._path)
         try:
@@ -145,7 +146,10 @@ class EndpointRunner:
                 return answer.headers.get(_HEAD_LENGTH, ""), content
             if answer.status != 503 or time.monotonic() > until_s:
                 said = content[:200].decode(errors="replace")
-                raise RunError(f"Endpoint '{self._url}' answers {answer.status}: {said}")
+                message = f"Endpoint '{self._url}' answers {answer.status}: {said}"
+                if answer.status >= 500:  # no fault of what was asked
+                    raise EndpointError(message, device=self._url)
+                raise RunError(message)
             time.sleep(_PAUSE_S)
 
     def _exchange(
@@ -160,9 +164,8 @@ class EndpointRunner:
             except (OSError, http.client.HTTPException) as error:
                 self._connection.close()
                 if is_last or isinstance(error, TimeoutError):
-                    raise RunError(
-                        f"Endpoint '{self._url}' does not answer: {first_line(error)}."
-                    ) from None
+                    message = f"Endpoint '{self._url}' does not answer: {first_line(error)}."
+                    raise EndpointError(message, device=self._url) from None
         raise AssertionError
 
 

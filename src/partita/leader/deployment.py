@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from partita.errors import LinkError, RunError
+from partita.errors import EndpointError, LinkError, RunError
 from partita.leader.push import push_contents
 from partita.leader.worker_group import WorkerGroup
+from partita.naming import is_endpoint
 from partita.program import Program
 from partita.worker.messages import (
     Calibrate,
@@ -117,7 +118,8 @@ class Deployment:
         """Push, load, time and activate; afterwards requests may be fed.
 
         Raises:
-            LinkError: A worker was lost; the message names it and the step that it was at.
+            LinkError: A worker, or what computes in its place, was lost; the message names it and
+                the step that it was at.
             RunError: A worker refused or failed, or has not a format in which the program sends.
                 In either case the epoch is retired everywhere.
         """
@@ -240,7 +242,8 @@ class Deployment:
             self._group.require(self.devices, "progress")
             progress = self._group.ask(device, "progress", OfEpoch(self.epoch), Progress)
             if progress.error:
-                raise RunError(
+                kind = EndpointError if is_endpoint(progress.peer) else RunError
+                raise kind(
                     f"Device {device!r} cannot {what} its part: {progress.error}", device=device
                 )
             if not progress.busy:

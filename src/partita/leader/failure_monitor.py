@@ -22,6 +22,7 @@ from partita.leader.requests import Request
 from partita.leader.run_report import EpochLog
 from partita.leader.standbys import Standbys
 from partita.leader.worker_group import WorkerGroup
+from partita.naming import is_endpoint
 from partita.program import Program
 from partita.worker.messages import Info
 
@@ -317,12 +318,14 @@ class FailureMonitor:
         request = self.tracker.find(failure.epoch, failure.request) or self.tracker.oldest()
         is_link = {failure.device, failure.peer} <= {*self._group.names}
         lost = Lost.link(failure.device, failure.peer) if is_link else Lost()
+        if is_endpoint(failure.peer):  # the device is there, but computes nothing
+            lost = Lost((failure.device,))
         self._give_up(lost, explain_failure(failure, request))
 
     def _may_follow(self, failure: Failure, told_s: float) -> bool:
         """Whether a failure may still turn out to follow from the loss of a device."""
         waited_s = time.monotonic() - told_s
-        if not failure.peer:
+        if not failure.peer or is_endpoint(failure.peer):
             return waited_s < _GRACE_S
         ends = (failure.device, failure.peer)
         if self._group.have_beaten(ends, told_s + _ALIVE_S):

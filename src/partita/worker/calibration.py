@@ -18,7 +18,7 @@ from partita.engine import (
     draw_feature,
     make_inputs,
 )
-from partita.errors import RunError, first_line
+from partita.errors import LinkError, RunError, first_line
 from partita.execution.pieces import Codec
 from partita.regions import Array, read_format
 from partita.worker.messages import Calibrate, Progress
@@ -87,7 +87,7 @@ class Calibrations:
         self._jobs.pop(epoch, None)
 
     def _run(self, runtime: Runtime, order: Calibrate) -> None:
-        total, done, error = len(runtime.context.runners), 0, ""
+        total, done, error, peer = len(runtime.context.runners), 0, "", ""
 
         def tick() -> None:
             nonlocal done
@@ -98,7 +98,8 @@ class Calibrations:
             calibrate_runtime(runtime, order.repeats, tick, order.reference_s)
         except Exception as fault:  # whatever the engine raised: the leader reads it
             error = first_line(fault)
-        self._jobs[order.epoch] = Progress(False, done, total, error)
+            peer = fault.device if isinstance(fault, LinkError) else ""
+        self._jobs[order.epoch] = Progress(False, done, total, error, peer)
 
 
 def calibrate_runtime(

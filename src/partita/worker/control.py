@@ -270,7 +270,7 @@ class Worker:
             return job
         done, total = runtime.load_counts
         busy = not runtime.is_loaded and not runtime.error
-        return Progress(busy, done, total, runtime.error)
+        return Progress(busy, done, total, runtime.error, runtime.peer)
 
     def _calibrate(self, body: bytes) -> None:
         order = decode_message(body, Calibrate)

@@ -151,12 +151,14 @@ class Progress(msgspec.Struct, frozen=True):
         busy: Whether a job is under way.
         done: Steps loaded or timed so far, out of ``total``.
         error: Why the job failed; empty while it did not.
+        peer: What could not be reached then; empty where the fault is another.
     """
 
     busy: bool
     done: int
     total: int
     error: str = ""
+    peer: str = ""
 
 
 class WorkerSpan(msgspec.Struct, frozen=True, array_like=True):

@@ -101,7 +101,7 @@ class Runtime:
         self.leader = prepare.leader
         self.program = prepare.program
         self._prepack = prepare.prepack
-        self.error = ""
+        self.error = self.peer = ""
         self.log = StepLog(prepare.trace)
         self.arrays = BufferTable()
         self.pacing = StepPacing(resources.slow_down)
@@ -376,9 +376,9 @@ class Runtime:
             return
         message = first_line(error)[:_MAX_MESSAGE_CHARS]
         self.error = f"{step}: {message}"
-        peer = error.device if isinstance(error, LinkError) else ""
+        self.peer = error.device if isinstance(error, LinkError) else ""
         name = self._resources.endpoint.name
-        failure = Failure(self.epoch, name, step, request, message, peer)
+        failure = Failure(self.epoch, name, step, request, message, self.peer)
         self._put_note(partial(self._tell_failure, encode_note(failure)))
 
     def _tell_failure(self, note: bytes) -> None:
