@@ -16,8 +16,7 @@ from partita.worker.decoders import T, find_decoder
 #: Raised whenever a message, a step or the wire changes its meaning; not for more, with defaults.
 PROTOCOL_VERSION = 9
 
-#: Content travels in chunks of this size: 80 ms of a 100 Mbit/s link, so that other calls get
-#: through between two.
+#: Content travels in chunks of so much: 80 ms of a 100 Mbit/s link, for other calls between two.
 CHUNK_BYTES = 2**20
 
 #: Eight times the largest message of a profile, and a hundred times as many of them.
@@ -150,8 +149,7 @@ class Progress(msgspec.Struct, frozen=True):
     Attributes:
         busy: Whether a job is under way.
         done: Steps loaded or timed so far, out of ``total``.
-        error: Why the job failed; empty while it did not.
-        peer: What could not be reached then; empty where the fault is another.
+        error, peer: Why the job failed, and what could not be reached, if that is why; else empty.
     """
 
     busy: bool
