@@ -155,6 +155,13 @@ def test_hosts_that_are_not_reached_or_full(ask: Ask, board: Board, shell: str, 
         (("board", "--join", "none.join"), "cannot be read"),
         (("board", "--join", "site/nano.join", "--wheel", "none.whl"), "--wheel 'none.whl'"),
         (("board", "--join", "site/nano.join", "--worker-flags", "a 'b"), "allowed is one line"),
+        (
+            (*COMMAND[1:], "--worker-flags", "--thraeds 2"),
+            "--worker-flags: No such option: --thraeds",
+        ),
+        ((*COMMAND[1:], "--worker-flags", "--threads x"), "--worker-flags: Invalid value for"),
+        ((*COMMAND[1:], "--worker-flags", "--quota 1"), "--worker-flags: --quota: '1' has no unit"),
+        ((*COMMAND[1:], "--worker-flags", "--name b"), "--name does not go with --join"),
         (("board", "--join", "site/nano.join", "--worker-flags", "a\nUser=b"), "one line"),
     ],
 )

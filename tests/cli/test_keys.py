@@ -121,6 +121,14 @@ def test_a_worker_joins_as_its_file_says(
         ("worker --join garage.toml", "cannot be used"),
         ("worker --join none.join", "cannot be read"),
         ("worker", "--name is missing"),
+        (
+            "drain box --cluster garage.toml --join site/front.join",
+            "a front's, 'front'; needed",
+        ),
+        (
+            "drain box --cluster garage.toml --join site/nano.join",
+            "a worker's, 'nano'; needed",
+        ),
         ("doctor --cluster garage.toml --join site/nano.join", "is a worker's, 'nano'"),
         ("doctor --cluster garage.toml --join site/leader.join --insecure", "Leave out --insecure"),
         ("doctor --cluster barn.toml --join site/leader.join", "is for cluster 'garage'"),

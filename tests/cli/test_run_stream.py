@@ -127,6 +127,27 @@ def test_a_users_functions_prepare_and_describe(
 
 
 @pytest.mark.usefixtures("threads")
+def test_only_answers_that_were_written_are_counted(ask: Ask, folder: Path) -> None:
+    """The first could not be described; there is one word for one."""
+    write_pictures(folder / "in", 2)
+    (folder / "odd.py").write_text("def fail(content, outputs):\n    return content[0] / 'x'\n")
+    answer = ask(*RUN, "--stream", "in", "--sink", "out.jsonl", "--answer", "odd:fail")
+    assert answer.code == 2
+    assert "0 answers were written" in answer.err
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_stream_that_is_finished_says_so(ask: Ask, folder: Path) -> None:
+    """Nobody is told latencies of nothing."""
+    write_pictures(folder / "in", 1)
+    words = (*RUN, "--stream", "in", "--sink", "out")
+    first, second = ask(*words), ask(*words)
+    assert "Stream: 1 answer, " in first.out
+    assert "Stream: nothing to answer was left" in second.out
+    assert "p50" not in second.out
+
+
+@pytest.mark.usefixtures("threads")
 def test_an_input_that_cannot_be_decoded_ends_the_run(ask: Ask, folder: Path) -> None:
     """It is named; answers before it are kept."""
     names = write_pictures(folder / "in", 3)
@@ -158,7 +179,7 @@ def test_an_input_that_cannot_be_decoded_ends_the_run(ask: Ask, folder: Path) ->
         ("--stream in --mean 0.1,x", "--mean is '0.1,x', allowed: a number"),
         ("--stream in --mean 1,2", "mean has 2 numbers, model input 'x' has 3 channels"),
         ("--stream in --color grey", "--color is grey, allowed: rgb, bgr"),
-        ("--stream in --std 0", "--std is (0.0,), allowed: numbers above 0"),
+        ("--stream in --std 0", "--std is 0, allowed: numbers above 0"),
         ("--stream in --prepare mine", "--prepare is 'mine', allowed: MODULE:FUNCTION"),
         ("--stream in --prepare m:f --color bgr", "--color does not go with --prepare"),
         ("--stream in --classes 1 --answer m:f", "--classes does not go with --answer"),

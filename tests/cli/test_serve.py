@@ -174,6 +174,8 @@ def test_a_start_that_is_ended_is_no_failure_and_probes_are_answered_before(fold
     [
         (["missing.json"], "'missing.json' cannot be used: No such file"),
         (["m.onnx"], "'m.onnx' is a model, not a plan: --cluster says what to plan for"),
+        (["pair.toml"], "'pair.toml' is a cluster file, as which --cluster takes it"),
+        (["=p.json"], "'=p.json' gives no name; allowed: FILE, or NAME=FILE"),
         (["p.json", "--objective", "latency"], "--objective is for models: a plan file has its"),
         (["p.json", "--in-flight", "3"], "--in-flight is for models"),
         (["p.json", "p.json"], "Name 'm' is of two models. Give one as NAME=FILE."),

@@ -1,9 +1,14 @@
 """The documentation agrees with the code, and the checker sees when it does not."""
 
+import re
 from pathlib import Path
 
 import pytest
 from tools import check_docs, surface
+
+from partita.cluster import THIS_MACHINE
+from partita.cluster.catalogue import catalogue_names
+from partita.cluster.link_kinds import load_link_kinds
 
 
 def _read_documents() -> str:
@@ -53,6 +58,19 @@ def test_failing_block_is_a_fault(tmp_path: Path, block: str) -> None:
     document.write_text(f"<!-- run -->\n{block}")
     (fault,) = check_docs.run_blocks(document)
     assert fault.startswith("guide.md:3 failed (")
+
+
+def list_kinds(text: str) -> list[str]:
+    """Kinds of devices and links that TOML blocks of a document name."""
+    blocks = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    return [kind for block in blocks for kind in re.findall(r'^\s*kind = "([^"]+)"', block, re.M)]
+
+
+def test_kinds_in_examples_exist() -> None:
+    """Whoever copies an example is not refused; a kind that is none would be found."""
+    known = {*catalogue_names(), *load_link_kinds(), THIS_MACHINE}
+    assert set(list_kinds(_read_documents())) <= known
+    assert list_kinds('```toml\n[[device]]\nkind = "none-such"\n```') == ["none-such"]
 
 
 def test_error_tree_is_drawn_in_its_module() -> None:

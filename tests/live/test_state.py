@@ -117,6 +117,14 @@ def test_the_bottleneck_is_named_with_what_would_gain() -> None:
     assert seen.advice == ("camera is the bottleneck: 75 % busy",)
 
 
+def test_where_no_lane_is_busy_none_is_a_bottleneck() -> None:
+    """Requests come too seldom then, and more of a device would gain nothing."""
+    state = LiveState()
+    state.fold(sample_of(0.0, {"camera": stats_of(), "recorder": stats_of()}), SCENE)
+    seen = state.fold(sample_of(1.0, {"camera": stats_of(0.2), "recorder": stats_of(0.6)}), SCENE)
+    assert seen.advice == ()
+
+
 def test_events_are_changes_the_newest_first() -> None:
     """A loss, then a switch, each with what came of it."""
     changes = (

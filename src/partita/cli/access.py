@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from partita.api import Access
-from partita.cli.credentials import read_credentials
+from partita.cli.credentials import read_credentials, read_own_join
 from partita.cli.flags import AccessFlags
-from partita.errors import InputError
-from partita.fabric.join import read_join
+from partita.errors import ClusterError, InputError
 
 
-def read_access(flags: AccessFlags) -> Access:
+def read_access(flags: AccessFlags, *, leads: bool = False) -> Access:
     """How workers are reached.
+
+    Args:
+        leads: Whether workers are given orders, which fronts may not.
 
     Raises:
         InputError: The credentials are incomplete, or given twice, or flags contradict each other.
-        ClusterError: The join file is none, or cannot work.
+        ClusterError: The join file is none, cannot work, or is not a leader's where that is needed.
     """
     check_engine(flags)
     tls = read_credentials(flags.authority, flags.certificate, flags.key)
@@ -28,7 +30,12 @@ def read_access(flags: AccessFlags) -> Access:
                 f"{'--insecure' if flags.insecure else '--authority, --certificate and --key'}.",
                 subject="--join",
             )
-        read_join(join)  # before work that takes long
+        own = read_own_join(join).member  # before work that takes long
+        if leads and own.role != "leader":
+            raise ClusterError(
+                f"Join file '{join}' is a {own.role}'s, {own.name!r}; needed is a leader's.",
+                subject=str(join),
+            )
     return Access(
         flags.workers, flags.insecure, tls, join, on_ray=bool(flags.engine), site=flags.site
     )

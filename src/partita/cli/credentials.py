@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from partita.cli.output import say
 from partita.errors import InputError
 from partita.fabric import TlsOptions
+from partita.fabric.join import JoinFile, read_join
 from partita.files import require_regular
 
 
@@ -36,3 +39,18 @@ def read_credentials(
                 subject=flag,
             ) from None
     return TlsOptions(str(authority), str(certificate), str(key))
+
+
+def read_own_join(path: Path) -> JoinFile:
+    """The join file at a path; a warning is told where others than its owner may read its key.
+
+    Raises:
+        ClusterError: As :func:`partita.fabric.join.read_join` has it.
+    """
+    join = read_join(path)
+    if (mode := path.stat().st_mode & 0o077) and os.name == "posix":
+        say(
+            f"warning: join file '{path}' holds a private key, and others may read it"
+            f" (mode {mode:03o} beyond its owner's): chmod 600 it"
+        )
+    return join

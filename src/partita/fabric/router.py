@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -42,7 +43,14 @@ def run_router(options: ZenohOptions, wait: Callable[[], T]) -> T:
                 session = zenoh.open(config)
             except zenoh.ZError as error:
                 where = ", ".join(options.listen)
-                raise RunError(f"No router can listen at {where}: {first_line(error)}") from None
+                raise RunError(f"No router can listen at {where}: {_reason(error)}.") from None
             stack.callback(close_session, session)
         _LOG.info("router listens on %s", ", ".join(options.listen))
         return wait()
+
+
+def _reason(error: Exception) -> str:
+    """What the system said, where Zenoh's text tells that; else the text without its sources."""
+    text = first_line(error)
+    said = re.search(r"([^:()\[\]]+) \(os error \d+\)", text)
+    return said[1].strip() if said else re.sub(r" at \S+\.rs:\d+", "", text)

@@ -93,12 +93,12 @@ function showDevices(now) {
 function showDevice(device) {
   const row = make("tr", undefined, device.state);
   const name = make("td", device.name);
-  name.append(make("small", device.state === "runs" ? device.kind : `${device.kind} ${device.state}`));
+  name.append(make("small", device.state === "runs" ? device.kind : [device.kind, device.state].filter(Boolean).join(": ")));
   const limit = device.limit_bytes ? device.memory_bytes / device.limit_bytes : null;
   row.append(
     name,
     withBar(percent(device.busy), device.busy, device.expected, "compute"),
-    make("td", device.state === "runs" ? number(device.queue) : NOTHING),
+    make("td", device.state === "runs" ? device.queue.toFixed(2) : NOTHING),
     withBar(device.memory_bytes ? bytes(device.memory_bytes) : NOTHING, limit, null, "memory"),
   );
   for (const stage of stages) row.append(showShare(stage.shares[device.name]));

@@ -21,6 +21,9 @@ _ANSWERS = 1000
 #: More links than this nobody reads; a cluster of 32 has a thousand.
 _MOST_LINKS = 40
 _MOST_EVENTS = 20
+#: A lane that is busy for less bounds nothing: requests come too seldom, or wait for each other. At
+#: full load the busiest lane of a plan is above; shares of some seconds are right to a tenth.
+_BOUNDS = 0.7
 
 
 class LiveState:
@@ -183,7 +186,7 @@ def _advise(
     shares: dict[Where, float] = {(view.name,): view.busy for view in devices if view.busy}
     shares |= {(view.source, view.target): view.load for view in links if view.load}
     where = find_bottleneck(shares)
-    if where is None:
+    if where is None or shares[where] < _BOUNDS:
         return
     gains = {} if scene is None else dict(scene.advice)
     words = describe_bottleneck(shares)

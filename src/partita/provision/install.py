@@ -91,7 +91,7 @@ def install(host: Host, target: Target, wanted: Installation, tell: Callable[[st
         (incoming / "flags").write_text(f"FLAGS={wanted.flags}\n", encoding="utf-8")
         shutil.copyfile(wanted.join, incoming / "member.join")
         (incoming / "member.join").chmod(0o600)
-        tell(f"copying {sum(1 for _ in wheels.iterdir())} wheels to {host.name}")
+        tell(f"copying its wheels to {host.name}")
         host.run_script(_EMPTY)
         host.send(incoming, _INCOMING)
     tell(f"installing on {host.name}")

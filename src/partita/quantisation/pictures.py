@@ -62,6 +62,8 @@ class Preparation:
         ):
             if not is_right:
                 given = getattr(self, name)
+                if isinstance(given, tuple):
+                    given = ", ".join(f"{number:g}" for number in given)
                 raise InputError(f"{name} is {given}, allowed: {allowed}.", subject=name)
 
 

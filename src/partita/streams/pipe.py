@@ -22,6 +22,7 @@ class Pipe:
         self._file = file
         self._stop = stop
         self._ahead = b""
+        self.is_empty = True
         self._poll = select.poll()  # unlike select, for numbers beyond 1023, too
         self._poll.register(file, select.POLLIN)
 
@@ -32,7 +33,9 @@ class Pipe:
             return part
         while not self._stop.is_set():
             if self._poll.poll(1000 * _LOOK_S):
-                return os.read(self._file, size)
+                part = os.read(self._file, size)
+                self.is_empty = self.is_empty and not part
+                return part
         return b""
 
     def read_all(self, size: int) -> bytes:

@@ -131,6 +131,10 @@ def open_video(target: str | Pipe, called: str, kind: str | None = None) -> Inpu
     try:
         container: InputContainer = av.open(target, format=kind, options=dict(options))
     except Exception as error:  # FFmpeg's own, the system's, and what damaged bytes make of either
+        if isinstance(target, Pipe) and target.is_empty:
+            raise InputError(
+                f"Stream '{called}' is empty: it ended before anything came.", subject=called
+            ) from error
         raise InputError(
             f"Stream '{called}' cannot be read: {_words(error)}.", subject=called
         ) from error

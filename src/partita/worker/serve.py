@@ -177,7 +177,7 @@ def _warn_of_names(network: ZenohOptions) -> None:
 
 
 @contextlib.contextmanager
-def heed_signals(ended: threading.Event) -> Iterator[None]:
+def heed_signals(ended: threading.Event, who: str = "worker") -> Iterator[None]:
     """Set ``ended`` at SIGTERM and SIGINT whatever the main thread does, which must call this.
 
     Python's own handlers wait for the main thread, which a network that is gone may hold up.
@@ -186,8 +186,9 @@ def heed_signals(ended: threading.Event) -> Iterator[None]:
     os.set_blocking(write, False)
 
     def await_signal() -> None:
-        if number := os.read(read, 1):
-            _LOG.info("%s: the worker ends", signal.Signals(number[0]).name)
+        while number := os.read(read, 1):  # further ones hurry nobody, but want a reader
+            if not ended.is_set():
+                _LOG.info("%s: the %s ends", signal.Signals(number[0]).name, who)
             ended.set()
         os.close(read)
 

@@ -35,7 +35,7 @@ def drain_device(device: str, path: Path, flags: AccessFlags) -> Reply:
             " it one, as 'partita lab -o' does.",
             subject=device,
         )
-    with open_endpoint(cluster, read_access(flags)) as endpoint:
+    with open_endpoint(cluster, read_access(flags, leads=True)) as endpoint:
         group = WorkerGroup(endpoint, [device])
         group.wait(_WAIT_S)
         group.greet()
@@ -43,7 +43,10 @@ def drain_device(device: str, path: Path, flags: AccessFlags) -> Reply:
         answers = ask_leaders(endpoint, device, DRAIN, Drain(device), wait_s=DRAIN_S)
         took_s = time.monotonic() - began_s
     if refused := [answer for answer in answers if answer.error]:
-        raise RunError(f"Leader {refused[0].leader!r}: {refused[0].error}", device=device)
+        leader, why = refused[0].leader, refused[0].error
+        raise RunError(
+            f"Leader {leader!r}: {why.removeprefix(f'Device {leader!r}: ')}", device=device
+        )
     payload = {"device": device, "leaders": [one.leader for one in answers], "seconds": took_s}
     count = len(answers)
     of = f"{count} session{'s' * (count > 1)} let it go" if count else "no session used it"

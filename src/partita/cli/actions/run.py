@@ -15,7 +15,7 @@ from partita.cli.access import read_access
 from partita.cli.actions.answered import add_fallback, check_answers, measure_snr
 from partita.cli.actions.deployed import Opened, open_session
 from partita.cli.actions.simulate import read_adapt
-from partita.cli.actions.watched import Scenes, watch_session
+from partita.cli.actions.watched import Scenes, check_page, watch_session
 from partita.cli.answers import KeptAnswers, PackedAnswers
 from partita.cli.costs import allow_in_flight, read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags, WatchFlags
@@ -121,12 +121,14 @@ def run_plan(
     read_adapt(adapting)
     check_folder(options.output)
     check_folder(options.report)
+    if options.watch.page is not None:
+        check_page()
     loaded = read_plan(files)
     feeds = get_requests(loaded.graph.input_specs, requests)
     cost = read_cost(loaded.graph, loaded.cluster, files)
     loaded = replace(loaded, plan=allow_in_flight(loaded.plan, cost, options.in_flight))
     with KeptAnswers() as answers:
-        leader = open_endpoint(loaded.cluster, read_access(access))
+        leader = open_endpoint(loaded.cluster, read_access(access, leads=True))
         with open_session(loaded, leader, cost, adapting) as opened:
             scenes = Scenes(loaded, opened.cost, opened.replanner)
             with watch_session(opened.session, scenes, options.watch):

@@ -19,7 +19,7 @@ from partita.cli.actions.run import (
     write_run,
 )
 from partita.cli.actions.simulate import read_adapt
-from partita.cli.actions.watched import Scenes, watch_session
+from partita.cli.actions.watched import Scenes, check_page, watch_session
 from partita.cli.costs import allow_in_flight, read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, StreamFlags
 from partita.cli.functions import load_function
@@ -76,12 +76,14 @@ def run_stream(
     """
     read_adapt(adapting)
     check_folder(options.report)
+    if options.watch.page is not None:
+        check_page()
     loaded = read_plan(files)
     cost = read_cost(loaded.graph, loaded.cluster, files)
     loaded = replace(loaded, plan=allow_in_flight(loaded.plan, cost, options.in_flight))
     streaming = _check_stream(asked, loaded.graph, options.in_flight)
     try:
-        leader = open_endpoint(loaded.cluster, read_access(access))
+        leader = open_endpoint(loaded.cluster, read_access(access, leads=True))
         with open_session(loaded, leader, cost, adapting) as opened:
             feeds = draw_inputs(loaded.graph.input_specs, 1, 0)[0]
             began = begin_run(opened, feeds, options)
@@ -174,14 +176,16 @@ def _write_answers(
     sink = streaming.sink
     stream = Stream(opened.session, streaming.source, streaming.options, written=sink.written)
     is_taken = options.watch.top or (asked.sink == "-" and sys.stdout.isatty())
+    written = 0
     with stream, live_line(lambda: _say_state(stream), hidden=is_taken):
         try:
             for answer in stream:
                 sink.write(answer)
+                written += 1
         except KeyboardInterrupt:
             return stream, False
         except PartitaError:
-            say(f"{stream.counts.answered} answers were written")
+            say(f"{_count_answers(written)} {'was' if written == 1 else 'were'} written")
             raise
     return stream, True
 
@@ -190,7 +194,7 @@ def _say_state(stream: Stream) -> str:
     """How a stream goes, in a line."""
     counts, lost = stream.counts, stream.session.lost
     return (
-        f"{counts.answered} answers, {counts.recent_per_second:.3g} images/s,"
+        f"{_count_answers(counts.answered)}, {counts.recent_per_second:.3g} images/s,"
         f" p50 {format_seconds(counts.latencies.quantile_s(0.5))},"
         f" p99 {format_seconds(counts.latencies.quantile_s(0.99))},"
         f" {stream.dropped} dropped, {counts.bad} left out" + (f", without {lost}" if lost else "")
@@ -211,7 +215,7 @@ def _describe(ran: Ran | None, stream: Stream, streaming: Streaming, asked: Stre
         "bad_inputs": list(counts.bad_names),
         "images_per_second": counts.images_per_second,
         "latency_s": {
-            name: counts.latencies.quantile_s(part)
+            name: counts.latencies.quantile_s(part) if counts.answered else None
             for name, part in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
         },
     }
@@ -230,9 +234,15 @@ def _list_facts(stream: Stream) -> tuple[tuple[str, str], ...]:
         f"{name} {format_seconds(quantile_s(part))}"
         for name, part in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
     )
-    named = f" ({', '.join(counts.bad_names[:3])})" if counts.bad else ""
-    return (
-        ("Stream", f"{counts.answered} answers, {counts.images_per_second:.3g} images/s"),
-        ("From reading to answer", took),
-        ("Left out", f"{stream.dropped} dropped, {counts.bad} not decoded{named}"),
-    )
+    more = counts.bad - len(counts.bad_names)
+    names = [*counts.bad_names, *([f"{more} more"] if more else [])]
+    named = f" ({', '.join(names)})" if names else ""
+    left_out = ("Left out", f"{stream.dropped} dropped, {counts.bad} not decoded{named}")
+    if not counts.answered:
+        return ("Stream", "nothing to answer was left"), left_out
+    answers = f"{_count_answers(counts.answered)}, {counts.images_per_second:.3g} images/s"
+    return ("Stream", answers), ("From reading to answer", took), left_out
+
+
+def _count_answers(count: int) -> str:
+    return "1 answer" if count == 1 else f"{count} answers"

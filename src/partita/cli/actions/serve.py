@@ -237,7 +237,7 @@ class Fleets(contextlib.ExitStack):
 
     def __init__(self, reading: Reading) -> None:
         super().__init__()
-        self._access = read_access(reading.access)
+        self._access = read_access(reading.access, leads=True)
         self.join = self._access.join
         self._open: dict[Path, OpenLeader] = {}
 
@@ -273,7 +273,7 @@ class _Source:
         leader = self.fleets.reach(loaded.files[2], loaded.cluster)()
         with open_session(loaded, leader, cost, self.reading.adapting, is_service=True) as opened:
             opened.session.begin_traces()
-            scenes = Scenes(loaded, opened.cost, opened.replanner)
+            scenes = Scenes(loaded, opened.cost, opened.replanner, self.name)
             offer_scene(opened.session.calls, scenes.describe)
             if self.looks_ahead and not self.scenes:  # later, requests would wait for it
                 say(f"'{self.name}': looking for what would gain")
@@ -292,6 +292,12 @@ class _Source:
     def _make_plan(self) -> tuple[Loaded, CostModel]:
         """A plan for the model, and what everything costs."""
         reading = self.reading
+        if self.file.suffix == ".toml":
+            raise InputError(
+                f"File '{self.file}' is a cluster file, as which --cluster takes it: serve a plan"
+                " or a model.",
+                subject=str(self.file),
+            )
         if reading.cluster is None:
             raise InputError(
                 f"File '{self.file}' is a model, not a plan: --cluster says what to plan for.",
@@ -319,10 +325,12 @@ def _read_source(text: str, reading: Reading, fleets: Fleets) -> _Source:
         InputError: It cannot be read.
         PlanError: It looks like a plan, and is none.
     """
-    name, _, path = text.rpartition("=")
+    name, sign, path = text.rpartition("=")
     file = Path(path)
     if name and not file.exists() and Path(text).exists():
-        name, file = "", Path(text)  # a file whose own name has such a sign
+        name, sign, file = "", "", Path(text)  # a file whose own name has such a sign
+    if sign and not name:
+        raise InputError(f"'{text}' gives no name; allowed: FILE, or NAME=FILE.", subject=text)
     is_plan = _starts_as_json(file)
     if not name:
         name = load_plan(file).model.name if is_plan else file.stem

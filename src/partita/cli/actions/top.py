@@ -63,7 +63,7 @@ def _choose_leader(endpoint: Endpoint, cluster: Cluster, wanted: str | None) -> 
     leaders = find_leaders(endpoint)
     if wanted in leaders or (wanted is None and len(leaders) == 1):
         return wanted or leaders[0]
-    there = ", ".join(leaders) or "none"
+    there = ", ".join(_name_leader(endpoint, name) for name in leaders) or "none"
     if not leaders:
         raise RunError(
             f"No plan runs on cluster '{cluster.name}' that could be looked at: start one with"
@@ -71,6 +71,16 @@ def _choose_leader(endpoint: Endpoint, cluster: Cluster, wanted: str | None) -> 
         )
     asked = f"Leader '{wanted}' is not among those" if wanted else "Several leaders are there"
     raise RunError(f"{asked} of cluster '{cluster.name}': {there}. Give one as --leader.")
+
+
+def _name_leader(endpoint: Endpoint, leader: str) -> str:
+    """A leader with what its plan is called, where it says so."""
+    session = RemoteSession(endpoint, leader)
+    try:
+        scene = session.describe(session.sample(0).plan)
+    except RunError:
+        scene = None
+    return leader if scene is None else f"{leader} ({scene.title})"
 
 
 def _follow(view: LiveView) -> None:

@@ -40,11 +40,15 @@ class Scenes:
         loaded: The plan that was loaded, and what it is for.
         cost: What everything costs.
         replanner: Knows the plans that took over.
+        served_as: What clients call the model; it comes first in titles.
     """
 
-    def __init__(self, loaded: Loaded, cost: CostModel, replanner: Replanner) -> None:
+    def __init__(
+        self, loaded: Loaded, cost: CostModel, replanner: Replanner, served_as: str = ""
+    ) -> None:
         self._loaded, self._cost, self._replanner = loaded, cost, replanner
         self._foresight: Foresight | None = None
+        self._title = f"{served_as}: {loaded.title}" if served_as else loaded.title
 
     @property
     def model(self) -> str:
@@ -66,7 +70,7 @@ class Scenes:
         is_first = plan == first
         predicted = self._predict_loaded() if is_first else self._replanner.predict(self._requests)
         return make_scene(
-            self._loaded.title,
+            self._title,
             plan,
             self._replanner.cluster,
             predicted,

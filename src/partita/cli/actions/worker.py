@@ -11,11 +11,10 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from partita.cli.credentials import read_credentials
+from partita.cli.credentials import read_credentials, read_own_join
 from partita.cli.output import show_log
 from partita.errors import ClusterError, InputError
 from partita.fabric import ZenohOptions
-from partita.fabric.join import read_join
 from partita.fabric.router import run_router
 from partita.units import parse_quantity
 from partita.worker import WorkerOptions, run_worker
@@ -50,7 +49,7 @@ def join_network(path: Path, network: ZenohOptions, *, is_told: bool) -> ZenohOp
     Raises:
         ClusterError: It is not of the role that ``network`` has, or cannot work.
     """
-    join = read_join(path)
+    join = read_own_join(path)
     member = join.member
     if member.role != network.role:
         raise ClusterError(
@@ -79,7 +78,7 @@ def route(options: ZenohOptions, join: Path | None) -> None:
     """
     ended = threading.Event()
     network: ZenohOptions | None = options
-    with show_log(logging.INFO), heed_signals(ended):
+    with show_log(logging.INFO), heed_signals(ended, "router"):
         while network is not None:
             watch = None if join is None else JoinWatch(join, network, lambda: False)
             network = run_router(network, partial(await_change, watch, ended))

@@ -11,7 +11,7 @@ from partita.cli import flags
 from partita.cli.flags import flag, list_given, number, refuse_given
 
 #: Parameters that a join file answers.
-_IN_JOIN_FILES = ("name", "cluster_name", "authority", "certificate", "key", "insecure")
+OF_JOIN_FILES = ("name", "cluster_name", "authority", "certificate", "key", "insecure")
 
 
 def worker(
@@ -61,7 +61,7 @@ def worker(
 ) -> int:
     """Serve as one device until stopped; needs the core installation only."""
     if join is not None:
-        refuse_given(context, _IN_JOIN_FILES, "does not go with --join: the file says it")
+        refuse_given(context, OF_JOIN_FILES, "does not go with --join: the file says it")
     elif name is None:
         raise typer.BadParameter("--name is missing; or give --join FILE, which says it")
     from partita.cli.actions import worker as action
