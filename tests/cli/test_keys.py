@@ -122,11 +122,11 @@ def test_a_worker_joins_as_its_file_says(
         ("worker --join none.join", "cannot be read"),
         ("worker", "--name is missing"),
         (
-            "drain box --cluster garage.toml --join site/front.join",
+            "drain nano --cluster garage.toml --join site/front.join",
             "a front's, 'front'; needed",
         ),
         (
-            "drain box --cluster garage.toml --join site/nano.join",
+            "drain nano --cluster garage.toml --join site/nano.join",
             "a worker's, 'nano'; needed",
         ),
         ("doctor --cluster garage.toml --join site/nano.join", "is a worker's, 'nano'"),
