@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
-import typer
-
-from partita.cli.actions.worker import parse_size
-from partita.cli.commands.worker import OF_JOIN_FILES, worker
-from partita.cli.flags import refuse_given
 from partita.cli.output import Reply, say
 from partita.errors import InputError
 from partita.fabric.join import read_join
@@ -50,37 +43,7 @@ def read_wanted(join: Path, wheel: Path | None, flags: str) -> Installation:
             f"--worker-flags is {flags!r}, allowed is one line such as '--threads 2'.",
             subject="--worker-flags",
         )
-    check_worker_flags(shlex.split(flags))
     return Installation(join, wheel, flags)
-
-
-def check_worker_flags(words: Sequence[str]) -> None:
-    """Refuse what the worker itself would refuse, before anything is copied.
-
-    Raises:
-        InputError: Says why.
-    """
-    app = typer.Typer(add_completion=False)
-    app.command()(worker)
-    command = typer.main.get_command(app)
-    given = ["--join", "member.join", *words]
-    try:
-        with command.make_context("worker", given) as context:
-            refuse_given(
-                cast("typer.Context", context),
-                OF_JOIN_FILES,
-                "does not go with --join: the file says it",
-            )
-            for name in ("quota", "inbound", "memory"):
-                if context.params[name]:
-                    parse_size(f"--{name}", context.params[name])
-    except InputError as error:
-        raise InputError(f"--worker-flags: {error.message}", subject="--worker-flags") from None
-    except Exception as error:
-        if not hasattr(error, "format_message"):  # the parser's own have it
-            raise
-        told = error.format_message().rstrip(".")
-        raise InputError(f"--worker-flags: {told}.", subject="--worker-flags") from None
 
 
 def install_on(name: str, options: tuple[str, ...], wanted: Installation, *, is_dry: bool) -> Reply:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from partita.cli import flags
+from partita.cli.commands.worker import check_flags
 from partita.cli.flags import flag
 from partita.cli.output import print_reply
 
@@ -36,5 +38,6 @@ def install_worker(
     from partita.cli.actions import install_worker as action
 
     wanted = action.read_wanted(join, wheel, worker_flags)
+    check_flags(shlex.split(worker_flags))
     reply = action.install_on(host, tuple(ssh_option or ()), wanted, is_dry=dry_run)
     return print_reply(reply, as_json=json)

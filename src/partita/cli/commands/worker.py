@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from partita.cli import flags
 from partita.cli.flags import flag, list_given, number, refuse_given
+from partita.errors import InputError
 
 #: Parameters that a join file answers.
-OF_JOIN_FILES = ("name", "cluster_name", "authority", "certificate", "key", "insecure")
+_IN_JOIN_FILES = ("name", "cluster_name", "authority", "certificate", "key", "insecure")
 
 
 def worker(
@@ -61,7 +63,7 @@ def worker(
 ) -> int:
     """Serve as one device until stopped; needs the core installation only."""
     if join is not None:
-        refuse_given(context, OF_JOIN_FILES, "does not go with --join: the file says it")
+        refuse_given(context, _IN_JOIN_FILES, "does not go with --join: the file says it")
     elif name is None:
         raise typer.BadParameter("--name is missing; or give --join FILE, which says it")
     from partita.cli.actions import worker as action
@@ -98,3 +100,34 @@ def worker(
     )
     action.serve(options, quiet=quiet)
     return 0
+
+
+def check_flags(words: Sequence[str]) -> None:
+    """Refuse what the worker itself would refuse, before anything is copied.
+
+    Raises:
+        InputError: Says why.
+    """
+    from partita.cli.actions.worker import parse_size
+
+    app = typer.Typer(add_completion=False)
+    app.command()(worker)
+    command = typer.main.get_command(app)
+    given = ["--join", "member.join", *words]
+    try:
+        with command.make_context("worker", given) as context:
+            refuse_given(
+                cast("typer.Context", context),
+                _IN_JOIN_FILES,
+                "does not go with --join: the file says it",
+            )
+            for name in ("quota", "inbound", "memory"):
+                if context.params[name]:
+                    parse_size(f"--{name}", context.params[name])
+    except InputError as error:
+        raise InputError(f"--worker-flags: {error.message}", subject="--worker-flags") from None
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # the parser's own have it
+            raise
+        told = error.format_message().rstrip(".")
+        raise InputError(f"--worker-flags: {told}.", subject="--worker-flags") from None
