@@ -31,6 +31,7 @@ from partita.quantisation import quantize
 from partita.regions import LayerBits, Region
 from partita.zoo import ZOO, build_model
 from partita.zoo.builder import Builder
+from partita.zoo.weights import DrawnWeights
 from tests.cost.fakes import conv_graph, photo_graph, straight_profile
 
 #: SCALE-Sim 3.0.0, written by ``python -m tools.scale_sim PYTHON``.
@@ -122,7 +123,7 @@ def test_layers_compared_are_those_of_the_zoo() -> None:
     """Sizes given to SCALE-Sim are those of the models' nodes, pads and groups considered."""
     lines = [line for line in read_golden() if line["dataflow"] == "os"]
     for name in {line["model"] for line in lines}:
-        builder = Builder(name, weights=False)
+        builder = Builder(name, weights=DrawnWeights(0, filled=False))
         outputs = ZOO[name].add(builder, builder.add_input("input", (1, *ZOO[name].shape)))
         graph = builder.finish(*([outputs] if isinstance(outputs, str) else outputs)).graph
         dims = {weight.name: weight.dims for weight in graph.initializer}

@@ -13,6 +13,7 @@ import pytest
 
 from partita.zoo import ZOO
 from partita.zoo.builder import Builder
+from partita.zoo.weights import DrawnWeights
 
 MIB = 2**20
 
@@ -30,7 +31,7 @@ def build(name: str, size: int | None = None) -> tuple[onnx.ModelProto, dict[str
     """A model without values, and the shapes of its tensors."""
     entry = ZOO[name]
     shape = entry.shape if size is None else (*entry.shape[:-2], size, size)
-    builder = Builder(name, weights=False)
+    builder = Builder(name, weights=DrawnWeights(0, filled=False))
     outputs = entry.add(builder, builder.add_input("input", (1, *shape)))
     return builder.finish(*([outputs] if isinstance(outputs, str) else outputs)), builder.shapes
 

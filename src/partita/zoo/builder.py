@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,8 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-Array = npt.NDArray[np.float32]
+from partita.zoo.extents import Extents, slide, spread_over
+from partita.zoo.weights import Array, DrawnWeights
 
 OPSET = 17
 #: The oldest file format that may carry opset 17, so that older runtimes read the files too.
@@ -27,30 +27,24 @@ _MOMENT = {"Clip": 0.5, "Swish": 0.4, "MaxPool": 2.0, "Mean": 1.0, "Gate": 0.33}
 #: alpha by the channels summed over; the paper's 1e-4 is not divided.
 _LRN_BIAS, _LRN_BETA = 2.0, 0.75
 
-#: One number for every spatial axis, or one for each.
-Extents = int | tuple[int, ...]
-
 
 class Builder:
     """Collects the nodes and weights of one model.
 
     Every method appends nodes to one named layer and returns the name of the tensor that it makes.
-    Weights depend on the seed and the layer's name alone, not on the order of calls.
 
     Args:
-        seed: Seed of all weights.
-        weights: Whether weights have values; without them the model can be counted, not run.
+        weights: Where weights come from.
     """
 
-    def __init__(self, name: str, *, seed: int = 0, weights: bool = True) -> None:
-        self.seed = seed
-        self._filled = weights
+    def __init__(self, name: str, *, weights: DrawnWeights | None = None) -> None:
+        self._weights = weights or DrawnWeights(0)
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._moments: dict[str, float] = {}
         self._means: dict[str, float] = {}  # where it is not 0 and sums keep it
         self._rectified: set[str] = set()
         self._sums: set[str] = set()
-        self._weights: set[str] = set()
+        self._added: set[str] = set()
         self._model = onnx.ModelProto(
             ir_version=IR_VERSION,
             producer_name="partita",
@@ -93,21 +87,23 @@ class Builder:
         """
         batch, channels_in, *size = self.shapes[x]
         rank = len(size)
-        window, step = _spread_over(kernel, rank), _spread_over(stride, rank)
-        pads = _spread_over(pad, rank) if pad is not None else [dilation * (k // 2) for k in window]
+        window, step = spread_over(kernel, rank), spread_over(stride, rank)
+        pads = spread_over(pad, rank) if pad is not None else [dilation * (k // 2) for k in window]
         own = weights or name
         shape = (channels, channels_in // groups, *window)
         deviation = 1 / math.sqrt(math.prod(shape[1:]) * self._moments[x])
-        weight = self._spread(f"{own}.weight", shape, deviation)
+        weight = self._weights.spread(f"{own}.weight", shape, deviation)
         inputs = [x, self._add_weight(f"{own}.weight", weight)]
         if bias:
-            inputs.append(self._add_weight(f"{own}.bias", self._small(f"{own}.bias", channels)))
+            inputs.append(
+                self._add_weight(f"{own}.bias", self._weights.small(f"{own}.bias", channels))
+            )
         attributes = {"kernel_shape": window, "strides": step, "pads": [*pads, *pads]}
         if dilation > 1:
             attributes["dilations"] = [dilation] * rank
         self._add_node("Conv", inputs, name, group=groups, **attributes)
         reach = [dilation * (k - 1) + 1 for k in window]
-        extents = _slide(size, reach, step, (pads, pads))
+        extents = slide(size, reach, step, (pads, pads))
         return self._remember(name, (batch, channels, *extents), 1.0)
 
     def conv_transpose(
@@ -117,7 +113,8 @@ class Builder:
         batch, channels_in, *size = self.shapes[x]
         shape = (channels_in, channels, kernel, kernel)
         fan_in = channels_in * kernel**2 / stride**2
-        weight = self._spread(f"{name}.weight", shape, 1 / math.sqrt(fan_in * self._moments[x]))
+        deviation = 1 / math.sqrt(fan_in * self._moments[x])
+        weight = self._weights.spread(f"{name}.weight", shape, deviation)
         self._add_node(
             "ConvTranspose",
             [x, self._add_weight(f"{name}.weight", weight)],
@@ -129,24 +126,34 @@ class Builder:
         extents = [(extent - 1) * stride + kernel - 2 * pad for extent in size]
         return self._remember(name, (batch, channels, *extents), 1.0)
 
-    def batch_norm(self, x: str, name: str, *, scale: float = 1.0, epsilon: float = 1e-5) -> str:
+    def batch_norm(
+        self,
+        x: str,
+        name: str,
+        *,
+        scale: float = 1.0,
+        epsilon: float = 1e-5,
+        weights: str | None = None,
+    ) -> str:
         """Add batch normalisation in its inference form, with statistics that fit its input.
 
         Args:
             x: Input, (N, C, ...).
             scale: Factor on the learned scale; below one on a residual branch keeps the sum tame.
             epsilon: Added to the variance.
+            weights: What its weights are called, by which layers share them; ``name`` unless given.
         """
         channels = self.shapes[x][1]
-        spread = self._uniform(f"{name}.weight", channels, 0.8, 1.2)
-        variance = self._uniform(f"{name}.running_var", channels, 0.8, 1.25)
+        own = weights or name
+        spread = self._weights.uniform(f"{own}.weight", channels, 0.8, 1.2)
+        variance = self._weights.uniform(f"{own}.running_var", channels, 0.8, 1.25)
         values = {
             "weight": spread * np.float32(scale),
-            "bias": self._small(f"{name}.bias", channels),
-            "running_mean": self._small(f"{name}.running_mean", channels),
+            "bias": self._weights.small(f"{own}.bias", channels),
+            "running_mean": self._weights.small(f"{own}.running_mean", channels),
             "running_var": variance * np.float32(self._moments[x]),
         }
-        inputs = [x, *(self._add_weight(f"{name}.{key}", value) for key, value in values.items())]
+        inputs = [x, *(self._add_weight(f"{own}.{key}", value) for key, value in values.items())]
         self._add_node("BatchNormalization", inputs, name, epsilon=epsilon)
         return self._remember(name, self.shapes[x], scale**2)
 
@@ -175,7 +182,7 @@ class Builder:
     def prelu(self, x: str, name: str) -> str:
         """Add x where it is positive, elsewhere x times its channel's learned slope."""
         _, channels, *size = self.shapes[x]
-        slope = self._uniform(f"{name}.slope", channels, 0.15, 0.35)
+        slope = self._weights.uniform(f"{name}.slope", channels, 0.15, 0.35)
         slope = slope.reshape(channels, *(1 for _ in size))
         self._add_node("PRelu", [x, self._add_weight(f"{name}.slope", slope)], name)
         return self._remember(name, self.shapes[x], self._moments[x] * (1 + 0.25**2) / 2)
@@ -212,10 +219,43 @@ class Builder:
         moment = sum(self._moments[part] * count / total for part, count in shares)
         return self._remember(name, (batch, total, *size), moment)
 
+    def narrow(self, x: str, name: str, channels: int) -> str:
+        """Add the first channels of a tensor."""
+        batch, _, *size = self.shapes[x]
+        bounds = [
+            self._add_shape(f"{name}.{key}", (value,))
+            for key, value in (("starts", 0), ("ends", channels), ("axes", 1))
+        ]
+        self._add_node("Slice", [x, *bounds], name)
+        return self._remember(name, (batch, channels, *size), self._moments[x])
+
+    def widen(self, x: str, name: str, channels: int) -> str:
+        """Add zeros behind a tensor's channels, up to so many."""
+        batch, given, *size = self.shapes[x]
+        rank = len(self.shapes[x])
+        pads = [0] * (2 * rank)
+        pads[rank + 1] = channels - given
+        self._add_node("Pad", [x, self._add_shape(f"{name}.pads", tuple(pads))], name)
+        return self._remember(name, (batch, channels, *size), self._moments[x] * given / channels)
+
+    def cast(self, x: str, name: str, kind: npt.DTypeLike) -> str:
+        """Add the same numbers in another type of float."""
+        self._add_node("Cast", [x], name, to=helper.np_dtype_to_tensor_dtype(np.dtype(kind)))
+        return self._remember(name, self.shapes[x], self._moments[x])
+
+    def standardise(self, x: str, name: str, *, weights: str) -> str:
+        """Add (x - mean) / deviation of each channel of an image, by weights of these names."""
+        shape = (self.shapes[x][1], 1, 1)
+        for kind, leaf, value in (("Sub", "mean", 0.5), ("Div", "deviation", 0.25)):
+            constant = self._add_weight(f"{weights}.{leaf}", np.full(shape, value, np.float32))
+            self._add_node(kind, [x, constant], f"{name}.{leaf}")
+            x = self._remember(f"{name}.{leaf}", self.shapes[x], 1.0)
+        return x
+
     def normalize(self, x: str, name: str, *, scale: float) -> str:
         """Add each position's channels divided by their length, times a learned scale each."""
         channels = self.shapes[x][1]
-        weight = self._uniform(f"{name}.weight", channels, 0.8 * scale, 1.2 * scale)
+        weight = self._weights.uniform(f"{name}.weight", channels, 0.8 * scale, 1.2 * scale)
         weight = weight.reshape(channels, 1, 1)
         self._add_node("LpNormalization", [x], f"{name}.unit", axis=1, p=2)
         inputs = [f"{name}.unit", self._add_weight(f"{name}.weight", weight)]
@@ -295,10 +335,12 @@ class Builder:
         """Add a matrix product; return its output (N, features)."""
         batch, features_in = self.shapes[x]
         deviation = 1 / math.sqrt(features_in * self._moments[x])
-        weight = self._spread(f"{name}.weight", (features, features_in), deviation)
+        weight = self._weights.spread(f"{name}.weight", (features, features_in), deviation)
         inputs = [x, self._add_weight(f"{name}.weight", weight)]
         if bias:
-            inputs.append(self._add_weight(f"{name}.bias", self._small(f"{name}.bias", features)))
+            inputs.append(
+                self._add_weight(f"{name}.bias", self._weights.small(f"{name}.bias", features))
+            )
         self._add_node("Gemm", inputs, name, transB=1)
         return self._remember(name, (batch, features), 1.0)
 
@@ -313,7 +355,7 @@ class Builder:
         self, kind: str, x: str, name: str, window: tuple[Extents, ...], **attributes: Any
     ) -> str:
         batch, channels, *size = self.shapes[x]
-        kernel, stride, begins, ends = (_spread_over(value, len(size)) for value in window)
+        kernel, stride, begins, ends = (spread_over(value, len(size)) for value in window)
         self._add_node(
             kind,
             [x],
@@ -323,7 +365,7 @@ class Builder:
             pads=[*begins, *ends],
             **attributes,
         )
-        extents = _slide(size, kernel, stride, (begins, ends), is_up="ceil_mode" in attributes)
+        extents = slide(size, kernel, stride, (begins, ends), is_up="ceil_mode" in attributes)
         moment = self._moments[x] * _MOMENT.get(kind, 1.0)
         return self._remember(name, (batch, channels, *extents), moment)
 
@@ -344,49 +386,15 @@ class Builder:
         return name
 
     def _add_weight(self, name: str, value: Array) -> str:
-        if name in self._weights:
+        if name in self._added:
             return name
-        self._weights.add(name)
+        self._added.add(name)
+        written = self._weights.written(name, value)
         # In place: large weights would be copied twice more on their way through make_graph.
         weight = self._graph.initializer.add()
         weight.name = name
         weight.data_type = TensorProto.FLOAT
         weight.dims.extend(value.shape)
-        if self._filled:
-            weight.raw_data = value.astype("<f4", copy=False).tobytes()
+        if written is not None:
+            weight.raw_data = written.astype("<f4", copy=False).tobytes()
         return name
-
-    def _random(self, name: str) -> np.random.Generator:
-        return np.random.Generator(np.random.SFC64([self.seed, zlib.crc32(name.encode())]))
-
-    def _spread(self, name: str, shape: tuple[int, ...], deviation: float) -> Array:
-        if not self._filled:
-            return np.broadcast_to(np.float32(0), shape)
-        # Uniform, as PyTorch initialises: a third of the time of normal numbers, and VGG has 1.4e8.
-        values = self._random(name).random(shape, dtype=np.float32)
-        values -= np.float32(0.5)
-        values *= np.float32(deviation * math.sqrt(12))
-        return values
-
-    def _small(self, name: str, count: int) -> Array:
-        return self._random(name).standard_normal(count, dtype=np.float32) * np.float32(0.1)
-
-    def _uniform(self, name: str, count: int, low: float, high: float) -> Array:
-        return self._random(name).uniform(low, high, count).astype(np.float32)
-
-
-def _slide(
-    size: Sequence[int],
-    reach: Sequence[int],
-    step: Sequence[int],
-    pads: tuple[Sequence[int], Sequence[int]],
-    *,
-    is_up: bool = False,
-) -> list[int]:
-    """The extents that a window leaves which reaches so far, rounded down or up."""
-    axes = zip(size, reach, step, *pads, strict=True)
-    return [(e + p + q - r + (s - 1) * is_up) // s + 1 for e, r, s, p, q in axes]
-
-
-def _spread_over(value: Extents, rank: int) -> list[int]:
-    return [value] * rank if isinstance(value, int) else list(value)

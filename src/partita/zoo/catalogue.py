@@ -27,6 +27,7 @@ from partita.zoo.squeezenet import add_squeezenet
 from partita.zoo.ssd import add_ssd_resnet50, add_ssd_vgg16
 from partita.zoo.vgg import add_vgg16, add_vgg19
 from partita.zoo.voxelnet import add_voxelnet
+from partita.zoo.weights import DrawnWeights
 from partita.zoo.xception import add_xception
 from partita.zoo.yolo import add_yolov2
 from partita.zoo.yolov3 import add_yolov3, add_yolov3_spp, add_yolov3_tiny
@@ -204,7 +205,7 @@ def build_model(
         faults.append(f"size is {size}, multiples of {entry.multiple} are allowed")
     if faults:
         raise ModelError(f"Model '{name}' cannot be built: {'; '.join(faults)}.", subject=name)
-    builder = Builder(name, seed=seed, weights=weights)
+    builder = Builder(name, weights=DrawnWeights(seed, filled=weights))
     outputs = entry.add(builder, builder.add_input(INPUT, (batch, *shape)))
     return builder.finish(*([outputs] if isinstance(outputs, str) else outputs))
 

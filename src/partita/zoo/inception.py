@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from partita.zoo.builder import Builder, Extents
+from partita.zoo.builder import Builder
+from partita.zoo.extents import Extents
 
 _EPSILON = 1e-3
 #: Channels of the 1x1 behind the average pool, of each 35 x 35 block.

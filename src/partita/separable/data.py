@@ -1,0 +1,229 @@
+"""Pictures with classes: CIFAR archives, files of MNIST's kind, a folder per class."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from partita.errors import InputError
+
+SIZE = 32
+Bytes = npt.NDArray[np.uint8]
+#: MNIST's format: a magic number says type and axes, then extents follow, 4 bytes each.
+_MAGIC_IMAGES, _MAGIC_LABELS = 0x803, 0x801
+_IDX = ("train-images", "train-labels", "t10k-images", "t10k-labels")
+_CIFAR_BYTES = 3 * SIZE * SIZE
+_CIFAR10_TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures and their classes.
+
+    Attributes:
+        images: (N, 3, 32, 32), 0 to 255.
+        labels: (N,), from 0.
+    """
+
+    images: Bytes
+    labels: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, chosen: Sequence[int] | npt.NDArray[np.int64] | slice) -> Pictures:
+        """Some of them."""
+        return Pictures(self.images[chosen], self.labels[chosen])
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What a network is trained on, and what it is judged by at the end and by nothing else.
+
+    Attributes:
+        classes: How many classes there are.
+        is_grey: Whether all three channels are the same: such pictures are neither flipped nor
+            recoloured.
+    """
+
+    train: Pictures
+    test: Pictures
+    classes: int
+    is_grey: bool
+
+
+def read_dataset(folder: Path) -> Dataset:
+    """The pictures in a folder.
+
+    Args:
+        folder: Of MNIST's or Fashion-MNIST's four files (``train-images-idx3-ubyte`` and so on,
+            gzipped or not; 28 x 28 is padded to 32 x 32); of CIFAR-10's or CIFAR-100's archive in
+            its binary form (``data_batch_1.bin`` or ``train.bin``); or with ``train`` and ``test``
+            folders that hold a folder of 32 x 32 pictures for each class.
+
+    Raises:
+        InputError: It holds none of these, or files are damaged.
+    """
+    if not folder.is_dir():
+        raise InputError(f"--data: '{folder}' is no folder.", subject=str(folder))
+    for reads in (_read_idx, _read_cifar10, _read_cifar100, _read_folders):
+        found = reads(folder)
+        if found is not None:
+            return found
+    raise InputError(
+        f"--data: '{folder}' holds no pictures: expected train-images-idx3-ubyte and the three"
+        " files beside it, CIFAR's .bin files, or train/CLASS and test/CLASS folders.",
+        subject=str(folder),
+    )
+
+
+def _read_idx(folder: Path) -> Dataset | None:
+    paths = [next(iter(sorted(folder.glob(f"{stem}*ubyte*"))), None) for stem in _IDX]
+    if paths[0] is None:
+        return None
+    arrays = []
+    for path, stem in zip(paths, _IDX, strict=True):
+        if path is None:
+            raise InputError(f"--data: '{folder}' lacks {stem}-…-ubyte.", subject=str(folder))
+        arrays.append(_read_one_idx(path, _MAGIC_IMAGES if "images" in stem else _MAGIC_LABELS))
+    train, test = (
+        _paired(folder, _grey(images), labels) for images, labels in (arrays[:2], arrays[2:])
+    )
+    return _dataset(train, test, is_grey=True)
+
+
+def _read_one_idx(path: Path, magic: int) -> Bytes:
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, ValueError) as error:
+        raise InputError(f"--data: '{path}' cannot be read: {error}.", subject=str(path)) from error
+    axes = magic & 0xFF
+    start = 4 * (1 + axes)
+    if len(content) < start or int.from_bytes(content[:4], "big") != magic:
+        raise InputError(f"--data: '{path}' is not of MNIST's format.", subject=str(path))
+    shape = tuple(int(extent) for extent in np.frombuffer(content[4:start], ">u4"))
+    values = np.frombuffer(content[start:], np.uint8)
+    if values.size != np.prod(shape):
+        raise InputError(
+            f"--data: '{path}' holds {values.size} bytes, its header says {shape}.",
+            subject=str(path),
+        )
+    return values.reshape(shape)
+
+
+def _grey(images: Bytes) -> Bytes:
+    """Grey pictures (N, H, W) up to 32 x 32, in the middle, as three equal channels."""
+    height, width = (SIZE - extent for extent in images.shape[1:])
+    if min(height, width) < 0:
+        raise InputError(f"--data: pictures of {images.shape[1:]} are larger than {SIZE} x {SIZE}.")
+    pads = ((0, 0), (height // 2, height - height // 2), (width // 2, width - width // 2))
+    return np.repeat(np.pad(images, pads)[:, None], 3, 1)
+
+
+def _read_cifar10(folder: Path) -> Dataset | None:
+    if not (folder / _CIFAR10_TRAIN[0]).exists():
+        return None
+    parts = [_read_records(folder / name, 1) for name in _CIFAR10_TRAIN]
+    train = Pictures(
+        np.concatenate([part.images for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+    )
+    return _dataset(train, _read_records(folder / "test_batch.bin", 1), is_grey=False)
+
+
+def _read_cifar100(folder: Path) -> Dataset | None:
+    if not (folder / "train.bin").exists():
+        return None
+    train, test = (_read_records(folder / name, 2) for name in ("train.bin", "test.bin"))
+    return _dataset(train, test, is_grey=False)
+
+
+def _read_records(path: Path, labels: int) -> Pictures:
+    """Records of so many labels, the last of which counts, and a picture."""
+    try:
+        content = np.fromfile(path, np.uint8)
+    except OSError as error:
+        raise InputError(f"--data: '{path}' cannot be read: {error}.", subject=str(path)) from error
+    record = labels + _CIFAR_BYTES
+    if not content.size or content.size % record:
+        raise InputError(
+            f"--data: '{path}' has {content.size} bytes: expected a multiple of {record}.",
+            subject=str(path),
+        )
+    rows = content.reshape(-1, record)
+    images = np.ascontiguousarray(rows[:, labels:]).reshape(-1, 3, SIZE, SIZE)
+    return Pictures(images, rows[:, labels - 1].astype(np.int64))
+
+
+def _read_folders(folder: Path) -> Dataset | None:
+    train, test = folder / "train", folder / "test"
+    if not (train.is_dir() and test.is_dir()):
+        return None
+    names = sorted(path.name for path in train.iterdir() if path.is_dir())
+    others = sorted(path.name for path in test.iterdir() if path.is_dir())
+    if not names or names != others:
+        raise InputError(
+            f"--data: '{train}' and '{test}' need the same folders, one for each class.",
+            subject=str(folder),
+        )
+    parts = [_read_classes(part, names) for part in (train, test)]
+    grey = all(bool((part.images == part.images[:, :1]).all()) for part in parts)
+    return _dataset(parts[0], parts[1], is_grey=grey)
+
+
+def _read_classes(folder: Path, names: Sequence[str]) -> Pictures:
+    from PIL import Image
+
+    images, labels = [], []
+    for label, name in enumerate(names):
+        paths = sorted(p for p in (folder / name).iterdir() if p.suffix.lower() in _PICTURES)
+        for path in paths:
+            try:
+                with Image.open(path) as picture:
+                    pixels = np.asarray(picture.convert("RGB"))
+            except OSError as error:
+                raise InputError(
+                    f"--data: '{path}' cannot be read: {error}.", subject=str(path)
+                ) from error
+            if pixels.shape[:2] != (SIZE, SIZE):
+                raise InputError(
+                    f"--data: '{path}' is {pixels.shape[1]} x {pixels.shape[0]}, expected"
+                    f" {SIZE} x {SIZE}.",
+                    subject=str(path),
+                )
+            images.append(pixels.transpose(2, 0, 1))
+            labels.append(label)
+        if not paths:
+            raise InputError(f"--data: '{folder / name}' has no pictures.", subject=str(folder))
+    return Pictures(np.stack(images), np.asarray(labels, np.int64))
+
+
+def _paired(folder: Path, images: Bytes, labels: Bytes) -> Pictures:
+    if len(images) != len(labels):
+        raise InputError(
+            f"--data: '{folder}' has {len(images)} pictures and {len(labels)} labels.",
+            subject=str(folder),
+        )
+    return Pictures(images, labels.astype(np.int64))
+
+
+def _dataset(train: Pictures, test: Pictures, *, is_grey: bool) -> Dataset:
+    classes = int(max(train.labels.max(), test.labels.max())) + 1
+    return Dataset(train, test, classes, is_grey)
+
+
+def divide(
+    pictures: Pictures, share: float, draw: Callable[[int], Sequence[int]]
+) -> list[Pictures]:
+    """Pictures to train on, and a share of them held out to choose by (the paper: a tenth)."""
+    order = draw(len(pictures))
+    held = round(share * len(pictures))
+    return [pictures.take(order[held:]), pictures.take(order[:held])]

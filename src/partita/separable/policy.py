@@ -1,0 +1,129 @@
+"""What groups exchange: staleness, permutations, sparsity, cast (sections 3.2 and 3.3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from partita.errors import ModelError
+from partita.separable.architecture import STAGES, Architecture, Block
+from partita.separable.permutations import permutation
+
+#: Shares of the channels that are sent (table 4): the paper's formula (10) divides by one more.
+LEVELS = tuple(0.5 + step / 16 for step in range(9))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is exchanged in one window.
+
+    Attributes:
+        permutation: Number of the permutation (:func:`partita.separable.permutations.permutation`).
+        level: Index into :data:`LEVELS`; the last one sends all channels.
+    """
+
+    permutation: int
+    level: int = len(LEVELS) - 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.level < len(LEVELS):
+            raise ModelError(f"level {self.level}: allowed are 0 to {len(LEVELS) - 1}")
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One window's messages.
+
+    Attributes:
+        taken: Index of the block behind which features are taken.
+        added: Index of the block behind which they are added; ``taken`` if nothing is stale.
+        targets: By group: to which group it sends; to itself means nothing.
+        channels: How many of the first channels are sent.
+        halves: Whether they travel as 16-bit floats.
+    """
+
+    taken: int
+    added: int
+    targets: tuple[int, ...]
+    channels: int
+    halves: bool
+
+    def messages(self) -> Iterator[tuple[int, int]]:
+        """Sender and receiver of each message."""
+        for sender, receiver in enumerate(self.targets):
+            if sender != receiver:
+                yield sender, receiver
+
+
+@dataclass(frozen=True)
+class Policy:
+    """All decisions of a network.
+
+    Attributes:
+        staleness: Blocks of a window: features that are taken behind its first are added behind
+            its last.
+        decisions: One per window, in order.
+        halves: Whether features travel as 16-bit floats.
+    """
+
+    decisions: tuple[Decision, ...]
+    staleness: int = 1
+    halves: bool = False
+
+    def exchanges(self, architecture: Architecture) -> list[Exchange]:
+        """The messages of every window that has any.
+
+        Raises:
+            ModelError: The policy is for another architecture.
+        """
+        windows = count_windows(architecture, self.staleness)
+        if len(self.decisions) != windows:
+            raise ModelError(
+                f"{len(self.decisions)} decisions: {architecture} with staleness"
+                f" {self.staleness} has {windows} windows"
+            )
+        blocks = list(architecture.blocks())
+        found = []
+        for window, decision in enumerate(self.decisions):
+            first = window * self.staleness
+            targets = permutation(decision.permutation, architecture.groups)
+            channels = kept_channels(blocks[first], decision.level)
+            last = first + self.staleness - 1
+            exchange = Exchange(first, last, targets, channels, self.halves)
+            if any(exchange.messages()):
+                found.append(exchange)
+        return found
+
+
+def silent(architecture: Architecture, staleness: int = 1) -> Policy:
+    """The policy under which nothing is sent."""
+    count = count_windows(architecture, staleness)
+    return Policy((Decision(0),) * count, staleness)
+
+
+def kept_channels(block: Block, level: int) -> int:
+    """How many channels of a group's features behind a block are sent (formula 10)."""
+    return math.floor(block.channels * LEVELS[level])
+
+
+def count_windows(architecture: Architecture, staleness: int) -> int:
+    """Decisions of a network.
+
+    Raises:
+        ModelError: Windows would cross a stage.
+    """
+    blocks = architecture.stage_blocks
+    if staleness < 1 or blocks % staleness:
+        divisors = [s for s in range(1, blocks + 1) if not blocks % s]
+        raise ModelError(
+            f"staleness = {staleness}: allowed for {blocks} blocks of a stage are"
+            f" {', '.join(map(str, divisors))}"
+        )
+    return STAGES * blocks // staleness
+
+
+def count_policies(architecture: Architecture, staleness: int, *, sparse: bool = False) -> int:
+    """Size of the search space (section 4.3)."""
+    choices = math.factorial(architecture.groups) * (len(LEVELS) if sparse else 1)
+    return int(choices ** count_windows(architecture, staleness))

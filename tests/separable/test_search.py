@@ -1,0 +1,142 @@
+"""Searching: repeatable, resumable, and away from the test pictures."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from partita.errors import InputError
+from partita.separable.architecture import Architecture
+from partita.separable.controller import Space
+from partita.separable.data import Pictures
+from partita.separable.search import Search, SearchOptions, front
+from partita.separable.training import TrainOptions
+from tests.separable.drawn import draw_dataset
+
+ARCHITECTURE = Architecture.parse("4x2d-11", groups=4, classes=3)
+OPTIONS = SearchOptions(
+    rounds=2, steps=2, samples=3, judged=8, prices=(0.0, 0.5), train=TrainOptions(batch=24)
+)
+
+
+def _search(sampler: str = "controller", *, sparse: bool = True, seed: int = 5) -> Search:
+    space = Space(ARCHITECTURE, staleness=1, sparse=sparse)
+    return Search(space, draw_dataset(), replace(OPTIONS, sampler=sampler), seed=seed)
+
+
+@pytest.mark.parametrize("sampler", ["controller", "random", "evolution"])
+def test_a_search_that_goes_on_is_the_one_that_never_ended(sampler: str, tmp_path: Path) -> None:
+    """Bit for bit, for each sampler."""
+    whole, first = _search(sampler), _search(sampler)
+    losses = [whole.run_round() for _ in range(2)]
+    first.run_round()
+    first.save(tmp_path / "state.safetensors")
+    second = _search(sampler)
+    second.restore(tmp_path / "state.safetensors")
+    assert [second.run_round()] == losses[1:]
+    for name, value in whole.net.state_dict().items():
+        assert torch.equal(value, second.net.state_dict()[name]), name
+    assert second.best == whole.best
+
+
+def test_test_pictures_are_not_looked_at() -> None:
+    """Other ones change nothing."""
+    space = Space(ARCHITECTURE)
+    data = draw_dataset()
+    other = Pictures(np.zeros_like(data.test.images), np.zeros_like(data.test.labels))
+    one = Search(space, data, OPTIONS)
+    two = Search(space, replace(data, test=other), OPTIONS)
+    assert one.run_round() == two.run_round()
+    assert one.best == two.best
+
+
+def test_validation_pictures_are_not_trained_on() -> None:
+    """None is in both parts."""
+    search = _search()
+    trained = {image.tobytes() for image in search.trained_on.images}
+    assert not trained & {image.tobytes() for image in search.judged_by.images}
+    assert len(search.trained_on) + len(search.judged_by) == 48
+
+
+def test_the_front_has_no_candidate_that_another_beats() -> None:
+    """More traffic only for more accuracy."""
+    search = _search("random")
+    search.run_round()
+    traffic = [one.traffic for one in search.best]
+    accuracy = [one.accuracy for one in search.best]
+    assert traffic == sorted(traffic)
+    assert accuracy == sorted(set(accuracy))
+    assert front(search.best) == search.best
+
+
+def test_the_controller_learns_what_is_rewarded() -> None:
+    """A choice that pays becomes frequent."""
+    space = Space(ARCHITECTURE)
+    search = Search(space, draw_dataset(), OPTIONS)
+    draw = torch.Generator().manual_seed(0)
+    sampler = search.sampler
+
+    def rate() -> float:
+        with torch.no_grad():
+            found = sampler.propose([0.0] * 200, draw)
+        return float(np.mean([choice == 7 for one in found for choice in one.choices]))
+
+    before = rate()
+    for _ in range(150):
+        proposals = sampler.propose([0.0] * 16, draw)
+        sampler.learn(proposals, [float(np.mean(np.equal(p.choices, 7))) for p in proposals])
+    assert before < 0.15
+    assert rate() > 0.5
+
+
+def test_evolution_finds_what_is_rewarded() -> None:
+    """The best of all policies."""
+    search = _search("evolution", sparse=False)
+    draw = torch.Generator().manual_seed(0)
+    best = 0.0
+    for _ in range(300):
+        proposals = search.sampler.propose([0.0] * 4, draw)
+        worth = [float(np.mean(np.equal(p.choices, 7))) for p in proposals]
+        search.sampler.learn(proposals, worth)
+        best = max(best, *worth)
+    assert best == 1.0
+
+
+@pytest.mark.parametrize(
+    ("other", "problem"),
+    [
+        (lambda: _search("random"), "its sampler is controller, not random"),
+        (lambda: _search(seed=6), "its seed is 5, not 6"),
+        (lambda: _search(sparse=False), "its space is"),
+        (
+            lambda: Search(Space(replace(ARCHITECTURE, width=4)), draw_dataset(), OPTIONS, seed=5),
+            "is of 4x2d-11 in 4 groups with 3 classes, not of 4x4d-11",
+        ),
+    ],
+)
+def test_a_checkpoint_of_another_search_is_named(
+    other: object, problem: str, tmp_path: Path
+) -> None:
+    """What differs is said."""
+    _search().save(tmp_path / "state.safetensors")
+    with pytest.raises(InputError, match=problem):
+        other().restore(tmp_path / "state.safetensors")  # type: ignore[operator]
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    """A file that was cut off."""
+    path = tmp_path / "state.safetensors"
+    _search().save(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match="Checkpoint"):
+        _search().restore(path)
+
+
+def test_larger_spaces_are_factored() -> None:
+    """Eight groups: seven choices instead of 40,320 ways."""
+    space = Space(Architecture.parse("8x2d-11", groups=8, classes=3))
+    assert space.heads == (8, 7, 6, 5, 4, 3, 2)
+    policy = space.policy([7, 6, 5, 4, 3, 2, 1] * 3)
+    assert policy.exchanges(space.architecture)[0].targets == (7, 6, 5, 4, 3, 2, 1, 0)
