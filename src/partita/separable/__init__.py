@@ -1,5 +1,5 @@
 """Networks made to be separated: groups of paths that exchange few features.
 
-Source: the separable networks of the paper on "Deep Learning on Mobile and Embedded Devices by
-separable ResNeXt" in ``docs/separable.md``.
+Source: Lin, Wang, "Communication-efficient separable neural network for distributed inference on
+edge devices". Sections, tables and formulas named in this package are that paper's.
 """
