@@ -35,7 +35,7 @@ def requirements(
     architecture: Architecture, *, level: int = len(LEVELS) - 1, halves: bool = False
 ) -> list[Requirement]:
     """The requirement of each stage; the first is the hardest, as its maps are the largest."""
-    found = []
+    found: list[Requirement] = []
     for block in architecture.blocks():
         if block.stage == len(found):
             positions = block.size[0] * block.size[1]
