@@ -62,7 +62,17 @@ class _Layers:
     def conv(
         self, x: int, name: str, channels: int, *, kernel: int, stride: int, paths: int
     ) -> int:
-        self._add_conv(x, name, channels, kernel, stride, (self._groups, paths))
+        parts = self._groups
+        layer = nn.Conv2d(
+            parts * x,
+            parts * channels,
+            kernel,
+            stride,
+            kernel // 2,
+            groups=parts * paths,
+            bias=False,
+        )
+        self._add_conv(name, layer)
         return channels
 
     def norm(self, x: int, name: str) -> int:
@@ -76,7 +86,7 @@ class _Layers:
         return x
 
     def stem(self, image: int, channels: int) -> int:
-        self._add_conv(image, "stem.conv", channels, 3, 1, (1, 1))
+        self._add_conv("stem.conv", nn.Conv2d(image, channels, 3, padding=1, bias=False))
         _place(self._root, "stem.bn", nn.BatchNorm2d(channels))
         return channels
 
@@ -92,30 +102,11 @@ class _Layers:
         _place(self._root, name, dense)
         return classes
 
-    def _add_conv(
-        self,
-        x: int,
-        name: str,
-        channels: int,
-        kernel: int,
-        stride: int,
-        groups: tuple[int, int],
-    ) -> None:
-        """Groups of the network, each of whose convolution has so many paths."""
-        parts, paths = groups
-        layer = nn.Conv2d(
-            parts * x,
-            parts * channels,
-            kernel,
-            stride,
-            kernel // 2,
-            groups=parts * paths,
-            bias=False,
-        )
+    def _add_conv(self, name: str, layer: nn.Conv2d) -> None:
         # He et al. 2015, over what a filter's outputs reach.
-        deviation = (2 * paths / (channels * kernel**2)) ** 0.5
+        reach = layer.out_channels * layer.weight[0, 0].numel() / layer.groups
         with torch.no_grad():
-            layer.weight.normal_(0.0, deviation, generator=self._draw)
+            layer.weight.normal_(0.0, (2 / reach) ** 0.5, generator=self._draw)
         _place(self._root, name, layer)
 
 
