@@ -99,7 +99,8 @@ def test_services_tell_nothing_but_lines(folder: Path) -> None:
             process = stack.enter_context(running([*words, "--store", name], folder))
             wait_for(folder / f"worker---name-{name}.err", "listens on", process)
         words = ["serve", "p.json", "--cluster", "placed.toml", "--listen", "127.0.0.1:0"]
-        served = stack.enter_context(running([*words, "--recover"], folder))
+        words += ["--grpc", "127.0.0.1:0", "--recover"]
+        served = stack.enter_context(running(words, folder))
         (reply,) = wait_for(folder / "serve-p.json---cluster.out", "url", served)
         assert httpx.get(f"{reply['url']}/v2/health/ready").status_code == 200
         run = [*_START, "run", "p.json", "--cluster", "placed.toml", "--check", *_AS_JSON]

@@ -63,12 +63,14 @@ def test_workers_are_upgraded_one_after_the_other_without_a_lost_request(lab: La
         assert session.infos["d2"].version == "0.2.0"
 
 
-def test_a_worker_of_another_protocol_is_left_alone(lab: Lab) -> None:
-    """The session goes on without it, and takes it once it is of this one again."""
+def test_a_worker_of_another_protocol_is_left_alone(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The session goes on without it, says why, and takes it once it is of this one again."""
     with under_load(placed(lab)) as (session, load):
         session.drain("d1")
         start_again(lab, "d1", version="9.0.0", protocol=99)
-        wait_until(lambda: "d1" in lab.endpoint.peers(), load)
+        wait_until(lambda: "it runs partita 9.0.0 (protocol 99)" in caplog.text, load)
         assert session.lost.devices == ("d1",)
         start_again(lab, "d1")
         wait_until(lambda: not session.lost.devices, load)
