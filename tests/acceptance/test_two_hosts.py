@@ -143,8 +143,8 @@ def test_at_most_five_commands_per_host(
 
     looked = nano.type("partita doctor --cluster garage.toml --join site/front.join")
     assert looked.count("ready, version") == 2
-    asked = nano.type("partita run plan.json --join site/front.join", code=4)
-    assert "from leaders only, 'front-" in asked
+    asked = nano.type("partita run plan.json --join site/front.join", code=2)
+    assert "is a front's, 'front'; needed is a leader's" in asked
     (box.folder / "garage.toml").write_text(CLUSTER.format(**addresses))
     stranger = box.type("partita doctor --cluster garage.toml --insecure", code=4)
     assert "speaks TLS" in stranger

@@ -39,7 +39,7 @@ def test_a_fallback_that_was_edited_wrongly_is_one_line(ask: Ask, folder: Path) 
 def test_a_requester_without_room_is_one_line(ask: Ask, folder: Path) -> None:
     """Nothing is written."""
     text = (folder / "pair.toml").read_text()
-    (folder / "pair.toml").write_text(text.replace("1 GB", "5 MB", 1))
+    (folder / "pair.toml").write_text(text.replace("1 GB", "3 MB", 1))
     answer = ask(*PLAN, "-o", "f.json")
     assert answer.code == 3
     assert "fallback" in answer.message

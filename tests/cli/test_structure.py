@@ -15,7 +15,7 @@ import partita.cli
 
 HOME = Path(partita.cli.__file__).parent
 #: One late import per command, and so many of what takes longer to load than most of its calls.
-LATE_CAP, ANY_CAP = len(list_commands()) + 18, 5
+LATE_CAP, ANY_CAP = len(list_commands()) + 21, 5
 #: What the core installation does not have.
 ABSENT = ("onnx", "scipy", "sklearn", "matplotlib", "networkx", "PIL", "torch")
 WITHOUT = """

@@ -90,8 +90,8 @@ def test_the_layout_decides_where_the_shape_does_not() -> None:
         (FLOATS, {"resize": 0}, "resize is 0, allowed: pixels from 1"),
         (FLOATS, {"color": "cmyk"}, "color is cmyk, allowed: rgb, bgr"),
         (FLOATS, {"layout": "chwn"}, "layout is chwn, allowed: nchw, nhwc"),
-        (FLOATS, {"std": (0.0,)}, "std is (0.0,), allowed: numbers above 0"),
-        (FLOATS, {"mean": (float("nan"),)}, "mean is (nan,), allowed: numbers"),
+        (FLOATS, {"std": (0.0,)}, "std is 0, allowed: numbers above 0"),
+        (FLOATS, {"mean": (float("nan"),)}, "mean is nan, allowed: numbers"),
     ],
 )
 def test_what_does_not_fit_is_refused(spec: TensorSpec, given: dict, words: str) -> None:

@@ -138,7 +138,7 @@ def test_an_array_that_is_cut_off_is_named() -> None:
         (saved(draw_pixels(1)) + b"\x93NUMPY\x09\x00", "'stdin#000001' is no array as NumPy saves"),
         (saved(np.array(["a"])), "it holds <U1, allowed: numbers"),
         (b"no stream of any kind, " * 100, "Stream '-' cannot be read"),
-        (b"", "Stream '-' cannot be read"),
+        (b"", "Stream '-' is empty"),
     ],
 )
 def test_a_pipe_that_cannot_be_read_on_is_an_error(data: bytes, words: str) -> None:

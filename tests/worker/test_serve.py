@@ -32,7 +32,7 @@ from partita.fabric import (
 )
 from partita.lab.ports import free_addresses
 from partita.leader import DeployOptions, deploy
-from partita.worker import Worker, WorkerOptions, run_worker, serve
+from partita.worker import Worker, WorkerOptions, rejoin, run_worker, serve
 from partita.worker.messages import PROTOCOL_VERSION, OfEpoch, encode_message
 from partita.worker.serve import main, make_parts, read_options
 
@@ -136,10 +136,11 @@ def test_a_worker_that_hangs_in_its_network_still_heeds_sigterm(where: str, tmp_
 def test_a_process_of_another_version_is_named(
     address: str, leader: Endpoint, tmp_path: Path
 ) -> None:
-    """Leader and worker of different versions do not work together, and both are named."""
+    """Leader and worker of different protocols do not work together, and both are named."""
     network = ZenohOptions("d0", "serve", listen=(address,))
-    process = spawn(WorkerOptions(network, store=str(tmp_path), version="0.0.9"))
-    words = rf"partita 0\.0\.9 \(protocol {PROTOCOL_VERSION}\), the leader "
+    options = WorkerOptions(network, store=str(tmp_path), version="0.0.9", protocol=1)
+    process = spawn(options)
+    words = rf"partita 0\.0\.9 \(protocol 1\), the leader .* \(protocol {PROTOCOL_VERSION}\)"
     with pytest.raises(RunError, match=words):
         deploy(tiny_chain(1, 1), leader, DeployOptions(wait_s=WAIT_S))
     process.communicate(timeout=WAIT_S)
@@ -253,7 +254,7 @@ def test_a_worker_joins_anew_as_its_file_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who is revoked is out while the worker stays; it leaves the network for a moment."""
-    monkeypatch.setattr(serve, "LOOK_S", 0.01)
+    monkeypatch.setattr(rejoin, "LOOK_S", 0.01)
     site = new_site(tmp_path / "garage")
     path = site.join_file("nano")
     networks: list[ZenohOptions] = []
