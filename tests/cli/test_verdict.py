@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from partita.cli.actions.plan import describe_verdict
@@ -60,3 +61,13 @@ def test_a_planner_that_divides_nothing_does_not_judge_splitting() -> None:
     cost = make_cost(make_chain(3, seed=2), 1e7, 1e7, bandwidth=1e9, overhead_s=0.0)
     line = _line(find_plan(cost, planner="single"), "Splitting")
     assert "not looked at by planner 'single', whose device takes" in line
+
+
+def test_one_device_that_is_faster_by_its_bits_is_no_splitting() -> None:
+    """What a plan of one device gains over that device is not called a division's gain."""
+    alone = find_plan(make_cost(make_chain(3, seed=2), 1e7), planner="single")
+    assert alone.single is not None
+    slower = replace(alone.single, latency_s=1.5 * alone.latency_s)
+    plan = msgspec.structs.replace(alone.plan, planner="autosplit")
+    line = _line(replace(alone, plan=plan, single=slower, worth_splitting=True), "Splitting")
+    assert "none, one device computes all: 1.50x faster than" in line

@@ -93,6 +93,29 @@ def test_profiles_go_with_their_board() -> None:
     assert set(offered(cluster)) == {PI3, "x"}
 
 
+def test_boards_of_one_kind_that_differ_are_kinds_of_their_own() -> None:
+    """None is left out for another's memory."""
+    small = Device("small", kind=PI3, memory_bytes=10**7)
+    cluster = Cluster.of([Device("cam", kind=PI4), Device("large", kind=PI3), small])
+    assert list(offered(cluster)) == [PI4, "large", "small"]
+
+
+def test_whether_fewer_boards_are_ruled_out_is_told() -> None:
+    """By a bound, or as there are none fewer; never by a search that found nothing."""
+    one = size(offer(PI3), Wish(per_second=1e-3))[PI3]
+    assert (one.count, one.is_least) == (1, True)
+    assert one.result is not None
+    bound_s = one.result.least_period_s
+    assert bound_s is not None
+    rate = one.result.estimate.images_per_second
+    many = size(offer(PI3), Wish(per_second=5 * rate))[PI3]
+    fewer = size_clusters(
+        offer(PI3), Wish(per_second=5 * rate), "collaborative", most=many.count - 1
+    )
+    bounds = [sized.result.least_period_s for sized in fewer if sized.result is not None]
+    assert many.is_least == any(bound and bound > 1 / (5 * rate) for bound in bounds)
+
+
 @pytest.mark.parametrize("most", [1, 3])
 def test_no_more_boards_are_tried_than_allowed(most: int) -> None:
     """The limit holds, whatever the doubling would reach."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from partita.api import Access
+from partita.api import Access, find_way
 from partita.cli.credentials import read_credentials, read_own_join
 from partita.cli.flags import AccessFlags
+from partita.cli.output import say
+from partita.cluster import Cluster
 from partita.errors import ClusterError, InputError
 
 
@@ -39,6 +41,16 @@ def read_access(flags: AccessFlags, *, leads: bool = False) -> Access:
     return Access(
         flags.workers, flags.insecure, tls, join, on_ray=bool(flags.engine), site=flags.site
     )
+
+
+def say_where(cluster: Cluster, access: Access) -> None:
+    """Say that devices are emulated here, where neither their file nor a flag says where they are.
+
+    Raises:
+        ClusterError: The join file cannot work.
+    """
+    if access.workers is None and not access.on_ray and find_way(cluster, access) is None:
+        say(f"cluster '{cluster.name}' has no addresses: its devices are emulated on this machine")
 
 
 def check_engine(flags: AccessFlags) -> None:

@@ -80,6 +80,7 @@ class Sized:
         limit: What proves that no number does, in a sentence: then none is tried.
         fault: Why the largest number that was tried has no plan; None where it has one.
         was_cut: Whether time ended a search that found nothing, or not enough.
+        is_least: Whether it is proven that fewer do not fulfil the wish.
     """
 
     kind: str
@@ -91,6 +92,7 @@ class Sized:
     limit: str = ""
     fault: InfeasibleError | None = None
     was_cut: bool = False
+    is_least: bool = False
 
 
 def size_clusters(
@@ -175,6 +177,8 @@ class _Trials:
         self._cost, self._board, self._wish, self._search = cost, board, wish, search
         self._known: dict[int, tuple[CostModel, Result | None]] = {}
         self._faults: dict[int, InfeasibleError] = {}
+        #: Numbers of which it is proven that they do not fulfil the wish.
+        self._ruled_out: set[int] = set()
         #: Whether time ended a search that did not fulfil the wish.
         self.was_cut = False
 
@@ -198,10 +202,21 @@ class _Trials:
         except InfeasibleError as error:
             self._faults[count] = error
         self._known[count] = model, result
+        if self._is_ruled_out(count):
+            self._ruled_out.add(count)
         is_met = result is not None and self._wish.is_met(result)
         is_cut = result.status == "cut short" if result else self._is_unfinished(count)
         self.was_cut |= is_cut and not is_met
         return is_met
+
+    def _is_ruled_out(self, count: int) -> bool:
+        """Whether no plan for so many boards can fulfil the wish."""
+        _, result = self._known[count]
+        if result is None:
+            return self._faults[count].is_proven
+        is_latency = self._wish.per_second is None
+        least_s = result.lower_bound_s if is_latency else result.least_period_s
+        return least_s is not None and least_s > self._wish.most_s
 
     def _is_unfinished(self, count: int) -> bool:
         return isinstance(self._faults[count], UnfinishedError)
@@ -222,7 +237,9 @@ class _Trials:
         untried = range(low + 1, most + 1 if high is None else high)
         cost, result = self._known[count]
         fault = self._faults.get(max(self._known))
-        return Sized(kind, count, cost, result, high is not None, untried, "", fault, self.was_cut)
+        is_least = low + 1 == high and (not low or low in self._ruled_out)
+        done = (high is not None, untried, "", fault, self.was_cut, is_least)
+        return Sized(kind, count, cost, result, *done)
 
     def _nearest(self) -> int:
         """The number that came nearest to the wish; the largest tried where none has a plan."""
@@ -258,12 +275,18 @@ def _limit(kind: str, one: CostModel, wish: Wish, options: PlanOptions, most: in
 
 
 def offered(cluster: Cluster) -> Mapping[str, Device]:
-    """One board of each kind that computes; one with a profile of its own is its own kind."""
+    """One board of each kind that computes; one that is unlike another of its kind is its own."""
     boards: dict[str, Device] = {}
-    for name in cluster.providers:
-        device = cluster.device(name)
-        boards.setdefault(device.name if device.profile else device.kind, device)
+    devices = [cluster.device(name) for name in cluster.providers]
+    for device in devices:
+        others = [d for d in devices if d.kind == device.kind and not d.profile]
+        is_own = device.profile or any(_nameless(d) != _nameless(device) for d in others)
+        boards.setdefault(device.name if is_own else device.kind, device)
     return boards
+
+
+def _nameless(device: Device) -> Device:
+    return replace(device, name="", address=None)
 
 
 def _most_attempts(most: int) -> int:

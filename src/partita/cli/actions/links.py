@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from partita.api import open_endpoint
-from partita.cli.access import read_access
+from partita.cli.access import read_access, say_where
 from partita.cli.actions.ports import (
     describe_ports,
     draw_ports,
@@ -47,6 +47,7 @@ def profile_links(path: Path | None, output: Path | None, access: AccessFlags) -
         raise InputError("--links needs --cluster FILE.", subject="--cluster")
     check_output(output, path)
     cluster = load_cluster(path)
+    say_where(cluster, reach)
     say("connecting to the workers")
     with open_endpoint(cluster, reach) as endpoint:
         WorkerGroup(endpoint, cluster.names).wait(_WAIT_S)

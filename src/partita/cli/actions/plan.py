@@ -325,11 +325,13 @@ def _describe_gain(result: Result) -> str:
     )
     how = "faster" if objective in ("latency", "throughput") else "less"
     gain = f"{single / divided:.2f}x {how} than the best single device ({text})"
+    devices = {shard.device for stage in result.plan.stages for shard in stage.shards}
+    if len(devices) == 1 and result.worth_splitting:
+        return f"none, one device computes all: {gain}, by fewer bits"
     if result.worth_splitting:
         return f"worth it, {gain}"
     if result.plan.planner == "single":
         return f"not looked at by planner 'single', whose device takes {text}"
-    devices = {shard.device for stage in result.plan.stages for shard in stage.shards}
     if len(devices) > 1 and divided < single:
         return f"no real difference, {gain}: predictions are off by as much"
     return f"not worth it, the best single device takes {text}"

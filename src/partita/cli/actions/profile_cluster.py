@@ -14,7 +14,7 @@ from typing import Any
 from rich.table import Table
 
 from partita.api import open_endpoint
-from partita.cli.access import read_access
+from partita.cli.access import read_access, say_where
 from partita.cli.actions.links import draw_links, make_link, measure_links
 from partita.cli.actions.ports import (
     describe_ports,
@@ -63,6 +63,7 @@ def profile_cluster(
     files = {name: output.with_name(f"{output.stem}-{name}.json") for name in cluster.names}
     for place in files.values():
         check_output(place, path)
+    say_where(cluster, reach)
     say("connecting to the workers")
     with open_endpoint(cluster, reach) as endpoint:
         there, missing = _find_workers(endpoint, cluster)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from partita.api import open_endpoint
-from partita.cli.access import read_access
+from partita.cli.access import read_access, say_where
 from partita.cli.actions.answered import add_fallback, check_answers, measure_snr
 from partita.cli.actions.deployed import Opened, open_session
 from partita.cli.actions.simulate import read_adapt
@@ -128,7 +128,9 @@ def run_plan(
     cost = read_cost(loaded.graph, loaded.cluster, files)
     loaded = replace(loaded, plan=allow_in_flight(loaded.plan, cost, options.in_flight))
     with KeptAnswers() as answers:
-        leader = open_endpoint(loaded.cluster, read_access(access, leads=True))
+        reach = read_access(access, leads=True)
+        say_where(loaded.cluster, reach)
+        leader = open_endpoint(loaded.cluster, reach)
         with open_session(loaded, leader, cost, adapting) as opened:
             scenes = Scenes(loaded, opened.cost, opened.replanner)
             with watch_session(opened.session, scenes, options.watch):

@@ -8,7 +8,7 @@ from math import prod
 from pathlib import Path
 
 from partita.api import open_endpoint
-from partita.cli.access import read_access
+from partita.cli.access import read_access, say_where
 from partita.cli.actions.deployed import Opened, open_session
 from partita.cli.actions.run import (
     Ran,
@@ -83,7 +83,9 @@ def run_stream(
     loaded = replace(loaded, plan=allow_in_flight(loaded.plan, cost, options.in_flight))
     streaming = _check_stream(asked, loaded.graph, options.in_flight)
     try:
-        leader = open_endpoint(loaded.cluster, read_access(access, leads=True))
+        reach = read_access(access, leads=True)
+        say_where(loaded.cluster, reach)
+        leader = open_endpoint(loaded.cluster, reach)
         with open_session(loaded, leader, cost, adapting) as opened:
             feeds = draw_inputs(loaded.graph.input_specs, 1, 0)[0]
             began = begin_run(opened, feeds, options)

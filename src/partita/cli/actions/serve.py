@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.routing import BaseRoute
 
 from partita.api import OpenLeader, open_fleet
-from partita.cli.access import read_access
+from partita.cli.access import read_access, say_where
 from partita.cli.actions.deployed import open_session
 from partita.cli.actions.plan import make_options
 from partita.cli.actions.simulate import read_adapt
@@ -245,6 +245,7 @@ class Fleets(contextlib.ExitStack):
         """What opens leaders' endpoints on the cluster of a file."""
         key = file.resolve()
         if key not in self._open:
+            say_where(cluster, self._access)
             self._open[key] = self.enter_context(open_fleet(cluster, self._access))
         return self._open[key]
 

@@ -236,6 +236,13 @@ def _left_out(found: Sequence[Sized], options: PlanOptions) -> list[str]:
         for one in found
         if one.untried
     ]
+    open_still = [
+        f"That fewer than {one.count} x '{one.kind}' do is not ruled out: a larger --budget looks"
+        " further."
+        for one in found
+        if one.is_met and not (one.is_least or one.was_cut or one.untried)
+    ]
+    untried += open_still
     kinds = ", ".join(f"'{one.kind}'" for one in found if one.was_cut)
     if not kinds:
         return untried
@@ -257,6 +264,7 @@ def _describe(sized: Sized, prices: Mapping[str, float]) -> dict[str, object]:
         "kind": sized.kind,
         "count": sized.count,
         "is_met": sized.is_met,
+        "is_least": sized.is_least,
         "untried": [sized.untried[0], sized.untried[-1]] if sized.untried else None,
         "images_per_second": sized.result and sized.result.estimate.images_per_second,
         "latency_s": sized.result and sized.result.latency_s,
