@@ -12,10 +12,9 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from partita.errors import InputError, ModelError
+from partita.errors import InputError
 from partita.files import write_whole
 from partita.separable.architecture import Architecture
-from partita.separable.policy import Decision, Policy
 
 _FORMAT = "partita separable 1"
 
@@ -63,22 +62,3 @@ def load(
             subject=str(path),
         )
     return found, json.loads(about["facts"]), tensors
-
-
-def policy_to_json(policy: Policy) -> dict[str, Any]:
-    """A policy as JSON's types."""
-    pairs = [[one.permutation, one.level] for one in policy.decisions]
-    return {"staleness": policy.staleness, "halves": policy.halves, "decisions": pairs}
-
-
-def policy_from_json(data: Any, subject: str) -> Policy:
-    """The policy in JSON's types.
-
-    Raises:
-        InputError: They are not those of a policy.
-    """
-    try:
-        decisions = tuple(Decision(int(p), int(level)) for p, level in data["decisions"])
-        return Policy(decisions, int(data["staleness"]), bool(data["halves"]))
-    except (KeyError, TypeError, ValueError, ModelError) as error:
-        raise InputError(f"'{subject}' holds no policy: {error}.", subject=subject) from error

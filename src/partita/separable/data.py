@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -218,12 +218,3 @@ def _paired(folder: Path, images: Bytes, labels: Bytes) -> Pictures:
 def _dataset(train: Pictures, test: Pictures, *, is_grey: bool) -> Dataset:
     classes = int(max(train.labels.max(), test.labels.max())) + 1
     return Dataset(train, test, classes, is_grey)
-
-
-def divide(
-    pictures: Pictures, share: float, draw: Callable[[int], Sequence[int]]
-) -> list[Pictures]:
-    """Pictures to train on, and a share of them held out to choose by (the paper: a tenth)."""
-    order = draw(len(pictures))
-    held = round(share * len(pictures))
-    return [pictures.take(order[held:]), pictures.take(order[:held])]

@@ -66,15 +66,6 @@ class SearchOptions:
     train: TrainOptions = field(default_factory=TrainOptions)
 
 
-#: The paper's own numbers, and ones for two cores and minutes.
-SETTINGS = {
-    "paper": SearchOptions(),
-    "small": SearchOptions(
-        rounds=6, steps=40, samples=24, tuning_epochs=2, tuning_rate=0.01, prices=(0.0, 0.1, 0.3)
-    ),
-}
-
-
 @dataclass(frozen=True)
 class Candidate:
     """A policy that was judged.

@@ -173,9 +173,7 @@ class ServedModel:
             self._error = error
         with self._change:  # first: who has its answer finds room for the next request
             self._unanswered -= 1
-            if (
-                self._is_ending
-            ):  # else nobody waits for it: waking the feeder would hold up the answer
+            if self._is_ending:  # nobody else waits for it; waking the feeder holds up the answer
                 self._change.notify_all()
         if error is not None:
             future.set_exception(error)
