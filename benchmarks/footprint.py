@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.harness import ROOT, Row, make_parser, report, say
+from partita.lab.ports import free_addresses
 
 MOST_DISK_BYTES, MOST_MEMORY_BYTES, MOST_CORE_SHARE = 300e6, 120e6, 0.01
 ENGINE = ("onnxruntime", "onnxruntime.libs", "numpy", "numpy.libs")
@@ -62,12 +62,6 @@ def disk_bytes(folder: Path) -> int:
 
 def packages(python: Path) -> Path:
     return next((python.parent.parent / "lib").glob("python3*")) / "site-packages"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager
@@ -114,7 +108,7 @@ def core_share(python: Path, store: Path) -> float:
 
 
 def worker_command(python: Path, name: str = "idle", *more: str) -> list[str]:
-    address = f"tcp/127.0.0.1:{free_port()}"
+    address, *_ = free_addresses(1)
     return [str(python.parent / "partita"), "worker", "--name", name, *more, "--listen", address]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,23 +16,11 @@ from partita.fabric import (
     ZenohEndpoint,
     ZenohOptions,
 )
+from partita.lab.ports import free_addresses
 
 FILLINGS = ("memory", "memory-inline", "zenoh", "zenoh-local", "shaped-memory", "shaped-zenoh")
 _SHAPE = Link("a", "b", 1e9, latency_s=0.001)
 _TIMEOUT_S = 10.0
-
-
-def free_port() -> int:
-    """Return a port that is free together with the one above it."""
-    while True:
-        with socket.socket() as low, socket.socket() as high:
-            low.bind(("127.0.0.1", 0))
-            port: int = low.getsockname()[1]
-            try:
-                high.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
 
 
 def make_endpoints(filling: str, names: tuple[str, ...]) -> list[Endpoint]:
@@ -42,13 +29,13 @@ def make_endpoints(filling: str, names: tuple[str, ...]) -> list[Endpoint]:
         fabric = MemoryFabric(inline=filling.endswith("inline"))
         endpoints: list[Endpoint] = [fabric.endpoint(name) for name in names]
     else:
-        address = f"tcp/127.0.0.1:{free_port()}"
+        address, *_ = free_addresses(1)
         first = ZenohOptions(
             names[0], listen=(address,), local_sockets=filling.endswith("local"), heartbeat_s=0.2
         )
         endpoints = [ZenohEndpoint(first)]
         for name in names[1:]:
-            own = f"tcp/127.0.0.1:{free_port()}"
+            own, *_ = free_addresses(1)
             options = ZenohOptions(
                 name,
                 listen=(own,),

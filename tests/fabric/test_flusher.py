@@ -15,7 +15,7 @@ import pytest
 from partita.fabric import TlsOptions, ZenohEndpoint, ZenohOptions
 from partita.fabric.flusher import FlushSchedule
 from partita.fabric.socket_options import _each_socket
-from tests.conformance.fabrics import free_port
+from partita.lab.ports import free_addresses
 from tests.fabric.certificates import needs_openssl, sign
 
 _MESSAGES, _BYTES = 6, 300_000
@@ -77,7 +77,7 @@ class SlowLink:
 @contextlib.contextmanager
 def endpoints_with_slow_links(tls: TlsOptions) -> Iterator[tuple[ZenohEndpoint, ZenohEndpoint]]:
     """Two endpoints; what the first sends is slow, and their keep-alives come each 30 s."""
-    port, between = free_port(), free_port()
+    port, between = (int(at.rpartition(":")[2]) for at in free_addresses(2))
     common = {"tls": tls, "local_sockets": False, "lease_s": 120.0, "patience_s": 60.0}
     with contextlib.ExitStack() as stack:
         ends = []

@@ -16,7 +16,7 @@ import pytest
 
 from partita.errors import RunError
 from partita.fabric import ZenohEndpoint, ZenohOptions
-from tests.conformance.fabrics import free_port
+from partita.lab.ports import free_addresses
 
 CHILD = """
 import sys, time
@@ -30,11 +30,6 @@ end.announce(b"")
 print("ready", flush=True)
 time.sleep(120)
 """
-
-
-def addresses() -> tuple[str, str]:
-    """Return two free addresses."""
-    return f"tcp/127.0.0.1:{free_port()}", f"tcp/127.0.0.1:{free_port()}"
 
 
 class Watcher:
@@ -59,7 +54,7 @@ class Watcher:
 @contextmanager
 def watched_child(mode: str) -> Iterator[tuple[ZenohEndpoint, Watcher, subprocess.Popen[bytes]]]:
     """Yield an endpoint that watches another in a process of its own."""
-    own, other = addresses()
+    own, other = free_addresses(2)
     end = ZenohEndpoint(ZenohOptions("a", listen=(own,), heartbeat_s=0.2))
     command = [sys.executable, "-c", CHILD, own, other, mode]
     child = subprocess.Popen(command, stdout=subprocess.PIPE)
@@ -121,7 +116,7 @@ def test_process_stuck_in_python_is_seen() -> None:
 @pytest.mark.slow
 def test_process_that_forgets_to_close_still_ends() -> None:
     """A process whose main thread ends, or fails, leaves no thread that keeps it alive."""
-    own, other = addresses()
+    own, other = free_addresses(2)
     for end in ("", "raise SystemExit(3)"):
         code = CHILD.replace("time.sleep(120)", end)
         child = subprocess.run(
@@ -133,7 +128,7 @@ def test_process_that_forgets_to_close_still_ends() -> None:
 @pytest.mark.slow
 def test_vanished_put_is_sent_again() -> None:
     """Messages that the transport loses arrive all the same, in order, each once."""
-    own, other = addresses()
+    own, other = free_addresses(2)
     a = ZenohEndpoint(ZenohOptions("a", listen=(own,), local_sockets=False))
     b = ZenohEndpoint(ZenohOptions("b", listen=(other,), connect=(own,), local_sockets=False))
     got: list[bytes] = []
@@ -164,7 +159,7 @@ def test_vanished_put_is_sent_again() -> None:
 @pytest.mark.slow
 def test_link_that_never_acknowledges_is_reported() -> None:
     """When everything sent is lost the sender is told, with the device's name."""
-    own, other = addresses()
+    own, other = free_addresses(2)
     options = ZenohOptions("a", listen=(own,), local_sockets=False, patience_s=1.0)
     a = ZenohEndpoint(options)
     b = ZenohEndpoint(replace(options, name="b", listen=(other,), connect=(own,)))
@@ -212,7 +207,7 @@ class Lossy:
 
 def test_who_waits_for_a_late_worker_keeps_the_others() -> None:
     """An endpoint is answered once it is announced; until then nobody's silence counts."""
-    _, other = addresses()
+    _, other = free_addresses(2)
     with (
         closing(ZenohEndpoint(ZenohOptions("b", listen=(other,)))) as worker,
         closing(ZenohEndpoint(ZenohOptions("a", connect=(other,), heartbeat_s=0.05))) as end,

@@ -10,7 +10,7 @@ import pytest
 from partita.errors import ClusterError, RunError
 from partita.fabric import TlsOptions, ZenohEndpoint, ZenohOptions, check_exposure, control_address
 from partita.fabric.zenoh_options import is_loopback, session_config, split_address
-from tests.conformance.fabrics import free_port
+from partita.lab.ports import free_addresses
 
 TLS = TlsOptions("ca.pem", "cert.pem", "key.pem")
 
@@ -80,7 +80,7 @@ def test_shared_memory_of_zenoh_is_off() -> None:
 
 def test_taken_port_is_one_line() -> None:
     """Two endpoints on one port: the second says so and leaves nothing behind."""
-    options = ZenohOptions("a", listen=(f"tcp/127.0.0.1:{free_port()}",))
+    options = ZenohOptions("a", listen=tuple(free_addresses(1)))
     first = ZenohEndpoint(options)
     try:
         with pytest.raises(RunError, match="cannot join the network") as caught:

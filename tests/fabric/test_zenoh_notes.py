@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 
 from partita.fabric import ZenohEndpoint, ZenohOptions
-from tests.conformance.fabrics import Inbox, free_port
+from partita.lab.ports import free_addresses
+from tests.conformance.fabrics import Inbox
 
 
 def test_first_note_waits_for_who_is_coming() -> None:
     """A note to a process that the control plane has not met yet arrives when it has."""
-    first = ZenohOptions("a", listen=(f"tcp/127.0.0.1:{free_port()}",))
+    first = ZenohOptions("a", listen=tuple(free_addresses(1)))
     a = ZenohEndpoint(first)
     sender = threading.Thread(target=lambda: a.notify("b", b"early"))
     sender.start()

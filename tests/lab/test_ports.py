@@ -30,3 +30,15 @@ def test_ports_are_free_afterwards() -> None:
         pass
     with socket.socket() as anybody:
         anybody.bind(("127.0.0.1", int(address.rpartition(":")[2])))
+
+
+def test_no_connection_and_no_later_choice_is_given_a_chosen_port() -> None:
+    """Between its choice and its worker's start nobody else gets it, though nobody holds it."""
+    chosen = [address for _ in range(40) for address in free_addresses(3)]
+    assert len(set(chosen)) == len(chosen)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        given = [server.getsockname()[1]]
+        for _ in range(20):
+            with socket.create_connection(server.getsockname()) as connection:
+                given.append(connection.getsockname()[1])
+    assert max(int(address.rpartition(":")[2]) + 1 for address in chosen) < min(given)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import secrets
 import socket
 from collections.abc import Iterator
 
 from partita.errors import RunError
 
+# Below what systems give to connections (Linux: from 32768, others from 49152), so that no
+# program's connection takes a port between its choice and its worker's start. Each process begins
+# somewhere else and goes on from there: two that choose at once seldom meet.
+_PORTS = range(10_000, 32_768, 2)
+_START = secrets.randbelow(len(_PORTS))
+_turns = itertools.cycle((*_PORTS[_START:], *_PORTS[:_START]))
 _ATTEMPTS = 200
 
 
@@ -33,13 +41,12 @@ def hold_addresses(count: int) -> Iterator[list[str]]:
     """
     addresses: list[str] = []
     with contextlib.ExitStack() as held:
-        for _ in range(_ATTEMPTS):
+        for port in itertools.islice(_turns, _ATTEMPTS):
             if len(addresses) == count:
                 break
             pair = [held.enter_context(socket.socket()) for _ in range(2)]
-            pair[0].bind(("127.0.0.1", 0))
-            port = pair[0].getsockname()[1]
-            with contextlib.suppress(OSError, OverflowError):
+            with contextlib.suppress(OSError):
+                pair[0].bind(("127.0.0.1", port))
                 pair[1].bind(("127.0.0.1", port + 1))
                 addresses.append(f"tcp/127.0.0.1:{port}")
             for one in pair:  # after binding: two that hold may not be given one port
