@@ -13,10 +13,11 @@ from partita.cost import CostModel
 from partita.graph import Graph, load_graph
 from partita.graph.quantised import with_kernels
 from partita.plan import Identity, Plan, Shard, Stage
-from partita.profile import RunCost, WireCost
+from partita.profile import Profile, RunCost, WireCost
 from partita.quantisation import quantize
 from partita.regions import LayerBits, Region
-from tests.cost.fakes import conv_graph, straight_profile
+from partita.simulation import predict
+from tests.cost.fakes import WHOLE_S, conv_graph, straight_profile
 from tests.models import make_model
 
 
@@ -57,19 +58,48 @@ def test_profiles_of_either_graph_hold(floats: Graph) -> None:
     assert fast.layer_s("here", "c0", box) == pytest.approx(usual.layer_s("here", "c0", box) / 2)
 
 
+def test_rounding_on_floats_costs_what_the_float_profile_lacks(floats: Graph) -> None:
+    """Passes over what is rounded; conversions out of the engine's layout and into it again."""
+    graph, cluster = quantised(floats, 4), Cluster.of(["here"])
+    runs = RunCost(copy_s_per_byte=1e-6, enter_s_per_byte=1e-4, leave_s_per_byte=1e-5)
+    profile = straight_profile(floats, runs)
+    laid = {n: msgspec.structs.replace(one, blocked=True) for n, one in profile.layers.items()}
+    profile = msgspec.structs.replace(profile, layers=laid)
+    tensor_bytes = 4 * 4 * 16 * 16  # of t0, t1 and t2 alike
+
+    def whole_s(graph: Graph, profile: Profile) -> float:
+        cost = CostModel(graph, cluster, profiles=profile)
+        return predict(cost, whole_plan(graph, cluster)).mean_s
+
+    # The input's own layer copies it, both convolutions' answers are rounded, and the first's
+    # leaves the layout, as the last's always does. Four channels are read as they are.
+    more_s = (2 * 1e-6 + 2 * 2.5e-6 + 1e-5) * tensor_bytes
+    assert whole_s(graph, profile) - whole_s(floats, profile) == pytest.approx(more_s)
+    own = {layer.name: profile.layers["c0"] for layer in graph.layers}
+    seen = msgspec.structs.replace(profile, model_hash=graph.hash, layers=own)
+    in_layers_s = whole_s(graph, msgspec.structs.replace(seen, runs=RunCost()))
+    assert in_layers_s == pytest.approx(3 * WHOLE_S)
+
+
+def whole_plan(graph: Graph, cluster: Cluster) -> Plan:
+    """Return the plan of one stage on the cluster's only device."""
+    layers = tuple(layer.name for layer in graph.layers)
+    (device,) = cluster.devices
+    return Plan(
+        Identity("m", graph.hash),
+        Identity("c", cluster.hash),
+        (Stage("s", layers, "none", (Shard(device.name),)),),
+        planner="by hand",
+        bits=dict(graph.bits),
+    )
+
+
 @pytest.mark.parametrize(("bits", "stored"), [(8, 1152), (4, 576), (3, 432)])
 def test_stored_and_loaded_bytes_are_different_numbers(bits: int, stored: int) -> None:
     """Four bytes a weight once loaded; in the store its bits, and 8 bytes for each scale."""
     floats = wide_graph()
     graph, cluster = quantised(floats, bits), Cluster.of(["here"])
-    layers = tuple(layer.name for layer in graph.layers)
-    plan = Plan(
-        Identity("m", graph.hash),
-        Identity("c", cluster.hash),
-        (Stage("s", layers, "none", (Shard("here"),)),),
-        planner="by hand",
-        bits=dict(graph.bits),
-    )
+    plan = whole_plan(graph, cluster)
     runs = RunCost(load_s_per_byte=1e-6)
     profile = msgspec.structs.replace(straight_profile(floats, runs), wires={})
     model = CostModel(graph, cluster, profiles=profile)

@@ -26,6 +26,8 @@ _CODE_SHARES = {f"codes{bits}": bits / 32 for bits in CODE_BITS}
 #: Fewer channels than this are read in the standard layout even by blocked layers: ONNX Runtime's
 #: blocks hold 8 channels, 16 with AVX-512.
 _MIN_BLOCK = 8
+#: Bytes moved by rounding through bytes, over those of the floats that are rounded.
+_ROUNDING_PASSES = 2.5
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class DeviceFacts:
     Attributes:
         slow_down: All times are multiplied by it.
         blocked: Layers that the engine keeps in a layout of its own.
+        rounding: Layers that round what they make, which their profile did not see.
         step_s: What each run takes beyond that, whatever the slow-down.
     """
 
@@ -47,6 +50,7 @@ class DeviceFacts:
     watts_busy: float
     precision: str = "float32"
     step_s: float = 0.0
+    rounding: frozenset[str] = frozenset()
 
 
 class DeviceCost:
@@ -55,7 +59,7 @@ class DeviceCost:
     def __init__(self, facts: DeviceFacts, amounts: Amounts) -> None:
         self.facts = facts
         self._amounts = amounts
-        self._borders = Borders(amounts.graph, facts.blocked)
+        self._borders = Borders(amounts.graph, facts.blocked, facts.rounding)
         self._curves: dict[str, Sequence[float]] = {}
         self._works: dict[WorkKey, float] = {}
         self._boxes: dict[LayerBox, float] = {}
@@ -122,7 +126,7 @@ class DeviceCost:
         ):
             if rate:
                 seconds += rate * pieces_bytes(self._amounts.graph, pieces, self.facts.precision)
-        if self.facts.blocked and work.kind != "merge":
+        if (self.facts.blocked or self.facts.rounding) and work.kind != "merge":
             seconds += self._borders_s(work)
         return seconds * self.facts.slow_down
 
@@ -140,6 +144,7 @@ class DeviceCost:
             (enter, runs.enter_s_per_byte),
             (crossings.leave, runs.leave_s_per_byte),
             (crossings.passes, 3 * runs.copy_s_per_byte * runs.factor),
+            (crossings.rounded, _ROUNDING_PASSES * runs.copy_s_per_byte * runs.factor),
         ):
             seconds += rate * sum(self._bytes(tensor, boxes[tensor]) for tensor in tensors)
         return seconds

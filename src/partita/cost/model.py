@@ -17,7 +17,7 @@ from partita.cluster import (
 )
 from partita.compile import FragmentWork, Layout, build_layout, planned_graph, work_builder
 from partita.cost.amount import Amounts
-from partita.cost.borders import find_blocked
+from partita.cost.borders import find_blocked, find_rounding
 from partita.cost.device import DeviceCost, DeviceFacts, runs_of, unpriced_device
 from partita.cost.estimators import UNLEARNED, Sources, check_estimator, make_estimator
 from partita.cost.memory import MemoryUse, device_memory, work_memory
@@ -161,6 +161,7 @@ class CostModel:
                 runs=runs_of(learned, entry, array),
                 wires=profile.wires if profile is not None else {},
                 blocked=find_blocked(self.graph, learned),
+                rounding=find_rounding(self.graph, learned),
                 slow_down=slow_down,
                 watts_busy=(entry or find_entry(_USUAL_KIND)).watts_busy,
                 precision=own,
