@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from PIL import Image
 
 from partita.errors import InputError
-from partita.separable.data import read_dataset
+from partita.separable import data as reading
+from partita.separable.data import find_dataset, read_dataset
 
 _DICE = np.random.default_rng(0)
 
@@ -71,6 +73,55 @@ def test_a_folder_for_each_class(tmp_path: Path) -> None:
     data = read_dataset(tmp_path)
     assert data.test.labels.tolist() == [0, 1]
     assert (data.test.images[1] == pixels.transpose(2, 0, 1)).all()
+
+
+def test_smaller_pictures_are_padded_and_larger_ones_refused(tmp_path: Path) -> None:
+    """In the middle of black; a larger one is named."""
+    for part in ("train", "test"):
+        (tmp_path / part / "cat").mkdir(parents=True)
+        pixels = _DICE.integers(1, 256, (28, 30, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(tmp_path / part / "cat" / "a.png")
+    found = read_dataset(tmp_path).test.images
+    assert (found[0, :, 2:30, 1:31] == pixels.transpose(2, 0, 1)).all()
+    assert found.sum() == pixels.sum()
+    Image.new("RGB", (40, 32)).save(tmp_path / "train" / "cat" / "b.png")
+    with pytest.raises(InputError, match=r"b.png' is 40 x 32, allowed are up to 32 x 32"):
+        read_dataset(tmp_path)
+
+
+def test_an_archive_is_read_as_it_is(tmp_path: Path) -> None:
+    """With the folder that CIFAR's has in it."""
+    row = np.concatenate([[3, 7], _DICE.integers(0, 256, 3 * 32 * 32)]).astype(np.uint8)
+    for name in ("train.bin", "test.bin"):
+        (tmp_path / name).write_bytes(row.tobytes())
+    path = tmp_path / "cifar-100-binary.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name in ("train.bin", "test.bin"):
+            archive.add(tmp_path / name, f"cifar-100-binary/{name}")
+    assert find_dataset(str(path)).train.labels.tolist() == [7]
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(InputError, match=r"cifar-100-binary.tar.gz' cannot be read"):
+        find_dataset(str(path))
+
+
+def test_an_archive_of_something_else_is_named(tmp_path: Path) -> None:
+    """By its own name, not by the folder that it was unpacked to."""
+    path = tmp_path / "other.tar"
+    (tmp_path / "a.txt").write_text("a")
+    with tarfile.open(path, "w") as archive:
+        archive.add(tmp_path / "a.txt", "a.txt")
+    with pytest.raises(InputError, match=r"other.tar' holds no pictures"):
+        find_dataset(str(path))
+
+
+def test_data_sets_of_packages_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one is missing, what installs it is said."""
+    monkeypatch.setitem(reading._PACKAGES, "fashion", (tmp_path / "fashion", "apt-get install it"))
+    with pytest.raises(InputError, match="Install it with 'apt-get install it', or name the fold"):
+        find_dataset("fashion")
+    (tmp_path / "fashion").mkdir()
+    _mnist(tmp_path / "fashion")
+    assert find_dataset("fashion").is_grey
 
 
 def _spoil(folder: Path, how: str) -> None:

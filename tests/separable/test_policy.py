@@ -63,6 +63,27 @@ def test_nothing_is_sent_by_fixed_points() -> None:
     assert list(exchange.messages()) == [(2, 3), (3, 2)]
 
 
+@pytest.mark.parametrize("policy", [FOUND, SPARSE, HALVED, FOUND.without(3)])
+def test_policies_are_written_and_read(policy: Policy) -> None:
+    """As text, which the paper's ids are, and as facts of a file."""
+    read = Policy.parse(str(policy), policy.staleness, halves=policy.halves)
+    assert read.decisions == policy.decisions
+    assert Policy.from_facts(policy.facts()) == policy
+
+
+def test_the_papers_ids_are_a_policy() -> None:
+    """Row 1 of table 6; spaces do not matter."""
+    assert str(FOUND) == "12,12,7,9,10,23,9,16,18"
+    assert Policy.parse("12, 12,7,9,10,23,9,16,18", 2) == FOUND
+
+
+@pytest.mark.parametrize("text", ["", "9,", "a", "9:", "-1", "9:x", "1.5", "9;7"])
+def test_other_texts_are_no_policy(text: str) -> None:
+    """The form is said."""
+    with pytest.raises(ModelError, match="expected a permutation's number for each window"):
+        Policy.parse(text)
+
+
 def test_what_no_policy_can_be_is_named() -> None:
     """Windows, counts, levels."""
     with pytest.raises(ModelError, match="staleness = 4: allowed for 6 blocks of a stage are 1, 2"):

@@ -11,19 +11,20 @@ from partita.errors import InputError
 from partita.separable.architecture import Architecture
 from partita.separable.controller import Space
 from partita.separable.data import Pictures
-from partita.separable.search import Search, SearchOptions, front
-from partita.separable.training import TrainOptions
+from partita.separable.options import SearchOptions, TrainOptions
+from partita.separable.samplers import EvolutionSampler
+from partita.separable.search import Aim, Search, front
 from tests.separable.drawn import draw_dataset
 
 ARCHITECTURE = Architecture.parse("4x2d-11", groups=4, classes=3)
-OPTIONS = SearchOptions(
-    rounds=2, steps=2, samples=3, judged=8, prices=(0.0, 0.5), train=TrainOptions(batch=24)
-)
+OPTIONS = SearchOptions(rounds=2, steps=2, samples=3, judged=8)
+TRAIN = TrainOptions(batch=24)
+PRICES = (0.0, 0.5)
 
 
 def _search(sampler: str = "controller", *, sparse: bool = True, seed: int = 5) -> Search:
     space = Space(ARCHITECTURE, staleness=1, sparse=sparse)
-    return Search(space, draw_dataset(), replace(OPTIONS, sampler=sampler), seed=seed)
+    return Search(space, draw_dataset(), OPTIONS, TRAIN, Aim(sampler, PRICES), seed=seed)
 
 
 @pytest.mark.parametrize("sampler", ["controller", "random", "evolution"])
@@ -35,10 +36,13 @@ def test_a_search_that_goes_on_is_the_one_that_never_ended(sampler: str, tmp_pat
     first.save(tmp_path / "state.safetensors")
     second = _search(sampler)
     second.restore(tmp_path / "state.safetensors")
+    assert second.best == first.best
     assert [second.run_round()] == losses[1:]
     for name, value in whole.net.state_dict().items():
         assert torch.equal(value, second.net.state_dict()[name]), name
-    assert second.best == whole.best
+    assert second.losses == losses
+    assert second.found == whole.found
+    assert second.choose() == whole.choose()
 
 
 def test_test_pictures_are_not_looked_at() -> None:
@@ -46,18 +50,19 @@ def test_test_pictures_are_not_looked_at() -> None:
     space = Space(ARCHITECTURE)
     data = draw_dataset()
     other = Pictures(np.zeros_like(data.test.images), np.zeros_like(data.test.labels))
-    one = Search(space, data, OPTIONS)
-    two = Search(space, replace(data, test=other), OPTIONS)
+    one = Search(space, data, OPTIONS, TRAIN)
+    two = Search(space, replace(data, test=other), OPTIONS, TRAIN)
     assert one.run_round() == two.run_round()
     assert one.best == two.best
+    assert one.choose() == two.choose()
 
 
 def test_validation_pictures_are_not_trained_on() -> None:
     """None is in both parts."""
     search = _search()
-    trained = {image.tobytes() for image in search.trained_on.images}
-    assert not trained & {image.tobytes() for image in search.judged_by.images}
-    assert len(search.trained_on) + len(search.judged_by) == 48
+    trained = {image.tobytes() for image in search.part.train.images}
+    assert not trained & {image.tobytes() for image in search.part.judged.images}
+    assert len(search.part.train) + len(search.part.judged) == 48
 
 
 def test_the_front_has_no_candidate_that_another_beats() -> None:
@@ -74,7 +79,7 @@ def test_the_front_has_no_candidate_that_another_beats() -> None:
 def test_the_controller_learns_what_is_rewarded() -> None:
     """A choice that pays becomes frequent."""
     space = Space(ARCHITECTURE)
-    search = Search(space, draw_dataset(), OPTIONS)
+    search = Search(space, draw_dataset(), OPTIONS, TRAIN)
     draw = torch.Generator().manual_seed(0)
     sampler = search.sampler
 
@@ -104,14 +109,36 @@ def test_evolution_finds_what_is_rewarded() -> None:
     assert best == 1.0
 
 
+def test_evolution_keeps_prices_apart() -> None:
+    """What is dear for one price is not a parent for it because another price likes it."""
+    space = Space(ARCHITECTURE)
+    sampler = EvolutionSampler(space)
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(400):
+        proposals = sampler.propose([0.0, 1.0], draw)
+        sevens = [float(np.mean(np.equal(one.choices, 7))) for one in proposals]
+        # At price 1 sevens are bad, and all rewards are below those at price 0.
+        rewards = [
+            seven if one.price == 0.0 else -1 - seven
+            for one, seven in zip(proposals, sevens, strict=True)
+        ]
+        sampler.learn(proposals, rewards)
+    last = [sampler.propose([0.0, 1.0], draw) for _ in range(50)]
+    liked, disliked = (
+        float(np.mean([np.equal(pair[side].choices, 7) for pair in last])) for side in (0, 1)
+    )
+    assert liked > 0.4
+    assert disliked < 0.1
+
+
 @pytest.mark.parametrize(
     ("other", "problem"),
     [
-        (lambda: _search("random"), "its sampler is controller, not random"),
+        (lambda: _search("random"), "its aim.sampler is controller, not random"),
         (lambda: _search(seed=6), "its seed is 5, not 6"),
-        (lambda: _search(sparse=False), "its space is"),
+        (lambda: _search(sparse=False), "its sparse is True, not False"),
         (
-            lambda: Search(Space(replace(ARCHITECTURE, width=4)), draw_dataset(), OPTIONS, seed=5),
+            lambda: Search(Space(replace(ARCHITECTURE, width=4)), draw_dataset(), OPTIONS, TRAIN),
             "is of 4x2d-11 in 4 groups with 3 classes, not of 4x4d-11",
         ),
     ],
@@ -123,6 +150,19 @@ def test_a_checkpoint_of_another_search_is_named(
     _search().save(tmp_path / "state.safetensors")
     with pytest.raises(InputError, match=problem):
         other().restore(tmp_path / "state.safetensors")  # type: ignore[operator]
+
+
+def test_a_dearer_price_chooses_no_more_traffic() -> None:
+    """Each price has the best policy of its own; none is named twice."""
+    space = Space(ARCHITECTURE, sparse=True)
+    aim = Aim("random", (0.0, 0.3, 100.0))
+    search = Search(space, draw_dataset(), replace(OPTIONS, samples=12), TRAIN, aim)
+    search.run_round()
+    chosen = search.choose()
+    traffic = [one.traffic for one in chosen]
+    assert traffic == sorted(traffic, reverse=True)
+    assert len({one.policy for one in chosen}) == len(chosen)
+    assert traffic[-1] == min(one.traffic for one in search.found)
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:

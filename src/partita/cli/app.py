@@ -30,6 +30,7 @@ from partita.cli.commands.quantize import quantize
 from partita.cli.commands.reproduce import reproduce
 from partita.cli.commands.router import router
 from partita.cli.commands.run import run
+from partita.cli.commands.separable import separable
 from partita.cli.commands.serve import serve
 from partita.cli.commands.simulate import simulate
 from partita.cli.commands.top import top
@@ -56,6 +57,7 @@ for verb in VERBS:
     app.command(verb.__name__.replace("_", "-"))(verb)
 app.add_typer(load)
 app.add_typer(keys)
+app.add_typer(separable)
 
 
 def _print_version(wanted: bool) -> None:
@@ -81,6 +83,8 @@ _PARTS = {
     **dict.fromkeys(("onnx", "scipy", "matplotlib", "PIL", "networkx"), ("planning", "plan")),
     "cryptography": ("keys", "keys"),
     "ray": ("Ray", "ray"),
+    "tensorboard": ("TensorBoard", "tensorboard"),
+    **dict.fromkeys(("torch", "safetensors"), ("training", "train")),
     **dict.fromkeys(("starlette", "uvicorn", "httptools"), ("serving", "serve")),
 }
 

@@ -17,6 +17,8 @@ from partita.files import write_whole
 from partita.separable.architecture import Architecture
 
 _FORMAT = "partita separable 1"
+#: One entry of the file's metadata, which has no order: equal states are then equal files.
+_KEY = "partita"
 
 
 def save(path: Path, architecture: Architecture, tensors: Mapping[str, Tensor], facts: Any) -> None:
@@ -25,13 +27,9 @@ def save(path: Path, architecture: Architecture, tensors: Mapping[str, Tensor], 
     Args:
         facts: What else belongs to it, for JSON.
     """
-    about = {
-        "format": _FORMAT,
-        "architecture": json.dumps(asdict(architecture)),
-        "facts": json.dumps(facts),
-    }
+    about = {"format": _FORMAT, "architecture": asdict(architecture), "facts": facts}
     held = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    write_whole(path, safetensors.torch.save(held, about))
+    write_whole(path, safetensors.torch.save(held, {_KEY: json.dumps(about)}))
 
 
 def load(
@@ -47,13 +45,13 @@ def load(
     """
     try:
         with safetensors.safe_open(path, "pt") as file:
-            about = file.metadata() or {}
+            about = json.loads((file.metadata() or {}).get(_KEY, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, safetensors.SafetensorError) as error:
+    except (OSError, ValueError, safetensors.SafetensorError) as error:
         raise InputError(f"Checkpoint '{path}': {error}.", subject=str(path)) from error
     if about.get("format") != _FORMAT:
         raise InputError(f"'{path}' is no checkpoint of a separable network.", subject=str(path))
-    fields = json.loads(about["architecture"])
+    fields = about["architecture"]
     found = Architecture(**{**fields, "image": tuple(fields["image"])})
     if architecture is not None and found != architecture:
         raise InputError(
@@ -61,4 +59,36 @@ def load(
             f" with {architecture.classes}.",
             subject=str(path),
         )
-    return found, json.loads(about["facts"]), tensors
+    return found, about["facts"], tensors
+
+
+def load_run(
+    path: Path, architecture: Architecture, run: Mapping[str, Any]
+) -> tuple[Any, dict[str, Tensor]]:
+    """Read a state to go on from; return what belongs to it, and the tensors.
+
+    Args:
+        run: What makes the run this one: the file's facts must have the same under ``run``.
+
+    Raises:
+        InputError: As :func:`load`; or it is of another run, or none that can go on.
+    """
+    _, facts, tensors = load(path, architecture)
+    if "run" not in facts:
+        raise InputError(f"Checkpoint '{path}' is of a run that is done.", subject=str(path))
+    differs = _first_difference(facts["run"], json.loads(json.dumps(run)))
+    if differs:
+        raise InputError(f"Checkpoint '{path}' is of another run: {differs}.", subject=str(path))
+    return facts, tensors
+
+
+def _first_difference(found: Any, own: Any, name: str = "") -> str:
+    """What is not the same in two values for JSON, in words; empty where nothing is."""
+    if isinstance(found, dict) and isinstance(own, dict):
+        keys = {**found, **own}
+        parts = (
+            _first_difference(found.get(key), own.get(key), f"{name}.{key}".lstrip("."))
+            for key in keys
+        )
+        return next(filter(None, parts), "")
+    return "" if found == own else f"its {name} is {found}, not {own}"

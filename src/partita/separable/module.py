@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -9,6 +11,22 @@ from torch.nn import functional
 from partita.separable.architecture import Architecture
 from partita.separable.definition import define
 from partita.separable.policy import Exchange, Policy, silent
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Messages that do not arrive in training.
+
+    Attributes:
+        share: Of the messages of each picture.
+    """
+
+    share: float
+    draw: torch.Generator
+
+    def arrived(self, count: int) -> Tensor:
+        """1 for each picture whose message arrives, else 0, (N, 1, 1, 1)."""
+        return (torch.rand(count, 1, 1, 1, generator=self.draw) >= self.share).float()
 
 
 class SeparableNet(nn.Module):
@@ -38,16 +56,20 @@ class SeparableNet(nn.Module):
         stem.get_buffer("mean").copy_(mean[:, None, None])
         stem.get_buffer("deviation").copy_(deviation.clamp_min(1e-3)[:, None, None])
 
-    def forward(self, images: Tensor, policy: Policy | None = None) -> Tensor:
+    def forward(
+        self, images: Tensor, policy: Policy | None = None, losses: Losses | None = None
+    ) -> Tensor:
         """The logits (N, classes) of images (N, C, H, W) from 0 to 1.
 
-        Without a policy nothing is sent.
+        Args:
+            policy: Without one nothing is sent.
+            losses: Messages that do not arrive; all do without.
 
         Raises:
             ModelError: The policy is for another architecture.
         """
         chosen = silent(self.architecture) if policy is None else policy
-        operations = _Forward(self, self.architecture.groups)
+        operations = _Forward(self, self.architecture.groups, losses)
         return define(self.architecture, chosen, images, operations)
 
 
@@ -113,9 +135,10 @@ class _Layers:
 class _Forward:
     """The definition's operations on tensors (N, groups * channels, H, W)."""
 
-    def __init__(self, root: nn.Module, groups: int) -> None:
+    def __init__(self, root: nn.Module, groups: int, losses: Losses | None) -> None:
         self._root = root
         self._groups = groups
+        self._losses = losses
 
     def conv(
         self, x: Tensor, name: str, channels: int, *, kernel: int, stride: int, paths: int
@@ -144,6 +167,8 @@ class _Forward:
             message = source[:, sender, : exchange.channels]
             if exchange.halves:
                 message = message.half().float()
+            if self._losses is not None:
+                message = message * self._losses.arrived(len(x))
             missing = sums[receiver].shape[1] - exchange.channels
             sums[receiver] = sums[receiver] + functional.pad(message, (0, 0, 0, 0, 0, missing))
         return torch.cat(sums, 1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from partita.errors import ModelError
 from partita.separable.architecture import STAGES, Architecture, Block
@@ -65,11 +66,61 @@ class Policy:
             its last.
         decisions: One per window, in order.
         halves: Whether features travel as 16-bit floats.
+        lost: Groups from which nothing comes, as their device is gone.
     """
 
     decisions: tuple[Decision, ...]
     staleness: int = 1
     halves: bool = False
+    lost: tuple[int, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str, staleness: int = 1, *, halves: bool = False) -> Policy:
+        """The policy that :meth:`__str__` writes: ``7,16:6,0``.
+
+        Raises:
+            ModelError: Another form.
+        """
+        decisions = []
+        for part in text.split(","):
+            number, _, level = part.strip().partition(":")
+            if not number.isdecimal() or not (level.isdecimal() or ":" not in part):
+                raise ModelError(
+                    f"policy '{text}': expected a permutation's number for each window, with commas"
+                    " between, each with :LEVEL where not all channels are sent"
+                )
+            chosen = Decision(int(number))
+            decisions.append(replace(chosen, level=int(level)) if level else chosen)
+        return cls(tuple(decisions), staleness, halves)
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Policy:
+        """The policy that :meth:`facts` tells."""
+        return replace(
+            cls.parse(facts["decisions"], facts["staleness"], halves=facts["halves"]),
+            lost=tuple(facts["lost"]),
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """The policy for JSON."""
+        return {**asdict(self), "decisions": str(self), "lost": list(self.lost)}
+
+    def __str__(self) -> str:
+        whole = len(LEVELS) - 1
+        return ",".join(
+            f"{one.permutation}" + (f":{one.level}" if one.level < whole else "")
+            for one in self.decisions
+        )
+
+    def without(self, group: int) -> Policy:
+        """The policy when a group's device is gone, from the first block on.
+
+        Raises:
+            ModelError: It is group 0, which answers.
+        """
+        if group < 1:
+            raise ModelError(f"group {group}: allowed are groups from 1; group 0 answers")
+        return replace(self, lost=(*self.lost, group))
 
     def exchanges(self, architecture: Architecture) -> list[Exchange]:
         """The messages of every window that has any.
@@ -87,7 +138,12 @@ class Policy:
         found = []
         for window, decision in enumerate(self.decisions):
             first = window * self.staleness
-            targets = permutation(decision.permutation, architecture.groups)
+            targets = tuple(
+                group if group in self.lost else target
+                for group, target in enumerate(
+                    permutation(decision.permutation, architecture.groups)
+                )
+            )
             channels = kept_channels(blocks[first], decision.level)
             last = first + self.staleness - 1
             exchange = Exchange(first, last, targets, channels, self.halves)

@@ -133,44 +133,53 @@ class ReinforceSampler:
 class EvolutionSampler:
     """Regularised evolution: the best of a few is changed a little, the oldest dies.
 
+    Each price has a population of its own: rewards for different prices are not to be compared.
+
     Source: Real et al., "Regularized evolution for image classifier architecture search" (2019).
     """
 
     def __init__(self, space: Space) -> None:
         self._heads = space.heads * space.windows
-        self._alive: deque[tuple[tuple[int, ...], float]] = deque(maxlen=_POPULATION)
+        self._alive: dict[float, deque[tuple[tuple[int, ...], float]]] = {}
 
     def propose(self, prices: Sequence[float], draw: torch.Generator) -> list[Proposal]:
         """A policy for each price."""
-        return [Proposal(self._child(draw), price) for price in prices]
+        return [Proposal(self._child(price, draw), price) for price in prices]
 
     def learn(self, proposals: Sequence[Proposal], rewards: Sequence[float]) -> None:
         """The proposals live."""
         for proposal, reward in zip(proposals, rewards, strict=True):
-            self._alive.append((proposal.choices, reward))
+            self._population(proposal.price).append((proposal.choices, reward))
 
     def state(self) -> Mapping[str, Tensor]:
-        """Who lives, the oldest first, and what they were worth."""
-        if not self._alive:
+        """Who lives, the oldest of each price first, and what they were worth."""
+        rows = [(price, *one) for price, alive in self._alive.items() for one in alive]
+        if not rows:
             return {}
-        choices, rewards = zip(*self._alive, strict=True)
+        prices, choices, rewards = zip(*rows, strict=True)
         return {
             "choices": torch.tensor(choices),
             "rewards": torch.tensor(rewards, dtype=torch.float64),
+            "prices": torch.tensor(prices, dtype=torch.float64),
         }
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         self._alive.clear()
         if state:
-            rows = map(tuple, state["choices"].tolist())
-            self._alive.extend(zip(rows, state["rewards"].tolist(), strict=True))
+            lists = (state[name].tolist() for name in ("prices", "choices", "rewards"))
+            for price, choices, reward in zip(*lists, strict=True):
+                self._population(price).append((tuple(choices), reward))
 
-    def _child(self, draw: torch.Generator) -> tuple[int, ...]:
-        if len(self._alive) < _POPULATION:
+    def _population(self, price: float) -> deque[tuple[tuple[int, ...], float]]:
+        return self._alive.setdefault(price, deque(maxlen=_POPULATION))
+
+    def _child(self, price: float, draw: torch.Generator) -> tuple[int, ...]:
+        alive = self._population(price)
+        if len(alive) < _POPULATION:
             return _draw_choices(self._heads, draw)
-        rivals = torch.randperm(len(self._alive), generator=draw)[:_TOURNAMENT].tolist()
-        parent = max((self._alive[rival] for rival in rivals), key=lambda one: one[1])[0]
+        rivals = torch.randperm(len(alive), generator=draw)[:_TOURNAMENT].tolist()
+        parent = max((alive[rival] for rival in rivals), key=lambda one: one[1])[0]
         fresh = _draw_choices(self._heads, draw)
         changes = torch.rand(len(parent), generator=draw) < _CHANGES / len(parent)
         return tuple(

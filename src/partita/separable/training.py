@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
+import xxhash
 from torch import Tensor
 from torch.nn import functional
 
 from partita.errors import RunError
-from partita.separable.data import Pictures
-from partita.separable.module import SeparableNet
+from partita.separable.architecture import Architecture
+from partita.separable.augment import augment
+from partita.separable.data import Dataset, Pictures
+from partita.separable.module import Losses, SeparableNet
+from partita.separable.options import TrainOptions
 from partita.separable.policy import Policy
 
 #: Of He et al. 2016, which ResNeXt follows.
@@ -22,30 +27,78 @@ _MOMENTUM, _DECAY = 0.9, 1e-4
 _SHIFT = 4
 #: Pictures of a batch when nothing is learned.
 _JUDGED_TOGETHER = 500
+#: Pictures that mean and deviation are taken of.
+_STATISTICS = 5000
+#: In place of an epoch's number: apart from what epochs draw.
+_DIVIDING = 1 << 32
 
 #: The policies whose gradients are averaged for a batch, and what tells them the losses.
 DrawPolicies = Callable[[torch.Generator], Sequence[Policy]]
+#: Told how much is done, of how much, and of what.
+Tell = Callable[[int, int, str], None]
+
+
+def tell_nobody(done: int, total: int, what: str) -> None:
+    """Nothing is shown."""
 
 
 @dataclass(frozen=True)
-class TrainOptions:
-    """How a network is trained.
+class Part:
+    """What of a data set a network is trained on, and what it is chosen by.
 
     Attributes:
-        epochs: Times that all pictures are seen.
-        batch: Pictures of a step.
-        rate: First learning rate; it falls to nothing along half a cosine.
-        shifts: Whether pictures are moved a little.
-        flips: Whether pictures are mirrored.
-        seed: Of order, shifts and policies.
+        test: What it is judged by at the end, and by nothing else.
+        options: With what suits the pictures.
     """
 
-    epochs: int = 200
-    batch: int = 128
-    rate: float = 0.1
-    shifts: bool = True
-    flips: bool = True
-    seed: int = 0
+    train: Pictures
+    judged: Pictures
+    test: Pictures
+    options: TrainOptions
+
+    def counts(self) -> dict[str, int]:
+        """How many pictures there are of each use, for JSON."""
+        uses = {"train": self.train, "validation": self.judged, "test": self.test}
+        return {use: len(pictures) for use, pictures in uses.items()}
+
+    def facts(self) -> dict[str, Any]:
+        """What makes a training on it this one and no other, on as many threads, for JSON."""
+        seen = xxhash.xxh3_64(self.train.images.tobytes())
+        seen.update(self.train.labels.tobytes())
+        return {
+            "pictures": seen.hexdigest(),
+            "threads": torch.get_num_threads(),
+            "train": asdict(self.options),
+        }
+
+
+def divide(data: Dataset, options: TrainOptions, seed: int) -> Part:
+    """The part of the training pictures that options ask for, some of it held out."""
+    draw = epoch_generator(seed, _DIVIDING)
+    order = torch.randperm(len(data.train), generator=draw).numpy()
+    order = order[: options.images or None]
+    held = max(1, round(options.held_out * len(order)))
+    if data.is_grey:
+        options = replace(options, flips=False, augment=False)
+    return Part(
+        data.train.take(order[held:]),
+        data.train.take(order[:held]),
+        data.test if not options.tested else _spread(data.test, options.tested),
+        options,
+    )
+
+
+def _spread(pictures: Pictures, count: int) -> Pictures:
+    """So many of them, from all over: folders have one class after the other."""
+    last = len(pictures) - 1
+    return pictures.take(np.linspace(0, last, min(count, last + 1)).astype(np.int64))
+
+
+def start_net(architecture: Architecture, pictures: Pictures, *, seed: int) -> SeparableNet:
+    """A network with weights drawn from a seed, which standardises what is like the pictures."""
+    net = SeparableNet(architecture, seed=seed)
+    net.fit_statistics(torch.from_numpy(pictures.images[:_STATISTICS]) / 255)
+    return net
 
 
 class Trainer:
@@ -53,63 +106,118 @@ class Trainer:
 
     All that is drawn in an epoch follows from the seed and the epoch's number: a training that goes
     on from a checkpoint gives the same network as one that was never interrupted.
+
+    Args:
+        seed: Of order, changes of pictures, policies and dropped messages.
+        drop_messages: Share of the messages of each picture that do not arrive, so that the
+            network learns to go on without them.
     """
 
-    def __init__(self, net: SeparableNet, pictures: Pictures, options: TrainOptions) -> None:
+    def __init__(
+        self,
+        net: SeparableNet,
+        pictures: Pictures,
+        options: TrainOptions,
+        *,
+        seed: int = 0,
+        drop_messages: float = 0.0,
+    ) -> None:
         self.net = net
         self.epoch = 0
-        self._options = options
+        self._options, self._seed, self._drop_messages = options, seed, drop_messages
         self._images = torch.from_numpy(pictures.images)
         self._labels = torch.from_numpy(pictures.labels)
         self.optimiser = torch.optim.SGD(
             net.parameters(), options.rate, momentum=_MOMENTUM, weight_decay=_DECAY, nesterov=True
         )
 
-    def train_epoch(self, policies: DrawPolicies) -> float:
+    def train_epoch(self, policies: DrawPolicies, tell: Tell = tell_nobody) -> float:
         """See all pictures once; return the mean loss.
 
         Raises:
-            RunError: The loss is no longer a number.
+            RunError: The loss, or a weight, is no longer a number.
         """
         options = self._options
-        draw = epoch_generator(options.seed, self.epoch)
+        draw = epoch_generator(self._seed, self.epoch)
         order = torch.randperm(len(self._labels), generator=draw)
         steps = -(-len(order) // options.batch)
         self.net.train()
         lost = 0.0
         for step, chosen in enumerate(torch.split(order, options.batch)):
+            tell(step, steps, "training")
             part = (self.epoch + step / steps) / options.epochs
             for group in self.optimiser.param_groups:
                 group["lr"] = options.rate * 0.5 * (1 + math.cos(math.pi * part))
-            images = self._augmented(self._images[chosen], draw)
-            loss = self._step(images, self._labels[chosen], policies(draw))
+            images = self._changed(self._images[chosen], draw)
+            loss = self._step(images, self._labels[chosen], policies(draw), draw)
             if not math.isfinite(loss):
-                raise RunError(
-                    f"Training: the loss is {loss} in epoch {self.epoch + 1} of {options.epochs} at"
-                    f" rate {options.rate}. Lower the rate."
-                )
+                raise self._diverged(f"loss is {loss}")
             lost += loss * len(chosen)
+        # The last step's weights have seen no loss.
+        if not all(bool(value.isfinite().all()) for value in self.net.state_dict().values()):
+            raise self._diverged("weights are no longer finite")
         self.epoch += 1
         return lost / len(order)
 
-    def _step(self, images: Tensor, labels: Tensor, policies: Sequence[Policy]) -> float:
+    def _diverged(self, what: str) -> RunError:
+        options = self._options
+        return RunError(
+            f"Training: {what} in epoch {self.epoch + 1} of {options.epochs} at rate"
+            f" {options.rate:g}. Lower the rate."
+        )
+
+    def _step(
+        self, images: Tensor, labels: Tensor, policies: Sequence[Policy], draw: torch.Generator
+    ) -> float:
         """One step down the mean gradient of the policies (formula 9)."""
+        losses = Losses(self._drop_messages, draw) if self._drop_messages else None
         self.optimiser.zero_grad()
         total = 0.0
         for policy in policies:
-            loss = functional.cross_entropy(self.net(images, policy), labels) / len(policies)
+            answers = self.net(images, policy, losses)
+            loss = functional.cross_entropy(answers, labels) / len(policies)
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.item()
         self.optimiser.step()
         return total
 
-    def _augmented(self, images: Tensor, draw: torch.Generator) -> Tensor:
+    def state(self) -> dict[str, Tensor]:
+        """All tensors that training goes on from; the epoch's number beside them is the rest."""
+        moments = self.optimiser.state_dict()["state"]
+        return {
+            **prefixed("net.", self.net.state_dict()),
+            **{f"momentum.{number}": one["momentum_buffer"] for number, one in moments.items()},
+        }
+
+    def restore(self, tensors: Mapping[str, Tensor], epoch: int) -> None:
+        """Go on from a state."""
+        self.net.load_state_dict(under("net.", tensors))
+        buffers = under("momentum.", tensors)
+        state = {int(number): {"momentum_buffer": value} for number, value in buffers.items()}
+        groups = self.optimiser.state_dict()["param_groups"]
+        self.optimiser.load_state_dict({"state": state, "param_groups": groups})
+        self.epoch = epoch
+
+    def _changed(self, images: Tensor, draw: torch.Generator) -> Tensor:
+        """Pictures as training sees them, from 0 to 1."""
         if self._options.flips:
             mirrored = torch.rand(len(images), generator=draw) < 0.5
             images = torch.where(mirrored[:, None, None, None], images.flip(3), images)
         if self._options.shifts:
             images = _shift(images, draw)
+        if self._options.augment:
+            images = augment(images, draw)
         return images / 255
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors under longer names."""
+    return {f"{prefix}{name}": value for name, value in tensors.items()}
+
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those whose names begin so, under the rest of their names."""
+    return {k[len(prefix) :]: value for k, value in tensors.items() if k.startswith(prefix)}
 
 
 def epoch_generator(seed: int, epoch: int) -> torch.Generator:
