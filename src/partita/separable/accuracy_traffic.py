@@ -86,6 +86,12 @@ def paint_front(
     for name, share, accuracy in networks:
         place = (100 * share, 100 * accuracy)
         axes.annotate(literal(name), place, xytext=(7, 5), textcoords="offset points", fontsize=8)
+    _finish(axes)
+    return encode(figure)
+
+
+def _finish(axes: Any) -> None:
+    """Names of axes, grid and legend."""
     axes.set_xlabel("bytes that groups send, % of ring all-reduce", fontsize=9)
     axes.set_ylabel("right, %", fontsize=9)
     axes.set_xlim(left=-1)
@@ -96,4 +102,3 @@ def paint_front(
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.legend(loc="best", fontsize=8, frameon=False)
-    return encode(figure)

@@ -108,10 +108,9 @@ def _run_rounds(search: Search, state: Path, advance: Advance, log: Log) -> None
             loss = search.run_round(tell_round(advance, name))
         search.save(state)
         best = search.best
-        say(
-            f"{name}: loss {loss:.3f}, front from {best[0].accuracy:.1%} at {best[0].traffic:.1%}"
-            f" to {best[-1].accuracy:.1%} at {best[-1].traffic:.1%} of the ring's bytes"
-        )
+        ends = dict.fromkeys((best[0], best[-1]))
+        words = " to ".join(f"{one.accuracy:.1%} at {one.traffic:.1%}" for one in ends)
+        say(f"{name}: loss {loss:.3f}, front {words} of the ring's bytes")
         log(
             search.round,
             {
