@@ -343,6 +343,16 @@ def test_draining_waits_for_answers_or_gives_up(bench: Bench) -> None:
     assert [log.epoch for log in monitor.fetch_logs()] == [1]
 
 
+def test_a_drain_that_comes_after_another_epoch_lets_that_one_go_on(bench: Bench) -> None:
+    """What took over meanwhile is fed: nobody else would end the pause."""
+    monitor = bench.start()
+    second = bench.deployment(2, REST)
+    assert monitor.switch(bench.first, second)
+    assert not monitor.drain(bench.first, 2.0)
+    bench.ask()
+    assert [header.epoch for header, _ in bench.lab.workers["d0"].pieces] == [2]
+
+
 def test_an_error_of_the_monitor_itself_ends_the_run(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,3 +222,32 @@ def send_under_way(request: int) -> Stats:
     """What d1 says while it sends."""
     (step,) = (s for s in TINY.program.device("d1").steps if isinstance(s, Send))
     return stats_of(Waiting(step.id, request, "send", RUNNING_REASON))
+
+
+def test_what_is_planned_for_waits_for_no_log(bench: Bench) -> None:
+    """The log of minutes takes a while, the more where a worker hangs: requests go on before it."""
+    bench.start(lambda lost: REST)
+    bench.ask()
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    seen = bench.lab.workers["d1"].seen
+    assert "stats" not in seen[seen.index("hello") : seen.index("activate")]
+    assert "stats" in seen[seen.index("activate") :]
+    assert bench.first.retired == 1
+
+
+def test_without_room_for_both_what_is_planned_for_is_loaded_after(bench: Bench) -> None:
+    """A worker that refuses it for its memory is asked again once the struck epoch is gone."""
+    monitor = bench.start(lambda lost: REST)
+    retired: list[int] = []
+
+    def refuse_once(body: bytes) -> RunError | None:
+        retired.append(bench.first.retired)
+        return None if bench.first.retired else RunError("weights need too much")
+
+    bench.lab.workers["d1"].answers["prepare"] = refuse_once
+    bench.ask()
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    assert retired == [0, 1]
+    assert monitor.deployment.devices == ("d0", "d1")

@@ -270,12 +270,24 @@ def bring(
         LinkError: A worker is missing, or was lost under way.
         RunError: One is of another version, refuses or fails; nothing stays prepared.
     """
-    group.add(part.device for part in compiled.program.devices)
-    group.wait(wait_s)
-    infos = group.greet()
+    infos = meet_workers(compiled.program, group, wait_s)
     deployment = Deployment(compiled, group, options)
     deployment.prepare(infos)
     return deployment, infos
+
+
+def meet_workers(
+    program: Program, group: WorkerGroup, wait_s: float = _PRESENT_S
+) -> dict[str, Info]:
+    """Facts about all of the group, with the devices of a program that it lacked.
+
+    Raises:
+        LinkError: A worker is missing after ``wait_s``, or was lost under way.
+        RunError: One is of another version.
+    """
+    group.add(part.device for part in program.devices)
+    group.wait(wait_s)
+    return group.greet()
 
 
 def fragments_of(program: Program, device: str) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from partita.errors import LinkError, RunError
 from partita.execution import Change
 from partita.fabric import Failure
-from partita.leader.deployment import Deployable, Deployment, DeployOptions, bring
+from partita.leader.deployment import Deployable, Deployment, DeployOptions, meet_workers
 from partita.leader.explain import explain_failure, explain_lost, explain_slow, find_culprit
 from partita.leader.link_monitor import LinkMonitor
 from partita.leader.losses import Lost
@@ -208,6 +208,7 @@ class FailureMonitor:
             time.sleep(_DRAIN_POLL_S)
         with self._changing:
             if old is not self.deployment:
+                self.tracker.resume(self.deployment)  # it took over before feeding was paused
                 return False
             if not self.tracker.is_drained(old.epoch):
                 self.tracker.resume(old)
@@ -369,16 +370,15 @@ class FailureMonitor:
         there = set(self._group.names)
         spare = self.standbys.take(compiled.program, there)
         if spare is None:
-            self._retire_struck()
-            self._past.wait()
-            spare, self.infos = bring(compiled, self._group, self.soon)
+            self.infos = meet_workers(compiled.program, self._group)
+            spare = Deployment(compiled, self._group, self.soon)
         else:
             self.infos = {name: info for name, info in self.infos.items() if name in there}
-            self._prepare(spare)
+        self._prepare(spare)
         self._enter(spare)
 
     def _prepare(self, spare: Deployment) -> None:
-        """Load what stands by beside what was struck; where memory has no room for both, after."""
+        """Load what takes over beside what was struck; where memory has no room for both, after."""
         try:
             if not spare.is_prepared:
                 spare.prepare(self.infos)
