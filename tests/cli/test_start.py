@@ -1,11 +1,13 @@
 """How much a verb loads before it does anything."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from partita.cli import interrupt
 from tests.cli.conftest import Ask
 
 HEAVY = ("scipy", "matplotlib", "torch")
@@ -61,3 +63,55 @@ def test_what_fails_by_an_interrupt_is_told_as_one(
     monkeypatch.setattr("partita.cli.sources.load_plan", interrupt)
     answer = ask("check", "p.json")
     assert (answer.code, answer.message) == (130, "partita: interrupted")
+
+
+#: Sends a signal to itself as soon as a module is looked for, and goes on as if nothing were.
+_STRUCK = """
+import os, sys
+class Strike:
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), {number})
+sys.meta_path.insert(0, Strike())
+sys.argv = ["partita", {verb!r}, "nothing.onnx", "--cluster", "nothing.toml"]
+from partita.cli import start
+sys.exit(start())
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "verb", "module", "code", "told"),
+    [
+        (signal.SIGINT, "plan", "typer", 130, "partita: interrupted\n"),
+        (signal.SIGINT, "plan", "numpy", 130, "partita: interrupted\n"),
+        (signal.SIGTERM, "serve", "typer", 143, ""),
+        (signal.SIGTERM, "run", "partita.cli.actions.run", 143, ""),
+    ],
+)
+def test_a_signal_in_an_import_ends_the_command_in_order(
+    number: int, verb: str, module: str, code: int, told: str
+) -> None:
+    """However early it comes, there is no traceback, and the code is that of the signal."""
+    script = _STRUCK.format(module=module, number=int(number), verb=verb)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (code, told, "")
+
+
+def test_a_second_signal_is_not_postponed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C twice ends a module that hangs while it is imported."""
+    timers: list[float] = []
+    monkeypatch.setattr(interrupt.signal, "setitimer", lambda which, s: timers.append(s))
+    monkeypatch.setattr(interrupt, "_is_importing", lambda frame: True)
+    interrupt._unwind(signal.SIGINT, None)
+    interrupt._unwind(signal.SIGINT, None, is_again=True)
+    assert timers == [interrupt._AGAIN_S] * 2
+    with pytest.raises(KeyboardInterrupt):
+        interrupt._unwind(signal.SIGINT, None)
+    interrupt._unwind(signal.SIGTERM, None)
+    monkeypatch.setattr(interrupt, "_is_importing", lambda frame: False)
+    with pytest.raises(SystemExit) as caught:
+        interrupt._unwind(signal.SIGTERM, None, is_again=True)
+    assert caught.value.code == 143

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from partita.cli.interrupt import INTERRUPTED, is_interrupted
+from partita.cli.interrupt import INTERRUPTED, is_interrupted, unwind_at_signals
 
 __all__ = ["main", "start"]
 
@@ -13,13 +13,15 @@ __all__ = ["main", "start"]
 def start() -> int:
     """Run the command line as a process of its own; Ctrl-C is told from the first import on."""
     try:
+        unwind_at_signals()
         from partita.cli.app import run_process
+
+        return run_process()
     except BaseException as error:
         if is_interrupted(error):
             sys.stderr.write("partita: interrupted\n")
             return INTERRUPTED
         raise
-    return run_process()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

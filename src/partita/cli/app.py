@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -37,7 +36,7 @@ from partita.cli.commands.top import top
 from partita.cli.commands.whatif import whatif
 from partita.cli.commands.worker import worker
 from partita.cli.commands.zoo import zoo
-from partita.cli.interrupt import INTERRUPTED, is_interrupted, leave
+from partita.cli.interrupt import INTERRUPTED, heed_postponed, is_interrupted, leave
 from partita.cli.output import json_lines, report_error, say, show_log
 from partita.errors import InputError, PartitaError, RunError, how_to_install
 from partita.version import VERSION
@@ -90,18 +89,7 @@ _PARTS = {
 
 
 def run_process() -> int:
-    """Run the command line as a process of its own, whose garbage the system takes.
-
-    SIGTERM and the end of its terminal unwind it as Ctrl-C does, so that nothing half-written is
-    left.
-    """
-
-    def unwind(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup leaves it ignored
-            signal.signal(number, unwind)
+    """Run the command line as a process of its own, whose garbage the system takes."""
     code = leave(main())
     gc.freeze()
     return code
@@ -129,6 +117,7 @@ def _run(words: Sequence[str]) -> int:
     as_json, debug = "--json" in words, "--debug" in words
     try:
         with show_log(logging.DEBUG) if debug else nullcontext():
+            heed_postponed()
             code = int(app(words, prog_name="partita", standalone_mode=False) or 0)
         if code == INTERRUPTED:  # Typer turns Ctrl-C into this code without a word
             say("partita: interrupted")
@@ -139,6 +128,7 @@ def _run(words: Sequence[str]) -> int:
     except BrokenPipeError:
         return 0
     except Exception as error:
+        heed_postponed()  # it came first
         if is_interrupted(error):
             say("partita: interrupted")
             return INTERRUPTED

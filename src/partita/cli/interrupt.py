@@ -1,15 +1,71 @@
-"""Ctrl-C: how it is recognised and what it ends with."""
+"""Ctrl-C and SIGTERM: how they end a command, and with which code."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import suppress
+from types import FrameType
 
 #: Exit code after Ctrl-C, as shells have it.
 INTERRUPTED = 130
+#: What ends a command by unwinding it: Ctrl-C, SIGTERM, the end of its terminal.
+_UNWINDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: A signal that comes while a module is imported is heeded so long after that at most. Not tuned.
+_AGAIN_S = 0.01
+#: How the files of Python's own import machinery are called in stack frames.
+_IMPORT = "<frozen importlib"
+#: Signals that wait for the end of an import.
+_postponed: list[int] = []
 #: What the process does not wait for at its end.
 _abandoned: list[str] = []
+
+
+def unwind_at_signals() -> None:
+    """Let signals end this process by unwinding it, so that nothing half-written is left.
+
+    What :func:`signal.signal` says applies: the main thread alone can call this.
+    """
+    signal.signal(signal.SIGALRM, _try_again)
+    for number in _UNWINDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+            signal.signal(number, _unwind)
+
+
+def _unwind(number: int, frame: FrameType | None, *, is_again: bool = False) -> None:
+    """Raise, but in no import: what is raised there may be swallowed, or told with a traceback.
+
+    A second signal is not postponed: a module of the user's own may hang.
+    """
+    is_first = is_again or not _postponed
+    if is_first and _is_importing(frame):
+        _postponed[:] = [number]
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+        return
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    _postponed.clear()
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + number)
+
+
+def _try_again(_: int, frame: FrameType | None) -> None:
+    for number in _postponed[:]:
+        _unwind(number, frame, is_again=True)
+
+
+def heed_postponed() -> None:
+    """Raise for a signal that came while a module was imported, where it has not raised yet."""
+    _try_again(signal.SIGALRM, None)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_IMPORT):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def abandon(what: str) -> None:
