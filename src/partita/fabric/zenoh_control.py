@@ -270,6 +270,10 @@ class ControlPlane:
                 )
             return publisher
 
+    def links(self) -> list[Any]:
+        """The connections of its session."""
+        return list(self._session.info.links())
+
     def close(self) -> None:
         """Leave: undeclare everything and close the session."""
         self._flusher.close()

@@ -369,6 +369,10 @@ class DataPlane:
         if inflow is not None:
             inflow.restart()
 
+    def links(self) -> list[Any]:
+        """The connections of its session."""
+        return list(self._session.info.links())
+
     def close(self) -> None:
         """Stop receiving and close the session."""
         self._is_closed = True

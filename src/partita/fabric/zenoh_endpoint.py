@@ -12,8 +12,10 @@ import time
 import uuid
 import weakref
 from functools import partial
+from typing import Any
 
 import msgspec
+import zenoh
 
 from partita.errors import LinkError, RunError
 from partita.fabric.base import (
@@ -203,6 +205,13 @@ class ZenohEndpoint:
         """Set the callback for faults."""
         self._error = callback
 
+    def links(self) -> list[Any]:
+        """The connections of both sessions, as Zenoh describes them; none once it is closed."""
+        try:
+            return [*self._plane.links(), *self._control.links()]
+        except zenoh.ZError:
+            return []
+
     def close(self) -> None:
         """Leave the network; see :meth:`partita.fabric.Endpoint.close`."""
         if is_forked(self._process):
@@ -319,6 +328,18 @@ class ZenohEndpoint:
             )
             return math.inf
         return alone_s
+
+
+def find_owner(identity: str) -> str:
+    """Whose certificate another process has, by its Zenoh identity; empty where nobody knows.
+
+    That is the common name, of a process to which an endpoint of this one is connected.
+    """
+    for endpoint in list(_open_endpoints):
+        for link in endpoint.links():
+            if str(link.zid) == identity and link.auth_identifier:
+                return str(link.auth_identifier)
+    return ""
 
 
 def host_identity() -> bytes:

@@ -30,6 +30,8 @@ from partita.fabric import (
     check_network,
     find_misnamed,
 )
+from partita.fabric.refusals import hear_refusals
+from partita.fabric.zenoh_endpoint import find_owner
 from partita.memory import private_bytes, release
 from partita.version import VERSION
 from partita.worker.control import MAX_LANES, MAX_PLANS, Worker, WorkerParts
@@ -115,8 +117,10 @@ def run_worker(
     if parent is not None:
         _watch_parent(parent, ended)
     try:
-        with heed_signals(ended):
+        with heed_signals(ended), contextlib.ExitStack() as stack:
             check_network(options.network)
+            if options.network.members:
+                stack.enter_context(hear_refusals(find_owner))
             _warn_of_names(options.network)
             network: ZenohOptions | None = options.network
             while network is not None:
