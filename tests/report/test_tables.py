@@ -25,7 +25,7 @@ def show(*renderables: object) -> str:
 
 def test_shares_of_a_row_split_add_up() -> None:
     """Each device's share is its part of the owned rows: 12, 32, 36 and 32 of 112."""
-    assert t.tabulate_plan(make_plan()).rows[0][3:] == ("11 %", "29 %", "32 %", "29 %")
+    assert t.tabulate_plan(make_plan()).rows[0][3:] == ("11 %", "29 %", "32 %", "28 %")
 
 
 #: Rows of two devices, one of which has hardly any.
@@ -53,6 +53,15 @@ def test_a_replica_says_its_share_of_requests() -> None:
     """Where the plan gives shares, each device's is a percentage."""
     stage = Stage("s", ("l",), "replica", (Shard("a"), Shard("b")), shares=(3, 1))
     assert t.describe_shares(stage) == {"a": "replica 75 %", "b": "replica 25 %"}
+
+
+@pytest.mark.parametrize("parts", [(1, 1, 1), (996, 4), (101, 99), (1,) * 7, (5, 0)])
+def test_shares_of_a_stage_add_up(parts: tuple[int, ...]) -> None:
+    """Rounded one by one they would be 99 or 101 percent; who shares has not all."""
+    shards = tuple(Shard(f"d{n}") for n in range(len(parts)))
+    shares = t.describe_shares(Stage("s", ("l",), "replica", shards, shares=parts))
+    found = [words.removeprefix("replica ").removesuffix(" %") for words in shares.values()]
+    assert sum(1 if part == "< 1" else int(part) for part in found if part != "replica") == 100
 
 
 def test_run_table_puts_measured_beside_predicted() -> None:

@@ -81,29 +81,51 @@ def describe_layers(layers: Sequence[str]) -> str:
 
 
 def describe_shares(stage: Stage) -> dict[str, str]:
-    """The part of a stage on each device that has one: a percentage, or in words."""
+    """The part of a stage on each device that has one: a percentage, or in words.
+
+    Percentages of a few devices add up to 100.
+    """
     words: dict[str, list[str]] = {}
     if stage.axis in ("none", "everywhere"):
         words = {shard.device: ["whole"] for shard in stage.shards}
     elif stage.axis == "replica":
-        parts = stage.shares or (0,) * len(stage.shards)
-        for shard, part in zip(stage.shards, parts, strict=True):
-            share = f" {_show_percent(part / sum(parts))}" if stage.shares else ""
-            words.setdefault(shard.device, ["replica" + share])
+        parts = Counter[str]()
+        for shard, part in zip(stage.shards, stage.shares, strict=False):
+            parts[shard.device] += part
+        shown = _show_percents(parts)
+        for shard in stage.shards:
+            words[shard.device] = [f"replica {shown.get(shard.device, '')}".rstrip()]
     else:
         cells = Counter[str]()
         for shard in stage.shards:
             cells[shard.device] += _count_cells(shard)
-        total = max(1, cells.total())
-        words = {device: [_show_percent(own / total)] for device, own in cells.items() if own}
+        words = {device: [percent] for device, percent in _show_percents(cells).items()}
     for device in dict.fromkeys(shard.device for shard in stage.merge):
         words.setdefault(device, []).append("merge")
     return {device: " + ".join(parts) for device, parts in words.items()}
 
 
-def _show_percent(share: float) -> str:
-    text = f"{100 * share:.0f} %"
-    return "< 1 %" if text == "0 %" else text
+def _show_percents(parts: Mapping[str, int]) -> dict[str, str]:
+    """What each part is of all, in whole percents; parts of nothing are left out.
+
+    They add up to 100: largest remainders are rounded up, the first of equal ones. Of many parts
+    each is rounded by itself, so that equal ones stay equal: nobody adds them up.
+
+    >>> _show_percents({"a": 1, "b": 1, "c": 1, "d": 0})
+    {'a': '34 %', 'b': '33 %', 'c': '33 %'}
+    """
+    held = {name: part for name, part in parts.items() if part}
+    total = sum(held.values())
+    if len(held) > _MOST_COLUMNS:
+        percents = {name: round(100 * part / total) for name, part in held.items()}
+    else:
+        percents = {name: 100 * part // total for name, part in held.items()}
+        by_remainder = sorted(held, key=lambda name: -(100 * held[name] % total))
+        for name in by_remainder[: 100 - sum(percents.values())]:
+            percents[name] += 1
+    if len(held) > 1:  # who has all leaves nothing for the others
+        percents = {name: min(percent, 99) for name, percent in percents.items()}
+    return {name: f"{percent} %" if percent else "< 1 %" for name, percent in percents.items()}
 
 
 def _count_cells(shard: Shard) -> int:
