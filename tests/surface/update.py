@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.surface.replies import collect_replies
-from tools import surface
+from tools import messages, surface
 
 GOLDEN = Path(__file__).with_name("surface.json")
 SECTIONS: dict[str, Callable[[], object]] = {
@@ -14,12 +14,18 @@ SECTIONS: dict[str, Callable[[], object]] = {
     "errors": surface.list_errors,
     "plan_schema": surface.describe_plan,
     "replies": collect_replies,
+    "messages": messages.describe_messages,
 }
 
 
 def main() -> None:
-    """Collect all sections and write them."""
+    """Collect all sections and write them; messages change with their version only."""
     found = {name: collect() for name, collect in SECTIONS.items()}
+    if GOLDEN.exists():
+        known = json.loads(GOLDEN.read_text(encoding="utf-8")).get("messages")
+        broken = known and messages.find_breaks(known, json.loads(json.dumps(found["messages"])))
+        if broken:
+            raise SystemExit(f"raise PROTOCOL_VERSION first: {'; '.join(broken)}")
     GOLDEN.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print(f"wrote {GOLDEN.name}: {', '.join(found)}")
 
