@@ -54,9 +54,9 @@ def take_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def describe_split(found: Result) -> str:
-    """Where a plan computes: in the cloud, on the edge, or split behind so many layers."""
+    """Where a plan computes: in the cloud, on the edge, or so many layers on the edge."""
     layers = {EDGE: 0, CLOUD: 0}
     for stage in found.plan.stages:
         layers[stage.shards[0].device] += len(stage.layers)
     alone = [device for device, count in layers.items() if count == sum(layers.values())]
-    return alone[0] if alone else f"split behind {layers[EDGE]} of {sum(layers.values())} layers"
+    return alone[0] if alone else f"{layers[EDGE]} of {sum(layers.values())} layers on the edge"

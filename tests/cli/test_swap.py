@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-from partita.cli.actions.run import Ran, add_unswapped
+import pytest
+
+from partita.cli.actions.run import Ran, add_short_memory
 from partita.cli.flags import PlanFiles
 from partita.cli.output import Reply
 from partita.cli.sources import read_plan
@@ -32,18 +35,27 @@ def test_swapping_is_asked_for_and_told(ask: Ask, folder: Path) -> None:
     assert 'give one a rate in the cluster file, such as swap = "10 MB/s"' in message
 
 
-def test_a_run_says_that_nothing_was_swapped(ask: Ask, folder: Path) -> None:
-    """Workers hold what they load: the measured time is not beside the predicted one for free."""
-    swapping = CLUSTER.replace('"1 GB"', '"4 kB"')
-    swapping = swapping.replace("threads = 1", 'threads = 1\nswap = "1 MB/s"')
-    for text, told in ((swapping, 1), (CLUSTER, 0)):
-        (folder / "c.toml").write_text(text)
-        cluster = load_cluster(folder / "c.toml")
-        words = ("plan", "m.onnx", "--planner", "single", "--cluster", "c.toml", "-o", "p.json")
-        assert ask(*words, *(("--swap",) if told else ())).code == 0
-        loaded = read_plan(PlanFiles(folder / "p.json", None, None, None))
-        predicted = predict(CostModel(loaded.graph, cluster), loaded.plan)
-        ran = SimpleNamespace(loaded=loaded, predicted=predicted)
-        reply = Reply({}, [])
-        add_unswapped(reply, cast("Ran", ran))
-        assert len(reply.payload.get("notes", ())) == len(reply.shown) == told
+@pytest.mark.parametrize(
+    ("memory", "flags", "told"),
+    [
+        ("4 kB", ("--swap",), "Swapping:    predicted on "),
+        ("4 kB", (), "Memory:      by the cluster file short on "),
+        ("1 GB", (), None),
+    ],
+)
+def test_a_run_says_where_memory_was_short(
+    ask: Ask, folder: Path, memory: str, flags: tuple[str, ...], told: str | None
+) -> None:
+    """Workers hold what they load: only what was planned to swap was predicted to."""
+    rate = CLUSTER.replace("threads = 1", 'threads = 1\nswap = "1 MB/s"')
+    (folder / "c.toml").write_text(rate.replace('"1 GB"', f'"{memory}"') if flags else CLUSTER)
+    words = ("plan", "m.onnx", "--planner", "single", "--cluster", "c.toml", "-o", "p.json")
+    assert ask(*words, *flags).code == 0
+    loaded = read_plan(PlanFiles(folder / "p.json", None, None, None))
+    (folder / "c.toml").write_text(rate.replace('"1 GB"', f'"{memory}"'))
+    loaded = replace(loaded, cluster=load_cluster(folder / "c.toml"))
+    predicted = predict(CostModel(loaded.graph, loaded.cluster), loaded.plan)
+    reply = Reply({}, [])
+    add_short_memory(reply, cast("Ran", SimpleNamespace(loaded=loaded, predicted=predicted)))
+    assert len(reply.payload.get("notes", ())) == (told is not None)
+    assert told is None or str(reply.shown[0]).startswith(told)

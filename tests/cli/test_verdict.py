@@ -44,6 +44,12 @@ def test_a_bound_under_a_third_is_called_loose(divided: Result, part: float, loo
     assert ("(a loose bound)" in _line(result, "Latency")) == loose
 
 
+def test_what_was_not_proven_is_not_said(divided: Result) -> None:
+    """A bound of nothing bounds nothing: the sentence ends before it."""
+    assert "no plan can do better" in _line(divided, "Latency")
+    assert "better" not in _line(replace(divided, lower_bound_s=0.0), "Latency")
+
+
 def test_rates_and_latencies_say_which_they_are() -> None:
     """With requests under way one alone is faster, and the long run has neither start nor end."""
     cost = make_cost(make_chain(3, seed=2), 1e7, 1e7, bandwidth=1e9, overhead_s=0.0)

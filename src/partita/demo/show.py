@@ -47,13 +47,15 @@ def _describe_reading(result: DemoResult) -> str:
 
 def _latency_table(result: DemoResult) -> Table:
     single = result.single
-    rows = (
+    rows = [
         _tabulate_trial(f"best single device ({', '.join(single.devices)})", single),
         _tabulate_trial("divided", result.divided),
-        ("lower bound", describe_bound(result.lower_bound_s, result.divided.predicted_s), "", ""),
-    )
+    ]
+    if result.lower_bound_s > 0:
+        bound = describe_bound(result.lower_bound_s, result.divided.predicted_s)
+        rows.append(("lower bound", bound, "", ""))
     columns = ("plan", "predicted", "measured", "difference")
-    return draw_table(TableData("Latency of one photo", columns, rows))
+    return draw_table(TableData("Latency of one photo", columns, tuple(rows)))
 
 
 def _tabulate_trial(name: str, trial: Trial) -> tuple[str, str, str, str]:

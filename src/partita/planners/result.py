@@ -75,6 +75,12 @@ def describe_bound(bound_s: float, latency_s: float) -> str:
     return format_seconds(bound_s) + (" (a loose bound)" if is_loose else "")
 
 
+def say_bound(bound_s: float, latency_s: float) -> str:
+    """The end of a sentence about a plan's latency; nothing where no bound was proven."""
+    words = describe_bound(bound_s, latency_s)
+    return f", no plan can do better than {words}" if bound_s > 0 else ""
+
+
 @dataclass(frozen=True)
 class TradeOff:
     """A division between an edge and a cloud, with what it costs in accuracy.

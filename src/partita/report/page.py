@@ -111,7 +111,7 @@ def _draw_tiles(bundle: ReportBundle) -> Markup:
         if reached:
             faster = bundle.best_single_s / reached
             tiles.append(("speed-up over it", f"{faster:.2f}×", "good" if faster > 1 else "bad"))
-    if bundle.lower_bound_s is not None:
+    if bundle.lower_bound_s:  # zero where none was proven
         bound = describe_bound(bundle.lower_bound_s, predicted or 0.0)
         tiles.append(("lower bound", bound, ""))
     if bundle.worth_splitting is not None:

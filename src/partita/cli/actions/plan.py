@@ -40,7 +40,7 @@ from partita.errors import InputError
 from partita.execution import Report
 from partita.plan import Plan, Stage, dump_plan
 from partita.planners import OBJECTIVES, Estimate, PlanOptions, Result, find_plan
-from partita.planners.result import describe_bound
+from partita.planners.result import say_bound
 from partita.regions import WIRE_FORMATS, is_plan_format
 from partita.report import plan_table, report_tables
 from partita.report.tables import TableData, describe_path
@@ -268,8 +268,8 @@ def describe_verdict(result: Result) -> list[str]:
         f"Planner:     {result.plan.planner} ({result.status}{result.note and ': ' + result.note}),"
         f" {result.evaluations} plans priced in {format_seconds(result.search_s)}",
         *_describe_search(result),
-        f"Latency:     {format_seconds(result.latency_s)} predicted{_describe_setting(result)},"
-        f" no plan can do better than {describe_bound(result.lower_bound_s, result.latency_s)}",
+        f"Latency:     {format_seconds(result.latency_s)} predicted{_describe_setting(result)}"
+        f"{say_bound(result.lower_bound_s, result.latency_s)}",
         *_describe_rate(result),
         f"Energy:      {result.estimate.energy_joules:.3g} J of computing per request",
         f"Splitting:   {_describe_gain(result)}",

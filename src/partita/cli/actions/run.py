@@ -38,7 +38,7 @@ from partita.report import (
 )
 from partita.report.changes import tabulate_plan_runs
 from partita.simulation import predict
-from partita.units import format_seconds
+from partita.units import format_bytes, format_seconds
 
 
 @dataclass(frozen=True)
@@ -265,26 +265,31 @@ def describe_run(ran: Ran) -> Reply:
             f" largest value {checked.max_magnitude:.3g}: {checked.verdict}"
         )
     add_notes(reply, cluster, ran.measured.makespan_s)
-    add_unswapped(reply, ran)
+    add_short_memory(reply, ran)
     return reply
 
 
-def add_unswapped(reply: Reply, ran: Ran) -> None:
-    """Say that a run cannot confirm what was predicted of devices that swap."""
-    cluster = ran.loaded.cluster
-    over = [
-        use.name
-        for use in ran.predicted.devices
-        if cluster.device(use.name).swap_bytes_per_s
-        and (use.peak_memory_bytes or 0) > cluster.device(use.name).memory_bytes
-    ]
-    if over:
+def add_short_memory(reply: Reply, ran: Ran) -> None:
+    """Say where a plan needs more memory than the cluster file gives, though workers held it.
+
+    Where it may swap, a run cannot confirm what was predicted of that.
+    """
+    held = {use.name: use.peak_memory_bytes or 0 for use in ran.predicted.devices}
+    over = ran.loaded.cluster.overflow_bytes(held, swap=False)
+    if not over:
+        return
+    if ran.loaded.plan.may_swap:
+        name = "Swapping"
         note = (
             f"predicted on {', '.join(over)}, where the plan needs more than the file's memory;"
             " workers held all of it, so that no swapping is in what was measured"
         )
-        reply.payload.setdefault("notes", []).append(f"Swapping: {note}")
-        reply.shown.append(f"Swapping:    {note}")
+    else:
+        name = "Memory"
+        parts = ", ".join(f"on {device} by {format_bytes(size)}" for device, size in over.items())
+        note = f"by the cluster file short {parts}; workers held all of the plan"
+    reply.payload.setdefault("notes", []).append(f"{name}: {note}")
+    reply.shown.append(f"{f'{name}:':<12} {note}")
 
 
 def describe_fixed(ran: Ran) -> dict[str, Any]:
