@@ -43,13 +43,15 @@ except OSError:
     print("unreachable")
 """
 NETS = {"near": 1, "far": 2}
+#: The first two numbers of all addresses, a site's own one follows.
+NET = f"10.{200 + os.getpid() % 50}"
 
 
 @pytest.fixture
-def sites(tmp_path: Path) -> Iterator[dict[str, Host]]:
-    """A host per site on a cable of its own to a third one, that of the routers."""
+def sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Host]]:
+    """A host per site on a cable of its own to a third one, that of the routers; a model."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     mark = f"pts{os.getpid()}"
-    net = f"10.{200 + os.getpid() % 50}"
     with contextlib.ExitStack() as stack:
 
         def make(*words: str) -> None:
@@ -71,38 +73,34 @@ def sites(tmp_path: Path) -> Iterator[dict[str, Host]]:
             )
             for space, device, last in ends:
                 within = ("-n", f"{mark}-{space}")
-                make(*within, "address", "add", f"{net}.{number}.{last}/24", "dev", device)
+                make(*within, "address", "add", f"{NET}.{number}.{last}/24", "dev", device)
                 make(*within, "link", "set", device, "up")
         hosts = {}
         for name in ("between", *NETS):
             hosts[name] = Host(f"{mark}-{name}", tmp_path / name)
             stack.callback(hosts[name].end)
-        (hosts["near"].folder / "garage.toml").write_text(CLUSTER.format(net=net, far=f"{net}.1.1"))
+        (hosts["near"].folder / "garage.toml").write_text(CLUSTER.format(net=NET, far=f"{NET}.1.1"))
+        onnx.save(tiny_model(), hosts["near"].folder / "m.onnx")
         yield hosts
 
 
-def test_a_run_across_two_routers(
-    sites: dict[str, Host], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_run_across_two_routers(sites: dict[str, Host]) -> None:
     """The far worker is out of reach but for the routers, and computes its half all the same."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     near, far, between = sites["near"], sites["far"], sites["between"]
-    net = f"10.{200 + os.getpid() % 50}"
-    onnx.save(tiny_model(), near.folder / "m.onnx")
-    between.start(f"partita router --listen tcp/{net}.1.1:7447 --insecure", "near.log")
+    between.start(f"partita router --listen tcp/{NET}.1.1:7447 --insecure", "near.log")
     wait_for(between, "near.log", "router listens")
-    other = f"partita router --listen tcp/{net}.2.1:7447 --connect tcp/{net}.1.1:7447 --insecure"
+    other = f"partita router --listen tcp/{NET}.2.1:7447 --connect tcp/{NET}.1.1:7447 --insecure"
     between.start(other, "far.log")
     for number, (name, host) in enumerate((("near", near), ("far", far)), start=1):
         host.start(
-            f"partita worker --name {name} --cluster-name garage --listen tcp/{net}.{number}.2:7447"
-            f" --connect tcp/{net}.{number}.1:7447 --insecure --store store",
+            f"partita worker --name {name} --cluster-name garage --listen tcp/{NET}.{number}.2:7447"
+            f" --connect tcp/{NET}.{number}.1:7447 --insecure --store store",
             "worker.log",
         )
     near.type("partita plan m.onnx --cluster garage.toml --planner equal_rows -o plan.json")
     for name, host in (("near", near), ("far", far)):
         wait_for(host, "worker.log", f"worker '{name}' listens")
-    (near.folder / "reach.py").write_text(_REACH.format(place=f"{net}.2.2"))
+    (near.folder / "reach.py").write_text(_REACH.format(place=f"{NET}.2.2"))
     assert near.type("python3 reach.py") == "unreachable"
     told = near.type("partita run plan.json --insecure --requests 3 --check")
     assert "the same answer" in told
@@ -128,18 +126,13 @@ for name, role in (("far", "worker"), ("leader-1f", "leader")):
 """
 
 
-def test_join_files_hold_across_routers(
-    sites: dict[str, Host], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_join_files_hold_across_routers(sites: dict[str, Host]) -> None:
     """Who is in, in which role, and under which name, is the same on the far side."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     near, far, between = sites["near"], sites["far"], sites["between"]
-    net = f"10.{200 + os.getpid() % 50}"
-    onnx.save(tiny_model(), near.folder / "m.onnx")
-    (near.folder / "garage.toml").write_text(CLUSTER.format(net=net, far=f"{net}.2.2"))
+    (near.folder / "garage.toml").write_text(CLUSTER.format(net=NET, far=f"{NET}.2.2"))
     near.type("partita keys init site --cluster garage.toml")
     for name, number in (("edge", 1), ("beyond", 2)):
-        near.type(f"partita keys add {name} --role router --address tcp/{net}.{number}.1:7447")
+        near.type(f"partita keys add {name} --role router --address tcp/{NET}.{number}.1:7447")
     for name, host in (("edge", between), ("beyond", between), ("far", far)):
         near.type(f"cp site/{name}.join {host.folder}")
     for name in ("edge", "beyond"):
@@ -147,7 +140,7 @@ def test_join_files_hold_across_routers(
     near.start("partita worker --join site/near.join --store store", "worker.log")
     (far.folder / "liar.py").write_text(_LIAR)
     wait_for(near, "worker.log", "worker 'near' listens")
-    told = far.type(f"{sys.executable} liar.py tls/{net}.2.1:7447")
+    told = far.type(f"{sys.executable} liar.py tls/{NET}.2.1:7447")
     assert told.split("heard")[:2] == ["", " not "]
     far.start("partita worker --join far.join --store store", "worker.log")
     near.type("partita plan m.onnx --cluster garage.toml --planner equal_rows -o plan.json")
