@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -10,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from partita.cli.actions import top
 from partita.cli.actions.watched import watch_session
 from partita.cli.flags import WatchFlags
 from partita.cluster import Cluster, Device, dump_cluster
 from partita.lab import LabOptions, start_lab
 from partita.leader import deploy
-from partita.live import RemoteSession, Scene, offer_scene
+from partita.live import LiveView, RemoteSession, Scene, offer_scene, view
 from tests.cli.conftest import Ask
 from tests.live.samples import scene_of
 from tests.memory_lab import memory_lab
@@ -98,6 +100,39 @@ def test_top_finds_the_leader_of_a_plan_that_runs_elsewhere(ask: Ask, tmp_path: 
             other = ask("top", "--cluster", "seen.toml", "--leader", "nobody")
             assert "Leader 'nobody' is not among those" in other.message
             session.run(random_inputs(TINY.program, 5))
+
+
+def test_top_follows_who_takes_the_place_of_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answers are added to those of the one that is gone, whose loss is an event."""
+    monkeypatch.setattr(view, "_FRESH_S", 0.0)
+    monkeypatch.setattr(top, "_RETURN_S", 0.2)
+    with memory_lab([Device(name) for name in NAMES]) as lab:
+        viewer = lab.fabric.endpoint("viewer")
+        remote = RemoteSession(viewer, "leader")
+        seen, successors = (
+            LiveView(remote.sample, remote.describe),
+            top.Successors(viewer, remote),
+        )
+        with deploy(TINY, lab.endpoint) as session:
+            offer_scene(session.calls, Known().describe)
+            session.run(random_inputs(TINY.program, 4))
+            assert seen.snapshot().answers == 4
+            assert successors.find("net on lab") == "leader leader answers again"
+        lab.endpoint.close()
+        assert successors.find("net on lab") is None
+        with (
+            contextlib.closing(lab.fabric.endpoint("leader-2")) as second,
+            deploy(TINY, second) as session,
+        ):
+            offer_scene(session.calls, Known().describe)
+            assert successors.find("another") is None
+            told = successors.find("net on lab")
+            assert told == "leader leader is gone, leader-2 took its place"
+            seen.note("led", told)
+            session.run(random_inputs(TINY.program, 2))
+            now = seen.snapshot()
+            assert (now.answers, now.events[0].text) == (6, told)
+        viewer.close()
 
 
 def test_top_needs_addresses(ask: Ask) -> None:

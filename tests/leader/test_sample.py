@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,9 +12,11 @@ from tests.worker.tiny import Tiny, random_inputs, tiny_chain
 
 from partita.cluster import Device
 from partita.errors import RunError
+from partita.execution import Change
 from partita.fabric import Caller
 from partita.leader import (
     SAMPLE,
+    History,
     Sample,
     SampleSince,
     Session,
@@ -132,3 +135,56 @@ def test_samples_hold_up_no_request(session: Session) -> None:
     assert len(answers) == 60
     assert len(taken) > 1
     assert [one.answers for one in taken] == sorted(one.answers for one in taken)
+
+
+def test_a_sample_goes_on_from_what_went_before(session: Session) -> None:
+    """Answers and changes of earlier sessions count; latencies are asked for by numbers of all."""
+    past = (Change(1.0, "version 1", "deployed"), Change(2.0, "d7 is lost", "recovered"))
+    session.follow(History(100, past, {"deployed": 1, "recovered": 9}))
+    session.run(random_inputs(TINY.program, 3))
+    sample = session.sample(102)
+    assert (sample.answers, len(sample.latencies_s)) == (103, 1)
+    assert len(session.sample(0).latencies_s) == 3
+    assert sample.changes == past
+    assert sample.outcomes == {"deployed": 1, "recovered": 9}
+    assert sample.down == ""
+    assert session.history == History(103, past, {"deployed": 1, "recovered": 9})
+
+
+def test_the_end_of_a_session_is_an_event(lab: MemoryLab) -> None:
+    """The loss of the requester is told with its time; what is closed on purpose has no fault."""
+    with deploy(TINY, lab.endpoint) as session:
+        began_s = time.monotonic()
+        lab.fabric.kill("d0")
+        with pytest.raises(RunError):
+            session.run(random_inputs(TINY.program, 1))
+        sample = session.sample()
+        assert "Device 'd0' is lost" in sample.down
+        (change,) = sample.changes
+        assert (change.why, change.outcome) == (
+            "Device 'd0' is lost: it left the network",
+            "ended",
+        )
+        assert began_s < change.at_s <= sample.at_s
+        assert sample.outcomes == {"ended": 1}
+    assert session.history.outcomes == {"ended": 1}
+
+
+def test_a_session_that_is_closed_has_not_failed(lab: MemoryLab) -> None:
+    """Whoever ends it knows."""
+    with deploy(TINY, lab.endpoint) as session:
+        session.run(random_inputs(TINY.program, 2))
+    assert session.history == History(2)
+
+
+def test_a_history_of_months_is_no_longer_than_viewers_need() -> None:
+    """Changes are dropped, counts are kept; what is still sought counts once it is found."""
+    history = History()
+    for number in range(100):
+        change = Change(float(number), "link a -> b is slower", "switched")
+        pending = Change(number + 0.5, "link a -> b is faster")
+        history = history.with_session(2, [pending, change]).keep_last()
+    assert history.answers == 200
+    assert history.outcomes == {"switched": 100}
+    assert len(history.changes) < 40
+    assert history.changes[-1].at_s == 99.5

@@ -10,15 +10,19 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.live.samples import replay, scene_of
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
+from tests.live.samples import replay, sample_of, scene_of
 
 from partita.errors import InputError, RunError
 from partita.leader import Sample
-from partita.live import LiveView, serve_live, view
+from partita.live import LiveView, live_routes, routes, serve_live, view
+from partita.live.page import write_live_page
 from partita.live.routes import serve_routes, served_routes
 
 #: A title may hold anything: it comes from a file's name.
@@ -96,8 +100,6 @@ def test_each_model_of_a_service_has_a_page_and_its_own_metrics() -> None:
     """Pages lie below the models' names; metrics of all are one document, each family once."""
     views = {name: LiveView(replay(NAMES[:3]), lambda plan: None) for name in ("cat", "dog")}
     with serve_routes(served_routes(views), 0) as address:
-        listed = get(address + "live/")[0].decode()
-        assert re.findall(r'href="([^"]*)"', listed) == ["cat/", "dog/"]
         assert b"<script>" in get(address + "live/cat/")[0]
         assert len(json.loads(get(address + "live/dog/live.json")[0])["devices"]) == 3
         body, _ = get(address + "metrics")
@@ -105,6 +107,36 @@ def test_each_model_of_a_service_has_a_page_and_its_own_metrics() -> None:
     found = read_metrics(body)
     for name in views:
         assert ("partita_requests_total", frozenset([("model", name)])) in found
+
+
+def test_the_list_of_models_has_their_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each model has its link, what it does and how fast, or why it does not or nobody knows."""
+    monkeypatch.setattr(view, "_FRESH_S", 0.0)
+
+    def over(since: int) -> Sample:
+        raise RunError("Model 'fox' is not <deployed>.")
+
+    def down(since: int) -> Sample:
+        return sample_of(1.0, {}, down="Device 'd0' is lost.")
+
+    scene = scene_of(*NAMES[:3], title=TITLE)
+    views = {
+        "cat": LiveView(replay(NAMES[:3]), lambda plan: scene),
+        "dog": LiveView(down, lambda plan: None),
+        "fox": LiveView(over, lambda plan: None),
+    }
+    with serve_routes(served_routes(views), 0) as address:
+        get(address + "live/")
+        listed = get(address + "live/")[0].decode()
+        for _ in range(6):
+            struck = get(address + "live/")[0].decode()
+    assert re.findall(r'href="([^"]*)"', listed) == ["cat/", "dog/", "fox/"]
+    cat, dog, fox = re.findall(r"<tr><td>.*?</tr>", listed)
+    assert "net &lt;script&gt;alert(1)" in cat
+    assert re.findall(r"<td[^>]*>([^<]*)</td>", cat) == ["answers", "10", "120 ms", "5"]
+    assert "down: Device &#x27;d0&#x27; is lost." in dog
+    assert "no news: Model &#x27;fox&#x27; is not &lt;deployed&gt;." in fox
+    assert "answers, without d2" in struck
 
 
 def test_a_session_that_is_over_is_said_so() -> None:
@@ -135,9 +167,9 @@ def test_a_port_in_use_is_one_clear_line() -> None:
             pass
 
 
-def browse(address: str, folder: Path) -> str:
-    """The document as the browser has it after two seconds of its own time."""
-    words = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000"]
+def browse(address: str, folder: Path, *, time_ms: int = 2000) -> str:
+    """The document as the browser has it after so long by its own clock."""
+    words = ["--headless", "--no-sandbox", "--disable-gpu", f"--virtual-time-budget={time_ms}"]
     words += [f"--user-data-dir={folder}", "--dump-dom", address]
     assert CHROMIUM is not None
     done = subprocess.run([CHROMIUM, *words], capture_output=True, timeout=60, check=True)
@@ -160,3 +192,58 @@ def test_a_browser_draws_the_page(
     assert text.count('class="bar send"') == 31  # of which the rate is known
     assert "the 40 busiest of" in text
     assert re.search(r"replica 3 %", text)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed")
+def test_a_page_tells_of_a_service_that_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silence, and that counts began anew after it, are events; nobody else could tell."""
+    monkeypatch.setattr(view, "_FRESH_S", 0.0)
+    old, turns = replay(NAMES[:3]), count()
+
+    def take(since: int) -> Sample:
+        turn = next(turns)
+        if turn in (3, 4):
+            raise RunError("The service <ends>.")
+        return old(since) if turn < 3 else sample_of(50.0, {})
+
+    shown = LiveView(take, lambda plan: None)
+    monkeypatch.setattr(shown._state, "_begin_anew", lambda last: None)  # as a new process has it
+    with serve_live(shown, 0, "net") as address:
+        text = browse(address, tmp_path, time_ms=5000)
+    events = re.findall(r"</time>([^<]*)</li>", text)
+    assert "news again: the service was started anew" in events
+    assert events.count("no news: The service &lt;ends&gt;.") == 1
+
+
+#: A page that holds another one, as wide as a phone, and writes down how wide that becomes.
+_PHONE = """<!DOCTYPE html><iframe src="/" width="375" height="800"></iframe><script>
+setTimeout(() => {
+  const page = document.querySelector("iframe").contentDocument.documentElement;
+  document.body.dataset.wide = page.scrollWidth;
+}, 1500)</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed")
+@pytest.mark.parametrize("path", ["", "live/"])
+def test_pages_are_no_wider_than_a_phone(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names and titles may be long: nothing has to be pushed aside to be read."""
+    monkeypatch.setattr(view, "_FRESH_S", 0.0)
+    monkeypatch.setattr(routes, "POLICY", "default-src 'self' 'unsafe-inline'")
+    monkeypatch.setattr(routes, "write_live_page", lambda: (write_live_page()[0], "img-src *"))
+    names = tuple(f"{'camera-at-the-gate-' * 3}{n}" for n in range(4))
+    scene = scene_of(*names, title="net-" * 60)
+    seen = LiveView(replay(names), lambda plan: scene)
+    phone = Route(
+        "/phone", lambda request: HTMLResponse(_PHONE.replace('src="/"', f'src="/{path}"'))
+    )
+    with serve_routes([*live_routes(seen), *served_routes({"n" * 64: seen}), phone], 0) as address:
+        text = browse(address + "phone", tmp_path, time_ms=4000)
+    found = re.search(r'data-wide="(\d+)"', text)
+    assert found is not None
+    assert int(found[1]) <= 375

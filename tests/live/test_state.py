@@ -70,15 +70,18 @@ def test_a_new_epoch_begins_anew() -> None:
     assert seen.p50_s == 1.0
 
 
-def test_another_session_begins_anew() -> None:
-    """Where a model is deployed anew answers count from none: no rate is below zero."""
+def test_counts_go_on_where_a_leader_takes_the_place_of_another() -> None:
+    """Its answers count from none: no rate is below zero, and what was counted stays."""
     state = LiveState()
     idle = {"camera": stats_of(), "recorder": stats_of()}
-    state.fold(sample_of(1.0, idle, answers=50, latencies_s=(5.0,)), SCENE)
+    old = sample_of(1.0, idle, answers=50, latencies_s=(5.0,), outcomes={"recovered": 2})
+    state.fold(old, SCENE)
     seen = state.fold(sample_of(2.0, idle, answers=3, epoch=7), SCENE)
-    assert (seen.images_per_s, seen.p50_s) == (None, None)
-    seen = state.fold(sample_of(3.0, idle, answers=5, epoch=7), SCENE)
-    assert seen.images_per_s == 2.0
+    assert (seen.images_per_s, seen.p50_s, seen.answers) == (None, None, 53)
+    newer = sample_of(3.0, idle, answers=5, epoch=7, outcomes={"recovered": 1, "ended": 1})
+    seen = state.fold(newer, SCENE)
+    assert (seen.images_per_s, seen.answers) == (2.0, 55)
+    assert seen.outcomes == {"recovered": 3, "ended": 1}
 
 
 def test_states_say_who_computes_is_silent_lost_or_idle() -> None:

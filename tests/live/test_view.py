@@ -51,3 +51,18 @@ def test_a_plan_is_described_once(clock: VirtualClock) -> None:
         assert shared.snapshot().title == "net on lab"
         assert shared.scene() is not None
     assert described == ["p"]
+
+
+def test_what_a_viewer_notes_is_an_event_on_the_leaders_clock(clock: VirtualClock) -> None:
+    """No leader can tell of its own loss; the note keeps its age beside the leader's events."""
+    clock.time_s = 100.0
+    shared = LiveView(replay(DEVICES), lambda plan: None)
+    for _ in range(9):  # a device is lost at 2.0 on the leader's clock, which is at 4.0 then
+        clock.time_s += 0.5
+        now = shared.snapshot()
+    clock.time_s += 0.25
+    shared.note("led", "another one took its place")
+    clock.time_s += 0.75
+    now = shared.snapshot()
+    assert [event.kind for event in now.events] == ["led", "recovered"]
+    assert now.at_s - now.events[0].at_s == pytest.approx(0.75)

@@ -16,7 +16,7 @@ from tests.worker.tiny import tiny_chain
 
 from partita.cluster import Device
 from partita.errors import PartitaError, RunError
-from partita.leader import DeployOptions, deploy
+from partita.leader import DeployOptions, History, deploy
 from partita.program import Program
 from partita.serve import Front, listen_at, make_app, make_server, url_of
 
@@ -33,6 +33,7 @@ class HeldSession:
         self.asked = threading.Semaphore(0)
         self.is_open = True
         self.error: PartitaError | None = None
+        self.history = History()
         self._room = threading.Semaphore(in_flight)
         self._held: deque[tuple[Mapping[str, Any], Future[Any]]] = deque()
 
@@ -45,6 +46,10 @@ class HeldSession:
         self._held.append((feeds, future))
         self.asked.release()
         return future
+
+    def follow(self, before: History) -> None:
+        """Go on from what was before."""
+        self.history = before
 
     def await_asked(self, count: int = 1) -> None:
         """Wait until so many more requests are held."""

@@ -74,6 +74,37 @@ def test_real_sessions_follow_each_other_without_a_lost_request() -> None:
         assert "1" in versions
 
 
+def test_what_others_see_goes_on_over_versions() -> None:
+    """Answers of all versions count, each deployment is an event, and so is the end of one."""
+    with tiny_front() as front:
+
+        def ask(count: int) -> None:
+            model = front.get("tiny")
+            for number in range(count):
+                model.ask({CHAIN.inputs[0].name: draw(number)}).result(PATIENCE_S)
+
+        ask(3)
+        front.load("tiny")
+        ask(2)
+        model = front.get("tiny")
+        sample = model.session.sample(3)
+        assert (sample.answers, len(sample.latencies_s)) == (5, 2)
+        assert [change.why for change in sample.changes] == [
+            "version 1",
+            "version 2 follows version 1",
+        ]
+        model.session._monitor.tracker.fail(RunError("Device 'd0' is lost: it left. Restart it."))
+        assert model.session.sample().down.startswith("Device 'd0' is lost")
+        front.load("tiny")
+        sample = front.get("tiny").session.sample()
+        assert (sample.answers, sample.down) == (5, "")
+        assert [(change.why, change.outcome) for change in sample.changes[2:]] == [
+            ("Device 'd0' is lost: it left", "ended"),
+            ("version 3 follows version 2, which had ended", "deployed"),
+        ]
+        assert sample.outcomes == {"deployed": 3, "ended": 1}
+
+
 def test_a_version_that_cannot_be_deployed_leaves_the_old_one() -> None:
     """The error is the caller's; clients notice nothing."""
 

@@ -150,13 +150,13 @@ Decision = Replan | Switch | RollBack | ProbeLink
 
 @dataclass(frozen=True)
 class Change:
-    """One search, or one recovery from a loss, and what came of it.
+    """One search, recovery or deployment, or the end of a session, and what came of it.
 
     Attributes:
         at_s: When the search was decided, or the loss found, on the caller's clock.
         why: Which drift or loss, for people.
         outcome: ``searching``, ``kept``, ``switching``, ``switched``, ``rolled back``, ``failed``,
-            ``recovered``, ``drained``.
+            ``recovered``, ``drained``, ``deployed``, ``ended``.
         detail: Why it came to that; empty where nothing needs saying.
         switched_s: When requests were first admitted under the new plan; None where none were.
         predicted_old_s: Seconds per answer of the running plan under the drift, as predicted.

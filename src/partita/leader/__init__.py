@@ -4,6 +4,7 @@ from partita.leader.calls import LeaderCalls, ask_leaders, find_leaders
 from partita.leader.clocks import estimate_offset
 from partita.leader.deployment import DeployOptions
 from partita.leader.fixed_costs import refine_cost
+from partita.leader.history import History
 from partita.leader.links import LinkSample, measure_link
 from partita.leader.losses import Lost
 from partita.leader.planning import Planning
@@ -17,6 +18,7 @@ __all__ = [
     "SAMPLE",
     "DeployOptions",
     "Expected",
+    "History",
     "LeaderCalls",
     "LinkSample",
     "Lost",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from partita.errors import RunError
+from partita.errors import PartitaError, RunError
 from partita.execution.request import RUNNING_REASON
 from partita.fabric import Failure
 from partita.leader.deployment import Deployment
@@ -125,3 +125,8 @@ def _steps_by_stream(program: Program, device: str) -> dict[int, str]:
     steps = program.device(device).steps
     writers = {buffer: s.label for s in steps if isinstance(s, Compute) for buffer in s.writes}
     return {s.stream: writers.get(s.read, "send") for s in steps if isinstance(s, Send)}
+
+
+def shorten_cause(error: PartitaError) -> str:
+    """What happened, without what was under way and what to do about it."""
+    return error.message.partition(", while ")[0].partition(". ")[0].rstrip(".")

@@ -12,6 +12,7 @@ from partita.errors import LinkError, PartitaError, RunError
 from partita.execution import Change
 from partita.leader.back_off import BackOff
 from partita.leader.deployment import Deployable
+from partita.leader.explain import shorten_cause
 from partita.leader.losses import Lost
 from partita.leader.worker_group import WorkerGroup
 
@@ -110,7 +111,7 @@ class Recovery:
             raise RunError(
                 message, device=error.device, step=error.step, request=error.request
             ) from fault
-        why = error.message.partition(", while ")[0].partition(". ")[0].rstrip(".")
+        why = shorten_cause(error)
         now_s, detail = time.monotonic(), f"without {self.lost}"
         change = Change(found_s, why, "recovered", detail, search_s, now_s, again=again)
         self.changes.append(change)

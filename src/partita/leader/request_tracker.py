@@ -64,6 +64,7 @@ class RequestTracker:
     Attributes:
         answers: Requests answered so far.
         past: Answered requests, in the order of their answers; the last ones only.
+        failed_s: When the run failed, on the monotonic clock; None where it did not.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class RequestTracker:
         self.answers = 0
         self.past: deque[Request] = deque(maxlen=remembered)
         self.error: PartitaError | None = None
+        self.failed_s: float | None = None
         self._endpoint = endpoint
         self._on_fault = on_fault
         self._change = threading.Condition(threading.RLock())
@@ -209,6 +211,13 @@ class RequestTracker:
 
     def fail(self, error: PartitaError) -> None:
         """End all requests, also later ones, with ``error``; the first error counts."""
+        with self._change:
+            if self.error is None:
+                self.failed_s = time.monotonic()
+            self.close(error)
+
+    def close(self, error: PartitaError) -> None:
+        """End all requests as :meth:`fail` does, though nothing is wrong."""
         with self._change:
             self.error = self.error or error
             unanswered = [*self._all_open(), *self._waiting]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -12,6 +11,7 @@ from partita.errors import RunError
 from partita.execution import Change
 from partita.leader.deployment import Deployment
 from partita.leader.failure_monitor import FailureMonitor
+from partita.leader.history import History
 from partita.leader.losses import Lost
 from partita.worker.messages import Stats, encode_message
 
@@ -38,7 +38,7 @@ class Sample(msgspec.Struct, frozen=True):
         plan: Hash of the plan that requests are admitted under.
         epoch: Of that plan.
         in_flight: Most requests under way at the same time.
-        answers: Requests answered since the session began.
+        answers: Requests answered, also by sessions that this one took the place of.
         open: Requests that were fed and have no answer.
         waiting: Requests that were not fed yet.
         latencies_s: Of the answers from the number asked for on, the last ones.
@@ -46,7 +46,9 @@ class Sample(msgspec.Struct, frozen=True):
         stats: Per device that answered, its totals under that epoch.
         memory_limit_bytes: Per device that has one.
         lost: What the session goes on without.
-        changes: Recoveries and searches so far.
+        changes: Recoveries, searches and deployments, the last ones at least.
+        outcomes: How many changes there were by their outcome.
+        down: Why nothing is answered any more; empty while it is.
     """
 
     at_s: float
@@ -62,38 +64,44 @@ class Sample(msgspec.Struct, frozen=True):
     memory_limit_bytes: dict[str, int]
     lost: Lost
     changes: tuple[Change, ...]
+    outcomes: dict[str, int] = {}
+    down: str = ""
 
 
 def take_sample(
-    monitor: FailureMonitor, lost: Lost, changes: Sequence[Change], since: int
+    monitor: FailureMonitor, lost: Lost, before: History, own: tuple[Change, ...], since: int
 ) -> Sample:
     """A sample of a session; workers that do not answer within a second are left out.
 
     Args:
         monitor: Of the session.
         lost: What it goes on without.
-        changes: So far, on the leader's monotonic clock.
+        before: What went before the session.
+        own: Its own changes so far, on the leader's monotonic clock.
         since: The number of the first answer whose latency is wanted.
     """
     deployment, tracker = monitor.deployment, monitor.tracker
     program = deployment.program
     stats = _ask_all(deployment)
     counts = tracker.counts()
-    latest = tracker.latest(max(since, counts.answers - _MOST_LATENCIES))
+    first = max(since - before.answers, counts.answers - _MOST_LATENCIES, 0)
+    known = before.with_session(counts.answers, own)
     return Sample(
         time.monotonic(),
         program.plan_hash,
         deployment.epoch,
         program.in_flight,
-        counts.answers,
+        known.answers,
         counts.open,
         counts.waiting,
-        tuple(request.end_s - request.start_s for request in latest),
+        tuple(request.end_s - request.start_s for request in tracker.latest(first)),
         deployment.devices,
         stats,
         {name: limit for name in stats if (limit := monitor.infos[name].memory_limit_bytes)},
         lost,
-        tuple(changes),
+        known.changes,
+        dict(known.outcomes),
+        "" if tracker.error is None else tracker.error.message,
     )
 
 

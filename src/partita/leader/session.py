@@ -15,7 +15,9 @@ from partita.execution import AdaptOptions, Change, Report
 from partita.fabric.base import Caller, check_process, is_forked
 from partita.leader.calls import DRAIN, LeaderCalls
 from partita.leader.deployment import Deployment, DeployOptions
+from partita.leader.explain import shorten_cause
 from partita.leader.failure_monitor import FailureMonitor
+from partita.leader.history import History
 from partita.leader.losses import Lost
 from partita.leader.planning import Planning
 from partita.leader.recovery import Recovery
@@ -62,6 +64,7 @@ class Session:
         self._monitor = FailureMonitor(group, deployment, infos, options, recovery, standby=standby)
         self._tracker = self._monitor.tracker
         self._first = 0
+        self._before = History()
         self._origin_s = time.monotonic()
         self._is_closed = False
         self._process = os.getpid()
@@ -213,8 +216,24 @@ class Session:
         Args:
             since: The number of the first answer whose latency is wanted.
         """
-        changes = [change.shifted(-self._origin_s) for change in self.changes]
-        return take_sample(self._monitor, self.lost, changes, since)
+        return take_sample(self._monitor, self.lost, self._before, self._list_changes(), since)
+
+    @property
+    def history(self) -> History:
+        """What went on under its name so far, with what went before it."""
+        return self._before.with_session(self._tracker.answers, self._list_changes()).keep_last()
+
+    def follow(self, before: History) -> None:
+        """Let what others see of it go on from where an earlier session is, or ended."""
+        self._before = before
+
+    def _list_changes(self) -> tuple[Change, ...]:
+        """Its changes on the leader's clock; its own end is one, unless it was wanted."""
+        changes = tuple(change.shifted(-self._origin_s) for change in self.changes)
+        error = self._tracker.error
+        if error is None or self._tracker.failed_s is None:
+            return changes
+        return (*changes, Change(self._tracker.failed_s, shorten_cause(error), "ended"))
 
     def _answer_sample(self, caller: Caller, body: bytes) -> bytes:
         return encode_sample(self.sample(decode_message(body, SampleSince).answers))
@@ -289,7 +308,7 @@ class Session:
         if self._is_closed or is_forked(self._process):
             return  # a fork leaves its parent's plan alone
         self._is_closed = True
-        self._tracker.fail(RunError("The session was closed before the answer came."))
+        self._tracker.close(RunError("The session was closed before the answer came."))
         if self._keeper is not None:
             self._keeper.close()
         if self._controller is not None:

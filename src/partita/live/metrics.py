@@ -55,8 +55,8 @@ def _list_metrics(now: Snapshot) -> Iterator[Metric]:
     changes = CounterMetricFamily(
         "partita_plan_changes", "Changes of plan by outcome.", labels=["outcome"]
     )
-    for outcome in dict.fromkeys(event.kind for event in now.events):
-        changes.add_metric([outcome], sum(event.kind == outcome for event in now.events))
+    for outcome, count in now.outcomes.items():
+        changes.add_metric([outcome], count)
     yield changes
 
 

@@ -2,8 +2,14 @@
 // Asks again so long after each answer, in milliseconds: a little more than twice a second.
 const WAIT_MS = 440;
 const NOTHING = "–";
+const MOST_EVENTS = 20;
 let plan = null;
 let stages = [];
+// The last snapshot, why there is none at present, and what the page alone can tell: it goes on
+// while a service is started again.
+let last = null;
+let silence = "";
+const notes = [];
 
 const at = (id) => document.getElementById(id);
 
@@ -102,6 +108,9 @@ function showDevice(device) {
     withBar(device.memory_bytes ? bytes(device.memory_bytes) : NOTHING, limit, null, "memory"),
   );
   for (const stage of stages) row.append(showShare(stage.shares[device.name]));
+  // Where there is no room for columns, each cell says what it is.
+  const names = ["", "busy", "queue", "memory", ...stages.map((stage) => stage.name)];
+  [...row.cells].forEach((cell, n) => { if (names[n]) cell.dataset.name = names[n]; });
   return row;
 }
 
@@ -146,10 +155,18 @@ function showGains(gains) {
   );
 }
 
+function note(text) {
+  notes.unshift({ at_ms: performance.now(), text });
+  notes.length = Math.min(notes.length, MOST_EVENTS);
+}
+
 function showEvents(now) {
-  const rows = now.events.map((event) => {
+  const told = now.events.map((event) => ({ age: Math.max(0, now.at_s - event.at_s), text: event.text }));
+  const own = notes.map((each) => ({ age: (performance.now() - each.at_ms) / 1000, text: each.text }));
+  const shown = [...own, ...told].sort((a, b) => a.age - b.age).slice(0, MOST_EVENTS);
+  const rows = shown.map((event) => {
     const row = make("li");
-    row.append(make("time", `${seconds(Math.max(0, now.at_s - event.at_s))} ago`), event.text);
+    row.append(make("time", `${seconds(event.age)} ago`), event.text);
     return row;
   });
   at("events").replaceChildren(...(rows.length ? rows : [make("li", "none so far")]));
@@ -171,19 +188,25 @@ async function show() {
     at("title").textContent = document.title = made.title;
     plan = now.plan;
   }
+  if (silence) note(last && now.answers < last.answers ? "news again: the service was started anew" : "news again");
+  silence = "";
+  last = now;
   showTiles(now);
   showAdvice(now);
   showDevices(now);
   showLinks(now);
   showEvents(now);
+  at("state").textContent = now.down ? `down: ${now.down}` : "live";
+  at("state").className = now.down ? "bad" : "good";
 }
 
 async function follow() {
   try {
     await show();
-    at("state").textContent = "live";
-    at("state").className = "good";
   } catch (error) {
+    if (last && !silence) note(`no news: ${error.message}`);
+    silence = error.message;
+    if (last) showEvents(last);
     at("state").textContent = `no news: ${error.message}`;
     at("state").className = "bad";
   }

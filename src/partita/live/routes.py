@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import uvicorn
@@ -19,6 +20,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from partita.errors import InputError, RunError
 from partita.live.metrics import write_metrics
 from partita.live.page import POLICY, describe_scene, write_list, write_live_page
+from partita.live.snapshot import Snapshot
 from partita.live.view import LiveView
 
 #: Where the page is served alone; its names keep scripts of other sites from asking.
@@ -36,7 +38,9 @@ def served_routes(views: Mapping[str, LiveView]) -> list[BaseRoute]:
     """
 
     def pages(request: Request) -> Response:
-        return HTMLResponse(write_list(list(views)), headers={"Content-Security-Policy": POLICY})
+        with ThreadPoolExecutor(len(views), "live-list") as pool:  # one that hangs holds up none
+            models = dict(zip(views, pool.map(_look, views.values()), strict=True))
+        return HTMLResponse(write_list(models), headers={"Content-Security-Policy": POLICY})
 
     def metrics(request: Request) -> Response:
         takes = {name: view.snapshot for name, view in views.items()}
@@ -62,6 +66,14 @@ def live_routes(view: LiveView) -> list[Route]:
         )
 
     return [Route("/", page), Route("/live.json", snapshot), Route("/plan.json", plan)]
+
+
+def _look(view: LiveView) -> Snapshot | str:
+    """What a session does now, or why it does not say."""
+    try:
+        return view.snapshot()
+    except RunError as error:
+        return error.message
 
 
 def _answer(make: Callable[[], bytes], media_type: str) -> Response:

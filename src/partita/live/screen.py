@@ -20,6 +20,7 @@ def draw_screen(now: Snapshot) -> RenderableType:
     """Everything of a snapshot that a terminal has room for."""
     parts: list[RenderableType] = [
         Text(clean(f"{now.title or 'a plan'}: {', '.join(_describe_requests(now))}"), style="bold"),
+        *([Text(clean(f"down: {now.down}"), style="bold")] if now.down else []),
         *(Text(clean(f"{words}.")) for words in now.advice),
         draw_table(_tabulate_devices(now.devices)),
     ]

@@ -117,7 +117,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     Attributes:
         at_s: On the leader's clock.
         plan: Hash of the plan that runs.
-        answers: Requests answered since the session began.
+        answers: Requests answered so far, also by sessions before this one.
         open: Requests under way.
         waiting: Requests that wait to be fed.
         images_per_s: Of the last seconds; None where that is not known yet.
@@ -125,6 +125,8 @@ class Snapshot(msgspec.Struct, frozen=True):
         links: The busiest first, no more than can be read.
         link_count: How many links carry something.
         advice: What bounds the throughput, and what would gain.
+        outcomes: How many changes of plan there were by their outcome.
+        down: Why nothing is answered any more; empty while it is.
     """
 
     at_s: float
@@ -143,3 +145,5 @@ class Snapshot(msgspec.Struct, frozen=True):
     link_count: int
     events: tuple[Event, ...]
     advice: tuple[str, ...]
+    outcomes: dict[str, int] = {}
+    down: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
 from partita.execution import Change
@@ -20,7 +20,8 @@ _WINDOW_S, _LONGEST_S, _REQUESTS = 5.0, 60.0, 3
 _ANSWERS = 1000
 #: More links than this nobody reads; a cluster of 32 has a thousand.
 _MOST_LINKS = 40
-_MOST_EVENTS = 20
+#: Events that are shown.
+MOST_EVENTS = 20
 #: A lane that is busy for less bounds nothing: requests come too seldom, or wait for each other. At
 #: full load the busiest lane of a plan is above; shares of some seconds are right to a tenth.
 _BOUNDS = 0.7
@@ -35,6 +36,8 @@ class LiveState:
 
     def __init__(self) -> None:
         self.answers = 0
+        self._past, self._outcomes = 0, Counter[str]()
+        self._last: Sample | None = None
         self._samples: deque[Sample] = deque()
         self._latencies_s: deque[float] = deque(maxlen=_ANSWERS)
 
@@ -45,12 +48,12 @@ class LiveState:
             sample: Taken after those before.
             scene: What is known of its plan.
         """
-        if sample.answers < self.answers:  # another session, which began anew
-            self._samples.clear()
+        if self._last is not None and sample.answers < self.answers:
+            self._begin_anew(self._last)
         if not self._samples or self._samples[-1].plan != sample.plan:
             self._latencies_s.clear()
         self._latencies_s.extend(sample.latencies_s)
-        self.answers = sample.answers
+        self._last, self.answers = sample, sample.answers
         ordered = sorted(self._latencies_s)
         self._keep(sample, _quantile(ordered, 0.5) or 0.0)
         devices = tuple(self._view_devices(sample, scene))
@@ -61,7 +64,7 @@ class LiveState:
             at_s=sample.at_s,
             title="" if scene is None else scene.title,
             plan=sample.plan,
-            answers=sample.answers,
+            answers=self._past + sample.answers,
             open=sample.open,
             waiting=sample.waiting,
             in_flight=sample.in_flight,
@@ -74,7 +77,19 @@ class LiveState:
             link_count=len(links),
             events=tuple(_list_events(sample.changes)),
             advice=tuple(_advise(devices, links, scene)),
+            outcomes=dict(self._outcomes + Counter(sample.outcomes)),
+            down=sample.down,
         )
+
+    def _begin_anew(self, last: Sample) -> None:
+        """Go on with a leader that took the place of another, whose process is gone.
+
+        What was counted stays; its clock may be another one.
+        """
+        self._samples.clear()
+        self._latencies_s.clear()
+        self._past += last.answers
+        self._outcomes += Counter(last.outcomes)
 
     def _keep(self, sample: Sample, usual_s: float) -> None:
         """Add a sample, and drop those that are before the window but one."""
@@ -175,7 +190,7 @@ def _quantile(ordered: Sequence[float], fraction: float) -> float | None:
 
 def _list_events(changes: Sequence[Change]) -> Iterable[Event]:
     """The last changes of plan, the newest first."""
-    for change in reversed(changes[-_MOST_EVENTS:]):
+    for change in reversed(changes[-MOST_EVENTS:]):
         yield Event(change.at_s, change.outcome, f"{change.why} – {describe_outcome(change)}")
 
 

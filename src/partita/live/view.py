@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from partita.leader import Sample
-from partita.live.snapshot import Scene, Snapshot
-from partita.live.state import LiveState
+from partita.live.snapshot import Event, Scene, Snapshot
+from partita.live.state import MOST_EVENTS, LiveState
 
 #: Who asks twice a second gets news each time; more viewers cost no more.
 _FRESH_S = 0.4
@@ -31,6 +34,7 @@ class LiveView:
         self._scenes: dict[str, Scene] = {}
         self._last: Snapshot | None = None
         self._last_s = 0.0
+        self._notes: deque[Event] = deque(maxlen=MOST_EVENTS)
 
     def snapshot(self) -> Snapshot:
         """The session now; a few tenths of a second old where others look, too.
@@ -41,9 +45,20 @@ class LiveView:
         with self._lock:
             if self._last is None or time.monotonic() - self._last_s >= _FRESH_S:
                 sample = self._take(self._state.answers)
-                self._last = self._state.fold(sample, self._scene(sample.plan))
+                seen = self._state.fold(sample, self._scene(sample.plan))
                 self._last_s = time.monotonic()
+                self._last = self._with_notes(seen, self._last_s)
             return self._last
+
+    def note(self, kind: str, text: str) -> None:
+        """Add an event that no leader can tell, such as its own loss."""
+        self._notes.append(Event(time.monotonic(), kind, text))
+
+    def _with_notes(self, seen: Snapshot, now_s: float) -> Snapshot:
+        """The snapshot with the viewer's own events, on the leader's clock."""
+        notes = [Event(seen.at_s - (now_s - at.at_s), at.kind, at.text) for at in self._notes]
+        events = sorted([*seen.events, *notes], key=lambda event: -event.at_s)
+        return msgspec.structs.replace(seen, events=tuple(events[:MOST_EVENTS]))
 
     def scene(self) -> Scene | None:
         """What is known of the plan that runs."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from partita.errors import BusyError, InputError, NotServedError, first_line
-from partita.leader import Session
+from partita.execution import Change
+from partita.leader import History, Session
 from partita.naming import NAME_RULE, is_name
 from partita.serve.served_model import ServedModel
 from partita.version import VERSION
@@ -29,6 +31,20 @@ _DEPLOYED_S = 1.0
 def describe_server(*extensions: str) -> dict[str, Any]:
     """The server's metadata: what it is, and what it does beyond the protocol itself."""
     return {"name": "partita", "version": VERSION, "extensions": extensions}
+
+
+def _tell_deployed(version: str, old: ServedModel | None) -> Change:
+    """The change of versions, for those who look on."""
+    why = f"version {version}"
+    if old is not None:
+        why += f" follows version {old.version}" + (", which had ended" if old.error else "")
+    return Change(time.monotonic(), why, "deployed")
+
+
+def _history_of(old: ServedModel | None, deployed: Change) -> History:
+    """What went before a version: all that the one before has seen, and how it was followed."""
+    before = History() if old is None else old.session.history
+    return before.with_session(0, [deployed])
 
 
 class ModelSource(Protocol):
@@ -146,6 +162,8 @@ class Front:
             if self._ended.is_set():
                 model.close()
                 raise BusyError(f"Model '{name}' is not loaded: the service is at its end.")
+            deployed = _tell_deployed(version, old)
+            model.session.follow(_history_of(old, deployed))
             self._models[name] = model
             if old is not None:
                 _LOG.info("model '%s' is at version %s", name, version)
@@ -153,6 +171,7 @@ class Front:
                 old.drain(_LAST_ANSWERS_S)
                 old.close()
                 self._leaving.remove(old)
+                model.session.follow(_history_of(old, deployed))  # with its last answers
             return model
 
     def refuse(self) -> None:

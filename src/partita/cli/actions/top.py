@@ -21,12 +21,14 @@ from partita.live import LiveView, RemoteSession, draw_screen
 
 #: Seconds that workers may take to appear, and how often they are looked for.
 _WAIT_S, _LOOK_S = 3.0, 0.05
+#: A supervisor starts a leader again within seconds, and it deploys in some more. Not tuned.
+_RETURN_S = 10.0
 
 
 def show_top(
     path: Path, flags: AccessFlags, leader: str | None, *, once: bool, as_json: bool
 ) -> int:
-    """Show a plan that runs on a cluster until it ends or a signal comes.
+    """Show a plan that runs on a cluster, whoever leads it, until it ends or a signal comes.
 
     Args:
         leader: Whose plan; None for the only one.
@@ -51,7 +53,7 @@ def show_top(
             time.sleep(2 * REFRESH_S)
             now = view.snapshot()
             return print_reply(Reply(msgspec.to_builtins(now), [draw_screen(now)]), as_json=as_json)
-        _follow(view)
+        _follow(view, Successors(endpoint, session))
     return 0
 
 
@@ -83,8 +85,41 @@ def _name_leader(endpoint: Endpoint, leader: str) -> str:
     return leader if scene is None else f"{leader} ({scene.title})"
 
 
-def _follow(view: LiveView) -> None:
-    """Draw snapshots until the leader is gone."""
+class Successors:
+    """Who leads a plan after a leader that is gone: one whose plan has the same title.
+
+    Args:
+        session: Of the leader that is looked at; moved to the next one.
+    """
+
+    def __init__(self, endpoint: Endpoint, session: RemoteSession) -> None:
+        self._endpoint, self._session = endpoint, session
+
+    def find(self, title: str) -> str | None:
+        """What came in the leader's place, in words; None where nobody did in time."""
+        old, deadline_s = self._session.leader, time.monotonic() + _RETURN_S
+        while time.monotonic() < deadline_s:
+            for name in find_leaders(self._endpoint):
+                if self._leads(name, title):
+                    self._session.leader = name
+                    if name == old:
+                        return f"leader {old} answers again"
+                    return f"leader {old} is gone, {name} took its place"
+            time.sleep(REFRESH_S)
+        return None
+
+    def _leads(self, leader: str, title: str) -> bool:
+        """Whether a leader answers for a plan of that title."""
+        other = RemoteSession(self._endpoint, leader)
+        try:
+            scene = other.describe(other.sample(0).plan)
+        except RunError:
+            return False
+        return (scene.title if scene else "") == title
+
+
+def _follow(view: LiveView, successors: Successors) -> None:
+    """Draw snapshots until the leader is gone and nobody follows it."""
     now = view.snapshot()
     with Live(console=make_console(), auto_refresh=False) as live:
         while True:
@@ -93,5 +128,9 @@ def _follow(view: LiveView) -> None:
             try:
                 now = view.snapshot()
             except RunError as error:
-                say(f"the end: {error.message}")
-                return
+                say(f"{error.message} Whether another one follows is seen within {_RETURN_S:g} s.")
+                followed = successors.find(now.title)
+                if followed is None:
+                    say("the end: nobody follows")
+                    return
+                view.note("led", followed)
