@@ -6,7 +6,6 @@ Names are loaded when they are used, so that a worker never needs the planning p
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from partita.lazy import on_first_use
 from partita.version import VERSION
@@ -16,6 +15,10 @@ __version__ = VERSION
 # From 1.29 on ONNX Runtime's wheels tell its maker names, producers and hashes of the models that
 # they run. This is read once, when it is first imported: its own call to disable comes too late.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+#: Known to type checkers by its name. Importing ``typing`` takes longer than all else that comes
+#: before the command line heeds Ctrl-C.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from partita.api import Adapt, compare, deploy, simulate

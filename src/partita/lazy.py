@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+
+#: See :mod:`partita`.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 
 def on_first_use(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from partita.cli.interrupt import INTERRUPTED, is_interrupted, unwind_at_signals
+
+#: See :mod:`partita`.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["main", "start"]
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import suppress
-from types import FrameType
+
+#: See :mod:`partita`.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 #: Exit code after Ctrl-C, as shells have it.
 INTERRUPTED = 130
@@ -78,6 +82,8 @@ def leave(code: int) -> int:
 
     Threads that still load, or wait for what never comes, hold up nobody.
     """
+    from contextlib import suppress  # loaded by now
+
     if code == INTERRUPTED or _abandoned:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
