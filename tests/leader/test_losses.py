@@ -8,7 +8,7 @@ from tests.leader.fakes import gone, stats_of
 from tests.leader.monitored import ALONE, REST, TINY, Bench, error_of
 from tests.worker.tiny import Tiny
 
-from partita.errors import RunError
+from partita.errors import LinkError, RunError
 from partita.execution.request import RUNNING_REASON
 from partita.fabric import Failure
 from partita.leader.losses import Lost
@@ -251,3 +251,27 @@ def test_without_room_for_both_what_is_planned_for_is_loaded_after(bench: Bench)
     bench.pass_time(0.1, beating=("d0", "d1"))
     assert retired == [0, 1]
     assert monitor.deployment.devices == ("d0", "d1")
+
+
+def test_a_recovery_waits_for_nobody_else(bench: Bench) -> None:
+    """Who is looked for meanwhile, for another plan, may hang: what is left goes on without it."""
+    monitor = bench.start(lambda lost: REST)
+    bench.ask()
+    bench.lab.workers["d3"].endpoint.close()
+    bench.lab.group.add(("d3",))
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    assert monitor.deployment.devices == ("d0", "d1")
+    assert bench.recovery.lost == Lost(("d2",))
+    assert set(monitor.infos) == {"d0", "d1"}
+
+
+def test_a_plan_that_was_made_before_a_loss_brings_nobody_back(bench: Bench) -> None:
+    """Its workers are not looked for: a recovery, or the next plan, would wait for the lost one."""
+    monitor = bench.start(lambda lost: REST)
+    bench.ask()
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    with pytest.raises(LinkError, match="'d2' was lost meanwhile"):
+        monitor.add_workers(TINY.program, 1.0)
+    assert bench.lab.group.names == ("d0", "d1")

@@ -260,7 +260,7 @@ class Deployment:
 def bring(
     compiled: Deployable, group: WorkerGroup, options: DeployOptions, wait_s: float = _PRESENT_S
 ) -> tuple[Deployment, dict[str, Info]]:
-    """What is compiled, prepared under an epoch of its own, and facts about all of the group.
+    """What is compiled, prepared under an epoch of its own, and facts about its devices.
 
     Args:
         group: Gets the devices that it lacks.
@@ -279,15 +279,18 @@ def bring(
 def meet_workers(
     program: Program, group: WorkerGroup, wait_s: float = _PRESENT_S
 ) -> dict[str, Info]:
-    """Facts about all of the group, with the devices of a program that it lacked.
+    """Facts about the devices of a program, which are members of the group then.
+
+    Other members are not waited for: whoever added them may not know that they are lost.
 
     Raises:
         LinkError: A worker is missing after ``wait_s``, or was lost under way.
         RunError: One is of another version.
     """
-    group.add(part.device for part in program.devices)
-    group.wait(wait_s)
-    return group.greet()
+    names = [part.device for part in program.devices]
+    group.add(names)
+    group.wait(wait_s, names)
+    return group.greet(names)
 
 
 def fragments_of(program: Program, device: str) -> tuple[Any, ...]:

@@ -154,12 +154,13 @@ class FailureMonitor:
         """Take the workers of a program into the group, with their facts.
 
         Raises:
-            LinkError: One is not there in time.
+            LinkError: One is lost, or not there in time.
             RunError: One is of another version.
         """
         names = [part.device for part in program.devices]
-        self._group.add(names)
-        self._group.wait(wait_s)
+        with self._changing:  # a recovery is not to wait for whom it does without
+            self._recovery.add(names)
+        self._group.wait(wait_s, names)
         if missing := [name for name in names if name not in self.infos]:
             self.infos.update(self._group.greet(missing))
 

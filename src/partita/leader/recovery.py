@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from partita.errors import LinkError, PartitaError, RunError
@@ -76,6 +76,17 @@ class Recovery:
         self.lost |= lost
         for device in lost.devices:
             self._group.remove(device)
+
+    def add(self, names: Iterable[str]) -> None:
+        """Take devices into the group, none of which is lost.
+
+        Raises:
+            LinkError: One is: a plan with it was made before that was known.
+        """
+        for device in names:
+            if device in self.lost.devices:
+                raise LinkError(f"Device {device!r} was lost meanwhile.", device=device)
+        self._group.add(names)
 
     def count_lost(self, device: str, *, is_lost: bool) -> None:
         """Count a device among what is lost, though it is there; or no more, nor its links."""

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
@@ -76,15 +76,15 @@ class WorkerGroup:
         endpoint.on_error(self._on_fault)
         endpoint.watch(self._on_presence)
 
-    def wait(self, timeout_s: float) -> None:
-        """Wait until all workers are there.
+    def wait(self, timeout_s: float, names: Collection[str] | None = None) -> None:
+        """Wait until some workers are there; by default all members, also those added meanwhile.
 
         Raises:
             LinkError: Some are not after ``timeout_s``; the message names them.
         """
         deadline_s = time.monotonic() + timeout_s
         with self._change:
-            while missing := [n for n in self.names if n not in self.endpoint.peers()]:
+            while missing := [n for n in names or self.names if n not in self.endpoint.peers()]:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     raise _missing(missing, self.endpoint.peers(), timeout_s)
