@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from partita.errors import ModelError
+from partita.separable.residual import AnyLayer, Block, Conv, Norm, Pair, Relu, ResidualNetwork
 
 #: Channels behind the stem, and of a group behind the first stage; each stage doubles the latter.
-STEM = 16
+_STEM = 16
 _FIRST = 64
 STAGES = 3
 #: Layers of a block, and layers beside blocks: the stem and the dense one.
@@ -19,43 +21,7 @@ _LEAST_SIZE = 4
 
 
 @dataclass(frozen=True)
-class Block:
-    """One bottleneck; numbers are of one group.
-
-    Attributes:
-        stage: Its stage, from 0.
-        inner: Channels between its 1x1 convolutions.
-        paths: Groups of its 3x3 convolution.
-        size: Height and width of its output.
-        projects: Whether its shortcut is a convolution.
-    """
-
-    name: str
-    stage: int
-    channels_in: int
-    inner: int
-    channels: int
-    paths: int
-    stride: int
-    size: tuple[int, int]
-    projects: bool
-
-    def count_macs(self) -> int:
-        """Multiply-accumulates of one group, without the shortcut's."""
-        positions = self.size[0] * self.size[1]
-        narrow = self.channels_in * self.inner * self.stride**2
-        wide = 9 * self.inner * self.inner // self.paths + self.inner * self.channels
-        return (narrow + wide) * positions
-
-    def count_parameters(self) -> int:
-        """Learned numbers of one group: weights, and scale and shift of normalisations."""
-        weights = self.channels_in * self.inner + 9 * self.inner**2 // self.paths
-        weights += self.inner * self.channels + 2 * (2 * self.inner + self.channels)
-        return weights + self.projects * (self.channels_in + 2) * self.channels
-
-
-@dataclass(frozen=True)
-class Architecture:
+class Architecture(ResidualNetwork):
     """A ResNeXt whose paths lie in groups that compute by themselves.
 
     Attributes:
@@ -76,6 +42,7 @@ class Architecture:
     groups: int = 1
     classes: int = 10
     image: tuple[int, int, int] = (3, 32, 32)
+    standardises: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("cardinality", "width", "groups", "classes"):
@@ -127,39 +94,57 @@ class Architecture:
         return plain if self.groups == 1 else f"{plain} in {self.groups} groups"
 
     @property
-    def stage_blocks(self) -> int:
-        """Blocks of each stage."""
-        return (self.depth - _OTHER_DEPTH) // (STAGES * _BLOCK_DEPTH)
+    def stages(self) -> tuple[int, ...]:
+        """Blocks of each stage: as many in all of them."""
+        return ((self.depth - _OTHER_DEPTH) // (STAGES * _BLOCK_DEPTH),) * STAGES
 
     @property
-    def features(self) -> int:
-        """Channels of a group behind the last stage."""
-        return _FIRST << (STAGES - 1)
+    def stem(self) -> tuple[AnyLayer, ...]:
+        """One convolution."""
+        conv = Conv(name="stem.conv", channels=_STEM, kernel=(3, 3), pad=(1, 1))
+        return (conv, Norm(name="stem.bn"), Relu(name="stem.relu"))
+
+    @property
+    def head(self) -> tuple[AnyLayer, ...]:
+        """Nothing."""
+        return ()
 
     def blocks(self) -> Iterator[Block]:
         """All blocks, in order."""
-        channels_in, (height, width) = STEM, self.image[1:]
-        for stage in range(STAGES):
+        shape = (_STEM, *self.image[1:])
+        for stage, count in enumerate(self.stages):
             channels = _FIRST << stage
             inner = (self.cardinality * self.width << stage) // self.groups
-            for index in range(self.stage_blocks):
-                stride = 2 if stage and not index else 1
-                height, width = -(-height // stride), -(-width // stride)
-                yield Block(
-                    f"stage{stage}.block{index}",
-                    stage,
-                    channels_in,
-                    inner,
-                    channels,
-                    self.cardinality // self.groups,
-                    stride,
-                    (height, width),
-                    not index,
-                )
-                channels_in = channels
+            for index in range(count):
+                name = f"stage{stage}.block{index}"
+                stride = (2, 2) if stage and not index else (1, 1)
+                branch = _branch(name, inner, channels, stride, self.cardinality // self.groups)
+                shortcut = () if index else _projection(f"{name}.shortcut", channels, stride)
+                yield (block := Block(name, stage, shape, branch, shortcut))
+                shape = block.shape
 
-    def count_parameters(self) -> int:
-        """Learned numbers, as the paper counts them: without running statistics."""
-        stem = (9 * self.image[0] + 2) * STEM
-        dense = (self.features + 1) * self.classes
-        return stem + self.groups * sum(b.count_parameters() for b in self.blocks()) + dense
+
+def _branch(name: str, inner: int, channels: int, stride: Pair, paths: int) -> tuple[AnyLayer, ...]:
+    """A bottleneck with its stride in the 3x3 convolution."""
+    return (
+        Conv(name=f"{name}.conv1", channels=inner),
+        Norm(name=f"{name}.bn1"),
+        Relu(name=f"{name}.relu1"),
+        Conv(
+            name=f"{name}.conv2",
+            channels=inner,
+            kernel=(3, 3),
+            stride=stride,
+            pad=(1, 1),
+            paths=paths,
+        ),
+        Norm(name=f"{name}.bn2"),
+        Relu(name=f"{name}.relu2"),
+        Conv(name=f"{name}.conv3", channels=channels),
+        Norm(name=f"{name}.bn3"),
+    )
+
+
+def _projection(name: str, channels: int, stride: Pair) -> tuple[AnyLayer, ...]:
+    conv = Conv(name=f"{name}.conv", channels=channels, stride=stride)
+    return (conv, Norm(name=f"{name}.bn"))

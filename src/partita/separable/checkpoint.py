@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import safetensors
 import safetensors.torch
 from torch import Tensor
@@ -15,33 +15,38 @@ from torch import Tensor
 from partita.errors import InputError
 from partita.files import write_whole
 from partita.separable.architecture import Architecture
+from partita.separable.converted import Converted
+from partita.separable.residual import ResidualNetwork
 
 _FORMAT = "partita separable 1"
 #: One entry of the file's metadata, which has no order: equal states are then equal files.
 _KEY = "partita"
+#: What a state may be of, by its kind.
+_KINDS: dict[str, type[ResidualNetwork]] = {"architecture": Architecture, "converted": Converted}
 
 
-def save(path: Path, architecture: Architecture, tensors: Mapping[str, Tensor], facts: Any) -> None:
+def save(path: Path, network: ResidualNetwork, tensors: Mapping[str, Tensor], facts: Any) -> None:
     """Write a state; the file appears whole or not at all.
 
     Args:
         facts: What else belongs to it, for JSON.
     """
-    about = {"format": _FORMAT, "architecture": asdict(architecture), "facts": facts}
+    kind = next(name for name, one in _KINDS.items() if isinstance(network, one))
+    about = {"format": _FORMAT, kind: msgspec.to_builtins(network), "facts": facts}
     held = {name: tensor.contiguous() for name, tensor in tensors.items()}
     write_whole(path, safetensors.torch.save(held, {_KEY: json.dumps(about)}))
 
 
 def load(
-    path: Path, architecture: Architecture | None = None
-) -> tuple[Architecture, Any, dict[str, Tensor]]:
-    """Read a state; return the architecture, what else belongs to it, and the tensors.
+    path: Path, network: ResidualNetwork | None = None
+) -> tuple[ResidualNetwork, Any, dict[str, Tensor]]:
+    """Read a state; return the network, what else belongs to it, and the tensors.
 
     Args:
-        architecture: The one that is expected; any unless given.
+        network: The one that is expected; any unless given.
 
     Raises:
-        InputError: The file cannot be read, is no such state, or is of another architecture.
+        InputError: The file cannot be read, is no such state, or is of another network.
     """
     try:
         with safetensors.safe_open(path, "pt") as file:
@@ -51,19 +56,18 @@ def load(
         raise InputError(f"Checkpoint '{path}': {error}.", subject=str(path)) from error
     if about.get("format") != _FORMAT:
         raise InputError(f"'{path}' is no checkpoint of a separable network.", subject=str(path))
-    fields = about["architecture"]
-    found = Architecture(**{**fields, "image": tuple(fields["image"])})
-    if architecture is not None and found != architecture:
+    found = _read_network(path, about)
+    if network is not None and found != network:
         raise InputError(
-            f"Checkpoint '{path}' is of {found} with {found.classes} classes, not of {architecture}"
-            f" with {architecture.classes}.",
+            f"Checkpoint '{path}' is of {found} with {found.classes} classes, not of {network}"
+            f" with {network.classes}.",
             subject=str(path),
         )
     return found, about["facts"], tensors
 
 
 def load_run(
-    path: Path, architecture: Architecture, run: Mapping[str, Any]
+    path: Path, network: ResidualNetwork, run: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Tensor]]:
     """Read a state to go on from; return what belongs to it, and the tensors.
 
@@ -73,7 +77,7 @@ def load_run(
     Raises:
         InputError: As :func:`load`; or it is of another run, or none that can go on.
     """
-    _, facts, tensors = load(path, architecture)
+    _, facts, tensors = load(path, network)
     if "run" not in facts:
         raise InputError(f"Checkpoint '{path}' is of a run that is done.", subject=str(path))
     differs = _first_difference(facts["run"], json.loads(json.dumps(run)))
@@ -92,3 +96,13 @@ def _first_difference(found: Any, own: Any, name: str = "") -> str:
         )
         return next(filter(None, parts), "")
     return "" if found == own else f"its {name} is {found}, not {own}"
+
+
+def _read_network(path: Path, about: Mapping[str, Any]) -> ResidualNetwork:
+    try:
+        for kind, one in _KINDS.items():
+            if kind in about:
+                return msgspec.convert(about[kind], one)
+    except msgspec.ValidationError as error:
+        raise InputError(f"Checkpoint '{path}': {error}.", subject=str(path)) from error
+    raise InputError(f"Checkpoint '{path}' does not say what it is of.", subject=str(path))

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from partita.separable.architecture import Architecture
 from partita.separable.permutations import number_of
 from partita.separable.policy import LEVELS, Decision, Policy, count_windows
+from partita.separable.residual import ResidualNetwork
 
 _CELLS = 100
 #: Up to so many groups all permutations are one choice, as in the paper; beyond, one choice is to
@@ -28,7 +28,7 @@ class Space:
         halves: Whether features travel as 16-bit floats.
     """
 
-    architecture: Architecture
+    architecture: ResidualNetwork
     staleness: int = 1
     sparse: bool = False
     halves: bool = False

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import onnx
 
 from partita.errors import ModelError
-from partita.separable.architecture import Architecture
 from partita.separable.definition import define
 from partita.separable.policy import Exchange, Policy
+from partita.separable.residual import AnyLayer, Block, Conv, Norm, Pool, ResidualNetwork
 from partita.zoo.builder import Builder
 from partita.zoo.weights import DrawnWeights, GivenWeights
 
@@ -27,7 +27,7 @@ INPUT = "input"
 
 
 def build_graph(
-    architecture: Architecture,
+    network: ResidualNetwork,
     policy: Policy,
     weights: Weights | None = None,
     *,
@@ -44,19 +44,18 @@ def build_graph(
             seed unless given.
 
     Raises:
-        ModelError: The policy, or the weights, are for another architecture.
+        ModelError: The policy, or the weights, are for another network.
     """
     drawn = DrawnWeights(seed)
-    given = None if weights is None else GivenWeights(dict(_of_groups(architecture, weights)))
+    given = None if weights is None else GivenWeights(dict(_of_groups(network, weights)))
     builder = Builder(name, weights=given or drawn)
-    image = builder.add_input(INPUT, (1, *architecture.image))
-    operations = _Nodes(builder, architecture.groups)
-    (logits,) = define(architecture, policy, (image,) * architecture.groups, operations)
+    image = builder.add_input(INPUT, (1, *network.image))
+    (logits,) = define(network, policy, (image,) * network.groups, _Nodes(builder))
     return _without_unread(builder.finish(logits))
 
 
 def _of_groups(
-    architecture: Architecture, weights: Weights
+    network: ResidualNetwork, weights: Weights
 ) -> list[tuple[str, npt.NDArray[np.float32]]]:
     """Weights by the names of nodes: each group's part of those that groups have apart."""
     parts = []
@@ -65,9 +64,9 @@ def _of_groups(
         if not name.startswith("stage") or leaf == "num_batches_tracked":
             parts.append((key, value))
             continue
-        if len(value) % architecture.groups:
-            raise ModelError(f"weight {key} {value.shape} is not of {architecture}")
-        for group, part in enumerate(np.split(value, architecture.groups)):
+        if len(value) % network.groups:
+            raise ModelError(f"weight {key} {value.shape} is not of {network}")
+        for group, part in enumerate(np.split(value, network.groups)):
             parts.append((f"{_of(name, group)}.{leaf}", part))
     return parts
 
@@ -93,40 +92,67 @@ def _of(name: str, group: int) -> str:
 
 
 class _Nodes:
-    """The definition's operations as nodes of a builder."""
+    """The definition's operations as nodes of a builder; features are a name for each group."""
 
-    def __init__(self, builder: Builder, groups: int) -> None:
+    def __init__(self, builder: Builder) -> None:
         self._builder = builder
-        self._groups = range(groups)
 
-    def conv(
-        self, x: Names, name: str, channels: int, *, kernel: int, stride: int, paths: int
-    ) -> Names:
+    def standardise(self, image: Names) -> Names:
         return tuple(
-            self._builder.conv(
-                x[g], _of(name, g), channels, kernel=kernel, stride=stride, groups=paths
-            )
-            for g in self._groups
+            self._builder.standardise(x, _of("stem", group), weights="stem")
+            for group, x in enumerate(image)
         )
 
-    def norm(self, x: Names, name: str) -> Names:
-        return tuple(self._builder.batch_norm(x[g], _of(name, g)) for g in self._groups)
+    def common(self, x: Names, layer: AnyLayer) -> Names:
+        return tuple(
+            self._add(each, layer, _of(layer.name, group), layer.name)
+            for group, each in enumerate(x)
+        )
 
-    def relu(self, x: Names, name: str) -> Names:
-        return tuple(self._builder.relu(x[g], _of(name, g)) for g in self._groups)
+    def spread(self, x: Names) -> Names:
+        return x
 
-    def add(self, x: Names, y: Names, name: str) -> Names:
-        return tuple(self._builder.add(x[g], y[g], _of(name, g)) for g in self._groups)
+    def own(self, x: Names, layer: AnyLayer) -> Names:
+        return tuple(
+            self._add(each, layer, _of(layer.name, group), _of(layer.name, group))
+            for group, each in enumerate(x)
+        )
 
-    def stem(self, image: Names, channels: int) -> Names:
+    def _add(self, x: str, layer: AnyLayer, name: str, weights: str) -> str:
         builder = self._builder
-        made = []
-        for g in self._groups:
-            x = builder.standardise(image[g], _of("stem", g), weights="stem")
-            x = builder.conv(x, _of("stem.conv", g), channels, weights="stem.conv")
-            x = builder.batch_norm(x, _of("stem.bn", g), weights="stem.bn")
-            made.append(builder.relu(x, _of("stem.relu", g)))
-        return tuple(made)
+        if isinstance(layer, Conv):
+            return builder.conv(
+                x,
+                name,
+                layer.channels,
+                kernel=layer.kernel,
+                stride=layer.stride,
+                pad=layer.pad,
+                dilation=layer.dilation,
+                groups=layer.paths,
+                bias=layer.has_bias,
+                weights=weights,
+            )
+        if isinstance(layer, Norm):
+            return builder.batch_norm(x, name, epsilon=layer.epsilon, weights=weights)
+        if isinstance(layer, Pool):
+            kernel, stride, pad = layer.kernel, layer.stride, layer.pad
+            if layer.kind == "max":
+                return builder.max_pool(
+                    x, name, kernel=kernel, stride=stride, pad=pad, ceil=layer.is_up
+                )
+            return builder.average_pool(x, name, kernel=kernel, stride=stride, pad=pad)
+        return builder.relu(x, name)
+
+    def join(self, x: Names, y: Names, block: Block) -> Names:
+        builder = self._builder
+        sums = [
+            builder.add(one, other, _of(f"{block.name}.add", group))
+            for group, (one, other) in enumerate(zip(x, y, strict=True))
+        ]
+        if not block.is_rectified:
+            return tuple(sums)
+        return tuple(builder.relu(x, _of(f"{block.name}.relu", g)) for g, x in enumerate(sums))
 
     def receive(self, x: Names, sent: Names, exchange: Exchange, name: str) -> Names:
         builder, received = self._builder, list(x)
@@ -147,6 +173,9 @@ class _Nodes:
         if exchange.channels < channels:
             x = builder.widen(x, f"{name}.pad", channels)
         return x
+
+    def first(self, x: Names) -> Names:
+        return x[:1]
 
     def classify(self, x: Names, name: str, classes: int) -> Names:
         builder = self._builder

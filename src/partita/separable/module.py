@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from partita.separable.architecture import Architecture
 from partita.separable.definition import define
 from partita.separable.policy import Exchange, Policy, silent
+from partita.separable.residual import AnyLayer, Block, Conv, Norm, Pool, ResidualNetwork, Shape
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,19 @@ class SeparableNet(nn.Module):
         seed: Of the first weights.
     """
 
-    def __init__(self, architecture: Architecture, *, seed: int = 0) -> None:
+    def __init__(self, network: ResidualNetwork, *, seed: int = 0) -> None:
         super().__init__()
-        self.architecture = architecture
-        draw = torch.Generator().manual_seed(seed)
-        plan = silent(architecture)
-        define(architecture, plan, architecture.image[0], _Layers(self, architecture.groups, draw))
-        stem = self.get_submodule("stem")
-        for name, value in (("mean", 0.5), ("deviation", 0.25)):
-            stem.register_buffer(name, torch.full((architecture.image[0], 1, 1), value))
+        self.architecture = network
+        layers = _Layers(self, network.groups, torch.Generator().manual_seed(seed))
+        define(network, silent(network), network.image, layers)
 
     def fit_statistics(self, images: Tensor) -> None:
-        """Standardise inputs by the mean and deviation of these, (N, C, H, W) from 0 to 1."""
+        """Standardise inputs by the mean and deviation of these, (N, C, H, W) from 0 to 1.
+
+        A network that does not standardise stays as it is.
+        """
+        if not self.architecture.standardises:
+            return
         stem = self.get_submodule("stem")
         deviation, mean = torch.std_mean(images, (0, 2, 3))
         stem.get_buffer("mean").copy_(mean[:, None, None])
@@ -66,7 +67,7 @@ class SeparableNet(nn.Module):
             losses: Messages that do not arrive; all do without.
 
         Raises:
-            ModelError: The policy is for another architecture.
+            ModelError: The policy is for another network.
         """
         chosen = silent(self.architecture) if policy is None else policy
         operations = _Forward(self, self.architecture.groups, losses)
@@ -74,62 +75,68 @@ class SeparableNet(nn.Module):
 
 
 class _Layers:
-    """The definition's operations on numbers of channels: adds the layers to a module."""
+    """The definition's operations on shapes of a group: adds the layers to a module."""
 
     def __init__(self, root: nn.Module, groups: int, draw: torch.Generator) -> None:
         self._root = root
         self._groups = groups
         self._draw = draw
 
-    def conv(
-        self, x: int, name: str, channels: int, *, kernel: int, stride: int, paths: int
-    ) -> int:
-        parts = self._groups
-        layer = nn.Conv2d(
-            parts * x,
-            parts * channels,
-            kernel,
-            stride,
-            kernel // 2,
-            groups=parts * paths,
-            bias=False,
-        )
-        self._add_conv(name, layer)
-        return channels
+    def standardise(self, image: Shape) -> Shape:
+        _place(self._root, "stem", stem := nn.Module())
+        for name, value in (("mean", 0.5), ("deviation", 0.25)):
+            stem.register_buffer(name, torch.full((image[0], 1, 1), value))
+        return image
 
-    def norm(self, x: int, name: str) -> int:
-        _place(self._root, name, nn.BatchNorm2d(self._groups * x))
+    def common(self, x: Shape, layer: AnyLayer) -> Shape:
+        return self._add(x, layer, 1)
+
+    def spread(self, x: Shape) -> Shape:
         return x
 
-    def relu(self, x: int, name: str) -> int:
+    def own(self, x: Shape, layer: AnyLayer) -> Shape:
+        return self._add(x, layer, self._groups)
+
+    def _add(self, x: Shape, layer: AnyLayer, parts: int) -> Shape:
+        if isinstance(layer, Conv):
+            conv = nn.Conv2d(
+                parts * x[0],
+                parts * layer.channels,
+                layer.kernel,
+                layer.stride,
+                layer.pad,
+                layer.dilation,
+                parts * layer.paths,
+                layer.has_bias,
+            )
+            # He et al. 2015, over what a filter's outputs reach.
+            reach = conv.out_channels * conv.weight[0, 0].numel() / conv.groups
+            with torch.no_grad():
+                conv.weight.normal_(0.0, (2 / reach) ** 0.5, generator=self._draw)
+                if conv.bias is not None:
+                    conv.bias.zero_()
+            _place(self._root, layer.name, conv)
+        elif isinstance(layer, Norm):
+            _place(self._root, layer.name, nn.BatchNorm2d(parts * x[0], layer.epsilon))
+        return layer.follow(x)
+
+    def join(self, x: Shape, y: Shape, block: Block) -> Shape:
         return x
 
-    def add(self, x: int, y: int, name: str) -> int:
+    def receive(self, x: Shape, sent: Shape, exchange: Exchange, name: str) -> Shape:
         return x
 
-    def stem(self, image: int, channels: int) -> int:
-        self._add_conv("stem.conv", nn.Conv2d(image, channels, 3, padding=1, bias=False))
-        _place(self._root, "stem.bn", nn.BatchNorm2d(channels))
-        return channels
-
-    def receive(self, x: int, sent: int, exchange: Exchange, name: str) -> int:
+    def first(self, x: Shape) -> Shape:
         return x
 
-    def classify(self, x: int, name: str, classes: int) -> int:
-        dense = nn.Linear(x, classes)
-        bound = x**-0.5
+    def classify(self, x: Shape, name: str, classes: int) -> Shape:
+        dense = nn.Linear(x[0], classes)
+        bound = x[0] ** -0.5
         with torch.no_grad():
             for values in (dense.weight, dense.bias):
                 values.uniform_(-bound, bound, generator=self._draw)
         _place(self._root, name, dense)
-        return classes
-
-    def _add_conv(self, name: str, layer: nn.Conv2d) -> None:
-        # He et al. 2015, over what a filter's outputs reach.
-        reach = layer.out_channels * layer.weight[0, 0].numel() / layer.groups
-        with torch.no_grad():
-            layer.weight.normal_(0.0, (2 / reach) ** 0.5, generator=self._draw)
-        _place(self._root, name, layer)
+        return (classes, 1, 1)
 
 
 class _Forward:
@@ -140,25 +147,31 @@ class _Forward:
         self._groups = groups
         self._losses = losses
 
-    def conv(
-        self, x: Tensor, name: str, channels: int, *, kernel: int, stride: int, paths: int
-    ) -> Tensor:
-        return self._apply(name, x)
-
-    def norm(self, x: Tensor, name: str) -> Tensor:
-        return self._apply(name, x)
-
-    def relu(self, x: Tensor, name: str) -> Tensor:
-        return functional.relu(x)
-
-    def add(self, x: Tensor, y: Tensor, name: str) -> Tensor:
-        return x + y
-
-    def stem(self, image: Tensor, channels: int) -> Tensor:
+    def standardise(self, image: Tensor) -> Tensor:
         stem = self._root.get_submodule("stem")
-        x = (image - stem.get_buffer("mean")) / stem.get_buffer("deviation")
-        x = functional.relu(self._apply("stem.bn", self._apply("stem.conv", x)))
+        return (image - stem.get_buffer("mean")) / stem.get_buffer("deviation")
+
+    def common(self, x: Tensor, layer: AnyLayer) -> Tensor:
+        return self.own(x, layer)
+
+    def spread(self, x: Tensor) -> Tensor:
         return x.repeat(1, self._groups, 1, 1)
+
+    def own(self, x: Tensor, layer: AnyLayer) -> Tensor:
+        if isinstance(layer, Conv | Norm):
+            return self._apply(layer.name, x)
+        if not isinstance(layer, Pool):
+            return functional.relu(x)
+        if layer.kind == "max":
+            return functional.max_pool2d(
+                x, layer.kernel, layer.stride, layer.pad, ceil_mode=layer.is_up
+            )
+        return functional.avg_pool2d(
+            x, layer.kernel, layer.stride, layer.pad, count_include_pad=False
+        )
+
+    def join(self, x: Tensor, y: Tensor, block: Block) -> Tensor:
+        return functional.relu(x + y) if block.is_rectified else x + y
 
     def receive(self, x: Tensor, sent: Tensor, exchange: Exchange, name: str) -> Tensor:
         shape = (len(x), self._groups, -1, *x.shape[2:])
@@ -173,9 +186,11 @@ class _Forward:
             sums[receiver] = sums[receiver] + functional.pad(message, (0, 0, 0, 0, 0, missing))
         return torch.cat(sums, 1)
 
+    def first(self, x: Tensor) -> Tensor:
+        return x[:, : x.shape[1] // self._groups]
+
     def classify(self, x: Tensor, name: str, classes: int) -> Tensor:
-        features = x[:, : x.shape[1] // self._groups]
-        return self._apply(name, features.mean((2, 3)))
+        return self._apply(name, x.mean((2, 3)))
 
     def _apply(self, name: str, x: Tensor) -> Tensor:
         layer: Tensor = self._root.get_submodule(name)(x)

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from partita.errors import ModelError
-from partita.separable.architecture import STAGES, Architecture, Block
 from partita.separable.permutations import permutation
+from partita.separable.residual import Block, ResidualNetwork
 
 #: Shares of the channels that are sent (table 4): the paper's formula (10) divides by one more.
 LEVELS = tuple(0.5 + step / 16 for step in range(9))
@@ -122,26 +122,26 @@ class Policy:
             raise ModelError(f"group {group}: allowed are groups from 1; group 0 answers")
         return replace(self, lost=(*self.lost, group))
 
-    def exchanges(self, architecture: Architecture) -> list[Exchange]:
+    def exchanges(self, network: ResidualNetwork) -> list[Exchange]:
         """The messages of every window that has any.
 
         Raises:
-            ModelError: The policy is for another architecture.
+            ModelError: The policy is for another network.
         """
-        windows = count_windows(architecture, self.staleness)
+        windows = count_windows(network, self.staleness)
         if len(self.decisions) != windows:
             raise ModelError(
-                f"{len(self.decisions)} decisions: {architecture} with staleness"
+                f"{len(self.decisions)} decisions: {network} with staleness"
                 f" {self.staleness} has {windows} windows"
             )
-        blocks = list(architecture.blocks())
+        blocks = list(network.blocks())
         found = []
         for window, decision in enumerate(self.decisions):
             first = window * self.staleness
             targets = tuple(
                 group if group in self.lost else target
                 for group, target in enumerate(
-                    permutation(decision.permutation, architecture.groups)
+                    permutation(decision.permutation, network.groups)
                 )
             )
             channels = kept_channels(blocks[first], decision.level)
@@ -152,9 +152,9 @@ class Policy:
         return found
 
 
-def silent(architecture: Architecture, staleness: int = 1) -> Policy:
+def silent(network: ResidualNetwork, staleness: int = 1) -> Policy:
     """The policy under which nothing is sent."""
-    count = count_windows(architecture, staleness)
+    count = count_windows(network, staleness)
     return Policy((Decision(0),) * count, staleness)
 
 
@@ -163,23 +163,24 @@ def kept_channels(block: Block, level: int) -> int:
     return math.floor(block.channels * LEVELS[level])
 
 
-def count_windows(architecture: Architecture, staleness: int) -> int:
+def count_windows(network: ResidualNetwork, staleness: int) -> int:
     """Decisions of a network.
 
     Raises:
         ModelError: Windows would cross a stage.
     """
-    blocks = architecture.stage_blocks
-    if staleness < 1 or blocks % staleness:
-        divisors = [s for s in range(1, blocks + 1) if not blocks % s]
+    common = math.gcd(*network.stages)
+    if staleness < 1 or common % staleness:
+        divisors = [s for s in range(1, common + 1) if not common % s]
+        counts = " and ".join(map(str, sorted(set(network.stages))))
         raise ModelError(
-            f"staleness = {staleness}: allowed for {blocks} blocks of a stage are"
+            f"staleness = {staleness}: allowed for {counts} blocks of a stage are"
             f" {', '.join(map(str, divisors))}"
         )
-    return STAGES * blocks // staleness
+    return sum(network.stages) // staleness
 
 
-def count_policies(architecture: Architecture, staleness: int, *, sparse: bool = False) -> int:
+def count_policies(network: ResidualNetwork, staleness: int, *, sparse: bool = False) -> int:
     """Size of the search space (section 4.3)."""
-    choices = math.factorial(architecture.groups) * (len(LEVELS) if sparse else 1)
-    return int(choices ** count_windows(architecture, staleness))
+    choices = math.factorial(network.groups) * (len(LEVELS) if sparse else 1)
+    return int(choices ** count_windows(network, staleness))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from partita.separable.architecture import Architecture
 from partita.separable.policy import LEVELS, kept_channels
+from partita.separable.residual import ResidualNetwork
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Requirement:
 
 
 def requirements(
-    architecture: Architecture, *, level: int = len(LEVELS) - 1, halves: bool = False
+    network: ResidualNetwork, *, level: int = len(LEVELS) - 1, halves: bool = False
 ) -> list[Requirement]:
     """The requirement of each stage; the first is the hardest, as its maps are the largest."""
     found: list[Requirement] = []
-    for block in architecture.blocks():
+    for block in network.blocks():
         if block.stage == len(found):
             positions = block.size[0] * block.size[1]
             bits = kept_channels(block, level) * positions * (16 if halves else 32)
@@ -47,16 +47,15 @@ def requirements(
 
 
 def least_staleness(
-    architecture: Architecture, macs_per_s: float, bits_per_s: float, *, halves: bool = False
+    network: ResidualNetwork, macs_per_s: float, bits_per_s: float, *, halves: bool = False
 ) -> int | None:
     """The least staleness of whole windows under which transfers are hidden in all stages.
 
     None where even one window for each stage is too short.
     """
     needed = max(
-        one.least_staleness(macs_per_s, bits_per_s)
-        for one in requirements(architecture, halves=halves)
+        one.least_staleness(macs_per_s, bits_per_s) for one in requirements(network, halves=halves)
     )
-    blocks = architecture.stage_blocks
+    blocks = math.gcd(*network.stages)
     fitting = (s for s in range(1, blocks + 1) if not blocks % s and s >= needed)
     return next(fitting, None) if math.isfinite(needed) else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from partita.separable.architecture import Architecture
 from partita.separable.policy import Policy
+from partita.separable.residual import ResidualNetwork
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ class Traffic:
         return self.payload_bytes / self.ring_bytes if self.ring_bytes else 0.0
 
 
-def count_traffic(architecture: Architecture, policy: Policy) -> Traffic:
+def count_traffic(network: ResidualNetwork, policy: Policy) -> Traffic:
     """What a policy sends for one image.
 
     Raises:
-        ModelError: The policy is for another architecture.
+        ModelError: The policy is for another network.
     """
-    blocks = list(architecture.blocks())
+    blocks = list(network.blocks())
     maps, payload_bytes, needed_bytes = Fraction(0), 0, 0
     read = {0}  # groups whose features are read behind the window
-    for exchange in reversed(policy.exchanges(architecture)):
+    for exchange in reversed(policy.exchanges(network)):
         block = blocks[exchange.taken]
         number_bytes = 2 if exchange.halves else 4
         message_bytes = exchange.channels * block.size[0] * block.size[1] * number_bytes
@@ -60,6 +60,6 @@ def count_traffic(architecture: Architecture, policy: Policy) -> Traffic:
         payload_bytes += len(messages) * message_bytes
         needed_bytes += len(needed) * message_bytes
         read |= needed
-    per_block = 2 * (architecture.groups - 1)
+    per_block = 2 * (network.groups - 1)
     ring_bytes = sum(per_block * b.channels * b.size[0] * b.size[1] * 4 for b in blocks)
     return Traffic(maps, per_block * len(blocks), payload_bytes, needed_bytes, ring_bytes)

@@ -287,8 +287,10 @@ class Builder:
         ends = pad if pad_end is None else pad_end
         return self._pool("MaxPool", x, name, (kernel, stride, pad, ends), **more)
 
-    def average_pool(self, x: str, name: str, *, kernel: int, stride: int, pad: int = 0) -> str:
-        """Add square average pooling, rounding the extent down; padding does not count."""
+    def average_pool(
+        self, x: str, name: str, *, kernel: Extents, stride: Extents, pad: Extents = 0
+    ) -> str:
+        """Add average pooling, rounding the extent down; padding does not count."""
         return self._pool("AveragePool", x, name, (kernel, stride, pad, pad))
 
     def space_to_depth(self, x: str, name: str, *, block: int) -> str:
