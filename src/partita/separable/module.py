@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -44,6 +48,18 @@ class SeparableNet(nn.Module):
         self.architecture = network
         layers = _Layers(self, network.groups, torch.Generator().manual_seed(seed))
         define(network, silent(network), network.image, layers)
+
+    @classmethod
+    def of(cls, network: ResidualNetwork, weights: Mapping[str, npt.NDArray[np.float32]]) -> Self:
+        """A network with these weights, by the names of its state.
+
+        Raises:
+            RuntimeError: One is of another shape.
+        """
+        net = cls(network)
+        state = {name: torch.tensor(value) for name, value in weights.items()}
+        net.load_state_dict({**net.state_dict(), **state})
+        return net
 
     def fit_statistics(self, images: Tensor) -> None:
         """Standardise inputs by the mean and deviation of these, (N, C, H, W) from 0 to 1.

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from partita.errors import ModelError
-from partita.separable.permutations import permutation
+from partita.separable.permutations import number_of, permutation
 from partita.separable.residual import Block, ResidualNetwork
 
 #: Shares of the channels that are sent (table 4): the paper's formula (10) divides by one more.
@@ -156,6 +156,17 @@ def silent(network: ResidualNetwork, staleness: int = 1) -> Policy:
     """The policy under which nothing is sent."""
     count = count_windows(network, staleness)
     return Policy((Decision(0),) * count, staleness)
+
+
+def rotating(network: ResidualNetwork, staleness: int = 1) -> Policy:
+    """The policy under which all groups send all channels: to the next group, then the second next.
+
+    A start for networks that nothing has been searched for.
+    """
+    groups, count = network.groups, count_windows(network, staleness)
+    shifts = [window % max(1, groups - 1) + 1 for window in range(count)]
+    targets = (tuple((group + shift) % groups for group in range(groups)) for shift in shifts)
+    return Policy(tuple(Decision(number_of(each)) for each in targets), staleness)
 
 
 def kept_channels(block: Block, level: int) -> int:
