@@ -125,16 +125,16 @@ def _convert_block(block: Block, given: Weights, groups: int, weights: Weights) 
             if dense:
                 weight = _of_own_inputs(weight, groups, is_whole=is_whole)
             weights[f"{layer.name}.weight"] = weight
-            _take(given, weights, layer.name, ("bias",), groups if is_whole else 1)
+            _take(given, weights, layer.name, ("bias",), copies=groups if is_whole else 1)
             layers.append(_of_one_group(layer, groups, is_last=is_whole))
             continue
         if isinstance(layer, Norm):
             copies = groups if is_whole else 1
-            _take(given, weights, layer.name, _LEARNED, copies)
-            _take(given, weights, layer.name, _RUNNING, copies, share)
+            _take(given, weights, layer.name, _LEARNED, copies=copies)
+            _take(given, weights, layer.name, _RUNNING, copies=copies, factor=share)
         layers.append(layer)
     for layer in block.shortcut:
-        _take(given, weights, layer.name, (*_LEARNED, *_RUNNING), groups)
+        _take(given, weights, layer.name, (*_LEARNED, *_RUNNING), copies=groups)
     return msgspec.structs.replace(block, branch=tuple(layers))
 
 
@@ -161,6 +161,7 @@ def _take(
     weights: Weights,
     name: str,
     leaves: Iterable[str],
+    *,
     copies: int,
     factor: float = 1.0,
 ) -> None:

@@ -102,8 +102,7 @@ class Builder:
         if dilation > 1:
             attributes["dilations"] = [dilation] * rank
         self._add_node("Conv", inputs, name, group=groups, **attributes)
-        reach = [dilation * (k - 1) + 1 for k in window]
-        extents = slide(size, reach, step, (pads, pads))
+        extents = slide(size, [dilation * (k - 1) + 1 for k in window], step, (pads, pads))
         return self._remember(name, (batch, channels, *extents), 1.0)
 
     def conv_transpose(
@@ -383,8 +382,7 @@ class Builder:
         return self._remember(name, self.shapes[x], self._moments[x] * _MOMENT[kind])
 
     def _add_shape(self, name: str, shape: tuple[int, ...]) -> str:
-        target = numpy_helper.from_array(np.asarray(shape, np.int64), name)
-        self._graph.initializer.append(target)
+        self._graph.initializer.append(numpy_helper.from_array(np.asarray(shape, np.int64), name))
         return name
 
     def _add_weight(self, name: str, value: Array) -> str:
