@@ -39,7 +39,7 @@ class ResultCache:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def get(self, key: Mapping[str, object], kind: type[Kept]) -> Kept | None:
         """The result of ``key``; None where none is kept or its file is damaged.
@@ -73,10 +73,10 @@ class ResultCache:
             write_whole(path, json.dumps(content, indent=1, default=str).encode())
 
     def _path(self, key: Mapping[str, object]) -> Path | None:
-        if self._folder is None:
+        if self.folder is None:
             return None
         text = json.dumps(dict(key), sort_keys=True, default=str)
-        return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
 
 @contextmanager

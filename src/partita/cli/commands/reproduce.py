@@ -14,7 +14,10 @@ from partita.cli.output import check_folder, print_reply
 
 def reproduce(
     paper: Annotated[
-        str, typer.Argument(metavar="PAPER", help="autosplit, collaborative, distredge or loading.")
+        str,
+        typer.Argument(
+            metavar="PAPER", help="autosplit, collaborative, distredge, loading or separable."
+        ),
     ],
     context: typer.Context,
     figure: Annotated[
