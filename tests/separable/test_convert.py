@@ -21,6 +21,7 @@ from partita.separable.read import ReadNetwork, read_network
 from partita.separable.residual import count_parameters
 from partita.zoo import build_model
 from partita.zoo.builder import Builder
+from tests.separable.others import torch_network
 
 Write = Callable[[Builder, str], str]
 
@@ -80,43 +81,10 @@ def test_one_group_is_the_network_itself() -> None:
     assert conversion.kept == conversion.given == conversion.network.count_parameters()
 
 
-class _Bottleneck(torch.nn.Module):
-    """As torchvision writes them: convolutions and normalisations by number, a downsampling."""
-
-    def __init__(self, before: int, inner: int, stride: int, paths: int) -> None:
-        super().__init__()
-        conv, norm = torch.nn.Conv2d, torch.nn.BatchNorm2d
-        self.body = torch.nn.Sequential(
-            *(conv(before, inner, 1, bias=False), norm(inner), torch.nn.ReLU()),
-            conv(inner, inner, 3, stride, 1, groups=paths, bias=False),
-            *(norm(inner), torch.nn.ReLU(), conv(inner, 2 * inner, 1, bias=False), norm(2 * inner)),
-        )
-        self.downsample: torch.nn.Module = torch.nn.Identity()
-        if stride > 1 or before != 2 * inner:
-            self.downsample = torch.nn.Sequential(
-                conv(before, 2 * inner, 1, stride, bias=False), norm(2 * inner)
-            )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.body(x) + self.downsample(x))
-
-
-def _torch_network(paths: int) -> torch.nn.Module:
-    torch.manual_seed(0)
-    stem = [torch.nn.Conv2d(3, 8, 7, 2, 3, bias=False), torch.nn.BatchNorm2d(8), torch.nn.ReLU()]
-    blocks = [(8, 8, 1), (16, 8, 1), (16, 16, 2), (32, 16, 1)]
-    return torch.nn.Sequential(
-        *stem,
-        torch.nn.MaxPool2d(3, 2, 1),
-        *(_Bottleneck(*block, paths) for block in blocks),
-        *(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(32, 5)),
-    )
-
-
 @pytest.mark.parametrize("paths", [1, 4])
 def test_an_export_of_pytorch_has_its_normalisations_folded(paths: int) -> None:
     """Convolutions have biases; all stays one network, in module and graph, in two groups."""
-    model = export(_torch_network(paths), (1, 3, 32, 48))
+    model = export(torch_network(paths), (1, 3, 32, 48))
     source = _read(model)
     plain = convert(source, 1)
     again = build_graph(plain.network, silent(plain.network), plain.weights)
@@ -129,7 +97,7 @@ def test_an_export_of_pytorch_has_its_normalisations_folded(paths: int) -> None:
 
 def test_kept_weights_are_where_they_were() -> None:
     """Each group's first convolution has its rows, the last its columns, those between both."""
-    source = _read(export(_torch_network(1), (1, 3, 32, 32)))
+    source = _read(export(torch_network(1), (1, 3, 32, 32)))
     groups, conversion = 4, convert(source, 4)
     name = "stage1.block0.conv"
     first, middle, last = (source.weights[f"{name}{number}.weight"] for number in (1, 2, 3))

@@ -70,9 +70,9 @@ def parse_pairs(flag: str, given: Sequence[str] | None) -> dict[str, str]:
     return pairs
 
 
-def read_graph(path: Path, shapes: Sequence[str] | None = None) -> Graph:
+def read_graph(path: Path, shapes: Sequence[str] | None = None, *, optimise: bool = True) -> Graph:
     """The graph of an ONNX file with its free dimensions fixed."""
-    return load_graph(path, shapes=parse_shapes(shapes))
+    return load_graph(path, shapes=parse_shapes(shapes), optimise=optimise)
 
 
 def read_model(files: ModelFiles, *, chooses_bits: bool = False) -> Graph:

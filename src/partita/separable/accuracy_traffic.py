@@ -7,15 +7,15 @@ from typing import Any
 
 from partita.report.palette import LIGHT
 from partita.report.picture import encode, literal, start
-from partita.separable.architecture import Architecture
 from partita.separable.policy import Policy
+from partita.separable.residual import ResidualNetwork
 from partita.separable.search import Candidate, front
 from partita.separable.traffic import count_traffic
 
 _ROWS = 9
 
 
-def describe_traffic(architecture: Architecture, policy: Policy) -> dict[str, Any]:
+def describe_traffic(architecture: ResidualNetwork, policy: Policy) -> dict[str, Any]:
     """What a policy sends for one image, by both accountings, for JSON."""
     traffic = count_traffic(architecture, policy)
     return {
@@ -28,7 +28,7 @@ def describe_traffic(architecture: Architecture, policy: Policy) -> dict[str, An
 
 
 def describe_candidates(
-    architecture: Architecture, found: Sequence[Candidate]
+    architecture: ResidualNetwork, found: Sequence[Candidate]
 ) -> list[dict[str, Any]]:
     """Judged policies for JSON, the least traffic first."""
     best = front(found)

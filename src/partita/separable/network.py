@@ -8,9 +8,9 @@ from typing import Any
 
 from partita.errors import InputError
 from partita.separable import checkpoint
-from partita.separable.architecture import Architecture
 from partita.separable.module import SeparableNet
 from partita.separable.policy import Policy
+from partita.separable.residual import ResidualNetwork
 from partita.separable.training import prefixed, under
 
 
@@ -53,7 +53,7 @@ def load_network(path: Path) -> Network:
     return Network(net.eval(), Policy.from_facts(facts.pop("policy")), facts)
 
 
-def start_from(net: SeparableNet, path: Path, architecture: Architecture) -> None:
+def start_from(net: SeparableNet, path: Path, architecture: ResidualNetwork) -> None:
     """Give a network the weights of a file, of a network or of a search that goes on.
 
     Raises:

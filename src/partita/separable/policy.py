@@ -140,9 +140,7 @@ class Policy:
             first = window * self.staleness
             targets = tuple(
                 group if group in self.lost else target
-                for group, target in enumerate(
-                    permutation(decision.permutation, network.groups)
-                )
+                for group, target in enumerate(permutation(decision.permutation, network.groups))
             )
             channels = kept_channels(blocks[first], decision.level)
             last = first + self.staleness - 1
@@ -183,7 +181,7 @@ def count_windows(network: ResidualNetwork, staleness: int) -> int:
     common = math.gcd(*network.stages)
     if staleness < 1 or common % staleness:
         divisors = [s for s in range(1, common + 1) if not common % s]
-        counts = " and ".join(map(str, sorted(set(network.stages))))
+        counts = ", ".join(map(str, sorted(set(network.stages))))
         raise ModelError(
             f"staleness = {staleness}: allowed for {counts} blocks of a stage are"
             f" {', '.join(map(str, divisors))}"

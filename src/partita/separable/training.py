@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from partita.errors import RunError
-from partita.separable.architecture import Architecture
 from partita.separable.augment import augment
 from partita.separable.data import Dataset, Pictures
 from partita.separable.module import Losses, SeparableNet
 from partita.separable.options import TrainOptions
 from partita.separable.policy import Policy
+from partita.separable.residual import ResidualNetwork
 
 #: Of He et al. 2016, which ResNeXt follows.
 _MOMENTUM, _DECAY = 0.9, 1e-4
@@ -94,7 +94,7 @@ def _spread(pictures: Pictures, count: int) -> Pictures:
     return pictures.take(np.linspace(0, last, min(count, last + 1)).astype(np.int64))
 
 
-def start_net(architecture: Architecture, pictures: Pictures, *, seed: int) -> SeparableNet:
+def start_net(architecture: ResidualNetwork, pictures: Pictures, *, seed: int) -> SeparableNet:
     """A network with weights drawn from a seed, which standardises what is like the pictures."""
     net = SeparableNet(architecture, seed=seed)
     net.fit_statistics(torch.from_numpy(pictures.images[:_STATISTICS]) / 255)

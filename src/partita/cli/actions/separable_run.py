@@ -15,12 +15,15 @@ from partita.cli.output import check_folder, say
 from partita.cli.sources import parse_pairs
 from partita.errors import InputError, RunError
 from partita.planners.settings import read_settings
+from partita.separable import checkpoint
 from partita.separable.architecture import Architecture
+from partita.separable.converted import Converted
 from partita.separable.data import Dataset, find_dataset
 from partita.separable.fitting import Fitting
 from partita.separable.logs import Log
 from partita.separable.options import Setting, find_setting
 from partita.separable.policy import Policy, count_windows
+from partita.separable.residual import ResidualNetwork
 from partita.separable.traffic import count_traffic
 from partita.separable.training import Tell
 from partita.units import format_bytes, format_seconds
@@ -114,11 +117,27 @@ class RunFlags:
             torch.set_num_threads(self.threads)
         return state
 
-    def read_data(self, architecture: Architecture) -> tuple[Architecture, Dataset]:
-        """The pictures, and the architecture with as many classes as they have."""
+    def read_data(self, network: ResidualNetwork) -> tuple[ResidualNetwork, Dataset]:
+        """The pictures, and the network with as many classes as they have.
+
+        Raises:
+            InputError: There are no pictures, or a converted network takes others.
+        """
         data = find_dataset(self.data)
+        if isinstance(network, Architecture):
+            network = replace(network, classes=data.classes)
+        elif network.image != (shape := data.train.images.shape[1:]):
+            raise InputError(
+                f"{network} takes {_join(network.image)}, pictures of --data are {_join(shape)}.",
+                subject=self.data,
+            )
+        elif network.classes < data.classes:
+            raise InputError(
+                f"{network} has {network.classes} outputs, --data has {data.classes} classes.",
+                subject=self.data,
+            )
         self.output.mkdir(exist_ok=True)
-        return replace(architecture, classes=data.classes), data
+        return network, data
 
     @property
     def log_folder(self) -> Path | None:
@@ -126,17 +145,34 @@ class RunFlags:
         return self.output / "tensorboard" if self.tensorboard else None
 
 
-def find_architecture(setting: Setting, *, groups: int | None = None) -> Architecture:
-    """The network of a setting, classes apart.
+def _join(extents: Sequence[int]) -> str:
+    return "x".join(map(str, extents))
+
+
+def find_network(
+    form: FormFlags, setting: Setting, weights: Path | None, *, groups: int | None = None
+) -> ResidualNetwork:
+    """The network of a setting, classes apart; a converted one where weights are of one.
 
     Raises:
+        InputError: Flags would change a converted network.
         ModelError: Numbers do not go together.
     """
-    architecture = Architecture(
-        setting.depth, setting.cardinality, setting.width, groups or setting.groups
-    )
-    count_windows(architecture, setting.staleness)
-    return architecture
+    if weights is not None and isinstance(found := checkpoint.load(weights)[0], Converted):
+        for name in ("depth", "cardinality", "width", "groups"):
+            if getattr(form, name) is not None:
+                raise InputError(
+                    f"--{name} changes nothing of --from {weights}, which is a converted network:"
+                    " leave it out.",
+                    subject=f"--{name}",
+                )
+        network: ResidualNetwork = found
+    else:
+        network = Architecture(
+            setting.depth, setting.cardinality, setting.width, groups or setting.groups
+        )
+    count_windows(network, setting.staleness)
+    return network
 
 
 @contextlib.contextmanager
@@ -198,7 +234,7 @@ def tell_round(advance: Callable[[int, int, str], None], name: str) -> Tell:
     return lambda done, total, what: advance(done, total, f"{name}: {what}")
 
 
-def describe_accounts(architecture: Architecture, policy: Policy) -> str:
+def describe_accounts(architecture: ResidualNetwork, policy: Policy) -> str:
     """What a policy sends for one image, by both accountings, in a line."""
     traffic = count_traffic(architecture, policy)
     if not traffic.payload_bytes:

@@ -12,7 +12,7 @@ from partita.cli.actions.separable_run import (
     Clock,
     FormFlags,
     RunFlags,
-    find_architecture,
+    find_network,
     fit,
     keeping,
     tell_round,
@@ -26,12 +26,12 @@ from partita.separable.accuracy_traffic import (
     describe_traffic,
     paint_front,
 )
-from partita.separable.architecture import Architecture
 from partita.separable.controller import Space
 from partita.separable.fitting import Fitting
 from partita.separable.logs import Log, open_log
 from partita.separable.network import Network, save_network, start_from
 from partita.separable.options import Setting
+from partita.separable.residual import ResidualNetwork
 from partita.separable.search import Aim, Candidate, Search
 from partita.separable.training import judge
 from partita.units import format_bytes
@@ -59,7 +59,7 @@ def search_policies(
     aim = Aim(
         sampler, setting.prices if prices is None else parse_prices(prices), run.drop_messages
     )
-    architecture = find_architecture(setting)
+    architecture = find_network(form, setting, run.weights)
     state = run.prepare()
     architecture, data = run.read_data(architecture)
     space = Space(architecture, setting.staleness, sparse, halves)
@@ -158,7 +158,7 @@ def _describe(
     folder: Path,
 ) -> dict[str, Any]:
     """The reply; writes the front, too, as JSON and as a picture."""
-    architecture: Architecture = search.space.architecture
+    architecture: ResidualNetwork = search.space.architecture
     payload = {
         "folder": str(folder),
         "architecture": str(architecture),

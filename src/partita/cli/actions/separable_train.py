@@ -10,19 +10,19 @@ from partita.cli.actions.separable_run import (
     FormFlags,
     RunFlags,
     describe_accounts,
-    find_architecture,
+    find_network,
     fit,
 )
 from partita.cli.output import Reply, progress_bar
 from partita.errors import InputError
 from partita.separable.accuracy_traffic import describe_traffic
-from partita.separable.architecture import Architecture
 from partita.separable.data import Dataset
 from partita.separable.fitting import Fitting
 from partita.separable.logs import open_log
 from partita.separable.network import Network, load_network, save_network, start_from
 from partita.separable.options import Setting
 from partita.separable.policy import Policy, silent
+from partita.separable.residual import ResidualNetwork
 from partita.separable.training import divide, judge, start_net
 
 __all__ = ["FormFlags", "RunFlags", "train_policy"]
@@ -44,7 +44,7 @@ def train_policy(form: FormFlags, run: RunFlags, text: str, *, halves: bool) -> 
     setting = form.read()
     if text == _PLAIN and form.groups not in (None, 1):
         raise InputError("--policy plain: the network is one piece; leave --groups out.")
-    architecture = find_architecture(setting, groups=1 if text == _PLAIN else None)
+    architecture = find_network(form, setting, run.weights, groups=1 if text == _PLAIN else None)
     policy = _find_policy(text, architecture, setting, halves=halves)
     state = run.prepare()
     architecture, data = run.read_data(architecture)
@@ -73,7 +73,7 @@ def train_policy(form: FormFlags, run: RunFlags, text: str, *, halves: bool) -> 
 
 
 def _find_policy(
-    text: str, architecture: Architecture, setting: Setting, *, halves: bool
+    text: str, architecture: ResidualNetwork, setting: Setting, *, halves: bool
 ) -> Policy:
     """The policy that a text names, for this architecture."""
     if text in (_PLAIN, "none"):
@@ -89,7 +89,7 @@ def _find_policy(
 
 
 def _fitting(
-    architecture: Architecture, policy: Policy, data: Dataset, setting: Setting, run: RunFlags
+    architecture: ResidualNetwork, policy: Policy, data: Dataset, setting: Setting, run: RunFlags
 ) -> Fitting:
     part = divide(data, setting.train, run.seed)
     net = start_net(architecture, part.train, seed=run.seed)

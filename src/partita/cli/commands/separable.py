@@ -142,3 +142,21 @@ def export(
     from partita.cli.actions.separable_export import export_checkpoint
 
     return print_reply(export_checkpoint(checkpoint, output, lost or ()), as_json=json)
+
+
+@separable.command("convert")
+def convert(
+    model: flags.ModelArg,
+    groups: Annotated[int, number("--groups", 1, 4096, "Parts that may lie apart.")],
+    output: Annotated[Path, flag("--output", "Folder for graph and checkpoint.", "-o")],
+    alpha: Annotated[
+        int, number("--alpha", 1, 1000, "Blocks of a window: features arrive so late.")
+    ] = 1,
+    shape: flags.ShapeOpt = None,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
+) -> int:
+    """Divide the blocks of a residual network of yours into groups, to be trained on."""
+    from partita.cli.actions.separable_convert import convert_model
+
+    return print_reply(convert_model(model, shape, groups, alpha, output), as_json=json)
