@@ -106,6 +106,9 @@ BENCHMARKS = (
         most_s=4 * MOST_S,
         is_long=True,
     ),
+    Benchmark(
+        "separable_training", "Training of separable networks", "the plain network", is_long=True
+    ),
     Benchmark("personalisation", "The last child trained", "PyTorch, whole model", is_long=True),
     Benchmark(
         "distredge_time",

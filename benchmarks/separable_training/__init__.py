@@ -1,0 +1,1 @@
+"""What training separable networks costs, and what they are worth."""

@@ -1,0 +1,119 @@
+"""Training steps of the separable and the plain network, timed in turns on one thread."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.harness import Row, say, shown, take_turns
+from benchmarks.separable_training.networks import GROUPS, STALENESS
+from partita.errors import first_line
+from partita.separable.architecture import Architecture
+from partita.separable.module import SeparableNet
+from partita.separable.policy import Policy, rotating, silent
+
+_TARGET = 0.5
+#: Ways to compute the same step: layout of pictures and weights, and whether it is compiled.
+_WAYS = {
+    "": (False, False),
+    "channels last": (True, False),
+    "compiled": (False, True),
+    "compiled, channels last": (True, True),
+}
+#: Kinds of operation by what the profiler's names begin with, the first that fits.
+_KINDS = {
+    "convolutions": ("aten::mkldnn_convolution", "aten::convolution", "aten::_slow_conv",
+                     "aten::thnn_conv"),
+    "normalisation": ("aten::native_batch_norm", "aten::batch_norm"),
+    "optimiser": ("Optimizer", "aten::_foreach"),
+    "ReLU, sums, copies": ("aten::",),
+}  # fmt: skip
+
+
+def measure_speed(name: str, batch: int, rounds: int) -> list[Row]:
+    """Images per second of both networks in every way, and their steps in parts."""
+    torch.set_num_threads(1)
+    rows: list[Row] = []
+    best: dict[str, float] = {}
+    for way, (is_last, compiles) in _WAYS.items():
+        steps = {
+            form: _make_step(name, batch, form, is_last=is_last, compiles=compiles)
+            for form in ("plain", "separable")
+        }
+        say(f"{name}, {way or 'as it is'}")
+        try:
+            times = take_turns(steps, rounds=rounds)
+        except Exception as error:  # a compiler may be missing, or refuse: said, not hidden
+            say(f"{way}: {first_line(error)}")
+            continue
+        rates = {form: batch / seconds for form, seconds in times.items()}
+        best = {form: max(rate, best.get(form, 0.0)) for form, rate in rates.items()}
+        case = f"{name}, batch {batch}{', ' + way if way else ''}: separable; peer: plain"
+        rows.append(_row(case, rates, is_target=False))
+    rows.append(_row(f"{name}, batch {batch}, each in its best way", best, is_target=True))
+    for form in ("plain", "separable"):
+        step = _make_step(name, batch, form, is_last=False, compiles=False)
+        rows += _profile(f"{name}, {form}", step)
+    return rows
+
+
+def _row(case: str, rates: dict[str, float], *, is_target: bool) -> Row:
+    ratio = rates["separable"] / rates["plain"]
+    target = f">= {_TARGET}x" if is_target else ""
+    met = ratio >= _TARGET if is_target else None
+    return Row(case, "images/s", rates["separable"], rates["plain"], ratio, target, met)
+
+
+def _make_step(
+    name: str, batch: int, form: str, *, is_last: bool, compiles: bool
+) -> Callable[[], None]:
+    """One step of training, as :class:`partita.separable.training.Trainer` makes it."""
+    architecture = Architecture.parse(name, groups=1 if form == "plain" else GROUPS)
+    policy: Policy = silent(architecture)
+    if form == "separable":
+        policy = rotating(architecture, STALENESS)
+    net = SeparableNet(architecture).train()
+    draw = torch.Generator().manual_seed(0)
+    images = torch.rand(batch, *architecture.image, generator=draw)
+    labels = torch.randint(architecture.classes, (batch,), generator=draw)
+    if is_last:
+        net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        images = images.to(memory_format=torch.channels_last)
+    optimiser = torch.optim.SGD(
+        net.parameters(), 0.1, momentum=0.9, weight_decay=1e-4, nesterov=True
+    )
+
+    def answer(given: Tensor) -> Tensor:
+        logits: Tensor = net(given, policy)
+        return logits
+
+    forward = torch.compile(answer, dynamic=False) if compiles else answer
+
+    def step() -> None:
+        optimiser.zero_grad()
+        loss = functional.cross_entropy(forward(images), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+    return step
+
+
+def _profile(case: str, step: Callable[[], None]) -> Iterator[Row]:
+    """Milliseconds of one step by kind of operation; the profiler itself takes some."""
+    step()
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        step()
+    spent: dict[str, float] = defaultdict(float)
+    for event in profiled.key_averages():
+        spent[_kind(event.key)] += event.self_cpu_time_total / 1e3
+    for kind, milliseconds in sorted(spent.items(), key=lambda item: -item[1]):
+        yield shown(f"{case}: {kind}", "ms", milliseconds)
+
+
+def _kind(name: str) -> str:
+    return next((kind for kind, starts in _KINDS.items() if name.startswith(starts)), "the rest")

@@ -1,0 +1,55 @@
+"""Which networks the study trains next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.separable_training.study import Scale, is_decided, ready_jobs
+
+from partita.reproduce.separable.results import Trained, TrainingResults
+
+SCALE = Scale({"equal": "4x4d-11", "talking": "4x2d-11"}, 100, 1, 10, seeds=(2, 4))
+FOLDERS = (Path("pictures"), Path("weights"))
+
+
+def _ready(results: TrainingResults, part: str) -> list[tuple[int, str]]:
+    return [(job.seed, job.kind) for job in ready_jobs(SCALE, (part,), results, FOLDERS)]
+
+
+def _add(results: TrainingResults, part: str, kind: str, *accuracies: float) -> None:
+    start = len(results.find(part, kind))
+    results.runs += [
+        Trained(part, kind, start + seed, accuracy, policy="1,2,3")
+        for seed, accuracy in enumerate(accuracies)
+    ]
+
+
+def test_what_is_trained_is_not_trained_again() -> None:
+    """The rest of a seed comes first, then the next seed."""
+    results = TrainingResults()
+    _add(results, "equal", "plain", 0.9)
+    assert _ready(results, "equal")[:3] == [(0, "separable"), (0, "silent"), (1, "plain")]
+
+
+def test_policies_are_found_before_networks_are_trained_under_them() -> None:
+    """A search is ready at once, what it finds after it; chance has as many bytes."""
+    results = TrainingResults()
+    ready = [kind for seed, kind in _ready(results, "talking") if seed == 0]
+    assert ready == ["plain", "silent", "separable", "search controller"]
+    _add(results, "talking", "search controller", 0.8)
+    jobs = [job for job in ready_jobs(SCALE, ("talking",), results, FOLDERS) if job.seed == 0]
+    policies = {job.kind: job.policy for job in jobs}
+    assert policies["found"] == policies["search random"] == "1,2,3"
+    assert "random" not in policies
+
+
+def test_seeds_end_where_an_interval_is_clear() -> None:
+    """Differences of a point decide; those that wander around the target do not."""
+    clear, unclear = TrainingResults(), TrainingResults()
+    for results, values in ((clear, (0.91, 0.9101)), (unclear, (0.88, 0.91))):
+        _add(results, "equal", "plain", 0.9, 0.9)
+        _add(results, "equal", "separable", *values)
+    assert is_decided("equal", clear)
+    assert not is_decided("equal", unclear)
+    assert {seed for seed, _ in _ready(clear, "equal")} == {0, 1}
+    assert {seed for seed, _ in _ready(unclear, "equal")} == {0, 1, 2, 3}
