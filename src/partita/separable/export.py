@@ -9,9 +9,13 @@ from partita.engine.session import open_session
 from partita.errors import RunError
 from partita.separable.graph import INPUT, build_graph
 from partita.separable.network import Network
+from partita.separable.policy import Policy
 
 #: Of the largest logit: what adding floats in another order changes.
 TOLERANCE = 1e-5
+#: The same where features travel as 16-bit floats: a number between two of these may be rounded to
+#: the other, which is 0.0005 of it away.
+_TOLERANCE_OF_HALVES = 1e-4
 _COMPARED = 8
 
 
@@ -21,7 +25,7 @@ def export_network(network: Network, name: str) -> tuple[onnx.ModelProto, float]
     The difference is of logits, as a share of the largest.
 
     Raises:
-        RunError: It is more than :data:`TOLERANCE`.
+        RunError: It is more than :func:`tolerance_of` the policy.
     """
     net = network.net.eval()
     architecture = net.architecture
@@ -37,9 +41,14 @@ def export_network(network: Network, name: str) -> tuple[onnx.ModelProto, float]
             expected = net(image, network.policy)
         apart = (torch.from_numpy(found) - expected).abs().max() / expected.abs().max()
         difference = max(difference, float(apart))
-    if not difference <= TOLERANCE:  # NaN is more, too
+    if not difference <= tolerance_of(network.policy):  # NaN is more, too
         raise RunError(
             f"The graph's logits are {difference:.1g} of the largest away from the network's,"
-            f" allowed are {TOLERANCE:g}."
+            f" allowed are {tolerance_of(network.policy):g}."
         )
     return model, difference
+
+
+def tolerance_of(policy: Policy) -> float:
+    """How far a graph may be from its module, as a share of the largest logit."""
+    return _TOLERANCE_OF_HALVES if policy.halves else TOLERANCE

@@ -10,7 +10,7 @@ from partita.cli.actions.separable_run import describe_accounts
 from partita.cli.output import Reply, write_output
 from partita.errors import ModelError
 from partita.separable.accuracy_traffic import describe_traffic
-from partita.separable.export import TOLERANCE, export_network
+from partita.separable.export import export_network, tolerance_of
 from partita.separable.network import load_network
 
 
@@ -49,7 +49,7 @@ def export_checkpoint(path: Path, output: Path, lost: Sequence[int]) -> Reply:
         f"Network:  {architecture}, {len(model.graph.node)} nodes",
         describe_accounts(architecture, policy),
         f"Compared: logits are {difference:.1g} of the largest away from the trained network's"
-        f" (allowed {TOLERANCE:g})",
+        f" (allowed {tolerance_of(policy):g})",
         f"Written to {output}",
     ]
     return Reply(payload, [*lines])
