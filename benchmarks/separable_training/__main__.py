@@ -4,7 +4,7 @@ speed: images per second of the separable against the plain network, same batch,
 the time per kind of operation; channels last, and compiled, which fuses normalisations.
 
 study: networks trained on Fashion-MNIST, the same pictures in the same order for all of a seed.
-Part ``equal``: the separable, the plain and the silent network, as large. Part ``talking``: a
+Part ``equal``: the separable and the plain network, as large. Part ``talking``: a
 network for which silence is dear, and policies that the controller and chance found for it. Results
 are added to a file after each network, and what the file has is not trained again: a study may be
 run in parts, for as long as there is time. Seeds are added until intervals are narrow enough.
@@ -39,7 +39,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="steps that are timed")
     parser.add_argument("--images", type=int, default=10_000, help="training pictures")
     parser.add_argument("--tested", type=int, default=10_000, help="test pictures")
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--least-seeds", type=int, default=5)
     parser.add_argument("--most-seeds", type=int, default=20)
     parser.add_argument("--parts", nargs="+", default=["equal", "talking"])

@@ -32,7 +32,7 @@ from partita.separable.options import TrainOptions
 
 #: What is trained for each seed, in this order.
 KINDS = {
-    EQUAL: ("plain", "separable", "silent"),
+    EQUAL: ("plain", "separable"),
     TALKING: (
         *("plain", "silent", "separable", SEARCH + CONTROLLER, "found"),
         *(SEARCH + CHANCE, "random", SEARCH + TRAINED_CHANCE),
@@ -184,7 +184,6 @@ def _rows(part: str, results: TrainingResults) -> Iterator[Row]:
         yield shown(f"{part}: {kind}", "%", 100 * share)
     if part == EQUAL:
         yield from _compare(results, part, ("separable", "plain"), -_MOST_BELOW, is_low=True)
-        yield from _compare(results, part, ("silent", "plain"), None)
         return
     yield from _compare(results, part, ("plain", "silent"), _LEAST_COST)
     yield from _compare(results, part, ("found", "plain"), -_MOST_BELOW)

@@ -28,7 +28,7 @@ def test_what_is_trained_is_not_trained_again() -> None:
     """The rest of a seed comes first, then the next seed."""
     results = TrainingResults()
     _add(results, "equal", "plain", 0.9)
-    assert _ready(results, "equal")[:3] == [(0, "separable"), (0, "silent"), (1, "plain")]
+    assert _ready(results, "equal")[:3] == [(0, "separable"), (1, "plain"), (1, "separable")]
 
 
 def test_policies_are_found_before_networks_are_trained_under_them() -> None:
@@ -51,5 +51,5 @@ def test_seeds_end_where_an_interval_is_clear() -> None:
         _add(results, "equal", "separable", *values)
     assert is_decided("equal", clear)
     assert not is_decided("equal", unclear)
-    assert {seed for seed, _ in _ready(clear, "equal")} == {0, 1}
-    assert {seed for seed, _ in _ready(unclear, "equal")} == {0, 1, 2, 3}
+    assert _ready(clear, "equal") == []
+    assert {seed for seed, _ in _ready(unclear, "equal")} == {2, 3}
