@@ -25,8 +25,8 @@ from partita.separable.residual import ResidualNetwork
 _MOMENTUM, _DECAY = 0.9, 1e-4
 #: Pictures are moved by so many pixels at most.
 _SHIFT = 4
-#: Pictures of a batch when nothing is learned.
-_JUDGED_TOGETHER = 500
+#: Pictures of a batch when nothing is learned: a megabyte for each tensor of a picture.
+_JUDGED_TOGETHER = 100
 #: Pictures that mean and deviation are taken of.
 _STATISTICS = 5000
 #: In place of an epoch's number: apart from what epochs draw.
