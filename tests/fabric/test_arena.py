@@ -98,3 +98,15 @@ def test_memory_that_could_shrink_is_refused_and_its_descriptor_closed() -> None
         ArenaView(file)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(file)
+
+
+def test_a_block_is_given_back_by_one_byte() -> None:
+    """The sender may write a larger piece over the flag as soon as its first byte says free."""
+    arena = Arena(1024)
+    view = ArenaView(arena.file)
+    place = arena.allocate(b"a" * 100)
+    assert place is not None
+    block = view.read(place, 100)
+    arena._bytes[place + 1 : place + 8] = 255  # that piece, where the reader is held up in between
+    del block
+    assert arena._bytes[place : place + 8].tolist() == [0, *[255] * 7]

@@ -132,5 +132,9 @@ class ArenaView:
         return block.data
 
     def _free(self, place: int, _: object) -> None:
-        """Tell the sender that a block has no view any more."""
-        _FLAG.pack_into(self._map, place, _FREE)
+        """Tell the sender that a block has no view any more.
+
+        By one byte, in one store: from the first that says so the sender may write a larger piece
+        over the flag, and what is stored after that would be zeros in the midst of it.
+        """
+        self._map[place] = _FREE
