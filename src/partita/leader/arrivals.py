@@ -20,8 +20,12 @@ from partita.worker.messages import MessageFlow
 
 _LOG = logging.getLogger(__name__)
 
-#: Longest wait for one message between a stranger and another worker, which meet first.
+#: Longest wait for one message between a stranger and another worker, which meet first, and for
+#: those of one that is back: after a freeze connections of data took more than 10 s on a machine
+#: with six busy processes per core, and requests waited for them.
 _WAY_S = 15.0
+#: Between two tries of the latter.
+_LOOK_S = 0.2
 #: Until one that could not be used is tried again: files may have been copied meanwhile.
 _AGAIN_S = 3.0
 
@@ -101,21 +105,39 @@ class Arrivals:
             if not self._group.endpoint.info(device):
                 return None
             info = self._group.greet((device,))[device]
-            self._try_ways(device)
+            self._try_ways(device)  # first: to measure it takes long
             bench = partial(WorkerBench, self._group, info)
             self._planning.admit(info, bench, self._check)
+        else:
+            self._await_ways(device)
         self._monitor.take_back(device)
         self._known.add(device)
         self._planning.set_lost(self._monitor.lost)
         return Joined(device, self._planning.assumed)
 
-    def _try_ways(self, device: str) -> None:
-        """See that a stranger and those it is to work with reach each other.
+    def _await_ways(self, device: str) -> None:
+        """Wait until one that is back and the others reach each other again.
 
-        Who looks at an older join file takes nothing of one that was let in since.
+        Where that takes too long it is used all the same: a link that is broken is told by those
+        that send over it, and is planned around.
         """
-        endpoint = self._group.endpoint
-        for other in sorted(endpoint.peers() & set(self._planning.roster)):
+        deadline_s = time.monotonic() + _WAY_S
+        while time.monotonic() < deadline_s and not self._ended.is_set():
+            try:
+                self._try_ways(device)
+            except RunError as error:
+                _LOG.debug("device '%s' is not reached yet: %s", device, error.message)
+                self._ended.wait(_LOOK_S)
+            else:
+                return
+
+    def _try_ways(self, device: str) -> None:
+        """See that a device and those it is to work with reach each other.
+
+        Who looks at an older join file takes nothing of a stranger that was let in since.
+        """
+        endpoint, away = self._group.endpoint, {device, *self._monitor.lost.devices}
+        for other in sorted((endpoint.peers() & set(self._planning.roster)) - away):
             for source, target in ((device, other), (other, device)):
                 time_flows(endpoint, source, MessageFlow(target, 0, 1), timeout_s=_WAY_S)
 
