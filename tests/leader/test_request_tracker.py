@@ -86,7 +86,7 @@ def test_a_request_is_fed_and_answered_under_its_number(bench: Bench) -> None:
     bench.answer(0, 10)
     assert second.result(0)["t2"].tolist() == [20] * 4
     assert first.result(0)["t2"].tolist() == [10] * 4
-    assert [request.index for request in bench.tracker.past] == [1, 0]
+    assert [request.index for request in bench.tracker.past.last(9)] == [1, 0]
 
 
 def test_no_more_are_fed_than_the_program_allows(bench: Bench) -> None:
@@ -118,7 +118,7 @@ def test_no_more_times_are_kept_than_was_asked_for() -> None:
     for number in range(9):
         bench.ask(number)
         bench.answer(number, 0)
-    assert [request.index for request in bench.tracker.past] == [6, 7, 8]
+    assert [request.index for request in bench.tracker.past.last(9)] == [6, 7, 8]
     bench.pool.shutdown()
 
 
@@ -280,7 +280,6 @@ def test_answers_are_told_once_to_who_counts_them(bench: Bench) -> None:
     assert [request.index for request in bench.tracker.latest(1)] == [1, 2]
     assert bench.tracker.latest(3) == []
     assert [request.index for request in bench.tracker.answered(2)] == [2]
-    assert all(request.inputs == () for request in bench.tracker.past)
 
 
 def test_an_answer_lives_as_long_as_its_caller_wants(bench: Bench) -> None:
@@ -291,7 +290,8 @@ def test_an_answer_lives_as_long_as_its_caller_wants(bench: Bench) -> None:
     assert output() is not None
     del future
     assert output() is None
-    assert bench.tracker.past[0].end_s >= bench.tracker.past[0].start_s > 0
+    (past,) = bench.tracker.past.last(9)
+    assert past.end_s >= past.start_s > 0
 
 
 def test_waiting_ends_when_fewer_are_open(bench: Bench) -> None:

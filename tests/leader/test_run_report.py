@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-
 import pytest
 from tests.leader.fakes import Deployed, FakeLab, gone, stats_of
 from tests.worker.tiny import tiny_chain
 
 from partita.execution import DeviceUse, QueueUse
-from partita.leader.requests import Request
+from partita.leader.past_requests import PastRequest
 from partita.leader.run_report import EpochLog, build_report
 from partita.program import Compute, Program
 from partita.report.tables import tabulate_devices
@@ -21,9 +19,9 @@ BY = ("hand", 3)
 
 def request(
     index: int, start_s: float, end_s: float, *, epoch: int = 1, number: int = 0
-) -> Request:
+) -> PastRequest:
     """A request that was answered."""
-    return Request(index, (), Future(), start_s, end_s, epoch, number)
+    return PastRequest(index, start_s, end_s, epoch, number, is_again=False)
 
 
 def compute_of(program: Program, device: str) -> int:

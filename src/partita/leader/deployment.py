@@ -69,7 +69,7 @@ class DeployOptions:
         quick: Whether the plan is to be ready soon rather than run fast: nothing is prepacked, and
             only emulated devices are timed.
         trace: Whether workers log a span per step.
-        remembered: Answered requests whose times are kept for reports; 100,000 take about 30 MB.
+        remembered: Answered requests whose times are kept for reports; 100,000 take 4 MB.
         deadline_s: A run in which no step finishes for so long ends.
         silence_s: A worker without a heartbeat for so long is lost; seven by default, so that
             a loss is found within 3 s and a slow scheduler is none.

@@ -15,6 +15,7 @@ from partita.execution import Admission, Route
 from partita.fabric import Endpoint, PieceGate, PieceHeader, digest_stream, encode_header
 from partita.fabric.frames import decode_header
 from partita.leader.deployment import Deployment, DeployOptions
+from partita.leader.past_requests import PastRequest, PastRequests
 from partita.leader.requests import Arrays, Request
 from partita.program import Stream
 from partita.regions import Array, decode_array, encode_array
@@ -63,7 +64,7 @@ class RequestTracker:
 
     Attributes:
         answers: Requests answered so far.
-        past: Answered requests, in the order of their answers; the last ones only.
+        past: The last answered requests.
         failed_s: When the run failed, on the monotonic clock; None where it did not.
     """
 
@@ -77,7 +78,7 @@ class RequestTracker:
     ) -> None:
         self.count = 0
         self.answers = 0
-        self.past: deque[Request] = deque(maxlen=remembered)
+        self.past = PastRequests(remembered)
         self.error: PartitaError | None = None
         self.failed_s: float | None = None
         self._endpoint = endpoint
@@ -153,16 +154,15 @@ class RequestTracker:
         with self._change:
             return Counts(self.answers, len(self._all_open()), len(self._waiting))
 
-    def latest(self, since: int) -> list[Request]:
+    def latest(self, since: int) -> list[PastRequest]:
         """The answered requests from the answer numbered ``since`` on, as far as known."""
         with self._change:
-            count = min(self.answers - since, len(self.past))
-            return [self.past[k] for k in range(len(self.past) - count, len(self.past))]
+            return self.past.last(max(0, self.answers - since))
 
-    def answered(self, first: int) -> list[Request]:
+    def answered(self, first: int) -> list[PastRequest]:
         """The answered requests from index ``first`` on."""
         with self._change:
-            return [request for request in self.past if request.index >= first]
+            return self.past.since(first)
 
     def usual_s(self, epoch: int) -> float:
         """The longest of the last latencies under ``epoch``; infinite where there are too few."""
@@ -188,10 +188,7 @@ class RequestTracker:
     def first_after(self, time_s: float) -> float | None:
         """When the first answer after a time came; None where none did, or none that is known."""
         with self._change:
-            past = list(self.past)
-        if len(past) == self.past.maxlen and past[0].end_s > time_s:
-            return None
-        return min((request.end_s for request in past if request.end_s > time_s), default=None)
+            return self.past.first_end_s(time_s)
 
     def pause(self) -> None:
         """Feed nothing until :meth:`resume`; fed requests go on to their answers."""

@@ -11,7 +11,7 @@ from partita.errors import RunError
 from partita.execution import DeviceUse, LinkUse, QueueUse, Report, ReportBuilder, StepUse
 from partita.leader.clocks import measure_offset
 from partita.leader.deployment import Deployment
-from partita.leader.requests import Request
+from partita.leader.past_requests import PastRequest
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Compute, Program, Send
 from partita.regions import read_format
@@ -56,7 +56,7 @@ def _shift(span: WorkerSpan, by_s: float) -> WorkerSpan:
 
 def build_report(
     logs: Sequence[EpochLog],
-    requests: Sequence[Request],
+    requests: Sequence[PastRequest],
     made_by: tuple[str, int],
     unpaced: Container[str] = (),
 ) -> Report:
@@ -86,7 +86,7 @@ def build_report(
 
 
 def _report_epoch(
-    log: EpochLog, requests: Sequence[Request], first_s: float, made_by: tuple[str, int]
+    log: EpochLog, requests: Sequence[PastRequest], first_s: float, made_by: tuple[str, int]
 ) -> Report:
     if log.spans is None:
         return _report_totals(log, made_by)
