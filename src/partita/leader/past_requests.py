@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +12,8 @@ import numpy.typing as npt
 from partita.leader.requests import Request
 
 
-class PastRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PastRequest:
     """One answered request; its fields mean what those of :class:`Request` do."""
 
     index: int
@@ -20,15 +23,11 @@ class PastRequest(NamedTuple):
     number: int
     is_again: bool
 
-    @classmethod
-    def of(cls, request: Request) -> PastRequest:
-        """What is kept of a request."""
-        times = request.start_s, request.end_s
-        return cls(request.index, *times, request.epoch, request.number, request.is_again)
 
-
+_NAMES = tuple(field.name for field in fields(PastRequest))
 _TYPES = (np.int64, np.float64, np.float64, np.int64, np.int64, np.bool_)
-_RECORD = np.dtype(list(zip(PastRequest._fields, _TYPES, strict=True)))
+_RECORD = np.dtype(list(zip(_NAMES, _TYPES, strict=True)))
+_values = attrgetter(*_NAMES)
 
 
 class PastRequests:
@@ -48,7 +47,7 @@ class PastRequests:
 
     def append(self, request: Request) -> None:
         """Keep one that was just answered."""
-        self._records[self._count % len(self._records)] = PastRequest.of(request)
+        self._records[self._count % len(self._records)] = _values(request)
         self._count += 1
 
     def last(self, count: int) -> list[PastRequest]:
