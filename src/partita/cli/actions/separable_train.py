@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,7 @@ def train_policy(form: FormFlags, run: RunFlags, text: str, *, halves: bool) -> 
         ModelError: Architecture and policy do not go together.
         RunError: The loss is no longer a number.
     """
-    setting = form.read()
-    if text == _PLAIN and form.groups not in (None, 1):
-        raise InputError("--policy plain: the network is one piece; leave --groups out.")
-    architecture = find_network(form, setting, run.weights, groups=1 if text == _PLAIN else None)
-    policy = _find_policy(text, architecture, setting, halves=halves)
+    setting, architecture, policy = _choose(form, run, text, halves=halves)
     state = run.prepare()
     architecture, data = run.read_data(architecture)
     clock = Clock.start()
@@ -72,20 +69,35 @@ def train_policy(form: FormFlags, run: RunFlags, text: str, *, halves: bool) -> 
     return Reply(payload, [*_show(fitting, payload), f"Took:     {clock}", f"Written to {path}"])
 
 
-def _find_policy(
-    text: str, architecture: ResidualNetwork, setting: Setting, *, halves: bool
-) -> Policy:
-    """The policy that a text names, for this architecture."""
-    if text in (_PLAIN, "none"):
-        policy = silent(architecture, setting.staleness)
-    elif text.endswith(".safetensors"):
-        policy = load_network(Path(text)).policy
-    else:
-        policy = Policy.parse(text, setting.staleness, halves=halves)
+def _choose(
+    form: FormFlags, run: RunFlags, text: str, *, halves: bool
+) -> tuple[Setting, ResidualNetwork, Policy]:
+    """The numbers, the network and its policy, which fit each other."""
+    setting = form.read()
+    if text == _PLAIN and form.groups not in (None, 1):
+        raise InputError("--policy plain: the network is one piece; leave --groups out.")
+    named = load_network(Path(text)).policy if text.endswith(".safetensors") else None
+    if named is not None:
+        if form.alpha not in (None, named.staleness):
+            raise InputError(
+                f"--alpha {form.alpha}: the policy of '{text}' has {named.staleness}; leave it out."
+            )
+        setting = replace(setting, staleness=named.staleness)
+    architecture = find_network(form, setting, run.weights, groups=1 if text == _PLAIN else None)
+    policy = named or _read_policy(text, architecture, setting, halves=halves)
     policy.exchanges(architecture)
     if halves and not policy.halves:
         raise InputError(f"--halves changes nothing of --policy {text}: leave it out.")
-    return policy
+    return setting, architecture, policy
+
+
+def _read_policy(
+    text: str, architecture: ResidualNetwork, setting: Setting, *, halves: bool
+) -> Policy:
+    """The policy that words or numbers say."""
+    if text in (_PLAIN, "none"):
+        return silent(architecture, setting.staleness)
+    return Policy.parse(text, setting.staleness, halves=halves)
 
 
 def _fitting(
