@@ -7,14 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from partita.cluster import (
-    OWN_ARRAY,
-    THIS_MACHINE,
-    UNMEASURED,
-    Cluster,
-    Device,
-    find_entry,
-)
+from partita.cluster import OWN_ARRAY, THIS_MACHINE, UNMEASURED, Cluster, Device, find_entry
 from partita.compile import FragmentWork, Layout, build_layout, planned_graph, work_builder
 from partita.cost.amount import Amounts
 from partita.cost.borders import find_blocked, find_rounding
