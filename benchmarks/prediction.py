@@ -25,6 +25,7 @@ from partita.compile import compile_plan
 from partita.cost import CostModel
 from partita.demo.cluster import load_demo_cluster
 from partita.errors import PlanError
+from partita.execution import Report
 from partita.fabric import Endpoint
 from partita.graph import Graph, load_graph
 from partita.lab import start_lab
@@ -79,11 +80,18 @@ def list_plans(cost: CostModel, planners: Sequence[str], budget_s: float) -> dic
 
 def run_plan(endpoint: Endpoint, cost: CostModel, plan: Plan, inputs: Any, requests: int) -> float:
     """The measured latency in seconds, the median of ``requests``."""
+    return run_report(endpoint, cost, plan, inputs, requests).quantile_s(0.5)
+
+
+def run_report(
+    endpoint: Endpoint, cost: CostModel, plan: Plan, inputs: Any, requests: int
+) -> Report:
+    """The run of ``requests`` one after the other, after two that do not count."""
     options = DeployOptions(reference_s=cost.reference_s)
     with deploy(compile_plan(cost.graph, plan, cost.cluster), endpoint, options) as session:
         session.run([inputs] * 2, in_flight=1)
         session.run([inputs] * requests, in_flight=1)
-        return session.report().quantile_s(0.5)
+        return session.report()
 
 
 def measure(graph: Graph, cluster: Cluster, args: argparse.Namespace) -> list[Trial]:

@@ -72,17 +72,20 @@ class Run:
 
 
 @contextlib.contextmanager
-def open_run(cluster: Cluster, store: Path) -> Iterator[Run]:
-    """Three devices with a third of the rows each.
+def open_run(
+    cluster: Cluster, store: Path, *, graph: Graph | None = None, planner: str = "equal_rows"
+) -> Iterator[Run]:
+    """Three devices with a third of the rows each, or what another planner makes of a network.
 
     Args:
         cluster: Of :data:`DEVICES`; strangers may be allowed.
         store: Where the workers keep content.
+        graph: A small chain of layers by default.
     """
-    graph, searches = make_chain(3, height=12), list[CostModel]()
+    graph, searches = graph or make_chain(3, height=12), list[CostModel]()
     cost = CostModel(graph, cluster)
-    plan = find_plan(cost, planner="equal_rows").plan
-    find = make_finder(plan, "equal_rows", 0.5)
+    plan = find_plan(cost, planner=planner).plan
+    find = make_finder(plan, planner, 0.5)
 
     def search(model: CostModel) -> object:
         searches.append(model)

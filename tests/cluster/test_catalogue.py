@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from partita.cluster import catalogue_names, find_entry, load_catalogue
+from partita.cluster import catalogue_names, find_entry, load_catalogue, load_cluster
 from partita.errors import ClusterError
 
 
@@ -13,6 +13,7 @@ def test_all_devices_of_the_papers_and_todays_boards_are_known() -> None:
     assert set(catalogue_names()) == {
         "raspberry-pi-3",
         "raspberry-pi-3-keras",
+        "raspberry-pi-3b-plus",
         "raspberry-pi-4",
         "raspberry-pi-5",
         "raspberry-pi-zero-2",
@@ -20,6 +21,7 @@ def test_all_devices_of_the_papers_and_todays_boards_are_known() -> None:
         "rock-5b",
         "khadas-vim3",
         "beaglebone-ai-64",
+        "cortex-a57",
         "jetson-nano",
         "jetson-tx2",
         "jetson-xavier",
@@ -68,3 +70,14 @@ def test_unknown_kind_lists_the_known() -> None:
     """An unknown kind is refused with the names that exist."""
     with pytest.raises(ClusterError, match=r"'pc' is not in the catalogue: known are raspberry"):
         find_entry("pc")
+
+
+def test_a_kind_may_have_a_port() -> None:
+    """The paper's board sends 300 Mbit/s in all, unless its entry says another rate."""
+    link = {"between": ["a", "b"], "bandwidth": "1 Gbit/s"}
+    board = {"name": "a", "kind": "raspberry-pi-3b-plus"}
+    other = {**board, "name": "b", "port": "100 Mbit/s"}
+    cluster = load_cluster(
+        {"device": [board, other], "cluster": {"requester": "a"}, "link": [link]}
+    )
+    assert [device.port_bytes_per_s for device in cluster.devices] == [37.5e6, 12.5e6]

@@ -3,7 +3,12 @@
 import pytest
 
 from partita.separable.architecture import Architecture
-from partita.separable.requirements import least_staleness, requirements
+from partita.separable.requirements import (
+    least_bits_per_s,
+    least_staleness,
+    most_macs_per_s,
+    requirements,
+)
 
 PAPERS = Architecture.parse("4x16d-56", groups=4)
 
@@ -28,3 +33,11 @@ def test_the_line_of_figure_5() -> None:
     (first, *_) = requirements(PAPERS)
     rate = first.least_bits_per_s(1.7e8, 2)
     assert first.least_staleness(1.7e8, rate) == pytest.approx(2)
+
+
+def test_both_axes_of_figure_5_are_one_line() -> None:
+    """The rate for a speed is the rate up to which that speed is served."""
+    rate = least_bits_per_s(PAPERS, 1.7e8, 2)
+    assert most_macs_per_s(PAPERS, rate, 2) == pytest.approx(1.7e8)
+    assert least_staleness(PAPERS, 1.7e8, 1.001 * rate) == 2
+    assert least_staleness(PAPERS, 1.7e8, 0.999 * rate) == 3

@@ -46,6 +46,8 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tile_channels: The same for output channels.
         swap_bytes_per_s: Rate at which what does not fit in memory is brought in; None where the
             device does not swap.
+        port_bytes_per_s: Rate of its network interface, where links do not say all; None for as
+            much as these carry together.
         array: Where the device is a systolic array: it, and not the efficiencies, prices layers.
         source: Where the figures come from; ``estimate`` marks those that nobody published.
     """
@@ -67,6 +69,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     watts_busy: float
     source: str
     swap_bytes_per_s: float | None = None
+    port_bytes_per_s: float | None = None
     benchmarks: tuple[Benchmark, ...] = ()
     array: Array | None = None
 

@@ -268,7 +268,7 @@ def _make_device(values: Mapping[str, Any], folder: Path) -> Device:
         precisions=values.get("precisions", entry.precisions if entry else ("float32",)),
         slow_down=values["slow_down"],
         computes=values.get("computes", True),
-        port_bytes_per_s=values.get("port"),
+        port_bytes_per_s=values.get("port", entry.port_bytes_per_s if entry else None),
         swap_bytes_per_s=values.get("swap", entry.swap_bytes_per_s if entry else None),
         array=values.get("array"),
         endpoint=values.get("endpoint"),

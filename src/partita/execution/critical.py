@@ -82,7 +82,16 @@ def _work(span: Span, seconds: float) -> PathPart:
 
 
 def share_out(report: Report) -> dict[tuple[PartKind, tuple[str, ...]], float]:
-    """Seconds per kind and place on the critical path of a typical request, the largest first.
+    """Seconds per kind and place on the :func:`typical_path`, the largest first."""
+    sums: dict[tuple[PartKind, tuple[str, ...]], float] = {}
+    for part in typical_path(report):
+        key = (part.kind, part.where)
+        sums[key] = sums.get(key, 0.0) + part.seconds
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def typical_path(report: Report) -> list[PathPart]:
+    """The critical path of a typical request, in order of time but for what steps do not tell.
 
     The request is the one whose latency is the median's; empty where no steps were recorded. What
     it took beyond its steps went by between leader and requester, as far as no request took less
@@ -90,15 +99,11 @@ def share_out(report: Report) -> dict[tuple[PartKind, tuple[str, ...]], float]:
     longer than that, those after its answer do not count.
     """
     if not report.spans or not report.latencies_s:
-        return {}
+        return []
     typical_s = report.quantile_s(0.5)
     request = report.latencies_s.index(typical_s)
-    sums: dict[tuple[PartKind, tuple[str, ...]], float] = {}
     path = [*critical_path(report.spans, request), *_beyond_steps(report, request)]
-    for part in _within(typical_s, path):
-        key = (part.kind, part.where)
-        sums[key] = sums.get(key, 0.0) + part.seconds
-    return dict(sorted(sums.items(), key=lambda item: -item[1]))
+    return list(_within(typical_s, path))
 
 
 def _within(latency_s: float, parts: Iterable[PathPart]) -> Iterator[PathPart]:

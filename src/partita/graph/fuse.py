@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from partita.graph.node import Node
 from partita.graph.pointwise import POINTWISE
@@ -30,6 +31,11 @@ class Wiring:
     inputs: tuple[str, ...]
     constants: dict[str, int]
     shape_of: ShapeOf
+
+    @cached_property
+    def casts(self) -> frozenset[str]:
+        """What nodes that cast make."""
+        return frozenset(node.outputs[0] for node in self.nodes if node.op == "Cast")
 
 
 def group_nodes(
@@ -109,6 +115,8 @@ def _fits(wiring: Wiring, place: int, start: str, known: set[str]) -> bool:
     node = wiring.nodes[place]
     if not is_pointwise(node, wiring.constants):
         return False
+    if node.op == "Cast" and node.inputs[0] in wiring.casts:
+        return False  # what is between the two may travel: it may be what there is least of
     if any(name not in known and name not in wiring.constants for name in node.reads):
         return False
     return wiring.shape_of(node.outputs[0]) == wiring.shape_of(start)

@@ -3,11 +3,14 @@
 A message is ordinary nodes: the sender's slice and cast, the receiver's cast, zeros for the
 channels that were not sent, and the sum. So any planner that puts parallel branches on different
 devices places groups, and what travels between them is what the accounting counts.
+
+What a group computes between two messages lies side by side, so that planners, whose stages are
+ranges, can make one stage of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +53,11 @@ def build_graph(
     given = None if weights is None else GivenWeights(dict(_of_groups(network, weights)))
     builder = Builder(name, weights=given or drawn)
     image = builder.add_input(INPUT, (1, *network.image))
-    (logits,) = define(network, policy, (image,) * network.groups, _Nodes(builder))
-    return _without_unread(builder.finish(logits))
+    operations = _Nodes(builder)
+    (logits,) = define(network, policy, (image,) * network.groups, operations)
+    model = _without_unread(builder.finish(logits))
+    _sort(model.graph, operations.turns)
+    return model
 
 
 def _of_groups(
@@ -87,24 +93,45 @@ def _without_unread(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
+def _sort(graph: onnx.GraphProto, turns: Mapping[str, tuple[int, int]]) -> None:
+    """Put nodes in the order of their turns, in place.
+
+    Args:
+        turns: Of tensors; the nodes before one that have none belong to it.
+    """
+    turn, keys = (0, 0), []
+    for number in range(len(graph.node) - 1, -1, -1):
+        turn = turns.get(graph.node[number].output[0], turn)
+        keys.append((turn, number))
+    nodes = [graph.node[number] for _, number in sorted(keys)]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
 def _of(name: str, group: int) -> str:
     return f"{name}.g{group}"
 
 
 class _Nodes:
-    """The definition's operations as nodes of a builder; features are a name for each group."""
+    """The definition's operations as nodes of a builder; features are a name for each group.
+
+    Attributes:
+        turns: By tensor: in which block it is made, and by which group.
+    """
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
+        self._block = 0
+        self.turns: dict[str, tuple[int, int]] = {}
 
     def standardise(self, image: Names) -> Names:
-        return tuple(
+        return self._made(
             self._builder.standardise(x, _of("stem", group), weights="stem")
             for group, x in enumerate(image)
         )
 
     def common(self, x: Names, layer: AnyLayer) -> Names:
-        return tuple(
+        return self._made(
             self._add(each, layer, _of(layer.name, group), layer.name)
             for group, each in enumerate(x)
         )
@@ -113,7 +140,7 @@ class _Nodes:
         return x
 
     def own(self, x: Names, layer: AnyLayer) -> Names:
-        return tuple(
+        return self._made(
             self._add(each, layer, _of(layer.name, group), _of(layer.name, group))
             for group, each in enumerate(x)
         )
@@ -150,25 +177,36 @@ class _Nodes:
             builder.add(one, other, _of(f"{block.name}.add", group))
             for group, (one, other) in enumerate(zip(x, y, strict=True))
         ]
-        if not block.is_rectified:
-            return tuple(sums)
-        return tuple(builder.relu(x, _of(f"{block.name}.relu", g)) for g, x in enumerate(sums))
+        made = self._made(sums)
+        if block.is_rectified:
+            made = self._made(
+                builder.relu(x, _of(f"{block.name}.relu", g)) for g, x in enumerate(sums)
+            )
+        self._block += 1
+        return made
 
     def receive(self, x: Names, sent: Names, exchange: Exchange, name: str) -> Names:
         builder, received = self._builder, list(x)
         for sender, receiver in exchange.messages():
-            message = self._message(sent[sender], exchange, f"{name}.from{sender}")
+            part = f"{name}.from{sender}"
+            message = self._send(sent[sender], exchange, part)
+            self.turns[message] = exchange.taken, sender
+            message = self._expand(message, exchange, builder.shapes[x[receiver]][1], part)
             received[receiver] = builder.add(x[receiver], message, _of(name, receiver))
+            self.turns[received[receiver]] = self._block, receiver
         return tuple(received)
 
-    def _message(self, x: str, exchange: Exchange, name: str) -> str:
-        """The nodes on both sides of the wire."""
+    def _send(self, x: str, exchange: Exchange, name: str) -> str:
+        """What travels."""
         builder = self._builder
-        channels = builder.shapes[x][1]
-        if exchange.channels < channels:
+        if exchange.channels < builder.shapes[x][1]:
             x = builder.narrow(x, f"{name}.slice", exchange.channels)
+        return builder.cast(x, f"{name}.half", np.float16) if exchange.halves else x
+
+    def _expand(self, x: str, exchange: Exchange, channels: int, name: str) -> str:
+        """What is made of it where it comes to."""
+        builder = self._builder
         if exchange.halves:
-            x = builder.cast(x, f"{name}.half", np.float16)
             x = builder.cast(x, f"{name}.float", np.float32)
         if exchange.channels < channels:
             x = builder.widen(x, f"{name}.pad", channels)
@@ -180,4 +218,10 @@ class _Nodes:
     def classify(self, x: Names, name: str, classes: int) -> Names:
         builder = self._builder
         mean = builder.flatten(builder.mean(x[0], f"{name}.mean"), f"{name}.flat")
-        return (builder.dense(mean, name, classes),)
+        return self._made((builder.dense(mean, name, classes),))
+
+    def _made(self, tensors: Iterable[str]) -> Names:
+        """Tensors, one of each group, noted as of this block."""
+        names = tuple(tensors)
+        self.turns.update((name, (self._block, group)) for group, name in enumerate(names))
+        return names

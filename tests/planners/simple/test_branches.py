@@ -13,7 +13,8 @@ from partita.cluster import Cluster, Device
 from partita.cost import CostModel
 from partita.graph import Graph, load_graph
 from partita.planners import Evaluator, PlanOptions, find_plan
-from partita.planners.simple.branches import Tasks, branch_drafts
+from partita.planners.simple.branches import branch_drafts
+from partita.planners.simple.chains import Tasks
 from tests.planners.fakes import dense, make_chain, make_cost, make_graph
 
 

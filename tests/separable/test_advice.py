@@ -1,0 +1,61 @@
+"""Which staleness fits a cluster."""
+
+from functools import partial
+
+import pytest
+
+from partita.cluster import Cluster, Device
+from partita.cost import CostModel
+from partita.errors import InputError
+from partita.separable.advice import Advice, advise
+from partita.separable.architecture import Architecture
+from partita.separable.requirements import requirements
+
+NETWORK = Architecture.parse("4x16d-20", groups=4)
+PAPERS = "raspberry-pi-3b-plus"
+
+
+def _advise(kind: str, rate: float, latency_s: float, devices: int = 4) -> Advice:
+    boards = [Device(f"d{n}", kind=kind) for n in range(devices)]
+    cluster = Cluster.of(boards, bandwidth_bytes_per_s=rate, latency_s=latency_s)
+    make_cost = partial(CostModel, cluster=cluster)
+    return advise(cluster, NETWORK, make_cost, budget_s=0.2)
+
+
+def test_the_papers_board_needs_nothing_stale_by_its_figure() -> None:
+    """But a message that is to be hidden needs a block behind it, which staleness 2 has."""
+    advice = _advise(PAPERS, 37.5e6, 0.0)
+    for need in advice.needs:
+        assert need.macs_per_s <= 1.7e8
+        assert (need.by_figure, need.hiding) == (1, 2)
+        hardest = requirements(NETWORK)[0].least_staleness(need.macs_per_s, need.bits_per_s)
+        assert need.message_s / need.block_s == pytest.approx(hardest)
+    assert advice.best.staleness == 2
+    assert advice.best.devices == 4
+    assert [one.staleness for one in advice.services] == [1, 2]
+    first, second = advice.services
+    assert second.least_bits_per_s == pytest.approx(first.least_bits_per_s / 2)
+    assert second.byte_share == pytest.approx(first.byte_share / 2)
+
+
+def test_latency_counts_where_blocks_are_short() -> None:
+    """On fast links with 50 ms of latency nothing is hidden, and groups gain nothing."""
+    advice = _advise("raspberry-pi-3", 125e6, 0.05, devices=2)
+    assert {need.hiding for need in advice.needs} == {None}
+    assert advice.best.devices == 1
+    assert advice.is_plain_as_good
+    assert "No staleness hides all transfers" in " ".join(advice.words())
+    assert any(line.startswith("Do not retrain for speed") for line in advice.words())
+
+
+def test_slow_links_are_where_groups_gain() -> None:
+    """Rows of the plain network move more than messages, which have a block's time."""
+    advice = _advise(PAPERS, 5e6, 5e-3)
+    assert not advice.is_plain_as_good
+    assert any("Retraining in 4 groups gains" in line for line in advice.words())
+
+
+def test_there_must_be_something_to_place() -> None:
+    """One device, or one group, is refused."""
+    with pytest.raises(InputError, match="on 1 computing devices: there is nothing to place"):
+        _advise(PAPERS, 1e6, 0.0, devices=1)
