@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
+from partita.graph import Graph, Layer
 from partita.planners.drafts.draft import Draft, DraftStage
 from partita.planners.pricing.evaluator import Evaluator
 
@@ -102,13 +103,22 @@ class Tasks:
 
 
 def _borders(evaluator: Evaluator) -> list[int]:
-    """Where chains begin, and the end: at layers that do not follow from the one before alone."""
+    """Where chains begin, and the end: at layers that do not follow from the one before alone.
+
+    Also at what only makes its input larger, as padding does: it is for who reads that.
+    """
     outline, graph = evaluator.outline, evaluator.graph
     borders = [0]
     for place in range(1, len(outline)):
         before, layer = (graph.layer(outline.order[p]) for p in (place - 1, place))
         readers = {one.name for tensor in before.outputs for one in graph.readers(tensor)}
         is_chain = set(layer.inputs) <= set(before.outputs) and readers == {layer.name}
+        is_chain &= not _enlarges(graph, layer) or _enlarges(graph, before)
         if not is_chain or outline.pins.get(place) != outline.pins.get(place - 1):
             borders.append(place)
     return [*borders, len(outline)]
+
+
+def _enlarges(graph: Graph, layer: Layer) -> bool:
+    """Whether a layer makes more bytes than it reads without a multiplication."""
+    return not layer.macs and layer.output_bytes > sum(map(graph.size_bytes, layer.inputs))
