@@ -180,7 +180,8 @@ def test_devices_hold_what_their_groups_hold(graph: Graph) -> None:
 
 def test_a_lost_devices_groups_move(tmp_path: Path, graph: Graph) -> None:
     """The others take them over, and every answer is the network's."""
-    with open_run(Cluster.of(DEVICES), tmp_path, graph=graph, planner="branches") as run:
+    cluster = Cluster.of(DEVICES, bandwidth_bytes_per_s=125e6, latency_s=0.0)
+    with open_run(cluster, tmp_path, graph=graph, planner="branches") as run:
         run.until(lambda: set(run.session.covered) == {"d1", "d2"})
         assert run.used == {"d0", "d1", "d2"}
         run.lab.fabric.kill("d2")
