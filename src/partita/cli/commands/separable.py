@@ -13,7 +13,7 @@ from partita.cli.output import check_output, print_reply
 
 separable = typer.Typer(
     name="separable",
-    help="Networks whose groups of paths hardly talk: search, train, export.",
+    help="Networks whose groups of paths hardly talk: search, train, export, advise.",
     rich_markup_mode=None,
 )
 
@@ -160,3 +160,26 @@ def convert(
     from partita.cli.actions.separable_convert import convert_model
 
     return print_reply(convert_model(model, shape, groups, alpha, output), as_json=json)
+
+
+@separable.command("advise")
+def advise(
+    cluster: Annotated[Path, typer.Argument(metavar="CLUSTER", help="Cluster file (TOML).")],
+    network: Annotated[
+        str, flag("--network", "Paths, width of a path and depth: 4x16d-56.")
+    ] = "4x16d-56",
+    groups: Annotated[int, number("--groups", 2, 64, "Parts that may lie apart.")] = 4,
+    classes: Annotated[int, number("--classes", 1, 10**6, "What is told apart.")] = 10,
+    halves: Annotated[bool, flag("--halves", "Features travel as 16-bit floats.")] = False,
+    profile: flags.ProfileOpt = None,
+    budget: Annotated[
+        float, number("--budget", 0, flags.MOST_SECONDS, "Seconds for dividing the plain network.")
+    ] = 5.0,
+    json: flags.JsonOpt = False,
+    debug: flags.DebugOpt = False,
+) -> int:
+    """Say which staleness fits a cluster, and whether the plain network divided does as well."""
+    from partita.cli.actions.separable_advise import Wanted, advise_cluster
+
+    wanted = Wanted(network, groups, classes, halves, budget, profile)
+    return print_reply(advise_cluster(cluster, wanted), as_json=json)
