@@ -26,7 +26,7 @@ class Requirement:
         """The staleness from which a transfer takes no longer than the blocks of its window."""
         return self.message_bits / bits_per_s * macs_per_s / self.macs
 
-    def least_bits_per_s(self, macs_per_s: float, staleness: int) -> float:
+    def least_bits_per_s(self, macs_per_s: float, staleness: float) -> float:
         """The rate of a link from which it does: the line of figure 5."""
         return self.message_bits * macs_per_s / (staleness * self.macs)
 

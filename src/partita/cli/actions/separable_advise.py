@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from rich.console import RenderableType
+
 from partita.cli.costs import read_cost
 from partita.cli.flags import ModelFiles
 from partita.cli.output import Reply, progress_bar
@@ -95,7 +97,7 @@ def _payload(advice: Advice) -> dict[str, object]:
     }
 
 
-def _tables(advice: Advice) -> list[object]:
+def _tables(advice: Advice) -> list[RenderableType]:
     needs = TableData("What devices need", _NEEDS, tuple(map(_need_row, advice.needs)))
     serves = TableData("What staleness serves", _SERVES, tuple(map(_serve_row, advice.services)))
     title = f"Most of one device, staleness {advice.best.staleness}"
