@@ -1,5 +1,6 @@
 """Which staleness fits a cluster."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -36,6 +37,11 @@ def test_the_papers_board_needs_nothing_stale_by_its_figure() -> None:
     first, second = advice.services
     assert second.least_bits_per_s == pytest.approx(first.least_bits_per_s / 2)
     assert second.byte_share == pytest.approx(first.byte_share / 2)
+    assert [one.devices for one in advice.shares] == [1, 2, 3, 4]
+    worse = replace(advice, divided_s=2 * advice.best.latency_s, divided_by=("rows",))
+    assert not worse.is_plain_as_good
+    assert "the plain network divided by rows takes" in worse.words()[-1]
+    assert worse.words()[-1].startswith("Retraining in 4 groups gains")
 
 
 def test_latency_counts_where_blocks_are_short() -> None:
@@ -46,13 +52,6 @@ def test_latency_counts_where_blocks_are_short() -> None:
     assert advice.is_plain_as_good
     assert "No staleness hides all transfers" in " ".join(advice.words())
     assert any(line.startswith("Do not retrain for speed") for line in advice.words())
-
-
-def test_slow_links_are_where_groups_gain() -> None:
-    """Rows of the plain network move more than messages, which have a block's time."""
-    advice = _advise(PAPERS, 5e6, 5e-3)
-    assert not advice.is_plain_as_good
-    assert any("Retraining in 4 groups gains" in line for line in advice.words())
 
 
 def test_there_must_be_something_to_place() -> None:
