@@ -159,7 +159,7 @@ def test_stale_features_travel_while_the_next_block_is_computed(graph: Graph) ->
     first, second = "stage0.block0", "stage0.block1"
     for device in cost.cluster.names:
         mine = [span for span in spans if span.device == device]
-        sends = [s for s in mine if s.lane.startswith("send") and f"{first}.relu3" in s.label]
+        sends = [s for s in mine if s.lane.startswith("send") and f"{first}.relu.g" in s.label]
         behind = [s for s in mine if s.lane == "compute"][1]
         assert [send.start_s for send in sends] == [behind.start_s], (device, second)
         assert sends[0].end_s < behind.end_s

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import gcd, inf
 
 from partita.cluster import Cluster
 from partita.compile import account_layout
@@ -18,10 +18,9 @@ from partita.execution import Link
 from partita.graph import Graph, load_graph
 from partita.planners import Evaluator, PlanOptions, find_plan
 from partita.planners.simple.paths import spread_parts
-from partita.separable.architecture import STAGES, Architecture
+from partita.separable.architecture import Architecture
 from partita.separable.graph import build_graph
-from partita.separable.permutations import number_of
-from partita.separable.policy import Decision, Policy, silent
+from partita.separable.policy import Policy, rotating, silent
 from partita.separable.requirements import (
     least_bits_per_s,
     least_staleness,
@@ -180,7 +179,7 @@ def advise(
     served, needs = list[tuple[Service, CostModel]](), tuple[DeviceNeed, ...]()
     for staleness in _stalenesses(architecture):
         progress(f"staleness {staleness}")
-        policy = _all_send(architecture, staleness, halves=halves)
+        policy = replace(rotating(architecture, staleness), halves=halves)
         cost = make_cost(load_graph(build_graph(architecture, policy), name=str(architecture)))
         needs = needs or _find_needs(cost, architecture, halves=halves)
         served.append((_serve(cost, architecture, policy, needs), cost))
@@ -202,16 +201,8 @@ def advise(
 
 
 def _stalenesses(architecture: Architecture) -> list[int]:
-    blocks = architecture.stage_blocks
+    blocks = gcd(*architecture.stages)
     return [staleness for staleness in range(1, blocks + 1) if not blocks % staleness]
-
-
-def _all_send(architecture: Architecture, staleness: int, *, halves: bool) -> Policy:
-    """Every group sends all its channels to the next one, in every window."""
-    groups = architecture.groups
-    turn = Decision(number_of(tuple((g + 1) % groups for g in range(groups))))
-    windows = STAGES * architecture.stage_blocks // staleness
-    return Policy((turn,) * windows, staleness, halves)
 
 
 def _find_needs(

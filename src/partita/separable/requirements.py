@@ -62,16 +62,16 @@ def least_staleness(
 
 
 def least_bits_per_s(
-    architecture: Architecture, macs_per_s: float, staleness: float, *, halves: bool = False
+    network: ResidualNetwork, macs_per_s: float, staleness: float, *, halves: bool = False
 ) -> float:
     """The rate of links from which a staleness hides transfers in all stages."""
-    found = requirements(architecture, halves=halves)
+    found = requirements(network, halves=halves)
     return max(one.least_bits_per_s(macs_per_s, staleness) for one in found)
 
 
 def most_macs_per_s(
-    architecture: Architecture, bits_per_s: float, staleness: float, *, halves: bool = False
+    network: ResidualNetwork, bits_per_s: float, staleness: float, *, halves: bool = False
 ) -> float:
     """The most that devices may compute per second where a staleness hides transfers."""
-    found = requirements(architecture, halves=halves)
+    found = requirements(network, halves=halves)
     return min(staleness * one.macs * bits_per_s / one.message_bits for one in found)
