@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from partita.errors import ModelError
@@ -98,7 +99,7 @@ class Architecture(ResidualNetwork):
         """Blocks of each stage: as many in all of them."""
         return ((self.depth - _OTHER_DEPTH) // (STAGES * _BLOCK_DEPTH),) * STAGES
 
-    @property
+    @cached_property
     def stem(self) -> tuple[AnyLayer, ...]:
         """One convolution."""
         conv = Conv(name="stem.conv", channels=_STEM, kernel=(3, 3), pad=(1, 1))
@@ -111,6 +112,12 @@ class Architecture(ResidualNetwork):
 
     def blocks(self) -> Iterator[Block]:
         """All blocks, in order."""
+        return iter(self._chain)
+
+    @cached_property
+    def _chain(self) -> tuple[Block, ...]:
+        """All blocks, made once: nothing is left to make in a step of training."""
+        chain: list[Block] = []
         shape = (_STEM, *self.image[1:])
         for stage, count in enumerate(self.stages):
             channels = _FIRST << stage
@@ -120,8 +127,9 @@ class Architecture(ResidualNetwork):
                 stride = (2, 2) if stage and not index else (1, 1)
                 branch = _branch(name, inner, channels, stride, self.cardinality // self.groups)
                 shortcut = () if index else _projection(f"{name}.shortcut", channels, stride)
-                yield (block := Block(name, stage, shape, branch, shortcut))
-                shape = block.shape
+                chain.append(Block(name, stage, shape, branch, shortcut))
+                shape = chain[-1].shape
+        return tuple(chain)
 
 
 def _branch(name: str, inner: int, channels: int, stride: Pair, paths: int) -> tuple[AnyLayer, ...]:
