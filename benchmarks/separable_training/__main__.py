@@ -1,7 +1,7 @@
 """Training of separable networks: how fast it is, and what networks are worth that were trained.
 
 speed: images per second of the separable against the plain network, same batch, on one thread, and
-the time per kind of operation; channels last, and compiled, which fuses normalisations.
+the time per kind of operation; with channels first, and compiled, which fuses normalisations.
 
 study: networks trained on Fashion-MNIST, the same pictures in the same order for all of a seed.
 Part ``equal``: the separable and the plain network, as large. Part ``talking``: a

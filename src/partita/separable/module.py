@@ -52,7 +52,12 @@ class SeparableNet(nn.Module):
         self.architecture = network
         layers = _Layers(self, network.groups, torch.Generator().manual_seed(seed))
         define(network, silent(network), network.image, layers)
-        self.to(memory_format=_LAYOUT)  # type: ignore[call-overload]
+        self.lay_out(_LAYOUT)
+
+    def lay_out(self, layout: torch.memory_format) -> None:
+        """Say how weights and features lie in memory; answers are the same, to rounding."""
+        self._layout = layout
+        self.to(memory_format=layout)  # type: ignore[call-overload]
 
     @classmethod
     def of(cls, network: ResidualNetwork, weights: Mapping[str, npt.NDArray[np.float32]]) -> Self:
@@ -92,7 +97,7 @@ class SeparableNet(nn.Module):
         """
         chosen = silent(self.architecture) if policy is None else policy
         operations = _Forward(self, self.architecture.groups, losses)
-        pictures = images.contiguous(memory_format=_LAYOUT)
+        pictures = images.contiguous(memory_format=self._layout)
         return define(self.architecture, chosen, pictures, operations)
 
 
