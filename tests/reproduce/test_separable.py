@@ -18,6 +18,7 @@ from partita.reproduce.separable.costs import (
     make_decisions,
     make_levels,
 )
+from partita.reproduce.separable.deployment import Timed, draw_deployment
 from partita.reproduce.separable.intervals import difference
 from partita.reproduce.separable.models import make_models
 from partita.reproduce.separable.requirement import make_requirements
@@ -102,6 +103,16 @@ def test_figure_5_has_the_papers_pi() -> None:
     lines = drawn.charts[0].series
     assert lines["alpha = 1"][0] == pytest.approx(2 * float(lines["alpha = 2"][0] or 0))
     assert any(value == 300.0 for value in lines["Raspberry Pi 3B+"])
+
+
+def test_figure_6_compares_with_one_device() -> None:
+    """Three times as fast as the same device alone bears the sentence out, twice does not."""
+    one = Timed(0.09, 0.09, 0.0)
+    fast, slow = Timed(0.03, 0.02, 0.01), Timed(0.045, 0.02, 0.03)
+    alone = {("a", "plain on one"): one, ("a", "separable on one"): one}
+    drawn = draw_deployment({**alone, ("a", "on 4"): fast, ("a", "on 4, slower"): slow})
+    assert [claim.holds for claim in drawn.claims] == [True, False]
+    assert _column(drawn, "speedup") == pytest.approx([1, 1, 3, 2])
 
 
 def _results(plain: Sequence[float], separable: Sequence[float]) -> TrainingResults:
