@@ -13,7 +13,8 @@ from partita.errors import PlanError
 from partita.graph import Graph
 from partita.plan import Identity, Plan, Shard, Stage
 from partita.regions import Region
-from partita.separable.architecture import Architecture, Block
+from partita.separable.architecture import Architecture
+from partita.separable.residual import Block
 
 
 def divide_by_channels(
