@@ -119,6 +119,18 @@ def format_bytes(value_bytes: float) -> str:
     return _scaled(value_bytes, {"GB": 1e9, "MB": 1e6, "kB": 1e3}) or f"{value_bytes:.0f} B"
 
 
+def format_enough_bytes(value_bytes: float) -> str:
+    """A size for people that is not below ``value_bytes``.
+
+    >>> format_enough_bytes(18_912_000)
+    '19 MB'
+    """
+    if value_bytes <= 0:
+        return format_bytes(value_bytes)
+    step = 10.0 ** (math.floor(math.log10(value_bytes)) - 2)  # of the third figure
+    return format_bytes(math.ceil(value_bytes / step) * step)
+
+
 def format_bandwidth(value_bytes_per_s: float) -> str:
     """A link rate for people, in bits per second.
 

@@ -100,6 +100,14 @@ def test_boards_of_one_kind_that_differ_are_kinds_of_their_own() -> None:
     assert list(offered(cluster)) == [PI4, "large", "small"]
 
 
+def test_a_kind_that_is_also_a_name_hides_no_board() -> None:
+    """The board of that kind goes by its own name; the other one may not be sold for it."""
+    boards = [Device(PI4, kind=PI3), Device("fast", kind=PI4), Device("home", kind=PI3)]
+    found = offered(Cluster.of(boards))
+    assert found["fast"].kind == PI4
+    assert all(board.kind == PI3 for name, board in found.items() if name != "fast")
+
+
 def test_whether_fewer_boards_are_ruled_out_is_told() -> None:
     """By a bound, or as there are none fewer; never by a search that found nothing."""
     one = size(offer(PI3), Wish(per_second=1e-3))[PI3]

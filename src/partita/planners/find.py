@@ -42,7 +42,7 @@ from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
 from partita.regions import COMPRESSED, PICTURE_AXES, WIRE_FORMATS, is_plan_format, suits
 from partita.simulation import Until
-from partita.units import format_bytes, format_seconds
+from partita.units import format_enough_bytes, format_seconds
 
 #: Devices that a message names with what they lack.
 _MOST_NAMED = 4
@@ -321,7 +321,7 @@ def _impossible(evaluator: Evaluator, reason: str, error: InfeasibleError) -> In
     """The error where a sentence proves that there is no plan."""
     over = error.overflow_bytes if isinstance(error, OverfullError) else {}
     wanted = [
-        f"{format_bytes(evaluator.cluster.device(name).memory_bytes + size)} on '{name}'"
+        f"{format_enough_bytes(evaluator.cluster.device(name).memory_bytes + size)} on '{name}'"
         for name, size in sorted(over.items(), key=lambda item: -item[1])
     ]
     more = f" and so on for {len(wanted) - _MOST_NAMED} more" if len(wanted) > _MOST_NAMED else ""

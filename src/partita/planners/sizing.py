@@ -275,12 +275,16 @@ def _limit(kind: str, one: CostModel, wish: Wish, options: PlanOptions, most: in
 
 
 def offered(cluster: Cluster) -> Mapping[str, Device]:
-    """One board of each kind that computes; one that is unlike another of its kind is its own."""
+    """One board of each kind that computes; one that is unlike another of its kind is its own.
+
+    So is one whose kind is another device's name.
+    """
     boards: dict[str, Device] = {}
     devices = [cluster.device(name) for name in cluster.providers]
     for device in devices:
         others = [d for d in devices if d.kind == device.kind and not d.profile]
         is_own = device.profile or any(_nameless(d) != _nameless(device) for d in others)
+        is_own = is_own or device.kind in cluster.names
         boards.setdefault(device.name if is_own else device.kind, device)
     return boards
 

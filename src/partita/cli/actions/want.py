@@ -237,8 +237,8 @@ def _left_out(found: Sequence[Sized], options: PlanOptions) -> list[str]:
         if one.untried
     ]
     open_still = [
-        f"That fewer than {one.count} x '{one.kind}' do is not ruled out: a larger --budget looks"
-        " further."
+        f"No plan of fewer than {one.count} x '{one.kind}' was found that does, which does not rule"
+        " them out."
         for one in found
         if one.is_met and not (one.is_least or one.was_cut or one.untried)
     ]
