@@ -137,9 +137,13 @@ def test_a_loss_before_the_run_is_planned_around(
         strike()
         return relay(*words, **more)
 
+    def strike_and_greet(*words: Any, **more: Any) -> Any:
+        strike()
+        return greet(*words, **more)
+
     def measure(*words: Any) -> CostModel:
         cost = refine(*words)
-        monkeypatch.setattr(WorkerGroup, "greet", lambda group: strike() or greet(group))
+        monkeypatch.setattr(WorkerGroup, "greet", strike_and_greet)
         return cost
 
     if when == "measuring":
