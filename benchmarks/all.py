@@ -109,6 +109,13 @@ BENCHMARKS = (
     Benchmark(
         "separable_training", "Training of separable networks", "the plain network", is_long=True
     ),
+    Benchmark(
+        "separable_lab",
+        "Separable networks on four devices",
+        "the plain network, divided or not",
+        most_s=4 * MOST_S,
+        is_long=True,
+    ),
     Benchmark("personalisation", "The last child trained", "PyTorch, whole model", is_long=True),
     Benchmark(
         "distredge_time",

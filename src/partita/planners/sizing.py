@@ -283,8 +283,8 @@ def offered(cluster: Cluster) -> Mapping[str, Device]:
     devices = [cluster.device(name) for name in cluster.providers]
     for device in devices:
         others = [d for d in devices if d.kind == device.kind and not d.profile]
-        is_own = device.profile or any(_nameless(d) != _nameless(device) for d in others)
-        is_own = is_own or device.kind in cluster.names
+        is_unlike = any(_nameless(d) != _nameless(device) for d in others)
+        is_own = device.profile or is_unlike or device.kind in cluster.names
         boards.setdefault(device.name if is_own else device.kind, device)
     return boards
 
