@@ -12,9 +12,8 @@ import onnxruntime
 import pytest
 
 from partita.cli.inputs import draw_inputs
-from partita.cluster import Cluster, Device
+from partita.cluster import Cluster
 from partita.compile import account_layout, compile_plan
-from partita.cost import CostModel
 from partita.exactness.interpret import run_program
 from partita.graph import Graph, load_graph
 from partita.planners import Evaluator, PlanOptions, find_plan
@@ -27,21 +26,12 @@ from partita.separable.policy import Decision, Policy, silent
 from partita.separable.traffic import count_traffic
 from partita.simulation import simulate
 from tests.adapting.runs import DEVICES, open_run
-from tests.separable.placed import group_of, place_groups, placed_plan
+from tests.separable.placed import PI3, PI4, group_of, make_cost, place_groups, placed_plan
 from tests.separable.policies import draw_policy
 
 ARCHITECTURE = Architecture.parse("4x4d-20", groups=4, image=(3, 16, 16))
 #: Every group sends in every window.
 POLICY = Policy((Decision(9), Decision(16), Decision(7)), staleness=2)
-PI3, PI4 = "raspberry-pi-3", "raspberry-pi-4"
-
-
-def make_cost(
-    graph: Graph, *kinds: str, latency_s: float = 2e-3, rate: float = 37.5e6
-) -> CostModel:
-    devices = [Device(f"d{number}", kind=kind) for number, kind in enumerate(kinds)]
-    cluster = Cluster.of(devices, bandwidth_bytes_per_s=rate, latency_s=latency_s)
-    return CostModel(graph, cluster)
 
 
 @pytest.fixture(scope="module")

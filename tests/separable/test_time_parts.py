@@ -10,8 +10,7 @@ from partita.separable.graph import build_graph
 from partita.separable.policy import Decision, Policy
 from partita.separable.time_parts import TIME_PARTS, TimePart, time_parts
 from partita.simulation import predict
-from tests.separable.placed import placed_plan
-from tests.separable.test_deployed import PI3, make_cost
+from tests.separable.placed import PI3, make_cost, placed_plan
 
 POLICY = Policy((Decision(9), Decision(16), Decision(7)), staleness=2)
 
@@ -48,7 +47,7 @@ def test_alone_an_answer_waits_for_nobody(graph: Graph) -> None:
 
 
 def test_slow_links_are_waited_for_in_the_middle(graph: Graph) -> None:
-    """The later features come, the more of the answer is aggregation; computing is no part of that."""
+    """The later features come, the more of the answer is aggregation."""
     quick, _ = _parts(make_cost(graph, *[PI3] * 4, latency_s=0.0, rate=1e9), "d0 d1 d2 d3")
     slow, _ = _parts(make_cost(graph, *[PI3] * 4, latency_s=0.0, rate=1e6), "d0 d1 d2 d3")
     assert slow["aggregation"] > 4 * max(quick["aggregation"], 1e-3)
