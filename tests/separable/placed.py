@@ -20,7 +20,7 @@ PI3, PI4 = "raspberry-pi-3", "raspberry-pi-4"
 def make_cost(
     graph: Graph, *kinds: str, latency_s: float = 2e-3, rate: float = 37.5e6
 ) -> CostModel:
-    """Devices of these kinds, d0 first, every link with this rate (bytes per second) and latency."""
+    """Devices d0, d1... of these kinds; every link has this rate (bytes per second) and latency."""
     devices = [Device(f"d{number}", kind=kind) for number, kind in enumerate(kinds)]
     cluster = Cluster.of(devices, bandwidth_bytes_per_s=rate, latency_s=latency_s)
     return CostModel(graph, cluster)
