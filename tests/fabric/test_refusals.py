@@ -48,6 +48,8 @@ _HEAD = "\x1b[2m2026-01-01T00:00:00.1Z\x1b[0m DEBUG rx-0 ThreadId(07) zenoh::net
             "a connection without a certificate that is trusted here: x?]0;x?" + "k" * 153,
         ),
         (f"{_HEAD}: Access control is enabled", ""),
+        ("2026Z WARN acc-0 zenoh_link_tls::unicast: tls handshake eof. Hint: increase it.\n", ""),
+        ("2026Z WARN zenoh_link_tls::unicast: Connection reset by peer (os error 104)", ""),
         ("2026Z WARN zenoh_link_tls::utils: Skipping name verification of TLS server", ""),
         ("", ""),
     ],
