@@ -116,6 +116,7 @@ def test_the_plain_network_is_one_piece(data: str, ask: Ask) -> None:
         (("--from", "m.onnx"), "Checkpoint 'm.onnx':"),
         (("-o", "m.onnx"), "Folder 'm.onnx' cannot be made"),
         (("--drop-messages", "1"), "got 1, allowed: 0 to 0.99"),
+        (("--on", "slurm"), "--on is 'slurm', allowed: ray"),
     ],
 )
 def test_bad_flags_are_named(

@@ -59,8 +59,7 @@ def check_engine(flags: AccessFlags) -> None:
     Raises:
         InputError: Names the flag.
     """
-    if flags.engine not in (None, "ray"):
-        raise InputError(f"--on is '{flags.engine}', allowed: ray.", subject="--on")
+    check_engine_name(flags.engine)
     if flags.engine and flags.workers is False:
         raise InputError("--on and --lab contradict each other.", subject="--on")
     if flags.site and not flags.engine:
@@ -69,3 +68,13 @@ def check_engine(flags: AccessFlags) -> None:
         )
     if flags.site and flags.insecure:
         raise InputError("--site and --insecure contradict each other.", subject="--insecure")
+
+
+def check_engine_name(engine: str | None) -> None:
+    """Refuse what is no engine that processes can be started by.
+
+    Raises:
+        InputError: Names the flag.
+    """
+    if engine not in (None, "ray"):
+        raise InputError(f"--on is '{engine}', allowed: ray.", subject="--on")

@@ -84,7 +84,7 @@ def place_on_ray(cluster: Cluster, options: RayOptions) -> Iterator[RayFleet]:
         ClusterError: A join file is missing, or addresses are exposed without one.
         RunError: There is no Ray, no node for a device, or a worker did not start.
     """
-    with _connect() as ray, contextlib.ExitStack() as stack:
+    with connect_to_ray() as ray, contextlib.ExitStack() as stack:
         nodes = [
             Node(node["NodeManagerAddress"], frozenset(node["Resources"]))
             for node in ray.nodes()
@@ -97,8 +97,12 @@ def place_on_ray(cluster: Cluster, options: RayOptions) -> Iterator[RayFleet]:
 
 
 @contextlib.contextmanager
-def _connect() -> Iterator[Any]:
-    """The library, connected; by the caller already, or as long as the context."""
+def connect_to_ray() -> Iterator[Any]:
+    """The library, connected; by the caller already, or as long as the context.
+
+    Raises:
+        RunError: There is no Ray.
+    """
     import ray  # an extra, and slow to load
 
     if ray.is_initialized():

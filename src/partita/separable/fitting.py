@@ -45,15 +45,16 @@ class Fitting:
             net, part.train, part.options, seed=seed, drop_messages=drop_messages
         )
 
-    def finish(self, path: Path, done: Done, tell: Tell = tell_nobody) -> None:
-        """Train the epochs that are left; after each the file holds what to go on from.
+    def finish(self, path: Path | None, done: Done, tell: Tell = tell_nobody) -> None:
+        """Train the epochs that are left; after each the file, if any, holds what to go on from.
 
         Raises:
             RunError: The loss is no longer a number: the file holds the epoch before.
         """
         while self.trainer.epoch < self.part.options.epochs:
             loss = self.trainer.train_epoch(lambda draw: (self.policy,), tell)
-            self.save(path)
+            if path is not None:
+                self.save(path)
             done(self.trainer.epoch, loss)
 
     def save(self, path: Path) -> None:

@@ -34,6 +34,7 @@ from partita.separable.training import (
     tell_nobody,
     under,
 )
+from partita.separable.trials import Trial
 
 SAMPLERS: dict[str, Callable[[Space, int], Sampler]] = {
     "controller": lambda space, seed: ReinforceSampler(space, seed=seed),
@@ -177,6 +178,17 @@ class Search:
             best = max((replace(one, price=price) for one in judged), key=lambda one: one.reward)
             chosen.setdefault(best.policy, best)
         return list(chosen.values())
+
+    def trial(self, chosen: Candidate) -> Trial:
+        """The shared weights, to be trained on under one policy."""
+        options = replace(
+            self.part.options,
+            epochs=max(1, self.options.tuning_epochs),
+            rate=self.options.tuning_rate,
+        )
+        part = replace(self.part, options=options)
+        dropped = self.aim.drop_messages
+        return Trial(self.net, chosen.policy, part, self.seed, dropped, chosen.price)
 
     def _draw_policies(self, draw: torch.Generator) -> Sequence[Policy]:
         prices = self.aim.prices

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from partita.cli.access import check_engine_name
 from partita.cli.actions.separable_run import (
     Clock,
     FormFlags,
@@ -19,6 +21,7 @@ from partita.cli.actions.separable_run import (
 )
 from partita.cli.output import Advance, Reply, progress_bar, say, write_outputs
 from partita.errors import InputError
+from partita.lab.on_ray import connect_to_ray
 from partita.report import draw_table
 from partita.report.tables import TableData
 from partita.separable.accuracy_traffic import (
@@ -27,13 +30,12 @@ from partita.separable.accuracy_traffic import (
     paint_front,
 )
 from partita.separable.controller import Space
-from partita.separable.fitting import Fitting
 from partita.separable.logs import Log, open_log
 from partita.separable.network import Network, save_network, start_from
 from partita.separable.options import Setting
 from partita.separable.residual import ResidualNetwork
-from partita.separable.search import Aim, Candidate, Search
-from partita.separable.training import judge
+from partita.separable.search import Aim, Search
+from partita.separable.trials import Trial, train_on_ray
 from partita.units import format_bytes
 
 __all__ = ["FormFlags", "RunFlags", "search_policies"]
@@ -47,35 +49,41 @@ def search_policies(
     *,
     sparse: bool,
     halves: bool,
+    engine: str | None = None,
 ) -> Reply:
     """Search policies, train a network under the best for each price, and judge these once.
 
+    Args:
+        engine: What trains these, all at once: ``ray``, or None for this process, one by one.
+
     Raises:
-        InputError: Pictures, folder or a number cannot be used.
+        InputError: Pictures, folder, engine or a number cannot be used.
         ModelError: Numbers of the architecture do not go together.
-        RunError: The loss is no longer a number.
+        RunError: There is no Ray, or the loss is no longer a number.
     """
+    check_engine_name(engine)
     setting = form.read()
     aim = Aim(
         sampler, setting.prices if prices is None else parse_prices(prices), run.drop_messages
     )
     architecture = find_network(form, setting, run.weights)
     state = run.prepare()
-    architecture, data = run.read_data(architecture)
-    space = Space(architecture, setting.staleness, sparse, halves)
     clock = Clock.start()
-    search = Search(space, data, setting.search, setting.train, aim, seed=run.seed)
-    if run.weights is not None:
-        start_from(search.net, run.weights, architecture)
-    if run.resume:
-        search.restore(state)
-    with progress_bar("searching") as advance, open_log(run.log_folder) as log:
+    with contextlib.ExitStack() as stack:
+        if engine:
+            stack.enter_context(connect_to_ray())  # hours before it is needed
+        architecture, data = run.read_data(architecture)
+        space = Space(architecture, setting.staleness, sparse, halves)
+        search = Search(space, data, setting.search, setting.train, aim, seed=run.seed)
+        if run.weights is not None:
+            start_from(search.net, run.weights, architecture)
+        if run.resume:
+            search.restore(state)
+        advance = stack.enter_context(progress_bar("searching"))
+        log = stack.enter_context(open_log(run.log_folder))
         _run_rounds(search, state, advance, log)
         say("choosing by all validation pictures")
-        networks = [
-            _tune(search, chosen, run.output / f"network-{number}.safetensors", advance, log)
-            for number, chosen in enumerate(search.choose(), 1)
-        ]
+        networks = _tune(search, run, engine, advance, log)
     payload = _describe(search, setting, networks, run.output) | clock.facts()
     reply = Reply(payload, _show(payload))
     reply.shown += [f"Took:     {clock}", f"Written to {run.output}"]
@@ -122,33 +130,58 @@ def _run_rounds(search: Search, state: Path, advance: Advance, log: Log) -> None
 
 
 def _tune(
-    search: Search, chosen: Candidate, path: Path, advance: Advance, log: Log
-) -> dict[str, Any]:
-    """Train the shared weights under one policy, and write the network."""
-    options = search.options
-    train = replace(
-        search.part.options, epochs=max(1, options.tuning_epochs), rate=options.tuning_rate
-    )
-    fitting = Fitting(
-        copy.deepcopy(search.net),
-        chosen.policy,
-        replace(search.part, options=train),
-        seed=search.seed,
-        drop_messages=search.aim.drop_messages,
-    )
-    state = path.with_stem(f"{path.stem}-state")
-    if options.tuning_epochs:
+    search: Search, run: RunFlags, engine: str | None, advance: Advance, log: Log
+) -> list[dict[str, Any]]:
+    """Train the shared weights under the best policies, and write the networks."""
+    trials = [search.trial(chosen) for chosen in search.choose()]
+    paths = [run.output / f"network-{number}.safetensors" for number in range(1, len(trials) + 1)]
+    if engine and search.options.tuning_epochs:
+        networks = _train_on_ray(trials, paths, run.threads, advance, log)
+    else:
+        networks = [
+            _train_here(trial, path, search.options.tuning_epochs, advance, log)
+            for trial, path in zip(trials, paths, strict=True)
+        ]
+    for path, network in zip(paths, networks, strict=True):
+        save_network(path, network)
+    return [
+        {
+            "file": path.name,
+            "policy": str(network.policy),
+            **network.facts,
+            **describe_traffic(search.space.architecture, network.policy),
+        }
+        for path, network in zip(paths, networks, strict=True)
+    ]
+
+
+def _train_here(trial: Trial, path: Path, epochs: int, advance: Advance, log: Log) -> Network:
+    fitting, state = trial.start(), path.with_stem(f"{path.stem}-state")
+    if epochs:
         if state.exists():
             fitting.restore(state)
         fit(fitting, state, path.stem, advance, log)
-    facts = {
-        "price": chosen.price,
-        "validation_accuracy": judge(fitting.net, chosen.policy, search.part.judged),
-        "test_accuracy": judge(fitting.net, chosen.policy, search.part.test),
-    }
-    save_network(path, Network(fitting.net, chosen.policy, facts))
-    traffic = describe_traffic(search.space.architecture, chosen.policy)
-    return {"file": path.name, "policy": str(chosen.policy), **facts, **traffic}
+    return trial.end(fitting)
+
+
+def _train_on_ray(
+    trials: Sequence[Trial],
+    paths: Sequence[Path],
+    threads: int | None,
+    advance: Advance,
+    log: Log,
+) -> list[Network]:
+    say(f"training {len(trials)} network(s) on Ray")
+    done = count(1)
+
+    def told(number: int, losses: Sequence[float]) -> None:
+        name = paths[number].stem
+        advance(next(done), len(trials), f"{name} is trained")
+        say(f"{name}: {len(losses)} epoch(s), loss {losses[-1]:.3f}")
+        for epoch, loss in enumerate(losses, 1):
+            log(epoch, {f"{name}/loss": loss})
+
+    return train_on_ray(trials, threads, told)
 
 
 def _describe(

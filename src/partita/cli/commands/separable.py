@@ -76,6 +76,9 @@ def search(
     threads: TrainThreadsOpt = None,
     resume: ResumeOpt = False,
     tensorboard: TensorBoardOpt = False,
+    on: Annotated[
+        str | None, flag("--on", "Train the networks that are found all at once, on: ray.")
+    ] = None,
     json: flags.JsonOpt = False,
     debug: flags.DebugOpt = False,
 ) -> int:
@@ -84,7 +87,9 @@ def search(
 
     form = action.FormFlags(setting, change or (), depth, cardinality, width, groups, alpha)
     run = action.RunFlags(data, output, weights, drop_messages, seed, threads, resume, tensorboard)
-    reply = action.search_policies(form, run, sampler, prices, sparse=sparse, halves=halves)
+    reply = action.search_policies(
+        form, run, sampler, prices, sparse=sparse, halves=halves, engine=on
+    )
     return print_reply(reply, as_json=json)
 
 
