@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
 import pytest
 
-from partita.errors import ClusterError, RunError
-from partita.fabric import Caller, PieceGate, PieceHeader, digest_stream, encode_header
+from partita.errors import ClusterError, LinkError, RunError
+from partita.fabric import Caller, Endpoint, PieceGate, PieceHeader, digest_stream, encode_header
 from partita.fabric.frames import decode_header
 from partita.program import Stream
 from partita.regions import Region
-from tests.conformance.fabrics import FILLINGS, fabric
+from tests.conformance.fabrics import FILLINGS, Inbox, fabric
 
 SIZES = (0, 1, 64 * 1024, 256 * 1024 + 1, 3_000_000)
 
@@ -160,6 +161,43 @@ def test_watch_sees_coming_and_going(filling: str) -> None:
         inbox.wait(lambda: ("b", False) in inbox.seen)
         assert a.peers() == {"c"}
         assert ("c", False) not in inbox.seen
+
+
+def await_others(endpoint: Endpoint, inbox: Inbox) -> None:
+    """Wait until an endpoint of three has seen both others."""
+    inbox.watch(endpoint)
+    inbox.wait(lambda: len({name for name, there in inbox.seen if there}) == 2)
+
+
+def test_who_is_shut_out_is_as_one_that_left(filling: str) -> None:
+    """Nothing of it is taken and nothing sent to it; others, and what it does with them, go on."""
+    with fabric(filling, "a", "b", "c") as (endpoints, inboxes):
+        a, b, c = endpoints
+        ours, theirs, _ = inboxes
+        for endpoint, inbox in zip(endpoints, inboxes, strict=True):
+            endpoint.serve(lambda caller, method, body: body)
+            await_others(endpoint, inbox)
+        b.send("a", b"before", b"x")
+        ours.wait(lambda: bool(ours.pieces))
+        a.shut_out(lambda name: name == "b")
+        ours.wait(lambda: ("b", False) in ours.seen)
+        assert a.peers() == {"c"}
+        b.notify("a", b"note")
+        with contextlib.suppress(RunError):  # it need not know yet that nobody hears it
+            b.send("a", b"after", b"x")
+        with pytest.raises(RunError):
+            b.call("a", "x", b"", 0.3)
+        for use in (lambda: a.send("b", b"", b""), lambda: a.call("b", "x", b"", 0.3)):
+            with pytest.raises(LinkError, match="'b' cannot be reached"):
+                use()
+        a.notify("b", b"note")
+        c.send("a", b"head", b"x")
+        c.notify("a", b"word")
+        assert b.call("c", "x", b"body", 5.0) == c.call("a", "x", b"body", 5.0) == b"body"
+        ours.wait(lambda: len(ours.pieces) == 2 and bool(ours.notes))
+        assert [source for source, *_ in ours.pieces] == ["b", "c"]
+        assert ours.notes == [("c", b"word")]
+        assert theirs.notes == theirs.pieces == []
 
 
 def test_close_is_idempotent_and_final(filling: str) -> None:

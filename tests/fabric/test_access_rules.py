@@ -21,6 +21,7 @@ from partita.fabric.access_rules import write_rules
 from partita.fabric.flows import Envelope, write_envelope
 from partita.fabric.join import JoinFile
 from partita.fabric.key_expressions import Keys
+from partita.fabric.zenoh_endpoint import find_mute
 from partita.fabric.zenoh_options import session_config
 from partita.lab.ports import free_addresses
 from partita.worker.leaders import check_leader
@@ -103,6 +104,7 @@ def test_members_do_what_they_are_there_for(nano: Nano, join: Join) -> None:
     nano.inbox.wait(
         lambda: {name for name, there in nano.inbox.seen if there} >= {"box", "leader-1f"}
     )
+    assert leader.mute() == front.mute() == box.mute() == nano.endpoint.mute() == set()
 
 
 @pytest.mark.parametrize("name", ["box", "front"])
@@ -209,6 +211,9 @@ def test_who_was_revoked_gets_nothing(tmp_path: Path) -> None:
         assert absence is not None
         assert absence.state == SILENT
         assert "it was revoked" in absence.why
+        assert box.mute() == find_mute() == {"nano"}  # which is how it finds out
+        box.shut_out(lambda name: name == "nano")
+        assert find_mute() == set()
     finally:
         box.close()
         nano.endpoint.close()

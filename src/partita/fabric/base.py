@@ -26,6 +26,8 @@ NoteCallback = Callable[[str, bytes], None]
 WatchCallback = Callable[[str, bool], None]
 CallHandler = Callable[[Caller, str, bytes], bytes]
 ErrorCallback = Callable[[RunError], None]
+#: Whether an endpoint of a name is one to have nothing to do with.
+IsOut = Callable[[str], bool]
 
 
 class Endpoint(Protocol):
@@ -111,6 +113,16 @@ class Endpoint(Protocol):
 
     def peers(self) -> set[str]:
         """The names of the other endpoints that are alive now."""
+
+    def shut_out(self, is_out: IsOut) -> None:
+        """Have nothing more to do with endpoints of some names, for good; may be called again.
+
+        Nothing of theirs is taken: no piece, note or call, nor that they are there; and nothing is
+        sent to them: that is as with a target that is gone. Watchers see those go who are there.
+
+        Args:
+            is_out: Whether a name is one of them.
+        """
 
     def on_error(self, callback: ErrorCallback) -> None:
         """Call ``callback(error)`` for each rejected frame, lost link and failing callback."""

@@ -13,6 +13,8 @@ from partita.program import Stream
 from partita.regions import fits, most_bytes
 
 MAX_HEADER_BYTES = 16 * 1024
+#: The first byte of frames that say when they are due, as on an emulated link; others have another.
+STAMP_MARK = 1
 _DIGEST_BYTES = 8
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 
@@ -100,6 +102,7 @@ def decode_note(source: str, body: bytes) -> Note:
     Raises:
         RunError: The bytes are no note of a known kind.
     """
+    _refuse_stamped(source, body)
     try:
         return _note_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -114,10 +117,22 @@ def decode_header(source: str, header: bytes) -> PieceHeader:
     """
     if len(header) > MAX_HEADER_BYTES:
         raise _rejected(source, f"header has {len(header)} bytes, at most {MAX_HEADER_BYTES}")
+    _refuse_stamped(source, header)
     try:
         return _piece_decoder.decode(header)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _rejected(source, f"header of {len(header)} bytes: {error}") from None
+
+
+def is_stamped(frame: bytes) -> bool:
+    """Whether a frame says when it is due; frames of endpoints that shape nothing do not."""
+    return frame[:1] == bytes((STAMP_MARK,))
+
+
+def _refuse_stamped(source: str, frame: bytes) -> None:
+    if is_stamped(frame):
+        reason = "it comes over an emulated link, and this worker is none of that lab"
+        raise _rejected(source, f"{reason}: partita lab --restart starts its own workers again")
 
 
 def _rejected(source: str, reason: str) -> RunError:

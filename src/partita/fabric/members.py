@@ -31,9 +31,18 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     address: str = ""
 
     @property
+    def is_worker(self) -> bool:
+        """Whether it serves, under its own name alone."""
+        return self.role == "worker"
+
+    def has_name(self, name: str) -> bool:
+        """Whether a process of that name is this member's."""
+        return name == self.name if self.is_worker else name.startswith(f"{self.name}-")
+
+    @property
     def sources(self) -> str:
         """The names that it may send under, as a part of a key expression."""
-        return self.name if self.role == "worker" else f"{self.name}-$*"
+        return self.name if self.is_worker else f"{self.name}-$*"
 
 
 def find_faults(cluster: str, members: Sequence[Member]) -> list[str]:

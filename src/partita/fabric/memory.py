@@ -14,6 +14,7 @@ from partita.fabric.base import (
     CallHandler,
     DataCallback,
     ErrorCallback,
+    IsOut,
     NoteCallback,
     Payload,
     WatchCallback,
@@ -85,6 +86,7 @@ class MemoryEndpoint:
         self._error: ErrorCallback = ignore_error
         self._handler: CallHandler | None = None
         self._is_closed = False
+        self._is_out: IsOut = lambda name: False
         kinds = () if fabric.inline else ("data", "note")
         self._lanes = [CallbackThread(f"{name}-{kind}") for kind in kinds]
         self._calls = None if fabric.inline else ThreadPoolExecutor(_CALL_THREADS, f"{name}-call")
@@ -100,7 +102,7 @@ class MemoryEndpoint:
     def send(self, target: str, header: bytes, payload: Payload) -> None:
         """Hand one piece to ``target``; see :meth:`partita.fabric.Endpoint.send`."""
         peer = self._peer(target)
-        if (self.name, target) not in self._fabric.cut:
+        if self._reaches(peer):
             # A copy, as a wire would make: the sender may then reuse its memory.
             piece = memoryview(bytes(payload))
             peer._run(0, lambda: peer._take(self.name, bytes(header), piece))
@@ -124,7 +126,7 @@ class MemoryEndpoint:
         """``target``'s answer; see :meth:`partita.fabric.Endpoint.call`."""
         peer = self._peer(target)
         handler = peer._handler
-        if handler is None or (self.name, target) in self._fabric.cut:
+        if handler is None or not self._reaches(peer):
             raise no_answer(target, method, timeout_s)
         if peer._calls is None:
             good, answer = answer_call(handler, Caller(self.name), method, body)
@@ -149,7 +151,7 @@ class MemoryEndpoint:
         """Send one note; see :meth:`partita.fabric.Endpoint.notify`."""
         self._check_open()
         peer = self._fabric.members.get(target)
-        if peer is not None and (self.name, target) not in self._fabric.cut:
+        if peer is not None and not self._is_out(target) and self._reaches(peer):
             peer._run(1, lambda: peer._note(self.name, bytes(body)))
 
     def on_notify(self, callback: NoteCallback) -> None:
@@ -172,14 +174,22 @@ class MemoryEndpoint:
     def see(self, name: str, alive: bool) -> None:
         """Pass the coming or going of another endpoint to this one's watcher."""
         watch = self._watch
-        if watch is not None:
+        if watch is not None and not (alive and self._is_out(name)):
             self._run(1, lambda: watch(name, alive))
 
     def peers(self) -> set[str]:
         """The names of the others that announced themselves."""
         with self._fabric.lock:
             members = list(self._fabric.members.values())
-        return {m.name for m in members if m is not self and m._info is not None}
+        there = {m.name for m in members if m is not self and m._info is not None}
+        return {name for name in there if not self._is_out(name)}
+
+    def shut_out(self, is_out: IsOut) -> None:
+        """Have nothing more to do with some; see :meth:`partita.fabric.Endpoint.shut_out`."""
+        before = self.peers()
+        self._is_out = is_out
+        for name in sorted(before - self.peers()):
+            self.see(name, False)
 
     def on_error(self, callback: ErrorCallback) -> None:
         """Set the callback for faults."""
@@ -212,6 +222,10 @@ class MemoryEndpoint:
     def _peer(self, target: str) -> MemoryEndpoint:
         self._check_open()
         peer = self._fabric.members.get(target)
-        if peer is None:
+        if peer is None or self._is_out(target):
             raise unreachable(target, self.peers())
         return peer
+
+    def _reaches(self, peer: MemoryEndpoint) -> bool:
+        """Whether what is sent to a peer is taken there."""
+        return (self.name, peer.name) not in self._fabric.cut and not peer._is_out(self.name)

@@ -16,18 +16,19 @@ from partita.fabric.base import (
     DataCallback,
     Endpoint,
     ErrorCallback,
+    IsOut,
     NoteCallback,
     Payload,
     WatchCallback,
 )
 from partita.fabric.callbacks import ignore_error, run_guarded
+from partita.fabric.frames import STAMP_MARK, is_stamped
 from partita.fabric.medium import FileMedium
 from partita.waiting import Clock, MonotonicClock, set_timer_slack
 
 Job = Callable[[], None]
 #: Prefix of delayed frames: a byte that no frame begins with, and the arrival time.
 _STAMP = struct.Struct("<Bd")
-_MARK = 1
 #: Wake this long before a piece is due, then wait on the clock: condition waits end up to 200 us
 #: late even with the timer slack of 1 us, and a wakeup of the thread takes as long again.
 _EARLY_S = 400e-6
@@ -183,6 +184,10 @@ class ShapedEndpoint:
         """The names of the other endpoints that are alive now."""
         return self._inner.peers()
 
+    def shut_out(self, is_out: IsOut) -> None:
+        """Have nothing more to do with some."""
+        self._inner.shut_out(is_out)
+
     def on_error(self, callback: ErrorCallback) -> None:
         """Set the callback for faults."""
         self._error = callback
@@ -244,13 +249,8 @@ class _DelayQueue:
         return None
 
 
-def is_stamped(frame: bytes) -> bool:
-    """Whether a frame says when it is due; frames of endpoints that shape nothing do not."""
-    return frame[:1] == bytes((_MARK,))
-
-
 def _stamp(due_s: float) -> bytes:
-    return _STAMP.pack(_MARK, due_s)
+    return _STAMP.pack(STAMP_MARK, due_s)
 
 
 def _read_stamp(source: str, header: bytes) -> float:

@@ -17,6 +17,7 @@ from partita.errors import LinkError, NamesakeError
 from partita.fabric.base import (
     Caller,
     CallHandler,
+    IsOut,
     answer_call,
     no_answer,
     refusal,
@@ -78,6 +79,9 @@ class ControlPlane:
         on_note: Called with source, whether it is the fabric's own signal, and body.
         on_presence: Called with name and whether it is there; a restart is both.
         reject: Called with the reason when a frame is malformed.
+
+    Attributes:
+        is_out: Whose calls are not answered.
     """
 
     def __init__(
@@ -95,6 +99,7 @@ class ControlPlane:
         place = f"{', '.join(options.listen) or 'no address'} on host {platform.node()}".encode()
         self._own: dict[str, FabricHandler] = {WHERE: lambda caller, body: place}
         self._handler: CallHandler | None = None
+        self.is_out: IsOut = lambda name: False
         self._twin_s = 2 * options.lease_s
         self._pool = ThreadPoolExecutor(_CALL_THREADS, f"partita-{options.name}-call")
         self._room = threading.BoundedSemaphore(options.max_calls)
@@ -303,6 +308,9 @@ class ControlPlane:
             query.drop()
             return
         role, source = read_caller(query.key_expr)
+        if self.is_out(source):
+            query.drop()
+            return
         call = _Call(query, Caller(source, role), head.method)
         size = len(query.payload) if query.payload is not None else 0
         if size > MAX_CALL_BYTES:

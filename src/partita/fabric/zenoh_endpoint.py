@@ -22,12 +22,14 @@ from partita.fabric.base import (
     CallHandler,
     DataCallback,
     ErrorCallback,
+    IsOut,
     NoteCallback,
     Payload,
     WatchCallback,
     check_process,
     closed,
     is_forked,
+    unreachable,
 )
 from partita.fabric.callbacks import ignore_error, run_guarded
 from partita.fabric.flows import Ack, AckRequest, Ping, Pong, Signal
@@ -163,6 +165,7 @@ class ZenohEndpoint:
     def send(self, target: str, header: bytes, payload: Payload) -> None:
         """Send one piece; see :meth:`partita.fabric.Endpoint.send`."""
         self._check_open()
+        self._check_in(target)
         self._plane.send(target, header, payload)
 
     def on_data(self, callback: DataCallback) -> None:
@@ -173,6 +176,7 @@ class ZenohEndpoint:
     def call(self, target: str, method: str, body: bytes, timeout_s: float) -> bytes:
         """``target``'s answer; see :meth:`partita.fabric.Endpoint.call`."""
         self._check_open()
+        self._check_in(target)
         return self._control.call(target, method, body, timeout_s)
 
     def serve(self, handler: CallHandler) -> None:
@@ -182,7 +186,8 @@ class ZenohEndpoint:
     def notify(self, target: str, body: bytes) -> None:
         """Send one note; see :meth:`partita.fabric.Endpoint.notify`."""
         self._check_open()
-        self._control.notify(target, body)
+        if not self._control.is_out(target):
+            self._control.notify(target, body)
 
     def on_notify(self, callback: NoteCallback) -> None:
         """Set the callback for notes."""
@@ -200,6 +205,20 @@ class ZenohEndpoint:
     def peers(self) -> set[str]:
         """The names of the other endpoints that are alive now."""
         return self._presence.alive()
+
+    def shut_out(self, is_out: IsOut) -> None:
+        """Have nothing more to do with some; see :meth:`partita.fabric.Endpoint.shut_out`."""
+        self._control.is_out = is_out
+        for name in filter(is_out, self._control.names()):
+            self._lose(name)
+            self._control.abandon_calls(name)
+
+    def mute(self) -> set[str]:
+        """Members that are workers, are connected, and do not let this endpoint know of them."""
+        owners = {str(link.auth_identifier) for link in self.links()}
+        workers = {m.name for m in self._options.members if m.is_worker and m.subject in owners}
+        mute = workers - self.peers() - {self.name}
+        return {name for name in mute if not self._control.is_out(name)}
 
     def on_error(self, callback: ErrorCallback) -> None:
         """Set the callback for faults."""
@@ -231,9 +250,13 @@ class ZenohEndpoint:
         if self._is_closed:
             raise closed(self.name)
 
+    def _check_in(self, target: str) -> None:
+        if self._control.is_out(target):
+            raise unreachable(target, self.peers())
+
     def _deliver(self, source: str, header: bytes, payload: memoryview) -> None:
         callback = self._data
-        if callback is not None:
+        if callback is not None and not self._control.is_out(source):
             with self._delivering:
                 run_guarded(partial(callback, source, header, payload), self._error, self.name)
 
@@ -260,6 +283,8 @@ class ZenohEndpoint:
         return address if answer.startswith(own) and address else None
 
     def _take_note(self, source: str, is_signal: bool, body: bytes) -> None:
+        if self._control.is_out(source):
+            return
         if not is_signal:
             note = self._note
             if note is not None:
@@ -279,9 +304,15 @@ class ZenohEndpoint:
 
     def _take_presence(self, name: str, is_there: bool) -> None:
         if not is_there:
-            self._plane.drop(name)
-            self._plane.forget(name)
-        self._tell(self._presence.seen(name, is_there, time.monotonic()))
+            self._lose(name)
+        elif not self._control.is_out(name):
+            self._tell(self._presence.seen(name, True, time.monotonic()))
+
+    def _lose(self, name: str) -> None:
+        """Drop what is under way to and from a peer that is gone, and tell of it."""
+        self._plane.drop(name)
+        self._plane.forget(name)
+        self._tell(self._presence.seen(name, False, time.monotonic()))
 
     def _tell(self, jobs: list[tuple[WatchCallback, str, bool]]) -> None:
         for watch, name, is_alive in jobs:
@@ -340,6 +371,11 @@ def find_owner(identity: str) -> str:
             if str(link.zid) == identity and link.auth_identifier:
                 return str(link.auth_identifier)
     return ""
+
+
+def find_mute() -> set[str]:
+    """Members that take this process's connections and tell it nothing."""
+    return set[str]().union(*(endpoint.mute() for endpoint in list(_open_endpoints)))
 
 
 def host_identity() -> bytes:
