@@ -1,8 +1,9 @@
-"""A join file that changes under a worker."""
+"""A join file that changes under a worker, and others' files that leave it out."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,17 +12,23 @@ from tests.fabric.sites import dated, new_site, options_of
 from partita.credentials import Joiner, Site, add_member, renew_members, revoke_member
 from partita.fabric import ZenohOptions
 from partita.fabric.join import read_join
-from partita.worker.rejoin import JoinWatch
+from partita.worker.rejoin import JoinWatch, MembershipWatch
 
 
 class Watched:
-    """A watch over nano's file, and whether the worker has a plan."""
+    """A watch over nano's file, whether the worker has a plan, and whom it has shut out."""
 
     def __init__(self, site: Site) -> None:
         self.is_idle = False
+        self.is_out: Callable[[str], bool] = lambda name: False
         self.path = site.join_file("nano")
-        self.watch = JoinWatch(self.path, options_of(site, "nano"), lambda: self.is_idle)
+        network = options_of(site, "nano")
+        self.watch = JoinWatch(self.path, network, lambda: self.is_idle, self.shut_out)
         assert self.watch.look() is None
+
+    def shut_out(self, is_out: Callable[[str], bool]) -> None:
+        """Note who is out."""
+        self.is_out = is_out
 
 
 @pytest.fixture
@@ -35,13 +42,53 @@ def members(found: ZenohOptions | None) -> set[str]:
     return set() if found is None else {member.name for member in found.members}
 
 
-def test_who_is_revoked_is_out_at_once(site: Site) -> None:
-    """Even in the middle of a plan; who is let in again instead is not waited for, either."""
+def test_who_is_revoked_is_out_at_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A plan that runs goes on without them, and the network is joined anew once it is over."""
     watched = Watched(site)
     left = revoke_member(site, "box")
-    assert members(watched.watch.look()) == {"nano", "leader", "front"}
+    assert watched.watch.look() is None
+    assert [watched.is_out(name) for name in ("box", "box-1", "nano")] == [True, False, False]
+    left = revoke_member(left, "leader")
+    assert watched.watch.look() is watched.watch.look() is None
+    assert [watched.is_out(name) for name in ("box", "leader-1f", "leaders")] == [True, True, False]
+    told = [message.partition(":")[0] for message in caplog.messages]
+    assert told == ["'box'", "'box', 'leader'"]
+    watched.is_idle = True
+    assert members(watched.watch.look()) == {"nano", "front"}
+
+
+@pytest.mark.parametrize("is_able", [True, False])
+def test_who_cannot_be_told_by_name_ends_what_runs(site: Site, is_able: bool) -> None:
+    """Somebody else has the name by now; routers have nothing to shut somebody out with at all."""
+    watched = Watched(site)
+    if not is_able:
+        watched.watch = JoinWatch(watched.path, options_of(site, "nano"), lambda: False)
+        revoke_member(site, "box")
+        assert members(watched.watch.look()) == {"nano", "leader", "front"}
+        return
+    left = revoke_member(site, "box")
     add_member(left, Joiner("box", "worker"))
     assert members(watched.watch.look()) == {"nano", "box", "leader", "front"}
+
+
+def test_who_is_taken_for_no_member_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Others may be about to start, for which there is time; one that was back is told again."""
+    mute = {"box"}
+    watch = MembershipWatch(lambda: set(mute))
+    for _ in range(3):
+        watch.look()
+    assert caplog.messages == []
+    for _ in range(9):
+        watch.look()
+    assert len(caplog.messages) == 1
+    assert "'box': connected, but tells this worker nothing" in caplog.text
+    assert "It was revoked, or that file is older" in caplog.text
+    mute.clear()
+    watch.look()
+    mute.add("box")
+    for _ in range(5):
+        watch.look()
+    assert len(caplog.messages) == 2
 
 
 def test_all_else_waits_for_the_plan_to_end(site: Site) -> None:

@@ -31,12 +31,12 @@ from partita.fabric import (
     find_misnamed,
 )
 from partita.fabric.refusals import hear_refusals
-from partita.fabric.zenoh_endpoint import find_owner
+from partita.fabric.zenoh_endpoint import find_mute, find_owner
 from partita.memory import private_bytes, release
 from partita.version import VERSION
 from partita.worker.control import MAX_LANES, MAX_PLANS, Worker, WorkerParts
 from partita.worker.messages import PROTOCOL_VERSION
-from partita.worker.rejoin import JoinWatch, await_change
+from partita.worker.rejoin import JoinWatch, MembershipWatch, await_change
 from partita.worker.store import DEFAULT_QUOTA_BYTES, Store, default_store_dir
 
 _LOG = logging.getLogger(__name__)
@@ -153,7 +153,8 @@ def _serve(
             places = ", ".join(options.network.listen)
             _LOG.info("worker '%s' listens on %s", worker.name, places)
             on_ready(worker)
-            return await_change(_watch_join(options, worker), ended)
+            membership = MembershipWatch(find_mute)
+            return await_change(_watch_join(options, worker), ended, membership.look)
         except BaseException:
             ended.set()
             raise
@@ -167,7 +168,8 @@ def _watch_join(options: WorkerOptions, worker: Worker) -> JoinWatch | None:
     """What looks at the join file, if there is one."""
     if not options.join:
         return None
-    return JoinWatch(Path(options.join), options.network, lambda: worker.is_idle)
+    shut_out = worker.endpoint.shut_out
+    return JoinWatch(Path(options.join), options.network, lambda: worker.is_idle, shut_out)
 
 
 def _warn_of_names(network: ZenohOptions) -> None:
