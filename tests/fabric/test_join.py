@@ -58,7 +58,7 @@ def test_credentials_of_somebody_else(site: Site, tmp_path: Path) -> None:
         ({"key": box["key"]}, "is not the key of"),
         ({"certificate": theirs["certificate"], "key": theirs["key"]}, "is not signed by"),
         ({"authority": theirs["authority"]}, "is not signed by"),
-        ({"key": "words"}, "Part 'key' of"),
+        ({"key": "words"}, "its key is no PEM, needed is a private key"),
         ({"name": "nobody"}, "its owner 'nobody' is not among its members"),
         ({"cluster": "a/b"}, "'a/b' is no name"),
         ({"members": ()}, "length >= 1"),

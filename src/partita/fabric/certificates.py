@@ -114,24 +114,51 @@ def load_contexts(tls: TlsOptions) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    shown = tls.shown
     try:
         with _as_files(tls) as files:
-            client.load_verify_locations(files.authority)
-            for context in (server, client):  # nobody is there to type a password
-                context.load_cert_chain(files.certificate, files.key, password="")
-    except (ssl.SSLError, OSError) as error:
-        if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
-            why = f"'{shown.key}' is not the key of '{shown.certificate}'"
-        else:
-            why = f"a file is damaged, or the key is encrypted ({error.strerror or error})"
-        places = ", ".join(f"'{p}'" for p in dict.fromkeys((shown.authority, shown.certificate)))
-        raise ClusterError(
-            f"Credentials {places} and '{shown.key}' cannot be used: {why}. "
-            "Give an authority, a certificate and its key without a password, in PEM format.",
-            subject=shown.certificate,
-        ) from None
+            try:
+                client.load_verify_locations(files.authority)
+                for context in (server, client):  # nobody is there to type a password
+                    context.load_cert_chain(files.certificate, files.key, password="")
+            except ssl.SSLError as error:
+                raise _unusable(tls, _describe_damage(tls, files, error)) from None
+    except OSError as error:
+        raise _unusable(tls, f"they cannot be read: {error.strerror or error}") from None
     return server, client
+
+
+def broken_join(origin: str, why: str) -> ClusterError:
+    """The error for a join file that cannot be used."""
+    return ClusterError(
+        f"Join file '{origin}' cannot be used: {why}. Copy the file that partita keys made for this"
+        " host once more.",
+        subject=origin,
+    )
+
+
+def _unusable(tls: TlsOptions, why: str) -> ClusterError:
+    if tls.origin:
+        return broken_join(tls.origin, why)
+    return ClusterError(
+        f"Credentials '{tls.authority}', '{tls.certificate}' and '{tls.key}' cannot be used: {why}."
+        " Give an authority, a certificate and its key without a password, in PEM format.",
+        subject=tls.certificate,
+    )
+
+
+def _describe_damage(tls: TlsOptions, files: TlsOptions, error: ssl.SSLError) -> str:
+    """Which of three files OpenSSL does not take, and why."""
+    if error.reason == "KEY_VALUES_MISMATCH":
+        key, certificate = f"'{tls.key}'", f"'{tls.certificate}'"
+        if tls.origin:
+            key, certificate = "its key", "its certificate"
+        return f"{key} is not the key of {certificate}"
+    for part in ("authority", "certificate"):
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(getattr(files, part))
+        except ssl.SSLError:
+            return f"the {part} is damaged ({error.strerror})"
+    return f"the key is encrypted, or damaged ({error.strerror})"
 
 
 @contextlib.contextmanager
@@ -167,9 +194,10 @@ def _check_pem(tls: TlsOptions, part: str, mark: str, what: str) -> None:
     held = (
         "a private key" if _KEY in text else "a certificate" if _CERTIFICATE in text else "no PEM"
     )
-    where = f"Part '{part}' of '{shown}'" if tls.origin else f"File '{shown}'"
+    if tls.origin:
+        raise broken_join(tls.origin, f"its {part} is {held}, needed is {what} in PEM format")
     raise ClusterError(
-        f"{where} holds {held}, needed is {what} in PEM format. Are --authority, "
+        f"File '{shown}' holds {held}, needed is {what} in PEM format. Are --authority, "
         "--certificate and --key each given their own file?",
         subject=shown,
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from partita.errors import ClusterError
-from partita.fabric.certificates import TlsOptions, check_credentials
+from partita.fabric.certificates import TlsOptions, broken_join, check_credentials
 from partita.fabric.members import ROUTER, Member, find_faults
 from partita.fabric.zenoh_options import ZenohOptions
 from partita.files import read_regular
@@ -92,27 +92,20 @@ def decode_join(data: bytes, origin: str) -> JoinFile:
     """The join file in ``data``; see :func:`read_join`."""
     try:
         if len(data) > _MOST_BYTES:
-            raise _broken(origin, f"it has {len(data)} bytes, at most {_MOST_BYTES} are allowed")
+            why = f"it has {len(data)} bytes, at most {_MOST_BYTES} are allowed"
+            raise broken_join(origin, why)
         join = msgspec.json.decode(data, type=JoinFile)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _broken(origin, str(error)) from None
+        raise broken_join(origin, str(error)) from None
     if faults := find_faults(join.cluster, join.members):
-        raise _broken(origin, faults[0])
+        raise broken_join(origin, faults[0])
     if all(member.name != join.name for member in join.members):
-        raise _broken(origin, f"its owner {join.name!r} is not among its members")
+        raise broken_join(origin, f"its owner {join.name!r} is not among its members")
     common_name = check_credentials(join.tls(origin))
     if common_name != join.member.subject:
-        raise _broken(
+        raise broken_join(
             origin,
             f"its certificate is of {common_name!r}, its owner {join.name!r} is"
             f" {join.member.subject!r}",
         )
     return join
-
-
-def _broken(origin: str, why: str) -> ClusterError:
-    return ClusterError(
-        f"Join file '{origin}' cannot be used: {why}. Copy the file that partita keys made for this"
-        " host once more.",
-        subject=origin,
-    )
