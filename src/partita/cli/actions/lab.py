@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 from partita.cli.access import check_engine
@@ -14,7 +13,7 @@ from partita.cli.flags import AccessFlags
 from partita.cli.output import Reply, print_reply, say, write_output
 from partita.cluster import Cluster, dump_cluster, load_cluster
 from partita.errors import RunError
-from partita.lab import LabOptions, start_lab
+from partita.lab import Lab, LabOptions, start_lab
 from partita.lab.on_ray import RayFleet, RayOptions, place_on_ray
 from partita.report import draw_table
 from partita.report.tables import TableData
@@ -24,26 +23,37 @@ _LOOK_S = 0.5
 _LINKS = "links: between nodes of Ray they are what the network is"
 
 
-def hold_lab(
-    path: Path, time_scale: float, network: str, output: Path | None, *, as_json: bool
-) -> int:
+@dataclass(frozen=True)
+class HoldOptions:
+    """How a lab is held.
+
+    Attributes:
+        time_scale: Traces run so many times as fast.
+        network: ``user`` or ``netns``; empty for what the file says.
+        restart_s: Seconds after which a worker that has ended is started again; None for never.
+    """
+
+    time_scale: float
+    network: str
+    restart_s: float | None
+
+
+def hold_lab(path: Path, options: HoldOptions, output: Path | None, *, as_json: bool) -> int:
     """Run a cluster's workers on this machine until a signal ends them.
 
     Args:
-        time_scale: Its traces run so many times as fast.
-        network: ``user`` or ``netns``; empty for what the file says.
         output: Cluster file to write, which tells other commands where the workers are.
 
     Raises:
-        RunError: A worker did not start, or all have ended.
+        RunError: A worker did not start, or all have ended for good.
     """
-    cluster = load_cluster(path).with_time_scale(time_scale)
-    with start_lab(cluster, LabOptions(network=network, name=cluster.name)) as lab:
+    cluster = load_cluster(path).with_time_scale(options.time_scale)
+    with start_lab(cluster, LabOptions(network=options.network, name=cluster.name)) as lab:
         placed = tuple(replace(d, address=lab.addresses[d.name]) for d in cluster.devices)
         pids = {name: process.pid for name, process in lab.processes.items()}
         reply = _describe(replace(cluster, devices=placed), pids, lab.left_out)
         _announce(reply, replace(cluster, devices=placed), output, as_json=as_json)
-        watch_workers(lab.processes)
+        watch_workers(lab, options.restart_s)
     raise RunError("All workers of the lab have ended.")
 
 
@@ -96,15 +106,26 @@ def _announce(reply: Reply, cluster: Cluster, output: Path | None, *, as_json: b
     say("running; Ctrl-C ends it")
 
 
-def watch_workers(processes: Mapping[str, Popen[bytes]]) -> None:
-    """Say when a worker ends; return when none is left."""
-    left = dict(processes)
-    while left:
+def watch_workers(lab: Lab, restart_s: float | None = None) -> None:
+    """Say when a worker ends, and start it again where that is wanted; return when none is left."""
+    left, due_s = set(lab.processes), dict[str, float]()
+    what = "--restart SECONDS would start it again"
+    if restart_s is not None:
+        what = f"it is started again in {restart_s:g} s"
+    while left or due_s:
         time.sleep(_LOOK_S)
-        for name, process in list(left.items()):
-            if process.poll() is not None:
-                say(f"worker '{name}' has ended (exit code {process.returncode})")
-                del left[name]
+        now_s = time.monotonic()
+        for name in sorted(left):
+            if (code := lab.processes[name].poll()) is not None:
+                say(f"worker '{name}' has ended (exit code {code}); {what}")
+                left.remove(name)
+                if restart_s is not None:
+                    due_s[name] = now_s + restart_s
+        for name in [name for name, at_s in due_s.items() if at_s <= now_s]:
+            del due_s[name]
+            lab.restart(name)
+            left.add(name)
+            say(f"worker '{name}' runs again, as process {lab.processes[name].pid}")
 
 
 def _watch_fleet(fleet: RayFleet, pids: Mapping[str, int | None]) -> None:

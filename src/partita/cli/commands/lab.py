@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from partita.cli import flags
-from partita.cli.flags import flag, refuse_given
+from partita.cli.flags import flag, number, refuse_given
 from partita.cli.output import Reply, check_output, print_reply, write_output
 from partita.errors import InputError
 
@@ -23,6 +23,10 @@ def lab(
     network: Annotated[
         str, flag("--network", "user, or netns (root); the file's by default.")
     ] = "",
+    restart: Annotated[
+        float | None,
+        number("--restart", 0, 3600, "Start workers that end again after so many seconds."),
+    ] = None,
     output: Annotated[
         Path | None, flag("--output", "Cluster file to write, with the addresses.", "-o")
     ] = None,
@@ -49,10 +53,11 @@ def lab(
     check_output(output, cluster)
     if on is None:
         refuse_given(context, ("site", "insecure"), "needs --on")
-        from partita.cli.actions.lab import hold_lab
+        from partita.cli.actions.lab import HoldOptions, hold_lab
 
-        return hold_lab(cluster, time_scale, network, output, as_json=json)
-    refuse_given(context, ("network", "time_scale"), "does not go with --on")
+        options = HoldOptions(time_scale, network, restart)
+        return hold_lab(cluster, options, output, as_json=json)
+    refuse_given(context, ("network", "time_scale", "restart"), "does not go with --on")
     from partita.cli.actions.lab import hold_on_ray
 
     access = flags.AccessFlags(True, insecure, None, None, None, engine=on, site=site)
