@@ -98,7 +98,7 @@ def test_top_finds_the_leader_of_a_plan_that_runs_elsewhere(ask: Ask, tmp_path: 
             assert (seen.reply["answers"], seen.reply["title"]) == (5, "net on lab")
             assert "d1" in ask("top", "--cluster", "seen.toml", "--once").out
             other = ask("top", "--cluster", "seen.toml", "--leader", "nobody")
-            assert "Leader 'nobody' is not among those" in other.message
+            assert "No plan is called 'nobody' on cluster" in other.message
             session.run(random_inputs(TINY.program, 5))
 
 

@@ -164,7 +164,7 @@ def test_what_is_wrong_with_certificates(tmp_path: Path, listen: Listen) -> None
     assert "not for host '127.0.0.1'" in why
     state, why = explain(there.replace("tls/", "tcp/"), None)
     assert state == NO_WORKER
-    assert f"write {there}" in why
+    assert f"wants credentials: --join FILE, as partita keys makes it, or {there} with" in why
     assert find_absence(there, "nano", "garage", ours) is None
 
 

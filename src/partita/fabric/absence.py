@@ -6,6 +6,8 @@ import contextlib
 import json
 import socket
 import ssl
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import zenoh
@@ -71,10 +73,39 @@ def find_absence(address: str, name: str, cluster: str, tls: TlsOptions | None) 
     try:
         seen = _list_tokens(address, tls)
     except zenoh.ZError:
-        return Absence(NO_WORKER, _describe_stranger(address))
+        return Absence(NO_WORKER, _describe_stranger(address, has_credentials=tls is not None))
     if not seen:
         return Absence(SILENT, _describe_silence(address, tls))
     return _judge_tokens(seen, address, name, cluster)
+
+
+def find_absences(
+    addresses: Mapping[str, str], cluster: str, tls: TlsOptions | None
+) -> dict[str, Absence]:
+    """Why workers are not at their addresses, all tried at the same time; none of those that are.
+
+    Args:
+        addresses: By name.
+    """
+    if not addresses:
+        return {}
+    with ThreadPoolExecutor(len(addresses), "absence") as pool:
+        tried = {
+            name: pool.submit(find_absence, address, name, cluster, tls)
+            for name, address in addresses.items()
+        }
+    found = {name: future.result() for name, future in tried.items()}
+    return {name: absence for name, absence in found.items() if absence is not None}
+
+
+def explain_nobody(addresses: Mapping[str, str], cluster: str, tls: TlsOptions | None) -> str:
+    """Why no worker at all is there, in a sentence about one of them; empty where nobody knows.
+
+    Who listens has more to say than who does not.
+    """
+    absences = find_absences(addresses, cluster, tls)
+    told = sorted(absences, key=lambda name: absences[name].state == NOBODY_LISTENS)
+    return f"{told[0]!r}: {absences[told[0]].why}." if told else ""
 
 
 def _try_port(address: str, use: str) -> Absence | None:
@@ -182,7 +213,7 @@ def _list_tokens(address: str, tls: TlsOptions | None) -> set[tuple[str, str]]:
         close_session(session)
 
 
-def _describe_stranger(address: str) -> str:
+def _describe_stranger(address: str, *, has_credentials: bool) -> str:
     protocol, host, port = split_address(address)
     if protocol == "quic":
         return (
@@ -203,7 +234,13 @@ def _describe_stranger(address: str) -> str:
         else:
             is_tls = True
         if is_tls:
-            return f"what listens at {address} speaks TLS; write tls/{host}:{port} for a worker"
+            speaks, there = f"what listens at {address} speaks TLS", f"tls/{host}:{port}"
+            if has_credentials:
+                return f"{speaks}; write {there} for a worker"
+            return (
+                f"{speaks} and wants credentials: --join FILE, as partita keys makes it, or {there}"
+                " with --authority, --certificate and --key"
+            )
     return f"what listens at {address} is no worker, or is busy; correct the address"
 
 

@@ -14,7 +14,7 @@ from partita.cli.actions.watched import REFRESH_S
 from partita.cli.flags import AccessFlags
 from partita.cli.output import Reply, make_console, print_reply, say
 from partita.cluster import Cluster, load_cluster
-from partita.errors import InputError, RunError
+from partita.errors import InputError, LinkError, RunError
 from partita.fabric import Endpoint
 from partita.leader import find_leaders
 from partita.live import LiveView, RemoteSession, draw_screen
@@ -31,7 +31,8 @@ def show_top(
     """Show a plan that runs on a cluster, whoever leads it, until it ends or a signal comes.
 
     Args:
-        leader: Whose plan; None for the only one.
+        leader: Whose plan, by the leader's name, the plan's title or the model's; None for the only
+            one.
         once: Print one snapshot, with what happened within a second; so it is for programs, too.
 
     Raises:
@@ -45,7 +46,7 @@ def show_top(
             " lab FILE -o PLACED' runs an emulated cluster and writes where it is.",
             subject=str(path),
         )
-    with open_endpoint(cluster, read_access(flags)) as endpoint:
+    with open_endpoint(cluster, read_access(flags), ()) as endpoint:
         session = RemoteSession(endpoint, _choose_leader(endpoint, cluster, leader))
         view = LiveView(session.sample, session.describe)
         if once or as_json:
@@ -62,27 +63,37 @@ def _choose_leader(endpoint: Endpoint, cluster: Cluster, wanted: str | None) -> 
     deadline_s = time.monotonic() + _WAIT_S
     while not endpoint.peers() & set(cluster.names) and time.monotonic() < deadline_s:
         time.sleep(_LOOK_S)
+    if not endpoint.peers():
+        raise LinkError(f"No worker of cluster '{cluster.name}' is there after {_WAIT_S:g} s.")
     leaders = find_leaders(endpoint)
     if wanted in leaders or (wanted is None and len(leaders) == 1):
         return wanted or leaders[0]
-    there = ", ".join(_name_leader(endpoint, name) for name in leaders) or "none"
     if not leaders:
         raise RunError(
             f"No plan runs on cluster '{cluster.name}' that could be looked at: start one with"
             " 'partita run'.",
         )
-    asked = f"Leader '{wanted}' is not among those" if wanted else "Several leaders are there"
-    raise RunError(f"{asked} of cluster '{cluster.name}': {there}. Give one as --leader.")
+    titles = {name: _find_title(endpoint, name) or "" for name in leaders}
+    meant = [name for name, title in titles.items() if wanted in (title, title.split(": ")[0])]
+    if len(meant) == 1:
+        return meant[0]
+    there = ", ".join(f"{title} ({name})" if title else name for name, title in titles.items())
+    asked = "Several plans run"
+    if wanted is not None:
+        asked = f"{'Several plans are' if meant else 'No plan is'} called '{wanted}'"
+    raise RunError(
+        f"{asked} on cluster '{cluster.name}': {there}. Give one as --leader, by either name."
+    )
 
 
-def _name_leader(endpoint: Endpoint, leader: str) -> str:
-    """A leader with what its plan is called, where it says so."""
+def _find_title(endpoint: Endpoint, leader: str) -> str | None:
+    """What a leader's plan is called, empty where it does not say; None where nobody answers."""
     session = RemoteSession(endpoint, leader)
     try:
         scene = session.describe(session.sample(0).plan)
     except RunError:
-        scene = None
-    return leader if scene is None else f"{leader} ({scene.title})"
+        return None
+    return "" if scene is None else scene.title
 
 
 class Successors:
@@ -110,12 +121,7 @@ class Successors:
 
     def _leads(self, leader: str, title: str) -> bool:
         """Whether a leader answers for a plan of that title."""
-        other = RemoteSession(self._endpoint, leader)
-        try:
-            scene = other.describe(other.sample(0).plan)
-        except RunError:
-            return False
-        return (scene.title if scene else "") == title
+        return _find_title(self._endpoint, leader) == title
 
 
 def _follow(view: LiveView, successors: Successors) -> None:

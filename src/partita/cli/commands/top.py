@@ -11,7 +11,7 @@ from partita.cli.flags import flag
 def top(
     cluster: flags.ClusterOpt,
     leader: Annotated[
-        str | None, flag("--leader", "Whose plan, where several run on the cluster.")
+        str | None, flag("--leader", "Whose plan, or which one by its title or model.")
     ] = None,
     once: Annotated[bool, flag("--once", "Print what is seen within a second, and end.")] = False,
     insecure: flags.InsecureOpt = False,
