@@ -11,6 +11,7 @@ from tests.worker.tiny import tiny_chain
 
 from partita.fabric import Failure
 from partita.leader.explain import explain_failure, explain_lost, explain_slow
+from partita.leader.losses import REVOKED
 from partita.leader.requests import Request
 from partita.program import Receive
 from partita.worker.messages import Waiting
@@ -55,6 +56,13 @@ def test_a_loss_names_the_step_whose_result_the_others_wait_for(lab: FakeLab) ->
     error = explain_lost(lab.group, deployment(lab), REQUEST, ("d0", "it left the network"))
     assert "Device 'd0' is lost: it left the network, while step 'make t3' of" in error.message
     assert (error.device, error.step, error.request) == ("d0", "make t3", 5)
+
+
+def test_nobody_is_asked_to_start_who_was_revoked(lab: FakeLab) -> None:
+    """Its worker runs: a plan without it is what helps."""
+    error = explain_lost(lab.group, deployment(lab), REQUEST, ("d0", REVOKED))
+    assert "Device 'd0' is lost: it was revoked, while" in error.message
+    assert error.message.endswith("had no result. Plan without it.")
 
 
 def test_a_loss_without_witnesses_names_the_devices_first_step(lab: FakeLab) -> None:

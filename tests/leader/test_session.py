@@ -55,6 +55,25 @@ def test_a_chain_over_three_devices_gives_the_exact_product(stack: ExitStack) ->
         np.testing.assert_array_equal(got["t2"], expected_chain(tiny.program, given["input"]))
 
 
+def test_who_is_given_up_is_done_without(stack: ExitStack) -> None:
+    """Though it is there: it is planned around as a loss is, for the reason that is given."""
+    rest = tiny_chain(3, 2)
+    lab = stack.enter_context(memory_lab([Device(f"d{n}") for n in range(4)]))
+    session = stack.enter_context(deploy(tiny_chain(), lab.endpoint, replan=lambda lost: rest))
+    inputs = random_inputs(rest.program, 2)
+    session.run(inputs)
+    session.give_up({"d2", "d3"}, "it was revoked")
+    while session.program != rest.program:
+        pass
+    for given, got in zip(inputs, session.run(inputs), strict=True):
+        np.testing.assert_array_equal(got["t2"], expected_chain(rest.program, given["input"]))
+    assert set(session.lost.devices) == {"d2", "d3"}
+    assert [change.why for change in session.changes] == [
+        "Device 'd2' is lost: it was revoked. No request was under way".partition(". ")[0]
+    ]
+    assert lab.endpoint.peers() == {"d0", "d1"}
+
+
 def test_pieces_are_assembled_from_two_devices(stack: ExitStack) -> None:
     """An argument whose rows come from two devices is put together in the right order."""
     tiny = tiny_halo()

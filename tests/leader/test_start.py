@@ -178,6 +178,34 @@ def test_nothing_more_is_sent_for_a_plan_that_cannot_run(monkeypatch: pytest.Mon
     assert lab.workers["d0"].seen.count("put") == 1
 
 
+def test_who_is_gone_from_the_begin_on_is_asked_nothing() -> None:
+    """A plan with it is planned around, one without it runs; of either it is lost."""
+    gone_of = {"d2": "it was revoked"}
+    lab = FakeLab("d0", "d1", "d2")
+    with deploy(TINY, lab.leader, replan=lambda lost: REST, gone=gone_of) as session:
+        assert session.lost == Lost(("d2",))
+        assert session.deployment.devices == ("d0", "d1")
+        (change,) = session.changes
+        assert (change.why, change.outcome) == ("Device 'd2' is lost: it was revoked", "recovered")
+    with deploy(REST, lab.leader, gone=gone_of) as session:
+        assert (session.lost, session.changes) == (Lost(("d2",)), [])
+    assert lab.workers["d2"].seen == []
+
+
+@pytest.mark.parametrize(("device", "is_able"), [("d2", False), ("d0", True)])
+def test_who_is_gone_and_not_done_without_is_named(device: str, is_able: bool) -> None:
+    """A plan that stays as it is, and one whose inputs come in there: nobody is asked."""
+    lab = FakeLab("d0", "d1", "d2")
+    with pytest.raises(LinkError, match=f"Device '{device}' is lost: it was revoked"):
+        deploy(
+            TINY,
+            lab.leader,
+            replan=(lambda lost: REST) if is_able else None,
+            gone={device: "it was revoked"},
+        )
+    assert lab.workers["d1"].seen == []
+
+
 def test_what_is_told_of_a_loss_is_its_first_sentence() -> None:
     """What to do about it is for a run that ends."""
     recovery = Recovery(WorkerGroup(FakeLab("d0").leader, ()), lambda lost: REST, "d0", 0.0)

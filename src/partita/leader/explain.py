@@ -6,7 +6,7 @@ from partita.errors import PartitaError, RunError
 from partita.execution.request import RUNNING_REASON
 from partita.fabric import Failure
 from partita.leader.deployment import Deployment
-from partita.leader.losses import Lost
+from partita.leader.losses import REVOKED, Lost
 from partita.leader.requests import Request
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Compute, Program, Receive, Send
@@ -46,9 +46,10 @@ def explain_lost(
             f"Device {device!r} is lost: {why}. No request was under way.", device=device
         )
     step = _missing_step(group, deployment, request, device)
+    advice = "Plan without it." if why == REVOKED else "Restart its worker and run again."
     return RunError(
         f"Device {device!r} is lost: {why}, while step {step!r} of request {request.index} had no "
-        "result. Restart its worker and run again.",
+        f"result. {advice}",
         device=device,
         step=step,
         request=request.index,

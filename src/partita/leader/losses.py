@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from partita.execution.durations import Pair
 
+#: Why a device is lost that is there and is no member any more.
+REVOKED = "it was revoked"
 #: What is lost, in whatever order it was.
 LostKey = frozenset[str | Pair]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Self
@@ -283,6 +283,19 @@ class Session:
             )
         self._controller.drain(device)
 
+    def give_up(self, devices: Collection[str], why: str) -> None:
+        """Go on without devices that are there, for good, as if they were lost.
+
+        Args:
+            why: For people.
+        """
+        for device in devices:
+            if device in self._group.names:
+                self._monitor.on_lost(device, why)
+            else:
+                self._monitor.count_lost(device, is_lost=True)
+        self._group.endpoint.shut_out(lambda name: name in devices)
+
     def _answer_drain(self, caller: Caller, body: bytes) -> bytes:
         device = decode_message(body, Drain).device
         if caller.name != device:
@@ -308,7 +321,6 @@ class Session:
         if self._is_closed or is_forked(self._process):
             return  # a fork leaves its parent's plan alone
         self._is_closed = True
-        self._group.end()
         self._tracker.close(RunError("The session was closed before the answer came."))
         if self._keeper is not None:
             self._keeper.close()

@@ -6,14 +6,16 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
-from partita.errors import RunError
+from partita.errors import LinkError, RunError
 from partita.execution import AdaptOptions
 from partita.fabric import Endpoint
 from partita.leader.deployment import Deployable, Deployment, DeployOptions, bring
+from partita.leader.losses import Lost
 from partita.leader.planning import Planning
 from partita.leader.recovery import Recovery, ReplanWithout
 from partita.leader.session import Session
 from partita.leader.worker_group import WorkerGroup
+from partita.program import Program
 from partita.worker.messages import Info
 
 _DEFAULT = DeployOptions()
@@ -27,6 +29,7 @@ def deploy(
     replan: ReplanWithout | None = None,
     adapting: tuple[Planning, AdaptOptions] | None = None,
     standby: Deployable | None = None,
+    gone: Mapping[str, str] | None = None,
 ) -> Session:
     """A session that runs ``compiled`` on the workers that ``endpoint`` reaches.
 
@@ -43,22 +46,24 @@ def deploy(
             keeps the plan.
         standby: What is loaded beside it, for when ``replan`` gives the same program; on devices of
             the first program.
+        gone: Devices that are lost from the begin on, each with why.
 
     Raises:
-        RunError: A worker is missing, lost and not done without, of another version, refuses or
-            fails; nothing stays active.
+        RunError: A worker is missing, lost and not done without, refuses or fails; nothing stays.
     """
-    requester = compiled.program.requester
-    group = WorkerGroup(endpoint, [part.device for part in compiled.program.devices])
+    program, requester = compiled.program, compiled.program.requester
+    group = WorkerGroup(endpoint, [part.device for part in program.devices])
     recovery = Recovery(group, replan, requester, options.silence_s)
     spare = None
     try:
+        _leave_out(gone or {}, program, recovery, adapting)
         deployment, infos = bring(compiled, group, options, options.wait_s)
         if standby is not None:
             spare = _prepare_beside(deployment, infos, standby, group)
     except RunError as fault:
         found_s = time.monotonic()
-        if not recovery.is_wanted or not recovery.is_loss(fault):
+        is_known = fault.device in recovery.lost.devices
+        if not recovery.is_wanted or not (is_known or recovery.is_loss(fault)):
             raise
         recovery.take_losses()
         if requester in recovery.lost.devices:
@@ -68,6 +73,26 @@ def deploy(
     return Session(group, deployment, infos, options, recovery, adapting=adapting, standby=spare)
 
 
+def _leave_out(
+    gone: Mapping[str, str],
+    program: Program,
+    recovery: Recovery,
+    adapting: tuple[Planning, AdaptOptions] | None,
+) -> None:
+    """Count devices as lost, with whoever plans, before anybody is asked.
+
+    Raises:
+        LinkError: The program needs one of them, its requester first.
+    """
+    if gone and program.requester not in gone:
+        recovery.do_without(Lost(tuple(gone)))
+        if adapting is not None:
+            adapting[0].set_lost(recovery.lost)
+    for device in (program.requester, *(part.device for part in program.devices)):
+        if device in gone:
+            raise LinkError(f"Device {device!r} is lost: {gone[device]}.", device=device)
+
+
 def _prepare_beside(
     deployment: Deployment, infos: Mapping[str, Info], standby: Deployable, group: WorkerGroup
 ) -> Deployment:
@@ -75,7 +100,7 @@ def _prepare_beside(
     spare = Deployment(standby, group, deployment.options)
     try:
         spare.prepare(infos)
-    except BaseException:
+    except RunError:
         deployment.retire()
         raise
     return spare
