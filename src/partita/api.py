@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,11 +12,12 @@ from partita.adapting.replanner import Replanner, make_finder
 from partita.cluster import Cluster
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel
-from partita.errors import ClusterError
+from partita.errors import ClusterError, LinkError
 from partita.exactness.accuracy import Judge
 from partita.execution import AdaptOptions, Report
 from partita.execution.adapt import LOSSES_ONLY
 from partita.fabric import Endpoint, TlsOptions, ZenohEndpoint, ZenohOptions
+from partita.fabric.absence import explain_nobody
 from partita.fabric.join import read_join
 from partita.fabric.members import secure_address
 from partita.graph import Graph
@@ -30,8 +31,8 @@ from partita.report.tables import describe_change
 from partita.simulation import predict
 from partita.units import format_seconds
 
-#: Opens the endpoint of one more leader.
-OpenLeader = Callable[[], contextlib.AbstractContextManager[Endpoint]]
+#: Opens the endpoint of one more leader, on a cluster as its file is now.
+OpenLeader = Callable[[Cluster], contextlib.AbstractContextManager[Endpoint]]
 #: Seconds of a search after a loss, as requests may wait. Not tuned.
 _LOSS_BUDGET_S = 0.5
 
@@ -126,11 +127,12 @@ def deploy(
     if recover or fallback is not None:
         replan = planning.recover if planning is not None else lambda lost: _known(fallback)
     with (
-        open_endpoint(cluster, access) as endpoint,
+        open_endpoint(cluster, access, ()) as endpoint,
         deploy_compiled(
             compiled,
             endpoint,
             options,
+            gone=find_outsiders(cluster, access or Access()),
             replan=replan,
             adapting=None if adapt is None or planning is None else (planning, adapt.options),
             standby=fallback,
@@ -157,9 +159,20 @@ def _make_replanner(plan: Plan, adapt: Adapt) -> Replanner:
 
 
 @contextlib.contextmanager
-def open_endpoint(cluster: Cluster, access: Access | None = None) -> Iterator[Endpoint]:
-    """Yield a leader's endpoint that reaches the cluster's workers, emulated ones if need be."""
-    with open_fleet(cluster, access) as open_leader, open_leader() as endpoint:
+def open_endpoint(
+    cluster: Cluster, access: Access | None = None, needed: Iterable[str] | None = None
+) -> Iterator[Endpoint]:
+    """Yield a leader's endpoint that reaches the cluster's workers, emulated ones if need be.
+
+    Args:
+        needed: Devices that have to be members where there is a join file; all by default.
+
+    Raises:
+        ClusterError: One of them is no member, or the join file cannot work.
+    """
+    access = access or Access()
+    check_members(cluster.names if needed is None else needed, find_outsiders(cluster, access))
+    with open_fleet(cluster, access) as open_leader, open_leader(cluster) as endpoint:
         yield endpoint
 
 
@@ -167,8 +180,9 @@ def open_endpoint(cluster: Cluster, access: Access | None = None) -> Iterator[En
 def open_fleet(cluster: Cluster, access: Access | None = None) -> Iterator[OpenLeader]:
     """Yield what opens endpoints of leaders that reach the cluster's workers.
 
-    A join file is read for each of them, so that one that has changed holds from the next on.
-    Workers that are emulated, or placed by Ray, end with the context.
+    A join file is read for each of them, so that one that has changed holds from the next on; so
+    does another cluster. Workers that are emulated, or placed by Ray, end with the context, and
+    stay those of the first one.
     """
     access = access or Access()
     with contextlib.ExitStack() as stack:
@@ -178,14 +192,33 @@ def open_fleet(cluster: Cluster, access: Access | None = None) -> Iterator[OpenL
         way = find_way(cluster, access)
         if way is None:
             lab = stack.enter_context(start_lab(cluster))
-            yield lambda: contextlib.closing(lab.open_leader(_draw_name()))
+            yield lambda _: contextlib.closing(lab.open_leader(_draw_name()))
             return
 
-        def open_one() -> contextlib.AbstractContextManager[Endpoint]:
-            now = find_way(cluster, access) or way
-            return contextlib.closing(ZenohEndpoint(replace(now, name=_draw_name(now.name))))
+        def open_one(known: Cluster) -> contextlib.AbstractContextManager[Endpoint]:
+            placed = cluster if access.on_ray else known
+            now = find_way(placed, access) or way
+            return _open_leader(now, find_addresses(placed, access))
 
         yield open_one
+
+
+@contextlib.contextmanager
+def _open_leader(way: ZenohOptions, addresses: Mapping[str, str]) -> Iterator[Endpoint]:
+    """Yield an endpoint; where nobody at all is reached, the error says why.
+
+    Args:
+        addresses: Where workers should be, by name.
+    """
+    options = replace(way, name=_draw_name(way.name))
+    with contextlib.closing(ZenohEndpoint(options)) as endpoint:
+        try:
+            yield endpoint
+        except LinkError as error:
+            if endpoint.peers() or not (why := explain_nobody(addresses, way.cluster, way.tls)):
+                raise
+            short = error.message.partition(". ")[0].rstrip(".")
+            raise LinkError(f"{short}. {why}", device=error.device) from error
 
 
 def _draw_name(name: str = "leader") -> str:
@@ -219,11 +252,41 @@ def find_way(cluster: Cluster, access: Access) -> ZenohOptions | None:
         raise _unfit(path, f"is a {role}'s, {join.name!r}", "a leader's, or a front's to look only")
     if join.cluster != cluster.name:
         raise _unfit(path, f"is for cluster {join.cluster!r}", f"one of {cluster.name!r}")
-    workers = {member.name for member in join.members if member.role == "worker"}
-    if missing := [name for name in cluster.names if name not in workers]:
-        raise _unfit(path, f"knows no worker {missing[0]!r}", "its new one after partita keys add")
     options = replace(options, connect=(*options.connect, *join.routers))
     return join.apply(options, path)
+
+
+def find_outsiders(cluster: Cluster, access: Access) -> dict[str, str]:
+    """The cluster's devices whose workers nobody lets in, each with why, by the join file.
+
+    Raises:
+        ClusterError: The join file cannot work, or is not for a leader or front of this cluster.
+    """
+    way = find_way(cluster, access)
+    if way is None or not way.members:
+        return {}
+    members = {member.name for member in way.members if member.is_worker}
+    why = f"it is no member by join file '{access.join}' (revoked, or never let in)"
+    return {name: why for name in cluster.names if name not in members}
+
+
+def check_members(needed: Iterable[str], outsiders: Mapping[str, str]) -> None:
+    """Refuse devices whose workers nobody lets in.
+
+    Args:
+        outsiders: See :func:`find_outsiders`.
+
+    Raises:
+        ClusterError: Names the first one, and why.
+    """
+    for name in needed:
+        if name in outsiders:
+            raise ClusterError(
+                f"Device {name!r} cannot be used: {outsiders[name]}. Leave it out of the plan or"
+                " the cluster file, or go on without it by --recover; partita keys show says who is"
+                " in.",
+                subject=name,
+            )
 
 
 def find_addresses(cluster: Cluster, access: Access) -> dict[str, str]:
@@ -236,7 +299,7 @@ def find_addresses(cluster: Cluster, access: Access) -> dict[str, str]:
     if access.join is None:
         return told
     join = read_join(access.join)
-    members = {m.name: m.address for m in join.members if m.role == "worker" and m.address}
+    members = {m.name: m.address for m in join.members if m.is_worker and m.address}
     secure = {name: secure_address(address) for name, address in told.items()}
     return {
         name: address

@@ -121,8 +121,8 @@ def read_version(service: Service) -> int:
         return int(json.load(answer)["versions"][0])
 
 
-def test_keys_change_under_a_service(garage: Garage) -> None:
-    """Rotated, drained: no client notices; revoked: errors, until it answers again by itself."""
+def test_keys_change_under_a_service(garage: Garage, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rotated, drained, revoked, in use or not: no client notices, and all is seen by who looks."""
     words = ["m=plan.json", "--join", "site/leader.join", "--recover", "--planner", "equal_rows"]
     over = threading.Event()
     with serve(*words) as service:
@@ -134,11 +134,18 @@ def test_keys_change_under_a_service(garage: Garage) -> None:
             garage.until(lambda: read_version(service) == 2)
             garage.type("drain d1 --cluster garage.toml --join site/leader.join")
             garage.until(lambda: garage.count("d1", "joining anew") == 1)
-            assert (garage.errors, garage.wrong) == ([], 0)
             garage.type("keys revoke front")
-            garage.until(lambda: garage.count("d0", "joining anew") == 1)
-            assert all("Model" in each or "Device" in each for each in garage.errors), garage.errors
+            garage.until(lambda: garage.count("d0", "'front': in no more by join file") == 1)
+            garage.until(lambda: read_version(service) == 3)
+            garage.type("keys revoke d1")
+            garage.until(lambda: garage.count("d0", "'d1', 'front': in no more") == 1)
+            garage.until(lambda: read_version(service) == 4)
+            capsys.readouterr()
+            garage.type("top --once --json --cluster garage.toml --join site/leader.join")
+            seen = json.loads(capsys.readouterr().out)
         finally:
             over.set()
             client.join()
-    assert garage.wrong == 0
+    assert (garage.errors, garage.wrong) == ([], 0)
+    assert any("it was revoked" in event["text"] for event in seen["events"]), seen["events"]
+    assert {device["name"]: device["state"] for device in seen["devices"]}["d1"] == "lost"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from partita.api import Access, find_addresses, find_way
+from partita.api import Access, check_members, find_addresses, find_outsiders, find_way
 from partita.cli.actions import worker as action
 from partita.cluster import load_cluster
+from partita.credentials import load_site, revoke_member
 from partita.errors import ClusterError
 from partita.fabric.join import read_join
 from partita.worker import WorkerOptions
@@ -132,7 +133,10 @@ def test_a_worker_joins_as_its_file_says(
         ("doctor --cluster garage.toml --join site/nano.join", "is a worker's, 'nano'"),
         ("doctor --cluster garage.toml --join site/leader.join --insecure", "Leave out --insecure"),
         ("doctor --cluster barn.toml --join site/leader.join", "is for cluster 'garage'"),
-        ("doctor --cluster grown.toml --join site/leader.join", "knows no worker 'pi'"),
+        (
+            "drain pi --cluster grown.toml --join site/leader.join",
+            "Device 'pi' cannot be used: it is no member by join file 'site/leader.join' (revoked",
+        ),
         ("plan m.onnx --cluster garage.toml --join site/leader.join", "--join needs --real"),
     ],
 )
@@ -142,12 +146,27 @@ def test_join_files_in_the_wrong_place(
     """Another role's, another cluster's, beside other credentials: one line, before anything."""
     monkeypatch.chdir(garage)
     (garage / "barn.toml").write_text(CLUSTER.replace("garage", "barn"))
-    pi = '[[device]]\nname = "pi"\nkind = "raspberry-pi-4"\n\n[[link]]'
+    pi = '[[device]]\nname = "pi"\nkind = "raspberry-pi-4"\naddress = "tcp/192.0.2.9:1"\n\n[[link]]'
     (garage / "grown.toml").write_text(CLUSTER.replace("[[link]]", pi))
     reply = ask(*words.split())
     assert reply.code == 2
     assert message in reply.err
     assert len(reply.err.strip().splitlines()) == 1
+
+
+def test_who_is_no_member_is_said_of_that_device_alone(garage: Path) -> None:
+    """Whoever was revoked since the cluster file was written keeps nobody else from being used."""
+    cluster = load_cluster(garage / "garage.toml")
+    access = Access(join=garage / "site" / "leader.join")
+    assert find_outsiders(cluster, access) == {}
+    revoke_member(load_site(garage / "site"), "box")
+    outsiders = find_outsiders(cluster, access)
+    assert list(outsiders) == ["box"]
+    check_members(["nano"], outsiders)
+    with pytest.raises(ClusterError, match="'box' cannot be used: it is no member") as caught:
+        check_members(["nano", "box"], outsiders)
+    assert "keys add" not in caught.value.message
+    assert find_outsiders(cluster, Access(workers=False)) == {}
 
 
 def test_a_leader_finds_workers_by_both_files(garage: Path) -> None:

@@ -32,7 +32,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers are threads of this process, there at once, whose messages are not measured."""
 
     @contextmanager
-    def start(cluster: Cluster, _: object) -> Iterator[Endpoint]:
+    def start(cluster: Cluster, *_: object) -> Iterator[Endpoint]:
         with memory_lab(cluster.devices) as lab:
             yield lab.endpoint
 
@@ -207,7 +207,7 @@ def test_a_device_that_is_lost_costs_no_answer(
     write = JsonLines.write
 
     @contextmanager
-    def start(cluster: Cluster, _: object) -> Iterator[Endpoint]:
+    def start(cluster: Cluster, *_: object) -> Iterator[Endpoint]:
         with memory_lab(cluster.devices) as lab:
             labs.append(lab)
             yield lab.endpoint

@@ -157,6 +157,29 @@ def test_a_model_whose_session_has_ended_is_deployed_anew_until_it_answers() -> 
             assert answer.result().json()["model_version"] == "2"
 
 
+def test_a_model_that_does_not_come_back_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    """Clients are told what ended it and what is in the way; the log says each reason once."""
+
+    class Refused(Held):
+        attempts = 0
+
+        def open(self):  # type: ignore[no-untyped-def]
+            self.attempts += 1
+            if self.attempts > 1:
+                raise RunError("Device 'd0' is lost: it is no member.")
+            return super().open()
+
+    source = Refused()
+    with Front([source], queue=4, retry_s=0.01) as front:
+        source.sessions[0].error = RunError("Device 'd0' is lost: it was revoked.")
+        while source.attempts < 4:
+            pass
+        told = r"is down: Device 'd0' is lost: it was revoked\. It is not back: .* is no member\.$"
+        with pytest.raises(BusyError, match=told):
+            front.get("tiny").check_room()
+    assert len([message for message in caplog.messages if "is not deployed anew" in message]) == 1
+
+
 def test_requests_that_waited_when_the_session_ended_did_not_fail() -> None:
     """The one under way gets the session's error; those behind it may be asked again."""
     source = Held(in_flight=1)

@@ -202,7 +202,13 @@ class Front:
                 try:
                     self.load(name)
                 except Exception as error:  # whatever it is, it may be over the next time
-                    _LOG.warning("model '%s' is not deployed anew: %s", name, first_line(error))
+                    self._hinder(model, first_line(error))
+
+    def _hinder(self, model: ServedModel, why: str) -> None:
+        """Let clients of a model that has ended know why it is not back; the log gets it once."""
+        if model.hindrance != why:
+            model.hindrance = why
+            _LOG.warning("model '%s' is not deployed anew: %s", model.name, why)
 
     def _all(self) -> list[ServedModel]:
         return [*self._leaving, *self.models]

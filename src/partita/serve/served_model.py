@@ -35,6 +35,9 @@ class ServedModel:
         opened: Deploys it when entered; left when this is closed.
         queue: Most requests that wait beside those under way.
 
+    Attributes:
+        hindrance: Why it could not be deployed anew, after its session had ended.
+
     Raises:
         PartitaError: It cannot be deployed.
     """
@@ -45,6 +48,7 @@ class ServedModel:
         self.name, self.version = name, version
         self._opened, self._queue = opened, queue
         self.session = opened.__enter__()
+        self.hindrance = ""
         self._waiting: deque[tuple[Mapping[str, Array], Future[Arrays]]] = deque()
         self._unanswered = 0
         self._error: PartitaError | None = None
@@ -107,7 +111,8 @@ class ServedModel:
 
     def _is_down(self, why: PartitaError) -> BusyError:
         """For requests that never ran: another version may answer them."""
-        return BusyError(f"Model '{self.name}' is down: {first_line(why)}. Ask again later.")
+        since = f" It is not back: {self.hindrance}." if self.hindrance else " Ask again later."
+        return BusyError(f"Model '{self.name}' is down: {first_line(why)}.{since}")
 
     def ask(self, feeds: Mapping[str, Array]) -> Future[Arrays]:
         """Take a request and return its future, at once.

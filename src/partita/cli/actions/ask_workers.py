@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from partita.api import find_addresses, find_way, open_endpoint
+from partita.api import find_addresses, find_outsiders, find_way, open_endpoint
 from partita.cli.access import read_access
 from partita.cli.actions.doctor import (
     EMULATED,
     NAMESAKES,
+    NO_MEMBER,
     OTHER_ADDRESS,
     OTHER_VERSION,
     READY,
@@ -23,8 +22,7 @@ from partita.cli.actions.doctor import (
 from partita.cli.flags import AccessFlags
 from partita.cluster import Cluster, load_cluster
 from partita.errors import NamesakeError, RunError, first_line
-from partita.fabric import TlsOptions
-from partita.fabric.absence import SILENT, Absence, find_absence
+from partita.fabric.absence import SILENT, Absence, find_absences
 from partita.fabric.members import LEADER, ROUTER
 from partita.fabric.zenoh_control import WHERE
 from partita.host import time_of_day_s
@@ -73,19 +71,21 @@ def ask_workers(path: Path, flags: AccessFlags) -> Asked:
     access = read_access(flags)
     cluster = load_cluster(path)
     told = find_addresses(cluster, access)
-    addresses = {name: told[name] for name in cluster.names if name in told}
+    outsiders = find_outsiders(cluster, access)
+    members = [name for name in cluster.names if name not in outsiders]
+    addresses = {name: told[name] for name in members if name in told}
     way = find_way(cluster, access)
     if way is None or (not addresses and access.join is None):
         return Asked([{"name": name, "state": EMULATED} for name in cluster.names])
-    with open_endpoint(cluster, access) as endpoint:
-        absent = _try_addresses(addresses, cluster.name, way.tls)
+    with open_endpoint(cluster, access, ()) as endpoint:
+        absent = find_absences(addresses, cluster.name, way.tls)
         since_s = time.monotonic()
-        while unseen := set(cluster.names) - endpoint.peers():
+        while unseen := set(members) - endpoint.peers():
             wait_s = _WAIT_S if unseen - absent.keys() else _ELSEWHERE_S
             if time.monotonic() - since_s > wait_s:
                 break
             time.sleep(_LOOK_S)
-        group = WorkerGroup(endpoint, [name for name in cluster.names if name in endpoint.peers()])
+        group = WorkerGroup(endpoint, [name for name in members if name in endpoint.peers()])
         if any(member.role == ROUTER for member in way.members):
             reached = [name for name in group.names if _is_at(group, name, addresses.get(name))]
             absent = {name: why for name, why in absent.items() if name not in reached}
@@ -93,9 +93,8 @@ def ask_workers(path: Path, flags: AccessFlags) -> Asked:
         ready = [name for name in group.names if present[name]["state"] == READY]
         links = _try_links(group, cluster, ready) if way.role == LEADER else None
     missing = {
-        name: _describe_absence(absent.get(name), has_address=name in addresses)
-        for name in cluster.names
-    }
+        name: _describe_absence(absent.get(name), has_address=name in addresses) for name in members
+    } | {name: {"state": NO_MEMBER, "why": why} for name, why in outsiders.items()}
     workers = [{"name": name, **(missing | present)[name]} for name in cluster.names]
     return Asked(workers, links)
 
@@ -123,21 +122,6 @@ def _time_link(group: WorkerGroup, source: str, target: str) -> dict[str, Any]:
         ends = f"{source!r} does not reach {target!r}, though this machine reaches both"
         return {"why": f"{ends}: look at the network between them ({first_line(error)})"}
     return {"round_trip_s": min(taken_s)}
-
-
-def _try_addresses(
-    addresses: Mapping[str, str], cluster: str, tls: TlsOptions | None
-) -> dict[str, Absence]:
-    """Why workers are not at their addresses, all tried at the same time."""
-    if not addresses:
-        return {}
-    with ThreadPoolExecutor(len(addresses), "doctor") as pool:
-        tried = {
-            name: pool.submit(find_absence, address, name, cluster, tls)
-            for name, address in addresses.items()
-        }
-    found = {name: future.result() for name, future in tried.items()}
-    return {name: absence for name, absence in found.items() if absence is not None}
 
 
 def _describe_absence(absence: Absence | None, *, has_address: bool) -> dict[str, Any]:

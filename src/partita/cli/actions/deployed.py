@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from partita.adapting.replanner import Replanner
+from partita.api import check_members
 from partita.cli.actions.anew import make_search
 from partita.cli.actions.simulate import read_adapt
 from partita.cli.flags import AdaptFlags
@@ -20,6 +21,7 @@ from partita.execution.adapt import LOSSES_ONLY
 from partita.fabric import Endpoint
 from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.leader.worker_group import WorkerGroup
+from partita.plan import Plan
 
 #: Seconds that workers may take to appear.
 _WAIT_S = 10.0
@@ -52,27 +54,28 @@ def open_session(
     cost: CostModel,
     flags: AdaptFlags,
     *,
+    outsiders: Mapping[str, str],
     is_service: bool = False,
 ) -> Iterator[Opened]:
     """Deploy a plan; yield the session, ready to run.
 
     Args:
         leader: The endpoint that it has for itself.
+        outsiders: Devices that are no members, each with why: done without, or refused.
         is_service: Whether it runs on and on, and nobody asks for a report.
     """
     plan, fallback = loaded.plan, loaded.plan.fallback
     recovers = flags.recover or fallback is not None
     compiled = compile_plan(loaded.graph, plan, loaded.cluster)
-    options = DeployOptions(
-        wait_s=_STILL_S, planner=plan.planner, seed=plan.seed, reference_s=cost.reference_s
-    )
-    if is_service:
-        options = replace(options, trace=False, remembered=_SERVICE_REMEMBERS)
+    devices = [part.device for part in compiled.program.devices]
+    check_members(() if recovers else devices, outsiders)
+    members = [name for name in devices if name not in outsiders]
     say("connecting to the workers")
     with leader as endpoint:
-        WorkerGroup(endpoint, [part.device for part in compiled.program.devices]).wait(_WAIT_S)
+        WorkerGroup(endpoint, members).wait(_WAIT_S)
         refined = cost
-        if not is_service or flags.adapt or recovers:  # else nothing is predicted
+        is_predicted = not is_service or flags.adapt or recovers
+        if is_predicted and members == devices:  # else the plan is not the one that will run
             say("measuring what messages cost")
             refined = _refine(endpoint, cost, compiled, recovers=recovers)
         replanner = Replanner(refined, plan, make_search(plan, flags, cost))
@@ -82,19 +85,28 @@ def open_session(
             say(f"planning without {lost}")
             return replanner.recover(lost)
 
+        standby = None if fallback is None else compile_plan(loaded.graph, fallback, loaded.cluster)
         say("deploying")
         with deploy(
             compiled,
             endpoint,
-            options,
+            _make_options(plan, cost, is_service=is_service),
             replan=replan if recovers else None,
             adapting=None if watching is None else (replanner, watching),
-            standby=None
-            if fallback is None
-            else compile_plan(loaded.graph, fallback, loaded.cluster),
+            gone=outsiders,
+            standby=standby,
         ) as session:
             say("running")
             yield Opened(session, cost, refined, replanner)
+
+
+def _make_options(plan: Plan, cost: CostModel, *, is_service: bool) -> DeployOptions:
+    options = DeployOptions(
+        wait_s=_STILL_S, planner=plan.planner, seed=plan.seed, reference_s=cost.reference_s
+    )
+    if is_service:
+        options = replace(options, trace=False, remembered=_SERVICE_REMEMBERS)
+    return options
 
 
 def _refine(

@@ -25,6 +25,7 @@ EMULATED = "emulated by run and lab"
 OTHER_VERSION = "other version"
 OTHER_ADDRESS = "other address"
 NAMESAKES = "two of one name"
+NO_MEMBER = "no member"
 _PLAN_MODULES = ("onnx", "scipy", "matplotlib", "PIL", "networkx")
 
 

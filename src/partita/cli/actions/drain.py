@@ -35,7 +35,7 @@ def drain_device(device: str, path: Path, flags: AccessFlags) -> Reply:
             " it one, as 'partita lab -o' does.",
             subject=device,
         )
-    with open_endpoint(cluster, read_access(flags, leads=True)) as endpoint:
+    with open_endpoint(cluster, read_access(flags, leads=True), [device]) as endpoint:
         group = WorkerGroup(endpoint, [device])
         group.wait(_WAIT_S)
         group.greet()

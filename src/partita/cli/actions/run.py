@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from partita.api import open_endpoint
+from partita.api import find_outsiders, open_endpoint
 from partita.cli.access import read_access, say_where
 from partita.cli.actions.answered import add_fallback, check_answers, measure_snr
 from partita.cli.actions.deployed import Opened, open_session
@@ -130,8 +130,9 @@ def run_plan(
     with KeptAnswers() as answers:
         reach = read_access(access, leads=True)
         say_where(loaded.cluster, reach)
-        leader = open_endpoint(loaded.cluster, reach)
-        with open_session(loaded, leader, cost, adapting) as opened:
+        leader = open_endpoint(loaded.cluster, reach, ())
+        outsiders = find_outsiders(loaded.cluster, reach)
+        with open_session(loaded, leader, cost, adapting, outsiders=outsiders) as opened:
             scenes = Scenes(loaded, opened.cost, opened.replanner)
             with watch_session(opened.session, scenes, options.watch):
                 ran = run_requests(loaded, opened, feeds, answers, options)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
-from partita.api import open_endpoint
+from partita.api import find_outsiders, open_endpoint
 from partita.cli.access import read_access, say_where
 from partita.cli.actions.deployed import Opened, open_session
 from partita.cli.actions.run import (
@@ -85,8 +85,9 @@ def run_stream(
     try:
         reach = read_access(access, leads=True)
         say_where(loaded.cluster, reach)
-        leader = open_endpoint(loaded.cluster, reach)
-        with open_session(loaded, leader, cost, adapting) as opened:
+        leader = open_endpoint(loaded.cluster, reach, ())
+        outsiders = find_outsiders(loaded.cluster, reach)
+        with open_session(loaded, leader, cost, adapting, outsiders=outsiders) as opened:
             feeds = draw_inputs(loaded.graph.input_specs, 1, 0)[0]
             began = begin_run(opened, feeds, options)
             scenes = Scenes(loaded, opened.cost, opened.replanner)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.routing import BaseRoute
 
-from partita.api import OpenLeader, open_fleet
+from partita.api import OpenLeader, find_outsiders, open_fleet
 from partita.cli.access import read_access, say_where
 from partita.cli.actions.deployed import open_session
 from partita.cli.actions.plan import make_options
@@ -19,22 +20,23 @@ from partita.cli.actions.simulate import read_adapt
 from partita.cli.actions.watched import Scenes, check_page
 from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, ModelFiles, PlanFiles
-from partita.cli.interrupt import abandon, signal_of
+from partita.cli.interrupt import abandon
 from partita.cli.output import Reply, print_reply, say
 from partita.cli.sources import Loaded, name_sources, read_model, read_plan
 from partita.cluster import Cluster, load_cluster
 from partita.compile import planned_graph
 from partita.cost import CostModel
 from partita.errors import InputError, PartitaError, RunError, how_to_install
-from partita.fabric import ZenohOptions
+from partita.fabric import Endpoint, ZenohOptions
 from partita.fabric.join import read_join
+from partita.fabric.members import Member
 from partita.leader import Sample, Session
+from partita.leader.losses import REVOKED
 from partita.live import LiveView, Scene, offer_scene
 from partita.plan import load_plan
 from partita.planners import find_plan
 from partita.serve import Front, listen_at, make_app, make_server, url_of
 from partita.serve.front import RETRY_S
-from partita.serve.server import ENDING
 from partita.units import format_seconds
 from partita.worker.rejoin import JoinWatch, await_change
 
@@ -104,7 +106,7 @@ def serve_files(
     with (
         listen_at(options.listen) as listener,
         _listen_for_grpc(options.grpc) as grpc,
-        _ended_by_signals() as are_there,
+        _ended_while_starting(),
         Fleets(reading) as fleets,
     ):
         sources = [
@@ -114,13 +116,7 @@ def serve_files(
         front = Front(sources, queue=options.queue)
         more = _list_pages(sources, front) if options.page else []
         server = make_server(make_app(front, more), front, grace_s=options.grace_s)
-        with (
-            server.answering(listener),
-            front,
-            server.ended_by_signals(),
-            contextlib.ExitStack() as stack,
-        ):
-            are_there.set()
+        with server.answering(listener), front, contextlib.ExitStack() as stack:
             if grpc is not None:
                 stack.enter_context(grpc.answering(front))
             url, place = url_of(listener), None if grpc is None else grpc.place
@@ -133,20 +129,14 @@ def serve_files(
 
 
 @contextlib.contextmanager
-def _ended_by_signals() -> Iterator[threading.Event]:
-    """Let SIGTERM and Ctrl-C end the start as they end what follows: it is no failure.
-
-    Yields what is to be set once all models are there.
-    """
-    are_there = threading.Event()
+def _ended_while_starting() -> Iterator[None]:
+    """Let SIGTERM end the start as it ends what follows: it is no failure."""
     try:
-        yield are_there
-    except BaseException as error:
-        if signal_of(error) not in ENDING:
+        yield
+    except SystemExit as error:
+        if error.code != 128 + signal.SIGTERM:
             raise
-        abandon("workers that may never answer")
-        if not are_there.is_set():
-            say("ended before all models were there")
+        say("ended before all models were there")
 
 
 def _describe(front: Front, url: str, grpc: str | None, options: ServeOptions) -> Reply:
@@ -190,7 +180,10 @@ def _listen_for_grpc(address: str | None) -> Iterator[GrpcServer | None]:
 
 @contextlib.contextmanager
 def _follow_join(front: Front, path: Path | None) -> Iterator[None]:
-    """Deploy all models anew, beside those that answer, whenever a join file has changed."""
+    """Deploy all models anew, beside those that answer, whenever a join file has changed.
+
+    Workers that are in no more are first done without in what runs, where that can be.
+    """
     if path is None:
         yield
         return
@@ -200,7 +193,10 @@ def _follow_join(front: Front, path: Path | None) -> Iterator[None]:
     def follow() -> None:
         network: ZenohOptions | None = first
         while network is not None:
+            before = network.members
             network = await_change(JoinWatch(path, network, lambda: True), ended)
+            if network is not None:
+                _give_up(front, set(before) - set(network.members))
             left = list(front.names) if network is not None else []
             while left and not ended.is_set():
                 left = [name for name in left if not _deploy_again(front, name)]
@@ -214,11 +210,20 @@ def _follow_join(front: Front, path: Path | None) -> Iterator[None]:
         ended.set()  # it may be deploying, for which the front waits as long as it should
 
 
+def _give_up(front: Front, revoked: Collection[Member]) -> None:
+    """Go on without the workers among those who are in no more, in all that runs."""
+    devices = {member.name for member in revoked if member.is_worker}
+    for model in front.models if devices else ():
+        model.session.give_up(devices, REVOKED)
+
+
 def _deploy_again(front: Front, name: str) -> bool:
-    """Deploy a model anew, and return whether that could be done; if not, the one there goes on."""
+    """Deploy a model anew; whether it is as it should be, or is tried again by the front itself."""
     try:
         front.load(name)
     except PartitaError as error:
+        if not front.is_served(name):  # who is in no more ended what ran on all workers
+            return True
         say(f"'{name}' goes on with the join file before: {error.message}")
         return False
     return True
@@ -253,13 +258,17 @@ class Fleets(contextlib.ExitStack):
         self.join = self._access.join
         self._open: dict[Path, OpenLeader] = {}
 
-    def reach(self, file: Path, cluster: Cluster) -> OpenLeader:
-        """What opens leaders' endpoints on the cluster of a file."""
+    def reach(self, file: Path, cluster: Cluster) -> contextlib.AbstractContextManager[Endpoint]:
+        """One more leader's endpoint on the cluster of a file, as that and who is in are now."""
         key = file.resolve()
         if key not in self._open:
             say_where(cluster, self._access)
             self._open[key] = self.enter_context(open_fleet(cluster, self._access))
-        return self._open[key]
+        return self._open[key](cluster)
+
+    def find_outsiders(self, cluster: Cluster) -> dict[str, str]:
+        """The cluster's devices whose workers nobody lets in now, each with why."""
+        return find_outsiders(cluster, self._access)
 
 
 @dataclass(frozen=True)
@@ -283,8 +292,16 @@ class _Source:
     def open(self) -> Iterator[Session]:
         """Deploy what the file has now."""
         loaded, cost = self._read_plan() if self.is_plan else self._make_plan()
-        leader = self.fleets.reach(loaded.files[2], loaded.cluster)()
-        with open_session(loaded, leader, cost, self.reading.adapting, is_service=True) as opened:
+        leader = self.fleets.reach(loaded.files[2], loaded.cluster)
+        outsiders = self.fleets.find_outsiders(loaded.cluster)
+        with open_session(
+            loaded,
+            leader,
+            cost,
+            self.reading.adapting,
+            outsiders=outsiders,
+            is_service=True,
+        ) as opened:
             opened.session.begin_traces()
             scenes = Scenes(loaded, opened.cost, opened.replanner, self.name)
             offer_scene(opened.session.calls, scenes.describe)
@@ -322,6 +339,9 @@ class _Source:
         graph, cluster = read_model(files), load_cluster(reading.cluster)
         cost = read_cost(graph, cluster, files)
         options = make_options(reading.objective, None, reading.seed, reading.in_flight, None)
+        if outsiders := self.fleets.find_outsiders(cluster):
+            members = tuple(name for name in cluster.names if name not in outsiders)
+            options = replace(options, devices=members)
         say(f"planning '{self.name}' for {reading.objective}")
         result = find_plan(cost, planner=reading.adapting.planner, options=options)
         rate = result.estimate.images_per_second
