@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given, settings
 
 from partita.planners.edgecloud.algorithm1 import grid_splits
-from partita.planners.edgecloud.least_latency import GAP, soonest_split
+from partita.planners.edgecloud.least_latency import (
+    ERROR_GAP,
+    GAP,
+    SLACK,
+    SoonestSplit,
+    soonest_split,
+)
 from partita.planners.edgecloud.split_problem import CLOUD_ONLY, Candidate, Split
-from partita.planners.edgecloud.trade_offs import list_candidates, pareto
+from partita.planners.edgecloud.trade_offs import list_candidates, list_float_edges, pareto
 from tests.laws.test_exactness import RANDOM
 from tests.planners.edgecloud.cases import draw_problem, every_split, least_latency_by_trying
 
@@ -100,7 +106,7 @@ def test_the_pareto_list_falls_in_error() -> None:
 def test_candidates_are_of_ever_less_error_and_none_of_the_grid_is_better(rng: Random) -> None:
     """For each split of the grid one is as soon, but for the solver's gap, of no more error.
 
-    One width for all on the edge is there beside, if it fits.
+    One width for all on the edge is there beside, if it fits, and floats that cross in few bits.
     """
     problem, _ = draw_problem(rng, rng.randint(1, 4))
     listed = list_candidates(problem, exact=True, as_printed=False)
@@ -110,8 +116,9 @@ def test_candidates_are_of_ever_less_error_and_none_of_the_grid_is_better(rng: R
         for split in (Split.uniform(count, width) for width in problem.widths)
         if problem.is_feasible(split)
     }
-    assert uniform <= set(listed)
-    errors = [one.error for one in listed if one not in uniform or one in pareto(listed)]
+    apart = uniform | set(pareto(list_float_edges(problem)))
+    assert apart <= set(listed)
+    errors = [one.error for one in listed if one not in apart or one in pareto(listed)]
     assert errors == sorted(set(errors), reverse=True)
     assert min(one.error for one in listed) == 0.0
     for split in grid_splits(problem, ["lagrangian"]):
@@ -120,3 +127,42 @@ def test_candidates_are_of_ever_less_error_and_none_of_the_grid_is_better(rng: R
             and one.error <= problem.error(split) * (1 + 1e-9)
             for one in listed
         )
+
+
+@settings(max_examples=25)
+@given(RANDOM)
+def test_of_splits_that_are_as_soon_one_of_hardly_more_than_the_least_error(rng: Random) -> None:
+    """Against trying all widths at the cut, within memory."""
+    problem, most_error = draw_problem(rng, rng.randint(1, 3), (2, 6, 8))
+    search = SoonestSplit([problem])
+    found = search.find(most_error)
+    if found is None:
+        return
+    refined, latest_s = search.refine(found), (1 + SLACK) * found.latency_s
+    assert refined is not None
+    assert problem.is_feasible(refined.split)
+    assert refined.split.cut == found.split.cut
+    assert refined.latency_s <= latest_s * (1 + 1e-9)
+    least = min(
+        problem.error(split)
+        for split in every_split(problem, found.split.cut)
+        if problem.is_feasible(split) and problem.latency_s(split) <= latest_s * (1 - 1e-9)
+    )
+    largest = float((problem.weight_errors + problem.activation_errors).max())
+    assert refined.error <= least * (1 + ERROR_GAP) + 1e-9 * largest
+
+
+def test_an_edge_in_floats_sends_few_bits() -> None:
+    """It is offered though others have less error by the sum and are sooner."""
+    problem, _ = draw_problem(Random(3), 3)
+    found = list(list_float_edges(problem))
+    assert {one.split.cut for one in found} <= set(problem.cuts)
+    for one in found:
+        made = {
+            problem.network.makers[tensor] for tensor in problem.network.crossing[one.split.cut]
+        }
+        assert set(one.split.weight_bits) == {problem.widths[-1]}
+        for layer, bits in enumerate(one.split.activation_bits):
+            assert (bits < problem.widths[-1]) == (layer in made)
+    assert found
+    assert set(pareto(found)) <= set(list_candidates(problem, exact=True, as_printed=False))

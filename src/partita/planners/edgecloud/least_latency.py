@@ -20,6 +20,8 @@ from partita.planners.edgecloud.split_problem import CLOUD_ONLY, Candidate, Spli
 
 #: Part by which the seconds before a cut may be above the least.
 GAP = 1e-4
+#: Part by which seconds may be above a split's for less error, and error above the least there is.
+SLACK, ERROR_GAP = 0.01, 0.05
 
 
 def soonest_split(problem: SplitProblem, most_error: float) -> Candidate:
@@ -65,16 +67,48 @@ class SoonestSplit:
                 found, least_s = split, split.latency_s
         return found
 
+    def refine(self, found: Candidate) -> Candidate | None:
+        """The split of least error at the cut of another that takes hardly longer.
+
+        Of many splits that are as soon the solver finds any one: where the edge takes the same time
+        whatever the bits, layers lose accuracy for nothing.
+        """
+        problem = next(p for p in self._problems if p.first == found.split.first)
+        return least_error_at(problem, found.split.cut, (1 + SLACK) * found.latency_s)
+
 
 def soonest_at(problem: SplitProblem, cut: int, most_error: float) -> Candidate | None:
     """The soonest split at one cut; None where none keeps to the limits."""
-    costs, count = _costs(problem, cut), len(problem.widths)
+    costs = _costs(problem, cut)
     uses, most = _memory_limits(problem, cut)
     if most_error < inf:
-        uses.append(problem.weight_errors[:cut, :, None] + problem.activation_errors[:cut, None, :])
+        uses.append(_errors(problem, cut))
         most.append(most_error)
+    return _choose(problem, cut, costs, uses, most, GAP)
+
+
+def least_error_at(problem: SplitProblem, cut: int, most_s: float) -> Candidate | None:
+    """The split of least error at one cut that takes no longer; None where none keeps to limits."""
+    costs = _costs(problem, cut)
+    uses, most = _memory_limits(problem, cut)
+    is_there = np.isfinite(costs)
+    uses.append(np.where(is_there, costs, 0.0))
+    most.append(most_s - _fixed_s(problem, cut))
+    errors = np.where(is_there, _errors(problem, cut), inf)
+    return _choose(problem, cut, errors, uses, most, ERROR_GAP)
+
+
+def _choose(
+    problem: SplitProblem,
+    cut: int,
+    costs: Floats,
+    uses: Sequence[Floats],
+    most: Sequence[float],
+    gap: float,
+) -> Candidate | None:
+    count = len(problem.widths)
     flat = [use.reshape(cut, count * count) for use in uses]
-    chosen = choose_exactly(costs.reshape(cut, count * count), flat, most, gap=GAP)
+    chosen = choose_exactly(costs.reshape(cut, count * count), flat, most, gap=gap)
     if chosen is None:
         return None
     weights, made = np.divmod(np.array(chosen, int), count)
@@ -100,12 +134,22 @@ def _costs(problem: SplitProblem, cut: int) -> Floats:
     return costs
 
 
+def _errors(problem: SplitProblem, cut: int) -> Floats:
+    """Errors by layer, width of weights and width of what it makes."""
+    errors: Floats = problem.weight_errors[:cut, :, None] + problem.activation_errors[:cut, None, :]
+    return errors
+
+
 def _floor_s(problem: SplitProblem, cut: int, costs: Floats) -> float:
     """Seconds that no split at a cut falls below."""
+    return float(costs.reshape(cut, -1).min(axis=1).sum()) + _fixed_s(problem, cut)
+
+
+def _fixed_s(problem: SplitProblem, cut: int) -> float:
+    """Seconds of a cut that widths change nothing of."""
     inputs = (t for t in problem.network.crossing[cut] if problem.network.makers[t] < 0)
     sent = sum(problem.network.sizes[t] for t in inputs) * problem.network.input_bits
-    narrowest = costs.reshape(cut, -1).min(axis=1).sum()
-    return float(narrowest + sent * problem.send_s_per_bit + problem.rest_s[cut])
+    return float(sent * problem.send_s_per_bit + problem.rest_s[cut])
 
 
 def _memory_limits(problem: SplitProblem, cut: int) -> tuple[list[Floats], list[float]]:

@@ -2,13 +2,15 @@
 
 Source: AUTO-SPLIT, section 4.2. Algorithm 1 finds splits of little error for a grid of budgets of
 memory; here each bound on the sum of errors has its soonest split, and no split of the grid that is
-as soon has less error. One width for all on the edge is there whatever its sum of errors: sums over
-many layers say little of accuracy beside those over few.
+as soon has less error. Sums say little of accuracy where one is over many layers and another over
+few, so two kinds are there whatever theirs: one width for all on the edge, and floats of which
+nothing is rounded but what crosses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from math import inf
 
 import numpy as np
@@ -35,30 +37,48 @@ def list_candidates(
     """
     splits = grid_splits(problem, ["exact", "lagrangian"] if exact else ["lagrangian"])
     count = len(problem.network.layers)
-    uniform = set[Split]()
+    apart = set[Split]()
     if not as_printed:
-        uniform = {Split.uniform(count, width) for width in problem.widths}
+        apart = {Split.uniform(count, width) for width in problem.widths}
+        apart |= {one.split for one in pareto(list_float_edges(problem))}
         splits += [one.split for one in list_soonest([problem], most_error)] if exact else ()
     listed = [
         Candidate(problem.latency_s(s), problem.error(s), s)
-        for s in dict.fromkeys((*splits, *uniform))
+        for s in dict.fromkeys((*splits, *apart))
     ]
     kept = [one for one in listed if problem.is_feasible(one.split, most_error)]
     if as_printed:
         return sorted(kept)
-    return sorted({*pareto(kept), *(one for one in kept if one.split in uniform)})
+    return sorted({*pareto(kept), *(one for one in kept if one.split in apart)})
+
+
+def list_float_edges(problem: SplitProblem) -> Iterator[Candidate]:
+    """Splits that fit, whose edge computes in floats, and all that crosses has one width."""
+    floats = problem.widths[-1]
+    for cut, width in product(problem.cuts, problem.widths[:-1]):
+        made = {problem.network.makers[tensor] for tensor in problem.network.crossing[cut]}
+        bits = tuple(width if layer in made else floats for layer in range(cut))
+        split = Split(cut, (floats,) * cut, bits)
+        if cut and problem.is_feasible(split):
+            yield Candidate(problem.latency_s(split), problem.error(split), split)
 
 
 def list_soonest(problems: Sequence[SplitProblem], most_error: float = inf) -> list[Candidate]:
     """The soonest split before the cloud for each bound on the sum of errors, where there is one.
+
+    Where there are several bounds, also what has least error at the cuts of these and is as soon.
 
     Args:
         problems: One network between devices of several choices.
         most_error: The only bound; by default they go down from the errors of the narrowest width.
     """
     search = SoonestSplit(problems)
-    found = (search.find(bound) for bound in _error_bounds(problems[0], most_error))
-    return [one for one in found if one is not None]
+    bounds = _error_bounds(problems[0], most_error)
+    found = [one for bound in bounds if (one := search.find(bound)) is not None]
+    if len(bounds) > 1:
+        distinct = {(one.split.first, one.split.cut, one.latency_s): one for one in found}
+        found += [one for each in distinct.values() if (one := search.refine(each)) is not None]
+    return found
 
 
 def _error_bounds(problem: SplitProblem, most_error: float) -> list[float]:
