@@ -22,6 +22,8 @@ from partita.planners.edgecloud.split_problem import CLOUD_ONLY, Candidate, Spli
 GAP = 1e-4
 #: Part by which seconds may be above a split's for less error, and error above the least there is.
 SLACK, ERROR_GAP = 0.01, 0.05
+#: What is taken of each limit, by layer and widths, and the limits of the sums.
+Limits = tuple[list[Floats], list[float]]
 
 
 def soonest_split(problem: SplitProblem, most_error: float) -> Candidate:
@@ -84,7 +86,7 @@ def soonest_at(problem: SplitProblem, cut: int, most_error: float) -> Candidate 
     if most_error < inf:
         uses.append(_errors(problem, cut))
         most.append(most_error)
-    return _choose(problem, cut, costs, uses, most, GAP)
+    return _choose(problem, cut, costs, (uses, most), GAP)
 
 
 def least_error_at(problem: SplitProblem, cut: int, most_s: float) -> Candidate | None:
@@ -95,18 +97,17 @@ def least_error_at(problem: SplitProblem, cut: int, most_s: float) -> Candidate 
     uses.append(np.where(is_there, costs, 0.0))
     most.append(most_s - _fixed_s(problem, cut))
     errors = np.where(is_there, _errors(problem, cut), inf)
-    return _choose(problem, cut, errors, uses, most, ERROR_GAP)
+    return _choose(problem, cut, errors, (uses, most), ERROR_GAP)
 
 
 def _choose(
     problem: SplitProblem,
     cut: int,
     costs: Floats,
-    uses: Sequence[Floats],
-    most: Sequence[float],
+    limits: Limits,
     gap: float,
 ) -> Candidate | None:
-    count = len(problem.widths)
+    count, (uses, most) = len(problem.widths), limits
     flat = [use.reshape(cut, count * count) for use in uses]
     chosen = choose_exactly(costs.reshape(cut, count * count), flat, most, gap=gap)
     if chosen is None:
@@ -152,7 +153,7 @@ def _fixed_s(problem: SplitProblem, cut: int) -> float:
     return float(sent * problem.send_s_per_bit + problem.rest_s[cut])
 
 
-def _memory_limits(problem: SplitProblem, cut: int) -> tuple[list[Floats], list[float]]:
+def _memory_limits(problem: SplitProblem, cut: int) -> Limits:
     """Bits of weights and each working set, by layer and widths, and what they may be together."""
     network, widths = problem.network, np.array(problem.widths, float)
     uses: list[Floats] = []
