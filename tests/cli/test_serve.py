@@ -27,7 +27,12 @@ from tests.models import make_model, run_model
 
 #: No front takes longer to start, or to end.
 PATIENCE_S = 60.0
-SERVE = "import sys; from partita.cli import start; sys.exit(start())"
+SERVE = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
+from partita.cli import start
+sys.exit(start())
+"""
 
 
 @dataclass
@@ -147,8 +152,11 @@ def test_a_model_is_planned_for_and_served_on_emulated_devices(folder: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_start_that_is_ended_is_no_failure_and_probes_are_answered_before(folder: Path) -> None:
-    """Workers that are not there are waited for; SIGTERM ends that with exit code 0."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_start_that_is_ended_is_no_failure_and_probes_are_answered_before(
+    folder: Path, number: signal.Signals
+) -> None:
+    """Workers that are not there are waited for; both signals end that with exit code 0."""
     text = (folder / "pair.toml").read_text(encoding="utf-8")
     for port in (9, 11):
         text = text.replace("[[device]]\nn", f'[[device]]\naddress = "tcp/127.0.0.1:{port}"\nn', 1)
@@ -164,7 +172,7 @@ def test_a_start_that_is_ended_is_no_failure_and_probes_are_answered_before(fold
         assert process.stderr.readline() == "connecting to the workers\n"
         with urllib.request.urlopen(f"http://{place}/v2/health/live") as answer:
             assert answer.status == 200
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         _, told = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, told) == (0, "ended before all models were there\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 
 import numpy as np
 import pytest
@@ -24,6 +25,9 @@ from partita.worker.messages import (
     decode_message,
 )
 from partita.worker.probe import PROBE_EPOCH
+
+#: No thread is waited for longer.
+PATIENCE_S = 20.0
 
 
 def bring(
@@ -160,3 +164,43 @@ def test_a_fragment_that_several_steps_use_is_pushed_once() -> None:
     infos = fragments_of(tiny.program, "d1")
     assert [info.hash for info in infos] == list(dict.fromkeys(info.hash for info in infos))
     assert all(hashlib.sha256(tiny.graphs[info.hash]).hexdigest() == info.hash for info in infos)
+
+
+def test_an_interrupted_deployment_is_taken_down_at_once() -> None:
+    """A worker that goes on loading is neither waited for nor asked for anything more."""
+    lab, loading, retired = FakeLab("d0", "d1"), threading.Event(), threading.Event()
+    waited: list[bool] = []
+
+    def interrupt(body: bytes) -> None:
+        assert loading.wait(PATIENCE_S)
+        raise KeyboardInterrupt
+
+    def load_on(body: bytes) -> Progress:
+        loading.set()
+        waited.append(retired.wait(PATIENCE_S))
+        return Progress(True, 0, 9)
+
+    lab.workers["d0"].answers |= {"progress": interrupt, "retire": lambda body: retired.set()}
+    lab.workers["d1"].answers["progress"] = load_on
+    with pytest.raises(KeyboardInterrupt):
+        bring(lab)
+    for thread in threading.enumerate():
+        if thread.name.startswith("leader-call"):
+            thread.join(PATIENCE_S)
+    assert waited == [True]
+    assert "calibrate" not in lab.workers["d1"].seen
+
+
+def test_a_session_that_ends_waits_for_no_deployment() -> None:
+    """What is loaded beside the running plan at its end is given up."""
+    lab = FakeLab("d0")
+
+    def load_on(body: bytes) -> Progress:
+        lab.group.end()
+        return Progress(True, 0, 9)
+
+    lab.workers["d0"].answers["progress"] = load_on
+    with pytest.raises(RunError, match="The session ended while a plan was deployed"):
+        bring(lab)
+    assert lab.workers["d0"].seen.count("progress") == 1
+    assert lab.workers["d0"].seen[-1] == "retire"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import heapq
+import threading
 from collections.abc import Sequence
+from functools import partial
 from itertools import permutations
-from pathlib import Path
 
 import pytest
 from tests.leader.fakes import FakeLab
-from tests.memory_lab import memory_lab
 
-from partita.cluster import Device
-from partita.execution import Link, Port
+from partita.execution import Link, LinkClocks, Port
 from partita.leader.ports import PortSample, SharedRate, measure_port
 from partita.worker.messages import (
     MAX_FLOWS,
@@ -21,44 +21,87 @@ from partita.worker.messages import (
     decode_message,
 )
 
-RATE = 20e6
+RATE, LATENCY_S = 20e6, 1e-3
+#: No thread is kept waiting for longer.
+PATIENCE_S = 60.0
 
 
 def links_of(names: Sequence[str], rate: float = RATE, **more: object) -> list[Link]:
     """All pairs, with 1 ms of latency."""
-    return [Link(a, b, rate, 1e-3, **more) for a, b in permutations(names, 2)]  # type: ignore[arg-type]
+    return [Link(a, b, rate, LATENCY_S, **more) for a, b in permutations(names, 2)]  # type: ignore[arg-type]
 
 
-def share_ports(links: Sequence[Link], folder: Path, rate: float) -> list[Link]:
-    """The links when every device has a port of ``rate``, kept in files."""
+def share_ports(links: Sequence[Link], rate: float) -> list[Link]:
+    """The links when every device has a port of ``rate``."""
     return [
         Link(
             link.source,
             link.target,
             link.bandwidth_bytes_per_s,
             link.latency_s,
-            ports=tuple(
-                Port(str(folder / name), rate)
-                for name in (f"{link.source} out", f"{link.target} in")
-            ),
+            ports=tuple(Port(name, rate) for name in (f"{link.source} out", f"{link.target} in")),
         )
         for link in links
     ]
 
 
+class EmulatedLab(FakeLab):
+    """Workers whose messages take as long as emulated links would take, on a clock of their own.
+
+    Args:
+        flows: How many are sent at the same time: who asks for less than all is kept waiting.
+    """
+
+    def __init__(self, names: Sequence[str], links: Sequence[Link], flows: int) -> None:
+        super().__init__(*names)
+        self._links, self._flows = links, flows
+        self._asked: list[tuple[str, MessageFlow]] = []
+        self._times: list[tuple[float, ...]] = []
+        self._change = threading.Condition()
+        for name, worker in self.workers.items():
+            worker.answers["probe"] = partial(self._answer, name)
+
+    def _answer(self, name: str, body: bytes) -> MessageTimes:
+        flows = decode_message(body, TimeMessages).flows
+        with self._change:
+            first = len(self._asked)
+            self._asked += [(name, flow) for flow in flows]
+            if len(self._asked) % self._flows == 0:
+                self._times += self._carry(self._asked[-self._flows :])
+                self._change.notify_all()
+            last = first + len(flows)
+            assert self._change.wait_for(lambda: len(self._times) >= last, PATIENCE_S)
+            return MessageTimes(tuple(self._times[first:last]))
+
+    def _carry(self, flows: Sequence[tuple[str, MessageFlow]]) -> list[tuple[float, ...]]:
+        """Per flow, the seconds of its messages, each of which is sent when the last is there."""
+        clocks = LinkClocks({link.pair: link for link in self._links})
+        times: list[list[float]] = [[] for _ in flows]
+        due = [(0.0, number) for number in range(len(flows))]
+        while due:
+            now_s, number = heapq.heappop(due)
+            source, flow = flows[number]
+            clock = clocks.between(source, flow.target)
+            known_s = clock.reserve(now_s, flow.size_bytes).arrive_s + clock.latency_s
+            times[number].append(known_s - now_s)
+            if len(times[number]) < flow.repeats:
+                heapq.heappush(due, (known_s, number))
+        return [tuple(seconds) for seconds in times]
+
+
 @pytest.mark.parametrize(("port", "seen"), [(RATE, True), (1.5 * RATE, True), (10 * RATE, False)])
-def test_a_shared_port_is_found_on_emulated_links(port: float, seen: bool, tmp_path: Path) -> None:
+def test_a_shared_port_is_found_on_emulated_links(port: float, seen: bool) -> None:
     """In both directions, at its rate; a port that three links do not fill is not invented."""
     names = ("a", "b", "c", "d")
     links = links_of(names)
-    with memory_lab(map(Device, names), links=share_ports(links, tmp_path, port)) as lab:
-        sample = measure_port(lab.endpoint, "b", links)
+    lab = EmulatedLab(names, share_ports(links, port), flows=3)
+    sample = measure_port(lab.leader, "b", links)
     assert sample.sends is not None
     assert sample.receives is not None
     if seen:
-        assert sample.bytes_per_s == pytest.approx(port, rel=0.2)
+        assert sample.bytes_per_s == pytest.approx(port, rel=0.1)
         for way in (sample.sends, sample.receives):
-            assert way.slowing == pytest.approx(3 * RATE / port, rel=0.25)
+            assert way.slowing == pytest.approx(3 * RATE / port, rel=0.1)
     else:
         assert sample.bytes_per_s is None
 
@@ -72,7 +115,7 @@ def fake_lab(names: Sequence[str], slowing: float) -> FakeLab:
         return MessageTimes(tuple(map(taken, flows)))
 
     def taken(flow: MessageFlow) -> tuple[float, ...]:
-        return (slowing * (flow.size_bytes / RATE + 2e-3),) * flow.repeats
+        return (slowing * (flow.size_bytes / RATE + 2 * LATENCY_S),) * flow.repeats
 
     for worker in lab.workers.values():
         worker.answers["probe"] = answer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from tests.engine.test_slowed import VirtualClock
 from tests.leader.fakes import FakeLab, FakeWorker, fake_time, gone, info_of
@@ -10,6 +12,9 @@ from partita.errors import RunError
 from partita.fabric import Failure
 from partita.leader import worker_group
 from partita.worker.messages import Clock, OfEpoch, encode_message
+
+#: No thread is waited for longer.
+PATIENCE_S = 20.0
 
 
 class Log:
@@ -198,3 +203,20 @@ def test_what_could_not_be_retired_is_when_the_worker_is_back(lab: FakeLab) -> N
     assert lab.group.names == ("d0", "d1")
     lab.group.take_back("d1")
     assert lab.workers["d1"].seen.count("retire") == 1
+
+
+def test_who_is_interrupted_waits_for_no_answer() -> None:
+    """Ctrl-C ends a call of all workers at once, whoever has not answered."""
+    lab, answered = FakeLab("d0", "d1"), threading.Event()
+    ended: list[str] = []
+
+    def call(name: str) -> None:
+        if name == "d0":
+            raise KeyboardInterrupt
+        answered.wait(PATIENCE_S)
+        ended.append(name)
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.group.each(call)
+    assert ended == []
+    answered.set()

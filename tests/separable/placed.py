@@ -5,12 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from partita.cluster import Cluster, Device
+from partita.cost import CostModel
 from partita.graph import Graph
 from partita.plan import Plan
 from partita.planners import Evaluator, PlanOptions
 from partita.planners.drafts.draft import Draft
 from partita.planners.pricing.costs import Costs
 from partita.planners.simple.chains import Tasks
+
+PI3, PI4 = "raspberry-pi-3", "raspberry-pi-4"
+
+
+def make_cost(
+    graph: Graph, *kinds: str, latency_s: float = 2e-3, rate: float = 37.5e6
+) -> CostModel:
+    """Devices d0, d1... of these kinds; every link has this rate (bytes per second) and latency."""
+    devices = [Device(f"d{number}", kind=kind) for number, kind in enumerate(kinds)]
+    cluster = Cluster.of(devices, bandwidth_bytes_per_s=rate, latency_s=latency_s)
+    return CostModel(graph, cluster)
 
 
 def group_of(graph: Graph, name: str) -> int:

@@ -12,9 +12,8 @@ import onnxruntime
 import pytest
 
 from partita.cli.inputs import draw_inputs
-from partita.cluster import Cluster, Device
+from partita.cluster import Cluster
 from partita.compile import account_layout, compile_plan
-from partita.cost import CostModel
 from partita.exactness.interpret import run_program
 from partita.graph import Graph, load_graph
 from partita.planners import Evaluator, PlanOptions, find_plan
@@ -27,21 +26,12 @@ from partita.separable.policy import Decision, Policy, silent
 from partita.separable.traffic import count_traffic
 from partita.simulation import simulate
 from tests.adapting.runs import DEVICES, open_run
-from tests.separable.placed import group_of, place_groups, placed_plan
+from tests.separable.placed import PI3, PI4, group_of, make_cost, place_groups, placed_plan
 from tests.separable.policies import draw_policy
 
 ARCHITECTURE = Architecture.parse("4x4d-20", groups=4, image=(3, 16, 16))
 #: Every group sends in every window.
 POLICY = Policy((Decision(9), Decision(16), Decision(7)), staleness=2)
-PI3, PI4 = "raspberry-pi-3", "raspberry-pi-4"
-
-
-def _make_cost(
-    graph: Graph, *kinds: str, latency_s: float = 2e-3, rate: float = 37.5e6
-) -> CostModel:
-    devices = [Device(f"d{number}", kind=kind) for number, kind in enumerate(kinds)]
-    cluster = Cluster.of(devices, bandwidth_bytes_per_s=rate, latency_s=latency_s)
-    return CostModel(graph, cluster)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +55,7 @@ def test_no_assignment_of_groups_is_better(
     graph: Graph, kinds: tuple[str, ...], latency_s: float, rate: float
 ) -> None:
     """Of all ways to give groups to devices, on equal and unequal ones, fast and slow links."""
-    cost = _make_cost(graph, *kinds, latency_s=latency_s, rate=rate)
+    cost = make_cost(graph, *kinds, latency_s=latency_s, rate=rate)
     evaluator = Evaluator(cost, PlanOptions())
     tasks, names = Tasks(evaluator), evaluator.devices
     every = product(names, repeat=ARCHITECTURE.groups)
@@ -76,7 +66,7 @@ def test_no_assignment_of_groups_is_better(
 
 def test_four_devices_are_faster_than_one_at_two_milliseconds(graph: Graph) -> None:
     """Where transfers are hidden behind a block; list scheduling alone divides nothing there."""
-    cost = _make_cost(graph, *(PI3,) * 4, rate=125e6)
+    cost = make_cost(graph, *(PI3,) * 4, rate=125e6)
     alone_s = find_plan(cost, planner="single").latency_s
     best_s = find_plan(cost, options=PlanOptions(max_evaluations=100)).latency_s
     assert best_s <= find_plan(cost, planner="branches").latency_s < alone_s
@@ -84,7 +74,7 @@ def test_four_devices_are_faster_than_one_at_two_milliseconds(graph: Graph) -> N
 
 def test_a_faster_device_has_more_groups(graph: Graph) -> None:
     """Three of four, where it is about three times as fast."""
-    cost = _make_cost(graph, PI3, PI4, latency_s=1e-4, rate=125e6)
+    cost = make_cost(graph, PI3, PI4, latency_s=1e-4, rate=125e6)
     plan = find_plan(cost, planner="branches").plan
     held = {
         group_of(graph, layer): stage.shards[0].device
@@ -99,7 +89,7 @@ def test_parts_are_found_by_what_is_exchanged() -> None:
     """Names of layers say nothing: where groups are silent but for few bytes they are the parts."""
     policy = Policy((Decision(9, 0), Decision(16, 0), Decision(7, 0)), 2, halves=True)
     graph = load_graph(build_graph(ARCHITECTURE, policy))
-    tasks = Tasks(Evaluator(_make_cost(graph, *(PI3,) * 4, latency_s=0.0), PlanOptions()))
+    tasks = Tasks(Evaluator(make_cost(graph, *(PI3,) * 4, latency_s=0.0), PlanOptions()))
     order = tasks.evaluator.outline.order
     groups = [group_of(graph, order[task.start]) for task in tasks.all]
     pairs = set(zip(groups, find_parts(tasks), strict=True))
@@ -109,7 +99,7 @@ def test_parts_are_found_by_what_is_exchanged() -> None:
 def test_a_network_without_messages_is_one_part() -> None:
     """Only what the answer needs is there: one group, and nothing to place beside it."""
     graph = load_graph(build_graph(ARCHITECTURE, silent(ARCHITECTURE)))
-    evaluator = Evaluator(_make_cost(graph, PI3, PI3), PlanOptions())
+    evaluator = Evaluator(make_cost(graph, PI3, PI3), PlanOptions())
     assert {group_of(graph, name) for name in evaluator.outline.order} == {0}
     assert set(find_parts(Tasks(evaluator))) == {0}
     assert branch_drafts(evaluator) == []
@@ -121,7 +111,7 @@ def test_what_travels_is_what_is_counted(seed: int, staleness: int) -> None:
     """Bytes between devices with a group each, for drawn policies, casts and shares included."""
     policy = draw_policy(ARCHITECTURE, random.Random(seed), staleness)
     graph = load_graph(build_graph(ARCHITECTURE, policy))
-    cost = _make_cost(graph, *(PI3,) * 4)
+    cost = make_cost(graph, *(PI3,) * 4)
     layout = cost.layout(placed_plan(cost, cost.cluster.names))
     ends = {*graph.inputs, *graph.outputs}
     moved = [one.wire_bytes for one in layout.program.streams if one.tensor not in ends]
@@ -142,7 +132,7 @@ def test_every_assignment_answers_the_same(places: tuple[int, ...]) -> None:
     architecture = Architecture.parse("4x2d-20", groups=4, classes=3, image=(3, 8, 8))
     policy = Policy((Decision(9, 4), Decision(22, 8), Decision(16, 0)), 2, halves=True)
     graph = load_graph(build_graph(architecture, policy))
-    cost = _make_cost(graph, *(PI3,) * 4)
+    cost = make_cost(graph, *(PI3,) * 4)
     plan = placed_plan(cost, [f"d{number}" for number in places])
     (inputs,) = draw_inputs(graph.input_specs, 1, 0)
     (found,) = run_program(compile_plan(graph, plan, cost.cluster), inputs)[0].values()
@@ -153,7 +143,7 @@ def test_every_assignment_answers_the_same(places: tuple[int, ...]) -> None:
 
 def test_stale_features_travel_while_the_next_block_is_computed(graph: Graph) -> None:
     """Each message has left before the block behind it ends, and no device waits for it."""
-    cost = _make_cost(graph, *(PI3,) * 4, latency_s=0.0, rate=1.25e9)
+    cost = make_cost(graph, *(PI3,) * 4, latency_s=0.0, rate=1.25e9)
     layout = cost.layout(placed_plan(cost, cost.cluster.names))
     spans = simulate(layout.program, cost.price(layout)).spans
     first, second = "stage0.block0", "stage0.block1"
@@ -167,7 +157,7 @@ def test_stale_features_travel_while_the_next_block_is_computed(graph: Graph) ->
 
 def test_devices_hold_what_their_groups_hold(graph: Graph) -> None:
     """All together the same, whoever has the groups; the one with most of it less and less."""
-    cost = _make_cost(graph, *(PI3,) * 4)
+    cost = make_cost(graph, *(PI3,) * 4)
     totals, most = [], []
     for count in (1, 2, 4):
         names = [f"d{group % count}" for group in range(ARCHITECTURE.groups)]

@@ -176,7 +176,7 @@ def test_a_limit_of_64_bits_is_kept() -> None:
         ("-1", b"", "is '-1', allowed: 0 to"),
         ("9999999", b"", "allowed: 0 to"),
         ("1e3", b"", "is '1e3'"),
-        ("3", b"", "is no inference request"),
+        ("3", b"", "is no whole JSON: Input data was truncated"),
         (None, b"more", "has 4 bytes behind the last tensor"),
     ],
 )
@@ -188,8 +188,21 @@ def test_lengths_that_do_not_fit_are_refused(length: str | None, rest: bytes, to
     assert told in caught.value.message
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"\xff", b'{"inputs": NaN}', b"null"])
-def test_what_is_no_json_is_refused(body: bytes) -> None:
-    """In one line."""
-    with pytest.raises(InputError, match="is no inference request"):
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"", "is no whole JSON: Input data was truncated"),
+        (b"{", "is no whole JSON: Input data was truncated"),
+        (b"[", "is no whole JSON: Input data was truncated"),
+        (b'{"inputs": 3', "is no whole JSON: Input data was truncated"),
+        (b"[" * 100_000, "is no whole JSON: maximum recursion depth"),
+        (b"\xff", "is no whole JSON: JSON is malformed"),
+        (b'{"inputs": NaN}', "is no whole JSON: JSON is malformed"),
+        (b"null", "is no inference request: Expected `object`"),
+        (b"[]", "is no inference request: Expected `object`"),
+    ],
+)
+def test_what_is_no_request_is_refused(body: bytes, told: str) -> None:
+    """In one line: what is damaged on its way is no request of a wrong kind."""
+    with pytest.raises(InputError, match=told):
         read_request(PAIR, OUTPUTS, body, "")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 #: What ends a command by unwinding it: Ctrl-C, SIGTERM, the end of its terminal.
 _UNWINDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Those that end it with a code of their own, by that.
+_CODES = {128 + number: number for number in _UNWINDING[1:]}
 #: A signal that comes while a module is imported is heeded so long after that at most. Not tuned.
 _AGAIN_S = 0.01
 #: How the files of Python's own import machinery are called in stack frames.
@@ -93,12 +95,19 @@ def leave(code: int) -> int:
 
 
 def is_interrupted(error: BaseException) -> bool:
-    """Whether an error came of Ctrl-C: what is cleaned up, or imported, may fail by it in turn."""
+    """Whether an error came of Ctrl-C."""
+    return signal_of(error) == signal.SIGINT
+
+
+def signal_of(error: BaseException) -> int | None:
+    """The signal that an error came of: what is cleaned up, or imported, may fail by it in turn."""
     seen: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in seen:
         if isinstance(cause, KeyboardInterrupt):
-            return True
+            return signal.SIGINT
+        if isinstance(cause, SystemExit) and cause.code in _CODES:
+            return _CODES[cause.code]
         seen.append(cause)
         cause = cause.__cause__ or cause.__context__
-    return False
+    return None

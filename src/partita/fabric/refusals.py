@@ -37,8 +37,9 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _OF_ZENOH = re.compile(r"\S+Z +(TRACE|DEBUG|INFO|WARN|ERROR) ")
 _UNKNOWN = re.compile(r"(\w+) did not match any configured ACL subject")
 _UNTRUSTED = re.compile(r"zenoh_link_tls::unicast: (.+?)(?:\. Hint: .*)?$")
-#: Of one that closes before it shows anything: members look so whether a port is open.
-_KNOCK = "tls handshake eof"
+#: What ends a handshake without a word on credentials: a peer that looks whether somebody listens,
+#: closes while it connects, or is cut off.
+_BROKEN_OFF = re.compile(r"handshake eof|\(os error \d+\)")
 
 #: Says whose certificate the process of an identity has; empty where nobody knows.
 FindOwner = Callable[[str], str]
@@ -50,7 +51,8 @@ def read_refusal(line: str, find_owner: FindOwner) -> str:
     if unknown := _UNKNOWN.search(text):
         who = _name(unknown[1], find_owner)
         return f"{who}: no member, by this join file: it was revoked, or let in since"
-    if (untrusted := _UNTRUSTED.search(text)) and _KNOCK not in text:
+    untrusted = _UNTRUSTED.search(text)
+    if untrusted and not _BROKEN_OFF.search(untrusted[1]):
         return f"a connection without a certificate that is trusted here: {_show(untrusted[1])}"
     return ""
 

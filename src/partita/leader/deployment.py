@@ -104,6 +104,7 @@ class Deployment:
     def __init__(self, compiled: Deployable, group: WorkerGroup, options: DeployOptions) -> None:
         self.program = compiled.program
         self.is_prepared = False
+        self._is_retired = False
         # Drawn, so that leaders do not collide, whatever their clocks say.
         self.epoch = 1 + secrets.randbits(61)
         self.pushed_bytes = 0
@@ -124,6 +125,7 @@ class Deployment:
                 In either case the epoch is retired everywhere.
         """
         check_formats(self.program, infos)
+        self._is_retired = False  # it may be tried again
         try:
             self._group.each(self._install, self.devices)
             slowed = [name for name in self.devices if infos[name].slow_down > 1]
@@ -171,6 +173,7 @@ class Deployment:
 
     def retire(self) -> None:
         """Take the epoch down on every worker, where it does not answer when it does again."""
+        self._is_retired = True
         self._group.each(partial(self._group.retire, self.epoch), self.devices)
 
     def stats(self, device: str, timeout_s: float = 1.0) -> Stats:
@@ -204,10 +207,26 @@ class Deployment:
         self._steps[device] = "send its part"
         contents = self._contents(device)
         self.pushed_bytes += push_contents(
-            self._group, (device, self.epoch), contents, self.options.load_s, beside=self.devices
+            self._group,
+            (device, self.epoch),
+            contents,
+            self.options.load_s,
+            beside=self.devices,
+            breathe=lambda seconds: self._check_wanted(),
         )
 
+    def _check_wanted(self) -> None:
+        """Raise once the epoch is to be retired: threads may be at work when that is decided.
+
+        Raises:
+            RunError: It is.
+        """
+        self._group.check_wanted()
+        if self._is_retired:
+            raise RunError("The plan was given up while it was deployed.")
+
     def _load(self, device: str) -> None:
+        self._check_wanted()
         self._steps[device] = "load its part"
         own = msgspec.structs.replace(self.program, devices=(self.program.device(device),))
         leader, prepack = self._group.endpoint.name, not self.options.quick
@@ -216,12 +235,14 @@ class Deployment:
         self._wait(device, "load")
 
     def _calibrate(self, device: str) -> None:
+        self._check_wanted()
         self._steps[device] = "time its part"
         order = Calibrate(self.epoch, self.options.repeats, self.options.reference_s)
         self._group.tell(device, "calibrate", order)
         self._wait(device, "calibrate")
 
     def _activate(self, device: str) -> None:
+        self._check_wanted()
         self._steps[device] = "activate its part"
         self._group.tell(device, "activate", OfEpoch(self.epoch))
 
@@ -239,6 +260,7 @@ class Deployment:
     def _wait(self, device: str, what: str) -> None:
         deadline_s = time.monotonic() + self.options.load_s
         while True:
+            self._check_wanted()
             self._group.require(self.devices, "progress")
             progress = self._group.ask(device, "progress", OfEpoch(self.epoch), Progress)
             if progress.error:

@@ -321,6 +321,7 @@ class Session:
         if self._is_closed or is_forked(self._process):
             return  # a fork leaves its parent's plan alone
         self._is_closed = True
+        self._group.end()
         self._tracker.close(RunError("The session was closed before the answer came."))
         if self._keeper is not None:
             self._keeper.close()

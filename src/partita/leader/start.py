@@ -100,7 +100,7 @@ def _prepare_beside(
     spare = Deployment(standby, group, deployment.options)
     try:
         spare.prepare(infos)
-    except RunError:
+    except BaseException:
         deployment.retire()
         raise
     return spare

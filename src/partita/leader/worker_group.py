@@ -72,6 +72,7 @@ class WorkerGroup:
         self._gone: set[str] = set()
         self._owed: defaultdict[str, set[int]] = defaultdict(set)
         self._change = threading.Condition()
+        self._is_over = False
         endpoint.on_notify(self._on_note)
         endpoint.on_error(self._on_fault)
         endpoint.watch(self._on_presence)
@@ -155,17 +156,39 @@ class WorkerGroup:
             if self.has_left(name):
                 raise _left(name, method)
 
+    def end(self) -> None:
+        """Let what is being deployed end: nobody is going to use it."""
+        self._is_over = True
+
+    def check_wanted(self) -> None:
+        """Raise once the session has ended, or its start was given up.
+
+        Raises:
+            RunError: It has.
+        """
+        if self._is_over:
+            raise RunError("The session ended while a plan was deployed.")
+
     def has_left(self, device: str) -> bool:
         """Whether a worker was there and is not any more."""
         return device in self._gone
 
     def each(self, call: Callable[[str], R], names: Sequence[str] | None = None) -> dict[str, R]:
-        """``call(name)`` of each worker, all at the same time; the first error counts."""
+        """``call(name)`` of each worker, all at the same time; the first error counts.
+
+        A caller that is interrupted, by Ctrl-C for instance, waits for none of them any more.
+        """
         names = self.names if names is None else names
         if not names:
             return {}
-        with ThreadPoolExecutor(len(names), "leader-call") as pool:
+        pool, waits = ThreadPoolExecutor(len(names), "leader-call"), True
+        try:
             return dict(zip(names, pool.map(call, names), strict=True))
+        except (KeyboardInterrupt, SystemExit):
+            waits = False
+            raise
+        finally:
+            pool.shutdown(wait=waits, cancel_futures=True)
 
     def expect_beats(self, names: Iterable[str] = ()) -> None:
         """Expect heartbeats of ``names``, too; the silence of all counts from now on."""

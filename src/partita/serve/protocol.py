@@ -121,11 +121,22 @@ def _read_length(text: str, most: int) -> int:
 def _decode(head: memoryview) -> _Request:
     try:
         return _REQUESTS.decode(head)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"The request is no inference request: {error}.") from None
+    except _UNREADABLE as error:
+        fault = _find_damage(head) or f"is no inference request: {error}"
+        raise InputError(f"The request {fault}.") from None
 
 
-_REQUESTS = msgspec.json.Decoder(_Request)
+def _find_damage(head: memoryview) -> str:
+    """What is wrong with a body as JSON, which is looked at after the types; empty for nothing."""
+    try:
+        _ANYTHING.decode(head)
+    except _UNREADABLE as error:
+        return f"is no whole JSON: {error}"
+    return ""
+
+
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_REQUESTS, _ANYTHING = msgspec.json.Decoder(_Request), msgspec.json.Decoder(msgspec.Raw)
 
 
 def _check_size(size: object, spec: TensorSpec, left: int) -> None:

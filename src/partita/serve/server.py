@@ -30,7 +30,8 @@ _POLL_S = 0.02
 _WHOLE_BYTES = 2**22
 #: A waiting main thread looks so often whether all is over; signals wake it at once.
 _LOOK_S = 0.5
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+#: What ends a service.
+ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def listen_at(address: str, flag: str = "--listen") -> socket.socket:
@@ -117,8 +118,8 @@ class _Protocol(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """Listens on while what was taken is answered; ``should_exit`` begins its end.
 
-    Signals are left to the main thread, which deploys meanwhile: :meth:`answering` and
-    :meth:`await_end` are for it.
+    Signals are left to the main thread, which deploys meanwhile: :meth:`answering`,
+    :meth:`ended_by_signals` and :meth:`await_end` are for it.
     """
 
     def __init__(self, config: uvicorn.Config, front: Front, grace_s: float) -> None:
@@ -149,18 +150,20 @@ class Server(uvicorn.Server):
             self.should_exit = True
             thread.join()
 
-    def await_end(self) -> None:
-        """Return once SIGTERM or SIGINT has come and what was taken is answered.
-
-        A second signal hurries it. The main thread alone can call this.
-        """
-        before = {number: signal.signal(number, self._end) for number in _SIGNALS}
+    @contextlib.contextmanager
+    def ended_by_signals(self) -> Iterator[None]:
+        """Let SIGTERM and SIGINT begin the end from now on; a second one hurries it."""
+        before = {number: signal.signal(number, self._end) for number in ENDING}
         try:
-            while not self._is_over.wait(_LOOK_S):  # in turns: signals are heeded in between
-                pass
+            yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def await_end(self) -> None:
+        """Return once the end has begun and what was taken is answered."""
+        while not self._is_over.wait(_LOOK_S):  # in turns: signals are heeded in between
+            pass
 
     def _end(self, number: int, frame: object) -> None:
         self.force_exit = self.should_exit

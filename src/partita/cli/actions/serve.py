@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from partita.cli.actions.simulate import read_adapt
 from partita.cli.actions.watched import Scenes, check_page
 from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, ModelFiles, PlanFiles
-from partita.cli.interrupt import abandon
+from partita.cli.interrupt import abandon, signal_of
 from partita.cli.output import Reply, print_reply, say
 from partita.cli.sources import Loaded, name_sources, read_model, read_plan
 from partita.cluster import Cluster, load_cluster
@@ -37,6 +36,7 @@ from partita.plan import load_plan
 from partita.planners import find_plan
 from partita.serve import Front, listen_at, make_app, make_server, url_of
 from partita.serve.front import RETRY_S
+from partita.serve.server import ENDING
 from partita.units import format_seconds
 from partita.worker.rejoin import JoinWatch, await_change
 
@@ -106,7 +106,7 @@ def serve_files(
     with (
         listen_at(options.listen) as listener,
         _listen_for_grpc(options.grpc) as grpc,
-        _ended_while_starting(),
+        _ended_by_signals() as are_there,
         Fleets(reading) as fleets,
     ):
         sources = [
@@ -116,7 +116,13 @@ def serve_files(
         front = Front(sources, queue=options.queue)
         more = _list_pages(sources, front) if options.page else []
         server = make_server(make_app(front, more), front, grace_s=options.grace_s)
-        with server.answering(listener), front, contextlib.ExitStack() as stack:
+        with (
+            server.answering(listener),
+            front,
+            server.ended_by_signals(),
+            contextlib.ExitStack() as stack,
+        ):
+            are_there.set()
             if grpc is not None:
                 stack.enter_context(grpc.answering(front))
             url, place = url_of(listener), None if grpc is None else grpc.place
@@ -129,14 +135,20 @@ def serve_files(
 
 
 @contextlib.contextmanager
-def _ended_while_starting() -> Iterator[None]:
-    """Let SIGTERM end the start as it ends what follows: it is no failure."""
+def _ended_by_signals() -> Iterator[threading.Event]:
+    """Let SIGTERM and Ctrl-C end the start as they end what follows: it is no failure.
+
+    Yields what is to be set once all models are there.
+    """
+    are_there = threading.Event()
     try:
-        yield
-    except SystemExit as error:
-        if error.code != 128 + signal.SIGTERM:
+        yield are_there
+    except BaseException as error:
+        if signal_of(error) not in ENDING:
             raise
-        say("ended before all models were there")
+        abandon("workers that may never answer")
+        if not are_there.is_set():
+            say("ended before all models were there")
 
 
 def _describe(front: Front, url: str, grpc: str | None, options: ServeOptions) -> Reply:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from partita.cluster import Cluster, Device, Link
 from partita.compile import planned_graph
 from partita.cost import CostModel, CostOptions
 from partita.demo.result import Trial
-from partita.demo.run import QUICKLY, try_plan
+from partita.demo.run import try_plan
 from partita.demo.score import PlateScore
 from partita.exactness.compare import compare_answers, is_lossy_plan
 from partita.lab import start_lab
 from partita.leader import refine_cost
 from partita.planners import PlanOptions, find_plan
-from partita.profile import Profile, measure_profile
+from partita.profile import MeasureOptions, Profile, measure_profile
 from partita.reproduce.autosplit.plate_case import (
     CAMERA,
     CLOUD,
@@ -133,7 +133,7 @@ def run_plates(bench: Bench) -> Drawn:
             graph = cascade_of(way.reader).graph
             if graph.hash not in profiles:
                 bench.advance(f"measuring this machine: {graph.name}")
-                profiles[graph.hash] = measure_profile(graph, replace(QUICKLY, integer=True))
+                profiles[graph.hash] = measure_profile(graph, MeasureOptions(integer=True))
             bench.advance(way.name)
             cost = CostModel(graph, cluster, profiles=profiles[graph.hash])
             alone = find_plan(cost, planner="single", options=PlanOptions(devices=(CLOUD,))).plan
