@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 from partita.api import OpenLeader, find_outsiders, open_fleet
 from partita.cli.access import read_access, say_where
 from partita.cli.actions.deployed import open_session
+from partita.cli.actions.follow_join import follow_join
 from partita.cli.actions.plan import make_options
 from partita.cli.actions.simulate import read_adapt
 from partita.cli.actions.watched import Scenes, check_page
@@ -25,20 +26,15 @@ from partita.cli.sources import Loaded, name_sources, read_model, read_plan
 from partita.cluster import Cluster, load_cluster
 from partita.compile import planned_graph
 from partita.cost import CostModel
-from partita.errors import InputError, PartitaError, RunError, how_to_install
-from partita.fabric import Endpoint, ZenohOptions
-from partita.fabric.join import read_join
-from partita.fabric.members import Member
+from partita.errors import InputError, RunError, how_to_install
+from partita.fabric import Endpoint
 from partita.leader import Sample, Session
-from partita.leader.losses import REVOKED
 from partita.live import LiveView, Scene, offer_scene
 from partita.plan import load_plan
 from partita.planners import find_plan
 from partita.serve import Front, listen_at, make_app, make_server, url_of
-from partita.serve.front import RETRY_S
 from partita.serve.server import ENDING
 from partita.units import format_seconds
-from partita.worker.rejoin import JoinWatch, await_change
 
 if TYPE_CHECKING:
     from partita.serve.grpc_service import GrpcServer
@@ -127,7 +123,7 @@ def serve_files(
                 stack.enter_context(grpc.answering(front))
             url, place = url_of(listener), None if grpc is None else grpc.place
             print_reply(_describe(front, url, place, options), as_json=as_json)
-            stack.enter_context(_follow_join(front, fleets.join))
+            stack.enter_context(follow_join(front, fleets.join))
             server.await_end()
         if front.is_loading:
             abandon("a deployment on workers that may never answer")
@@ -188,57 +184,6 @@ def _listen_for_grpc(address: str | None) -> Iterator[GrpcServer | None]:
         ) from error
     with contextlib.closing(GrpcServer(address)) as server:
         yield server
-
-
-@contextlib.contextmanager
-def _follow_join(front: Front, path: Path | None) -> Iterator[None]:
-    """Deploy all models anew, beside those that answer, whenever a join file has changed.
-
-    Workers that are in no more are first done without in what runs, where that can be.
-    """
-    if path is None:
-        yield
-        return
-    join, ended = read_join(path), threading.Event()
-    first = join.apply(ZenohOptions(join.name), str(path))
-
-    def follow() -> None:
-        network: ZenohOptions | None = first
-        while network is not None:
-            before = network.members
-            network = await_change(JoinWatch(path, network, lambda: True), ended)
-            if network is not None:
-                _give_up(front, set(before) - set(network.members))
-            left = list(front.names) if network is not None else []
-            while left and not ended.is_set():
-                left = [name for name in left if not _deploy_again(front, name)]
-                ended.wait(RETRY_S if left else 0.0)
-
-    follower = threading.Thread(target=follow, name="serve/join", daemon=True)
-    follower.start()
-    try:
-        yield
-    finally:
-        ended.set()  # it may be deploying, for which the front waits as long as it should
-
-
-def _give_up(front: Front, revoked: Collection[Member]) -> None:
-    """Go on without the workers among those who are in no more, in all that runs."""
-    devices = {member.name for member in revoked if member.is_worker}
-    for model in front.models if devices else ():
-        model.session.give_up(devices, REVOKED)
-
-
-def _deploy_again(front: Front, name: str) -> bool:
-    """Deploy a model anew; whether it is as it should be, or is tried again by the front itself."""
-    try:
-        front.load(name)
-    except PartitaError as error:
-        if not front.is_served(name):  # who is in no more ended what ran on all workers
-            return True
-        say(f"'{name}' goes on with the join file before: {error.message}")
-        return False
-    return True
 
 
 def _view(source: _Source, front: Front) -> LiveView:
