@@ -25,7 +25,7 @@ class PastEpochs:
         self._group, self._trace = group, trace
         self._logs: deque[EpochLog] = deque(maxlen=_KEPT)
         self._numbers: set[int] = set()
-        self._ending: deque[Future[None]] = deque()
+        self._last: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1, "leader-retire")
 
     def __contains__(self, deployment: Deployment) -> bool:
@@ -33,7 +33,7 @@ class PastEpochs:
 
     def add(self, deployment: Deployment) -> None:
         """End an epoch soon, once its log is here."""
-        self._ending.append(self._pool.submit(self._end, deployment))
+        self._last = self._pool.submit(self._end, deployment)
         self._numbers.add(deployment.epoch)  # last: who finds it waits for what is ending
 
     def _end(self, deployment: Deployment) -> None:
@@ -55,9 +55,9 @@ class PastEpochs:
         return EpochLog.fetch(self._group, deployment, self._trace)
 
     def wait(self) -> None:
-        """Wait until all are taken down."""
-        while self._ending:
-            self._ending.popleft().result()
+        """Wait until all are taken down, which is done in order."""
+        if self._last is not None:
+            self._last.result()
 
     def logs(self) -> list[EpochLog]:
         """Spans and totals of the last ones, all of which are taken down by then."""
