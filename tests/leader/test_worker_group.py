@@ -207,12 +207,14 @@ def test_what_could_not_be_retired_is_when_the_worker_is_back(lab: FakeLab) -> N
 
 def test_who_is_interrupted_waits_for_no_answer() -> None:
     """Ctrl-C ends a call of all workers at once, whoever has not answered."""
-    lab, answered = FakeLab("d0", "d1"), threading.Event()
+    lab, asked, answered = FakeLab("d0", "d1"), threading.Event(), threading.Event()
     ended: list[str] = []
 
     def call(name: str) -> None:
         if name == "d0":
+            assert asked.wait(PATIENCE_S)
             raise KeyboardInterrupt
+        asked.set()
         answered.wait(PATIENCE_S)
         ended.append(name)
 
