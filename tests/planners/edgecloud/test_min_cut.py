@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from math import inf
 from random import Random
 
@@ -57,3 +58,17 @@ def test_of_equal_cuts_the_edge_has_the_fewest_layers() -> None:
 def test_a_layer_that_can_be_nowhere_has_no_cut() -> None:
     """Without a finite sum there is no answer."""
     assert least_cut(TwoSides([inf], [inf], [])) is None
+
+
+def test_a_cut_leaves_no_graph_to_the_garbage_collector() -> None:
+    """Leaders seek cuts for months, and garbage in circles is collected late: it is of no size."""
+
+    def count_garbage(layers: int) -> int:
+        tensors = [SharedTensor(number - 1, (number,), 0.5) for number in range(layers)]
+        sides = TwoSides([2.0] * layers, [1.0] * layers, tensors)
+        least_cut(sides)
+        gc.collect()
+        least_cut(sides)
+        return gc.collect()
+
+    assert count_garbage(30) == count_garbage(3)

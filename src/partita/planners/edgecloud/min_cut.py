@@ -12,6 +12,7 @@ from math import inf
 
 import networkx as nx
 import numpy as np
+from networkx.algorithms.flow import build_residual_network, preflow_push
 
 #: Seconds are counted in whole units of these for the flow, which is exact on whole numbers only.
 _UNIT_S = 1e-12
@@ -82,11 +83,18 @@ def least_cut(sides: TwoSides) -> frozenset[int] | None:
 
     None where no sum is finite.
     """
+    network = _flow_network(sides)
+    residual = build_residual_network(network, "capacity")
     try:
         # From the cloud to the edge: the second side is then all that reaches the edge, no more.
-        _, (_, edge) = nx.minimum_cut(_flow_network(sides), _CLOUD, _EDGE)
+        _, (_, edge) = nx.minimum_cut(
+            network, _CLOUD, _EDGE, flow_func=preflow_push, residual=residual
+        )
     except nx.NetworkXUnbounded:
         return None
+    finally:
+        for graph in (network, residual):
+            graph.clear()  # NetworkX's graphs are circles: a leader would be full of them for long
     return frozenset(node for node in edge if isinstance(node, int))
 
 
