@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import itertools
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from partita.cluster import Cluster, Device, Link
 from partita.errors import InfeasibleError, OverfullError, UnfinishedError
-from partita.planners import PlanOptions, find_plan
+from partita.planners import Objective, PlanOptions, find_plan, get_planner
+from partita.planners import find as find_module
 from partita.planners.bounds.reach import reached_devices
+from partita.planners.no_plan import check_possible
 from partita.planners.pricing import evaluator as evaluator_module
 from partita.planners.pricing.budget import Budget
 from partita.planners.pricing.evaluator import Evaluator
+from partita.planners.registry import Chosen
+from partita.quantisation import ErrorTable, QuantisationData
 from tests.planners.fakes import FakeCost, make_chain, make_dense
 
 #: A look at the clock takes so long.
@@ -49,7 +54,7 @@ def linked(*pairs: tuple[str, str], computes: bool = False) -> FakeCost:
     return FakeCost(make_chain(2), cluster, dict.fromkeys(cluster.names, 1e6))
 
 
-@pytest.mark.parametrize("planner", ["best", "cut", "collaborative"])
+@pytest.mark.parametrize("planner", ["cut", "collaborative"])
 def test_a_search_without_time_blames_the_time(planner: str) -> None:
     """How long it was, how far it came, and that this is no proof; with time there is a plan."""
     cost = tight(5000, 5000, 5000)
@@ -60,6 +65,16 @@ def test_a_search_without_time_blames_the_time(planner: str) -> None:
     assert not caught.value.is_proven
     assert "Add devices" not in caught.value.message
     assert find_plan(cost, planner=planner).plan.stages
+
+
+@pytest.mark.parametrize("objective", ["latency", "throughput", "memory"])
+@pytest.mark.parametrize("budget_s", [-1.0, 0.0, TICK_S])
+def test_what_fills_devices_is_found_whatever_the_time(
+    objective: Objective, budget_s: float
+) -> None:
+    """``best`` has a plan where one pass over the layers makes one, however late it is."""
+    options = PlanOptions(objective, in_flight=4, budget_s=budget_s)
+    assert find_plan(tight(5000, 5000, 5000), options=options).plan.stages
 
 
 def test_what_a_budget_was_is_said(ticking: list[Budget]) -> None:
@@ -78,6 +93,41 @@ def test_a_proof_is_told_however_little_time_there_was() -> None:
     with pytest.raises(OverfullError, match="fits in memory") as told:
         find_plan(tight(2600, 2600, 2600), planner="single")
     assert not told.value.is_proven
+
+
+def test_a_proof_comes_before_any_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a sum: the planner is not asked, however much time there is."""
+
+    def choose(evaluator: Evaluator) -> Chosen:
+        raise AssertionError("searched")
+
+    for name in ("best", "cut", "exhaustive"):
+        idle = replace(get_planner(name), choose=choose)
+        monkeypatch.setattr(find_module, "get_planner", lambda _, idle=idle: idle)
+        for cost in (tight(900, 900, 900), tight(*[500] * 20), linked()):
+            with pytest.raises(InfeasibleError, match="No plan is possible: ") as caught:
+                find_plan(cost, planner=name)
+            assert caught.value.is_proven
+        with pytest.raises(AssertionError, match="searched"):
+            find_plan(tight(2600, 2600, 2600), planner=name)
+
+
+def test_weights_prove_nothing_of_planners_that_make_them_fewer() -> None:
+    """Where there are samples, as without them such a planner leaves the network as it is."""
+    planner, cost = get_planner("autosplit"), tight(900, 900, 900)
+    samples = QuantisationData(ErrorTable({}, {}), {})
+    check_possible(Evaluator(cost, PlanOptions(quantisation=samples)), planner)
+    with pytest.raises(InfeasibleError, match="No plan is possible: the weights"):
+        check_possible(Evaluator(cost, PlanOptions()), planner)
+
+
+@pytest.mark.parametrize("planner", ["single", "equal_rows", "branches", "aofl", "offload"])
+def test_who_finds_nothing_names_who_may(planner: str) -> None:
+    """More devices are no help to a planner that does not use them: another finds a plan."""
+    cost = tight(3200, 2600, 2600)
+    with pytest.raises(OverfullError, match=r"or ask another planner, such as 'best'\.$"):
+        find_plan(cost, planner=planner)
+    assert find_plan(cost).plan.stages
 
 
 def test_the_whole_network_is_not_told_as_a_part() -> None:

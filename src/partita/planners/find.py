@@ -14,38 +14,28 @@ import msgspec
 
 from partita.cluster import Cluster
 from partita.compile import check_plan
-from partita.errors import (
-    InfeasibleError,
-    OverfullError,
-    PlanError,
-    UnfinishedError,
-    first_line,
-)
+from partita.errors import InfeasibleError, PlanError
 from partita.graph import Graph
 from partita.plan import MAX_IN_FLIGHT, Plan
-from partita.planners.bounds.least_memory import lacks_memory
 from partita.planners.bounds.least_period import least_period_s
 from partita.planners.bounds.lower_bound import lower_bound_s
-from partita.planners.bounds.reach import lacks_links
 from partita.planners.drafts.draft import DIVIDED, Draft
 from partita.planners.fallback import find_with_fallback
+from partita.planners.no_plan import check_possible, explain
 from partita.planners.options import OBJECTIVES, Objective, PlanOptions, asked_of
-from partita.planners.pricing.constraints import NOTHING_FOUND
 from partita.planners.pricing.costs import Costs
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.pricing.objective import rate
 from partita.planners.pricing.wire_formats import allow_formats, drop_needless, expect_again
 from partita.planners.registry import Chosen, get_planner
-from partita.planners.result import Estimate, Result, Status, is_worth
+from partita.planners.result import Estimate, Result, is_worth
+from partita.planners.search.nearness import NEAR
 from partita.planners.search.simplify import simplify
 from partita.planners.settings import read_settings
 from partita.planners.simple.single import single_drafts
 from partita.regions import COMPRESSED, PICTURE_AXES, WIRE_FORMATS, is_plan_format, suits
 from partita.simulation import Until
-from partita.units import format_enough_bytes, format_seconds
 
-#: Devices that a message names with what they lack.
-_MOST_NAMED = 4
 #: Latencies up to this share above the bound are the bound's: it is rounded down by half as much.
 _AT_BOUND = 1 + 2e-7
 
@@ -201,7 +191,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
     where it gains nothing: each search has half of the time.
     """
     if options.compress is None:
-        return _find_one(cost, name, options, began_s)
+        return _noted(_find_one(cost, name, options, began_s))
     half = replace(
         options,
         budget_s=None if options.budget_s is None else options.budget_s / 2,
@@ -216,7 +206,7 @@ def _find(cost: Costs, name: str, options: PlanOptions, began_s: float) -> Resul
             refusals.append(error)
     if not found:
         raise refusals[0]
-    return _best_of(found, options, cost.cluster)
+    return _noted(_best_of(found, options, cost.cluster))
 
 
 def _best_of(found: Sequence[Result], options: PlanOptions, cluster: Cluster) -> Result:
@@ -251,10 +241,11 @@ def _find_one(cost: Costs, name: str, options: PlanOptions, began_s: float) -> R
 
 def _find_by(evaluator: Evaluator, name: str, options: PlanOptions, began_s: float) -> Result:
     method = get_planner(name)
+    check_possible(evaluator, method)
     try:
         chosen = method.choose(evaluator)
     except InfeasibleError as error:
-        raise _explain(evaluator, error) from None
+        raise explain(evaluator, method, error) from None
     gain = evaluator.budget.last_half_gain()
     exact, evaluator = evaluator, evaluator.quantised(chosen.bits)
     if options.simple and chosen.draft:
@@ -273,64 +264,24 @@ def _find_by(evaluator: Evaluator, name: str, options: PlanOptions, began_s: flo
     singles = list(single_drafts(exact))
     single = _estimate_single(exact, min(singles, key=exact.judge))
     least_s = least_period_s(evaluator, bound_s) if options.objective == "throughput" else None
-    status: Status = chosen.status
-    if _is_optimal(estimate, options.objective, bound_s, least_s):
-        status = "optimal"
     ours, alone = evaluator.rate(estimate)[0], evaluator.rate(single)[0] if single else inf
-    return Result(
+    result = Result(
         plan=plan,
         estimate=estimate,
         lower_bound_s=bound_s,
-        status=status,
+        status=chosen.status,
         search_s=time.monotonic() - began_s,
         worth_splitting=is_worth(alone, ours),
         best_single_s=min(exact.latency_of(draft) for draft in singles),
         single=single,
         note="; ".join(filter(None, (chosen.note, _fewer(plan, options)))),
-        last_half_gain=gain if get_planner(name).cost == "search" else None,
+        last_half_gain=gain if method.cost == "search" else None,
         evaluations=evaluator.budget.evaluations,
         least_period_s=least_s,
         trade_offs=chosen.trade_offs,
         advice=chosen.advice,
     )
-
-
-def _explain(evaluator: Evaluator, error: InfeasibleError) -> InfeasibleError:
-    """The error of a planner that found nothing: with the proof that nothing does, or without.
-
-    Where time ended the search that is the reason, not what it had come to until then.
-    """
-    budget, was_cut = evaluator.budget, evaluator.budget.was_cut
-    reason = lacks_links(evaluator)
-    if isinstance(error, OverfullError) and not reason:
-        reason = lacks_memory(evaluator, evaluator.options.axes)
-    if reason:
-        return _impossible(evaluator, reason, error)
-    if not was_cut:
-        return error
-    nearest = getattr(error, "nearest", "") or first_line(error).removeprefix(f"{NOTHING_FOUND}: ")
-    return UnfinishedError(
-        f"{NOTHING_FOUND} in the time there was, {format_seconds(budget.given_s)}, with"
-        f" {budget.evaluations} plans priced: {nearest}. That proves nothing: a longer search may"
-        " find one (--budget SECONDS, in a program budget_s).",
-        subject=error.subject,
-    )
-
-
-def _impossible(evaluator: Evaluator, reason: str, error: InfeasibleError) -> InfeasibleError:
-    """The error where a sentence proves that there is no plan."""
-    over = error.overflow_bytes if isinstance(error, OverfullError) else {}
-    wanted = [
-        f"{format_enough_bytes(evaluator.cluster.device(name).memory_bytes + size)} on '{name}'"
-        for name, size in sorted(over.items(), key=lambda item: -item[1])
-    ]
-    more = f" and so on for {len(wanted) - _MOST_NAMED} more" if len(wanted) > _MOST_NAMED else ""
-    nearest = f" The nearest plan would fit with {', '.join(wanted[:_MOST_NAMED])}{more}."
-    return InfeasibleError(
-        f"No plan is possible: {reason}{nearest if wanted else ''}",
-        subject=error.subject,
-        is_proven=True,
-    )
+    return replace(result, status="optimal") if _is_within(_AT_BOUND, result) else result
 
 
 def _fewer(plan: Plan, options: PlanOptions) -> str:
@@ -340,13 +291,20 @@ def _fewer(plan: Plan, options: PlanOptions) -> str:
     return f"memory has room for {plan.in_flight} of {options.in_flight} requests in flight"
 
 
-def _is_optimal(
-    estimate: Estimate, objective: Objective, bound_s: float, least_s: float | None
-) -> bool:
-    """Whether a plan is as good as its bound, where there is one for what is wanted."""
-    if least_s is not None:
-        return estimate.period_s <= least_s * _AT_BOUND
-    return objective == "latency" and estimate.latency_s <= bound_s * _AT_BOUND
+def _is_within(factor: float, result: Result) -> bool:
+    """Whether a plan takes at most so many times its bound, if there is one for what is wanted."""
+    if result.least_period_s is not None:
+        return result.estimate.period_s <= result.least_period_s * factor
+    is_latency = result.plan.objective == "latency"
+    return is_latency and result.latency_s <= result.lower_bound_s * factor
+
+
+def _noted(result: Result) -> Result:
+    """The result of a search with a note where its plan is at the bound, which ends searches."""
+    is_search = get_planner(result.plan.planner).cost == "search"
+    if not is_search or result.status == "optimal" or not _is_within(NEAR, result):
+        return result
+    return replace(result, note="; ".join(filter(None, ("at the bound", result.note))))
 
 
 def _plan(evaluator: Evaluator, chosen: Chosen, name: str, asked: PlanOptions) -> Plan:

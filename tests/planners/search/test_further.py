@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from benchmarks.budget import search
 
+from partita.cluster import Cluster, Device
 from partita.plan import Plan, dump_plan
 from partita.planners import Objective, PlanOptions, Result, find_plan
 from partita.planners.bounds.least_period import fluid_period_s
@@ -25,7 +26,7 @@ from partita.planners.search.rate_search import search_rates
 from partita.planners.simple.rows import device_speeds
 from partita.planners.simple.single import single_drafts
 from partita.zoo import build_model
-from tests.planners.fakes import FakeCost, make_chain, make_cost
+from tests.planners.fakes import FakeCost, conv, make_chain, make_cost, make_graph
 
 #: A look at the clock takes so long: time goes on with the work, the same on every machine.
 TICK_S = 1e-2
@@ -103,6 +104,27 @@ def test_a_plan_at_its_bound_ends_the_search() -> None:
     """Nothing is tried once nothing can be gained, however much time is left."""
     cost = make_cost(make_chain(3), 1e7)
     assert find_plan(cost, options=PlanOptions(budget_s=1e6)).evaluations < 20
+
+
+def _boards(count: int) -> FakeCost:
+    """As many equal layers as boards, each of which has memory for one."""
+    parts = [
+        part for n in range(count) for part in conv(f"c{n}", f"t{n}", f"t{n + 1}", (8, 8, 3, 3))
+    ]
+    graph = make_graph(parts, {"t0": (1, 8, 8, 8)}, [f"t{count}"])
+    boards = [Device(f"d{n}", memory_bytes=7000) for n in range(1, count + 1)]
+    cluster = Cluster.of([Device("d0", computes=False), *boards], bandwidth_bytes_per_s=1e12)
+    return FakeCost(graph, cluster, dict.fromkeys(cluster.names, 1e6))
+
+
+def test_a_pipeline_at_its_bound_ends_the_search() -> None:
+    """Boards that are all busy all the time: found before the search, which has nothing to do."""
+    options = PlanOptions("throughput", in_flight=8, budget_s=1e6, most_s=inf)
+    found = find_plan(_boards(5), options=options)
+    assert found.least_period_s is not None
+    assert 1 < found.estimate.period_s / found.least_period_s < 1.005
+    assert found.note == "at the bound"
+    assert found.evaluations < 100
 
 
 @pytest.mark.parametrize("objective", VALUES)

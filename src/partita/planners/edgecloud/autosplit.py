@@ -37,7 +37,6 @@ from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
 from partita.planners.result import TradeOff
 from partita.planners.settings import read_settings
-from partita.planners.simple.single import NOT_DIVIDED
 from partita.quantisation import QuantisationData
 from partita.quantisation.bits import Width
 
@@ -93,7 +92,7 @@ def plan_autosplit(evaluator: Evaluator) -> Chosen:
 def _find_exact(evaluator: Evaluator, roles: Roles) -> tuple[Draft, InfeasibleError | None]:
     """The best cut of the network as it is; or nothing, and why there is none."""
     try:
-        return evaluator.best(best_prefixes(evaluator, roles), advice=NOT_DIVIDED), None
+        return evaluator.best(best_prefixes(evaluator, roles)), None
     except InfeasibleError as error:
         return (), error
 

@@ -18,7 +18,6 @@ from partita.planners.edgecloud.roles import (
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
 from partita.planners.settings import read_settings
-from partita.planners.simple.single import NOT_DIVIDED
 
 #: Places that are priced exactly: those whose sums of seconds are least. Not tuned.
 _MOST_PRICED = 16
@@ -29,7 +28,7 @@ def plan_neurosurgeon(evaluator: Evaluator) -> Chosen:
     """The first layers on the requester, the rest on the fastest other device."""
     cloud = read_settings(ROLES, "neurosurgeon", evaluator.options.method).cloud
     roles = find_roles(evaluator, cloud)
-    return Chosen(evaluator.best(best_prefixes(evaluator, roles), advice=NOT_DIVIDED))
+    return Chosen(evaluator.best(best_prefixes(evaluator, roles)))
 
 
 def best_prefixes(evaluator: Evaluator, roles: Roles) -> list[Draft]:

@@ -9,7 +9,6 @@ from partita.planners.edgecloud.roles import RoleSettings, find_roles, split_dra
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
 from partita.planners.settings import read_settings
-from partita.planners.simple.single import NOT_DIVIDED
 from partita.quantisation.bits import Width
 
 
@@ -37,7 +36,7 @@ def plan_cloud_only(evaluator: Evaluator) -> Chosen:
         bits = settings.input_bits
         return choose_uniform(evaluator, roles, (), bits, input_bits=bits)
     draft = split_draft(evaluator, roles, ())
-    return Chosen(evaluator.best([draft], advice=NOT_DIVIDED))
+    return Chosen(evaluator.best([draft]))
 
 
 @dataclass(frozen=True)
@@ -62,4 +61,4 @@ def plan_edge_only(evaluator: Evaluator) -> Chosen:
     if bits is not None:
         return choose_uniform(evaluator, roles, evaluator.outline.order, bits)
     draft = split_draft(evaluator, roles, range(len(evaluator.outline)))
-    return Chosen(evaluator.best([draft], advice=NOT_DIVIDED))
+    return Chosen(evaluator.best([draft]))

@@ -21,7 +21,6 @@ from partita.planners.edgecloud.roles import RoleSettings, find_roles, split_dra
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
 from partita.planners.settings import read_settings
-from partita.planners.simple.single import NOT_DIVIDED
 from partita.quantisation.bits import Width
 from partita.units import format_bytes, format_seconds
 
@@ -67,7 +66,7 @@ def plan_qdmp(evaluator: Evaluator) -> Chosen:
         if evaluator.score(draft)[0] < inf:
             least = format_seconds(sides.seconds(edge))
             return Chosen(draft, note=f"every cut in two, {least} by sums")
-    return Chosen(evaluator.best(best_prefixes(evaluator, roles), advice=NOT_DIVIDED))
+    return Chosen(evaluator.best(best_prefixes(evaluator, roles)))
 
 
 def _check_whole(evaluator: Evaluator, edge: str) -> None:

@@ -110,7 +110,7 @@ class Constraints:
         return True
 
 
-def nothing_fits(error: PlanError, draft: Draft, cluster: Cluster, advice: str) -> InfeasibleError:
+def nothing_fits(error: PlanError, draft: Draft, cluster: Cluster) -> InfeasibleError:
     """What to say where this is the error of the least bad of some drafts."""
     if not isinstance(error, OverfullError):
         return InfeasibleError(f"{NOTHING_FOUND}: {error.message}", subject=error.subject)
@@ -125,7 +125,7 @@ def nothing_fits(error: PlanError, draft: Draft, cluster: Cluster, advice: str) 
         most = f"on device '{name}'" if len(over) == 1 else f"most on device '{name}'"
         nearest = f"the nearest lacks {missing}, {most}, which {needs} for its part{worker}"
     return OverfullError(
-        f"{NOTHING_FOUND} that fits in memory: {nearest}. {advice}",
+        f"{NOTHING_FOUND} that fits in memory: {nearest}.",
         overflow_bytes=over,
         nearest=nearest,
     )

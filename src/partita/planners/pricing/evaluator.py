@@ -208,7 +208,6 @@ class Evaluator:
         drafts: Iterable[Draft],
         *,
         most_judged: int = _MOST_SIMULATED,
-        advice: str = "Add devices, or raise memory in the cluster file.",
     ) -> Draft:
         """The best of some drafts, the first among equals.
 
@@ -216,7 +215,6 @@ class Evaluator:
             drafts: To choose from.
             most_judged: Most of them, the best by score first, that are judged where that takes
                 more than their score.
-            advice: What to do where none fits.
 
         Raises:
             OverfullError: None of them fits the devices' memory; tells what the nearest lacks.
@@ -231,7 +229,7 @@ class Evaluator:
             raise InfeasibleError("No plan found: no draft was made.")
         found = self._find(tried[0])
         if isinstance(found, PlanError):
-            raise nothing_fits(found, tried[0], self.cluster, advice)
+            raise nothing_fits(found, tried[0], self.cluster)
         return self._best_judged(tried[:most_judged])
 
     def _best_judged(self, tried: Sequence[Draft]) -> Draft:
@@ -262,7 +260,10 @@ class Evaluator:
             if self._is_late():
                 return IMPOSSIBLE
             try:
-                until = Until(_JUDGED_CLOSE, is_over=self._is_late)
+                # The first that is judged is so however late it is, but no longer than it must.
+                until = Until(
+                    _JUDGED_CLOSE, is_over=self._is_late, is_enough=lambda: self.budget.is_over
+                )
                 judged = self.rate(self.evaluate(self.problem.plan(draft), until=until))
             except OutOfTimeError:
                 return IMPOSSIBLE
@@ -336,6 +337,7 @@ class Evaluator:
             most //= 2
             fewer = copy(self)
             fewer._use(self.problem.with_in_flight(most))
+            fewer.ranges = self.ranges.with_in_flight(fewer.problem)
             yield fewer
 
     def _find(self, draft: Draft) -> _Priced | PlanError:

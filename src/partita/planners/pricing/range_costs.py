@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
 from math import inf
 
@@ -31,9 +32,23 @@ class RangeCosts:
         self.works = RangeWorks(problem.outline)
         self._seconds: dict[tuple[int, int, str], float] = {}
         self._memory: dict[tuple[int, int, bool], MemoryUse] = {}
+        #: Of one request, and what each more in flight takes.
+        self._alone: dict[tuple[int, int, bool], tuple[MemoryUse, int]] = {}
+        self._fragments: dict[tuple[int, int], MemoryUse] = {}
         # Asked once: whether an object has all of a protocol's members takes long to find out.
         self._codec = problem.cost if isinstance(problem.cost, StepCosts) else None
         self._moves: dict[tuple[int, str, str], tuple[float, float]] = {}
+
+    def with_in_flight(self, problem: Problem) -> RangeCosts:
+        """The same for a problem that differs in the requests in flight: what is known is shared.
+
+        All but memory, and seconds where a device swaps what they take.
+        """
+        other = copy(self)
+        other._problem, other._memory = problem, {}
+        if any(map(problem.may_swap, problem.cluster.names)):
+            other._seconds = {}
+        return other
 
     def work_s(self, start: int, stop: int, device: str) -> float:
         """The seconds of layers ``start`` to ``stop`` as one fragment, the only one on a device.
@@ -59,12 +74,24 @@ class RangeCosts:
         key = (start, stop, is_home)
         use = self._memory.get(key)
         if use is None:
-            use = self._memory[key] = self._find_memory(start, stop, is_home=is_home)
+            if key not in self._alone:
+                self._alone[key] = self._find_memory(start, stop, is_home=is_home)
+            alone, waiting_bytes = self._alone[key]
+            pieces = alone.pieces + (self._problem.options.in_flight - 1) * waiting_bytes
+            use = self._memory[key] = replace(alone, pieces=pieces)
         return use
 
-    def _find_memory(self, start: int, stop: int, *, is_home: bool) -> MemoryUse:
-        work = self.works.work(start, stop)
-        alone = self._problem.cost.work_memory(work)
+    def fragment_memory(self, start: int, stop: int) -> MemoryUse:
+        """The memory of layers ``start`` to ``stop`` as one fragment, for one request."""
+        use = self._fragments.get((start, stop))
+        if use is None:
+            use = self._problem.cost.work_memory(self.works.work(start, stop))
+            self._fragments[start, stop] = use
+        return use
+
+    def _find_memory(self, start: int, stop: int, *, is_home: bool) -> tuple[MemoryUse, int]:
+        """The memory of a range for one request, and what each more in flight takes."""
+        work, alone = self.works.work(start, stop), self.fragment_memory(start, stop)
         graph = self._outline.graph
         made = self._bytes(tensor for tensor, _ in work.outputs)
         states = [alone.pieces - made, made]
@@ -77,8 +104,7 @@ class RangeCosts:
             ends = [self._bytes(graph.inputs), self._bytes(graph.outputs)]
             states = [*ends, *(size + waiting for size in states)]
             own = max(own + waiting, *ends)
-        pieces = own + (self._problem.options.in_flight - 1) * max(states)
-        return replace(alone, pieces=pieces)
+        return replace(alone, pieces=own), max(states)
 
     def _bytes(self, tensors: Iterable[str]) -> int:
         return sum(map(self._outline.size_bytes, tensors))

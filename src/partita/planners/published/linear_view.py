@@ -224,13 +224,13 @@ def decide(evaluator: Evaluator, choose: Choose) -> Chosen:
         InfeasibleError: No devices are left, or links are missing.
     """
     crew = linked_devices(evaluator, fit_view(evaluator, evaluator.devices).capability)
-    first: InfeasibleError | None = None
+    refused: list[Draft] = []
     while crew:
         draft = choose(fit_view(evaluator, crew))
         try:
             evaluator.estimate(draft)
         except InfeasibleError as error:
-            first = first or error
+            refused.append(draft)
             if error.subject not in crew:
                 break
             crew = tuple(device for device in crew if device != error.subject)
@@ -239,7 +239,9 @@ def decide(evaluator: Evaluator, choose: Choose) -> Chosen:
             raise InfeasibleError(message, subject=error.subject) from error
         else:
             return Chosen(draft)
-    raise first or InfeasibleError(
+    if refused:
+        return Chosen(evaluator.best(refused))  # which says what the nearest of them lacks
+    raise InfeasibleError(
         f"No device that may compute has links from and to the requester '{evaluator.requester}'."
         " Add links to the cluster file, or let other devices compute.",
         subject=evaluator.requester,

@@ -7,10 +7,6 @@ from contextlib import suppress
 from math import inf
 
 from partita.errors import OverfullError, PlanError
-from partita.planners.bounds.least_memory import lacks_memory
-from partita.planners.bounds.least_period import least_period_s
-from partita.planners.bounds.lower_bound import lower_bound_s
-from partita.planners.bounds.reach import lacks_links
 from partita.planners.drafts.draft import Draft, is_allowed
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, PlannerCost, get_planner, planner_names, register
@@ -18,8 +14,9 @@ from partita.planners.result import Status
 from partita.planners.search.exhaustive import Space
 from partita.planners.search.further_rates import FurtherRates
 from partita.planners.search.further_search import FurtherSearch
-from partita.planners.search.memory_starts import memory_starts
+from partita.planners.search.memory_starts import memory_starts, sure_starts
 from partita.planners.search.moves import prune
+from partita.planners.search.nearness import bound_before, is_at
 from partita.planners.search.nested_search import NestedSearch
 from partita.planners.search.rate_search import is_at_bound, is_near_bound, search_rates
 from partita.planners.simple.single import single_drafts
@@ -56,44 +53,48 @@ def plan_best(evaluator: Evaluator) -> Chosen:
         OverfullError: No plan is found that fits in memory.
         InfeasibleError: No plan is possible.
     """
-    axes = evaluator.options.axes
+    axes, is_rate = evaluator.options.axes, evaluator.options.objective == "throughput"
     is_small = Space(evaluator).count(SMALL_SPACE) <= SMALL_SPACE
-    is_tight = not _fits(evaluator, single_drafts(evaluator))
-    is_rate = evaluator.options.objective == "throughput"
+    singles = single_drafts(evaluator)
+    is_tight = not _fits(evaluator, singles)
+    filled = sure_starts(evaluator) if is_tight else []
+    cuts = list(_asked(evaluator, ["cut"])) if is_tight else []
     soon = list(_grouped(evaluator)) if is_tight and is_rate else []
     rates = search_rates(evaluator) if is_small or not is_tight else []
+    others = [*singles, *cuts, *_others(evaluator, is_tight=is_tight)]
     if is_small and axes is None:
         with suppress(OverfullError):  # in quarters of channels, say: there are finer parts
             optimum = get_planner("exhaustive").choose(evaluator).draft
-            known = [optimum, *_others(evaluator), *soon, *rates, *_published(evaluator, rates)]
+            known = [optimum, *others, *filled, *soon, *rates, *_published(evaluator, rates)]
             return Chosen(evaluator.best(known), "optimal")
-    others = [draft for draft in _others(evaluator) if is_allowed(draft, axes)]
+    others = [draft for draft in others if is_allowed(draft, axes)]
+    bound = bound_before(evaluator)  # now, so that it takes none of the time after the search
+    known = [*others, *filled, *soon, *rates]
+    if any(is_at(bound, evaluator, draft) for draft in evaluator.rank(known)):
+        return Chosen(evaluator.best(known))
     if is_tight:  # then few pipelines of two ranges fit
         soon = soon or (list(_grouped(evaluator)) if not _fits(evaluator, others) else [])
         rates = rates or search_rates(evaluator)
-    if evaluator.budget.goes_on:  # now, so that they take none of the time after the search
-        lower_bound_s(evaluator)
+    if evaluator.budget.goes_on:
         _reserve_time(evaluator, [*others, *soon])
     if rates and is_near_bound(evaluator, rates[0]):
-        known = [*others, *rates, *_published(evaluator, rates)]
-        return Chosen(_go_on(evaluator, [evaluator.best(known), *rates]))
-    if not _fits(evaluator, [*others, *rates]):
-        if lacks_links(evaluator):
-            return Chosen(evaluator.best(others))
+        known = [*others, *filled, *rates, *_published(evaluator, rates)]
+        return Chosen(_go_on(evaluator, [evaluator.best(known), *rates], bound))
+    has_time = not (filled and evaluator.budget.is_over)
+    if has_time and not _fits(evaluator, [*others, *rates]):
         others += [draft for draft in memory_starts(evaluator) if is_allowed(draft, axes)]
-        if not soon and lacks_memory(evaluator, axes):
-            return Chosen(evaluator.best(others))
     if not is_tight:
         soon = list(_published(evaluator, rates, _SOON))
-    found = [*others, *rates, *soon]
+    found = [*others, *filled, *rates, *soon]
     has_others = len(evaluator.devices) <= _MOST_PUBLISHED
     with evaluator.budget.within(_SEARCH_SHARE if has_others else 1.0):
-        found += NestedSearch(evaluator, others).run()
+        if not evaluator.budget.is_spent:
+            found += NestedSearch(evaluator, others, bound).run()
     found += _published(evaluator, rates, beyond=() if not soon else _SOON)
     best = evaluator.best(found)
     best = evaluator.best([prune(best), best])
     status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"
-    return Chosen(_go_on(evaluator, [best, *found]), status)
+    return Chosen(_go_on(evaluator, [best, *found], bound), status)
 
 
 def _reserve_time(evaluator: Evaluator, drafts: Sequence[Draft]) -> None:
@@ -110,34 +111,28 @@ def _reserve_time(evaluator: Evaluator, drafts: Sequence[Draft]) -> None:
     budget.reserve(budget.spent_s - began_s)
 
 
-def _go_on(evaluator: Evaluator, found: Sequence[Draft]) -> Draft:
+def _go_on(evaluator: Evaluator, found: Sequence[Draft], bound: float) -> Draft:
     """The first of some drafts, or what is better after all the time that a budget leaves."""
-    budget, objective = evaluator.budget, evaluator.options.objective
-    if not budget.goes_on or budget.is_spent:
+    if not evaluator.budget.goes_on or evaluator.budget.is_spent:
         return found[0]
-    bound = lower_bound_s(evaluator) if objective in ("latency", "throughput") else 0.0
-    if objective == "throughput":
-        bound = least_period_s(evaluator, bound)
+    if evaluator.options.objective == "throughput":
         further = FurtherRates(evaluator, [found[0], *evaluator.rank(found)], bound).run()
     else:
         further = FurtherSearch(evaluator, evaluator.rank(found), bound).run()
     return evaluator.best([found[0], *further])
 
 
-def _others(evaluator: Evaluator) -> Iterator[Draft]:
-    """Yield single devices and what the planners of low cost choose; some may fail.
+def _others(evaluator: Evaluator, *, is_tight: bool) -> Iterator[Draft]:
+    """Yield what the planners of low cost choose; some may fail.
 
     None is asked where what a division takes to price for the first time may be more than is left.
     """
     began_s = evaluator.budget.spent_s
-    singles = single_drafts(evaluator)
-    evaluator.rank(singles)
-    yield from singles
+    evaluator.rank(single_drafts(evaluator))
     first_s = _FIRST_DIVIDED * (evaluator.budget.spent_s - began_s)
     names = [name for name in planner_names() if get_planner(name).cost in ALWAYS]
-    if not _fits(evaluator, singles):  # of these one alone divides weights
-        names.remove("cut")
-        yield from _asked(evaluator, ["cut"])
+    if is_tight:
+        names.remove("cut")  # which was asked
     if evaluator.budget.lacks(first_s):
         return
     for name in names:
@@ -147,8 +142,13 @@ def _others(evaluator: Evaluator) -> Iterator[Draft]:
 
 
 def _fits(evaluator: Evaluator, drafts: Iterable[Draft]) -> bool:
-    """Whether one of some drafts is possible, memory counted."""
-    return any(evaluator.score(draft)[0] < inf for draft in drafts)
+    """Whether one of some drafts is possible, memory counted, as far as there is time to tell."""
+    for draft in dict.fromkeys(drafts):
+        if evaluator.score(draft)[0] < inf:
+            return True
+        if evaluator.budget.is_long_over:
+            break
+    return False
 
 
 def _grouped(evaluator: Evaluator) -> Iterator[Draft]:
@@ -174,6 +174,8 @@ def _published(
         only: Methods that are asked; without, all.
         beyond: Methods that are not, as they were before.
     """
+    if evaluator.budget.is_late(1.0):
+        return
     names = [name for name in planner_names() if get_planner(name).cost == "published"]
     names.remove("autosplit")  # what it has beyond `neurosurgeon` is not exact
     is_roomy = all(_fits(evaluator, [draft]) for draft in single_drafts(evaluator))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise, product
-from math import comb, inf
+from math import comb
 
 from partita.errors import InfeasibleError
-from partita.planners.bounds.least_memory import lacks_memory
 from partita.planners.bounds.minimum_costs import MinimumCosts
 from partita.planners.drafts.draft import Draft, DraftStage, whole_stages
 from partita.planners.pricing.evaluator import Evaluator
@@ -200,8 +199,7 @@ class _Walk:
         singles = single_drafts(self._evaluator)
         for draft in singles:
             self._try(draft)
-        if self._score[0] < inf or not lacks_memory(self._evaluator):
-            self._extend((), 0, dict.fromkeys(self._floors.devices, 0.0))
+        self._extend((), 0, dict.fromkeys(self._floors.devices, 0.0))
         return self._evaluator.best([self._draft] if self._draft else singles)
 
     def _try(self, draft: Draft) -> None:

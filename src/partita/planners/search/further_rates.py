@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from partita.planners.drafts.draft import Draft, DraftStage, is_allowed
 from partita.planners.pricing.evaluator import Evaluator
-from partita.planners.search.further_search import NEAR, Novelty, is_done
+from partita.planners.search.further_search import Novelty, is_done
 from partita.planners.search.moves import Moves, prune
+from partita.planners.search.nearness import is_at
 from partita.planners.search.pipelines import balance_rows, expected_s, replicate
 from partita.planners.simple.rows import device_speeds
 
@@ -83,8 +84,8 @@ class FurtherRates:
 
     @property
     def _is_over(self) -> bool:
-        is_near = self._kept and self._evaluator.judge(self._kept[0])[0] <= self._bound * NEAR
-        return bool(is_near) or self._novelty.is_over or is_done(self._evaluator)
+        is_near = any(is_at(self._bound, self._evaluator, draft) for draft in self._kept[:1])
+        return is_near or self._novelty.is_over or is_done(self._evaluator)
 
     def _changed(self, draft: Draft) -> Draft | None:
         """The draft after one or two changes; None where it should not be worth simulating."""

@@ -19,11 +19,10 @@ from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.search.beam_search import shape_of
 from partita.planners.search.local_search import LocalSearch
 from partita.planners.search.moves import Moves, prune
+from partita.planners.search.nearness import is_at
 from partita.planners.search.overlapped import stage_edges
 from partita.planners.simple.rows import device_speeds
 
-#: The search ends where at most this part could be gained.
-NEAR = 1.005
 #: Different plans that are kept.
 _MOST_KEPT = 8
 #: How often the best is kicked rather than any that is kept.
@@ -130,8 +129,8 @@ class FurtherSearch:
 
     @property
     def _is_over(self) -> bool:
-        is_near = self._kept and self._score(self._kept[0]) <= self._bound * NEAR
-        return bool(is_near) or self._novelty.is_over or is_done(self._evaluator)
+        is_near = any(is_at(self._bound, self._evaluator, draft) for draft in self._kept[:1])
+        return is_near or self._novelty.is_over or is_done(self._evaluator)
 
     def _score(self, draft: Draft) -> float:
         return self._evaluator.score(draft)[0]

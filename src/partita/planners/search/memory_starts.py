@@ -49,11 +49,38 @@ def memory_starts(evaluator: Evaluator) -> list[Draft]:
     drafts: dict[Draft, None] = {}
     for some in ways:
         for devices, way in product(_orders(evaluator), some):
+            if drafts and evaluator.budget.is_long_over:
+                break
             drafts[_refilled(evaluator, devices, way)] = None
         fitting = [draft for draft in drafts if evaluator.score(draft)[0] < inf]
         if fitting:
             return fitting
     return [draft for draft in drafts if draft]
+
+
+def sure_starts(evaluator: Evaluator) -> list[Draft]:
+    """A draft that fills the devices, if it fits; made whatever the time.
+
+    As for one request in flight, so that ranges are whole if they can be: a plan with few stages is
+    soon priced, and has as many requests in flight as there is room for.
+    """
+    *_, fewest = evaluator.fewer_in_flight()
+    draft = _refilled(fewest, _orders(evaluator)[0], "ranges")
+    return [draft] if draft and evaluator.score(draft)[0] < inf else []
+
+
+def fill_once(evaluator: Evaluator) -> list[Draft]:
+    """Devices filled a single time: where nothing fits, what lacks little on each.
+
+    Nothing for more devices than it takes a moment to price layers on that all of them share.
+    """
+    if len(evaluator.devices) > _MOST_SPREAD:
+        return []
+    return [_Filling(evaluator, _rooms(evaluator, _orders(evaluator)[0]), "ranges").run()]
+
+
+def _rooms(evaluator: Evaluator, devices: Sequence[str]) -> dict[str, int]:
+    return {name: evaluator.cluster.device(name).memory_bytes for name in devices}
 
 
 def _orders(evaluator: Evaluator) -> list[tuple[str, ...]]:
@@ -69,10 +96,10 @@ def _orders(evaluator: Evaluator) -> list[tuple[str, ...]]:
 
 def _refilled(evaluator: Evaluator, devices: Sequence[str], way: _Way) -> Draft:
     """The draft that lacks least memory, of those made with ever less room; empty without links."""
-    rooms = {name: evaluator.cluster.device(name).memory_bytes for name in devices}
+    rooms = _rooms(evaluator, devices)
     drafts: list[Draft] = []
     for _ in range(_ROUNDS):
-        if evaluator.budget.is_long_over and evaluator.budget.is_over:
+        if drafts and evaluator.budget.is_long_over and evaluator.budget.is_over:
             break
         draft = _Filling(evaluator, rooms, way).run()
         try:
@@ -234,6 +261,8 @@ class _Filling:
         return DraftStage(start, start + 1, "none", (devices[rooms.index(max(rooms))],))
 
     def _memory(self, stage: DraftStage, number: int) -> MemoryUse:
+        if stage.axis == "none":
+            return self._evaluator.ranges.fragment_memory(stage.start, stage.stop)
         layers = self._outline.layers(stage.start, stage.stop)
         boxes = self._evaluator.problem.lowering.boxes_of(stage, number)
         if all(box.is_empty for box in boxes.values()):

@@ -24,6 +24,7 @@ from partita.planners.search.input_splits import InputSplits
 from partita.planners.search.local_search import LocalSearch
 from partita.planners.search.memory_starts import memory_starts
 from partita.planners.search.moves import Moves
+from partita.planners.search.nearness import is_at
 from partita.planners.search.overlapped import edge_moves, overlapped_draft
 from partita.planners.search.stage_ends import StageEnds
 from partita.planners.simple.rows import device_speeds, divide_rows
@@ -94,11 +95,13 @@ class NestedSearch:
 
     Args:
         others: More drafts to start from where all devices take part.
+        bound: What no plan's objective is below; 0 where that is not known.
     """
 
-    def __init__(self, evaluator: Evaluator, others: Sequence[Draft]) -> None:
+    def __init__(self, evaluator: Evaluator, others: Sequence[Draft], bound: float) -> None:
         self._evaluator = evaluator
         self._others = others
+        self._bound = bound
         order = self._order()
         self._levels: list[_Level] = []
         fewer: list[_Level] = []
@@ -117,8 +120,9 @@ class NestedSearch:
         """The best drafts of all levels, the best first."""
         for search in (self._look, self._search):
             for level in self._levels:
-                if not self._is_over:
-                    search(level)
+                if self._is_over:
+                    break
+                search(level)
         drafts = (draft for level in self._levels for draft in level.drafts[:_MOST_ELITE])
         overlapped = (draft for level in self._levels for draft in level.rank(_overlapped(level)))
         found = [*drafts, *overlapped]
@@ -127,7 +131,11 @@ class NestedSearch:
 
     @property
     def _is_over(self) -> bool:
-        return self._evaluator.budget.is_spent
+        """Whether nothing is left to spend, or nothing to gain."""
+        if self._evaluator.budget.is_spent:
+            return True
+        best = (draft for level in self._levels for draft in level.drafts[:1])
+        return any(is_at(self._bound, self._evaluator, draft) for draft in best)
 
     def _order(self) -> list[str]:
         """The devices in the order in which they join: who alone answers soonest first."""

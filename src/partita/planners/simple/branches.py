@@ -19,7 +19,7 @@ from partita.planners.registry import Chosen, register
 from partita.planners.simple.chains import Task, Tasks
 from partita.planners.simple.paths import path_drafts
 from partita.planners.simple.rows import device_speeds
-from partita.planners.simple.single import NOT_DIVIDED, single_drafts
+from partita.planners.simple.single import single_drafts
 
 #: Numbers of devices that are tried, the fastest first, and then all of them. Not tuned.
 _CREWS = (2, 3, 4, 6, 8)
@@ -31,7 +31,7 @@ _MOST_DRAFTS = 3
 def plan_branches(evaluator: Evaluator) -> Chosen:
     """Chains of layers on devices such that parallel branches run at the same time."""
     drafts = [*single_drafts(evaluator), *branch_drafts(evaluator)]
-    return Chosen(evaluator.best(drafts, advice=NOT_DIVIDED))
+    return Chosen(evaluator.best(drafts))
 
 
 def branch_drafts(evaluator: Evaluator) -> list[Draft]:

@@ -12,7 +12,7 @@ from partita.planners.drafts.row_division import PrefixDivision, divide, shrink_
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.pricing.objective import IMPOSSIBLE
 from partita.planners.registry import Chosen, register
-from partita.planners.simple.single import NOT_DIVIDED, single_drafts
+from partita.planners.simple.single import single_drafts
 
 #: Ends of the division that are tried, each with all its cuts: more take longer, fewer miss ends.
 #: Not tuned.
@@ -79,7 +79,7 @@ def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
     """
     drafts = list(dict.fromkeys(_row_drafts(evaluator, shares)))
     if not drafts:
-        return evaluator.best(single_drafts(evaluator), advice=NOT_DIVIDED)
+        return evaluator.best(single_drafts(evaluator))
     busiest_s: dict[Draft, float] = {}
     for draft in drafts:
         if busiest_s and evaluator.budget.is_late(1.0):
@@ -96,7 +96,7 @@ def divide_rows(evaluator: Evaluator, shares: Sequence[float]) -> Draft:
         if new_score < score:
             best, score = draft, new_score
     if score[0] == inf:
-        return evaluator.best(busiest_s, advice=NOT_DIVIDED)
+        return evaluator.best(busiest_s)
     return best
 
 

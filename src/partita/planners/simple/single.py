@@ -6,16 +6,11 @@ from partita.planners.drafts.draft import Draft, whole_stages
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
 
-#: What helps planners that do not divide weights where nothing fits.
-NOT_DIVIDED = (
-    "Raise memory in the cluster file, or let another planner divide weights, such as 'best'."
-)
-
 
 @register("single", cost="cheap")
 def plan_single(evaluator: Evaluator) -> Chosen:
     """The whole network on the best single device, but for layers that must stay elsewhere."""
-    return Chosen(evaluator.best(single_drafts(evaluator), advice=NOT_DIVIDED))
+    return Chosen(evaluator.best(single_drafts(evaluator)))
 
 
 def single_drafts(evaluator: Evaluator) -> list[Draft]:
