@@ -257,8 +257,7 @@ def _find_by(evaluator: Evaluator, name: str, options: PlanOptions, began_s: flo
             plan = expect_again(evaluator, plan, options)
         plan = drop_needless(evaluator, plan, options)
     known_s = exact.judged_s(chosen.draft) if evaluator is exact else inf
-    until = Until(is_enough=lambda: exact.budget.is_used_up, known_s=known_s)
-    estimate = evaluator.evaluate(plan, until=until)
+    estimate = evaluator.evaluate(plan, until=_until(exact, known_s))
     plan = msgspec.structs.replace(plan, in_flight=estimate.in_flight)
     bound_s = lower_bound_s(evaluator)
     singles = list(single_drafts(exact))
@@ -329,6 +328,12 @@ def _plan(evaluator: Evaluator, chosen: Chosen, name: str, asked: PlanOptions) -
 def _estimate_single(evaluator: Evaluator, draft: Draft) -> Estimate | None:
     """What one device alone costs; None where it cannot hold the network."""
     try:
-        return evaluator.evaluate(evaluator.problem.plan(draft))
+        plan, known_s = evaluator.problem.plan(draft), evaluator.judged_s(draft)
+        return evaluator.evaluate(plan, until=_until(evaluator, known_s))
     except PlanError:
         return None
+
+
+def _until(evaluator: Evaluator, known_s: float) -> Until:
+    """How long the price in full is simulated: no longer than a budget lets it, if known before."""
+    return Until(is_enough=lambda: evaluator.budget.is_used_up, known_s=known_s)

@@ -101,7 +101,7 @@ def test_one_device_needs_no_training() -> None:
 def test_no_memory_anywhere_is_infeasible() -> None:
     """Where no plan fits the error says why the last one did not."""
     graph = make_chain(2)
-    cluster = Cluster.of([Device("d0", memory_bytes=10), Device("d1", memory_bytes=10)])
+    cluster = Cluster.of([Device("d0", memory_bytes=1000), Device("d1", memory_bytes=1000)])
     cost = FakeCost(graph, cluster, {"d0": 1e8, "d1": 1e8})
     options = PlanOptions(method=quick_method("distredge_published"))
     with pytest.raises(InfeasibleError, match=r"12 episodes; .*does not fit on device 'd"):

@@ -370,7 +370,8 @@ class Evaluator:
         """What a draft's program costs."""
         try:
             plan = self.problem.plan(draft)
-            estimate = self.evaluate(plan, full=False, until=Until(_JUDGED_CLOSE))
+            until = Until(_JUDGED_CLOSE, is_enough=lambda: self.budget.is_over)
+            estimate = self.evaluate(plan, full=False, until=until)
         except PlanError as error:
             return error.with_traceback(None)  # whose frames hold all that a search remembers
         return _Priced(estimate, RankKey(self.rate(estimate), 0.0, estimate.messages))

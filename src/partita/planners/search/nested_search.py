@@ -98,7 +98,7 @@ class NestedSearch:
         bound: What no plan's objective is below; 0 where that is not known.
     """
 
-    def __init__(self, evaluator: Evaluator, others: Sequence[Draft], bound: float) -> None:
+    def __init__(self, evaluator: Evaluator, others: Sequence[Draft], bound: float = 0.0) -> None:
         self._evaluator = evaluator
         self._others = others
         self._bound = bound
