@@ -46,6 +46,14 @@ def test_few_samples_without_a_difference_say_little() -> None:
     assert take_as_it_is(same).interval == (0.0, 0.0)
 
 
+def test_no_more_than_all_is_lost() -> None:
+    """Of scores that are not below 0 the interval ends where nothing is left."""
+    accuracy = compare_scores(np.array([0.0, 0.0, 0.1, 0.0]), np.array([1.0, 0.2, 0.9, 0.4]))
+    assert accuracy.interval is not None
+    assert accuracy.interval[0] < accuracy.drop < 1.0
+    assert accuracy.interval[1] == 1.0
+
+
 def test_the_interval_holds_the_true_drop_as_often_as_it_says() -> None:
     """Of drawn judgements about 95 in 100, for right and wrong and for other scores."""
     rng = np.random.default_rng(0)

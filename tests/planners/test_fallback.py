@@ -7,15 +7,19 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from partita.cli.actions.fallback import add_fallback_plan
 from partita.cli.inputs import draw_inputs
+from partita.cli.output import Reply
 from partita.cluster import Cluster, Device
 from partita.compile import build_layout, check_plan, compile_plan, planned_graph
-from partita.cost.memory import together
+from partita.cost import CostModel
+from partita.cost.memory import PROCESS_BYTES, SESSION_BYTES, together
 from partita.errors import InfeasibleError, PlanError
 from partita.exactness.compare import check_exactness, tolerance_of
 from partita.plan import Plan, dump_plan, load_plan
 from partita.planners import PlanOptions, find_plan
 from partita.planners.fallback import find_beside
+from partita.simulation import predict
 from tests.planners.edgecloud.cases import quantised_chain
 from tests.planners.fakes import FakeCost
 
@@ -81,6 +85,26 @@ def test_a_fallback_is_judged() -> None:
     plan = _plan(_cost(TIGHT), "cloud_only", judge=judge)
     assert plan.fallback is not None
     assert plan.fallback.accuracy == 0.4
+
+
+def test_a_fallback_that_is_sooner_tells_how_the_plan_may_be() -> None:
+    """It has integer kernels and the plan has floats, far away: a line says which flag allows them.
+
+    Not where the fallback is the plan's own network.
+    """
+    graph, _ = quantised_chain(8, 8, 16, 8, 4)
+    for room_bytes, is_told in ((50_000, True), (10**6, False)):
+        memory = room_bytes + PROCESS_BYTES + SESSION_BYTES
+        camera = Device("camera", kind="raspberry-pi-3", memory_bytes=memory)
+        devices = [camera, Device("cloud", kind="cloud-gpu")]
+        cost = CostModel(graph, Cluster.of(devices, bandwidth_bytes_per_s=1e3))
+        plan = find_plan(cost, planner="cloud_only", options=_options()).plan
+        assert plan.fallback is not None
+        assert plan.fallback.integer_kernels == is_told
+        reply = Reply({}, [])
+        add_fallback_plan(reply, cost, plan)
+        assert reply.payload["fallback"]["latency_s"] < predict(cost, plan).latencies_s[0]
+        assert ("--kernels integer" in " ".join(map(str, reply.shown))) == is_told
 
 
 def test_what_is_planned_anew_leaves_the_fallback_its_room() -> None:

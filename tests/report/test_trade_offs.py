@@ -78,6 +78,15 @@ def test_words_hide_no_point(place: int) -> None:
     assert not legend.overlaps(box)
 
 
+@pytest.mark.parametrize(("latest_s", "scale"), [(0.09, "linear"), (0.2, "log")])
+def test_a_cloud_far_off_leaves_the_others_apart(latest_s: float, scale: str) -> None:
+    """From ten times the soonest on, latencies are drawn by their logarithm."""
+    choices = [*CHOICES[:1], TradeOff("cloud", latest_s, 0.0, 0, 0, accuracy=Accuracy(1.0, 0.0))]
+    choices[0] = replace(choices[0], latency_s=0.01)
+    axes = draw_trade_offs(choices, "choices", 0.05)
+    assert axes.get_xscale() == scale
+
+
 def test_a_point_of_the_cloud_lies_on_top() -> None:
     """Those of the edge are many, and as soon: the cloud's few would not be seen below them."""
     axes = draw_trade_offs(CHOICES, "choices", 0.05)

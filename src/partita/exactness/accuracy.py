@@ -103,8 +103,10 @@ def compare_scores(scores: npt.NDArray[np.float64], whole: npt.NDArray[np.float6
     drop = (reference - value) / reference
     if not scores.ndim or scores.shape != whole.shape:
         return Accuracy(value, drop, samples=scores.size if scores.ndim else 0)
-    low, high = _interval(whole - scores)
-    return Accuracy(value, drop, (low / reference, high / reference), scores.size)
+    low, high = (end / reference for end in _interval(whole - scores))
+    if (scores >= 0).all():  # then no more than all can be lost
+        high = min(high, 1.0)
+    return Accuracy(value, drop, (low, high), scores.size)
 
 
 def _interval(lost: npt.NDArray[np.float64]) -> tuple[float, float]:

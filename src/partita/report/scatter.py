@@ -31,6 +31,8 @@ _SIDES = (
 )
 #: Half of a point, in pixels.
 _DOT = 8
+#: From how many times the soonest on the latest leaves the others too close to tell apart.
+_FAR = 10.0
 
 Place = tuple[float, float]
 
@@ -81,7 +83,9 @@ def draw_trade_offs(
     elif any(each.error for each in shown):
         axes.set_yscale("symlog", linthresh=min(each.error for each in shown if each.error))
         axes.invert_yaxis()
-    _label(axes, f"latency, {unit}", words if judged else "sum of errors")
+    soonest_s, latest_s = (f(each.latency_s for each in shown) for f in (min, max))
+    is_wide = 0 < _FAR * soonest_s < latest_s
+    _label(axes, f"latency, {unit}", words if judged else "sum of errors", is_wide=is_wide)
     figure.draw_without_rendering()  # from here on it is known where the axes are
     for each, point in zip(shown, places, strict=True):
         if each.is_chosen:
@@ -125,9 +129,13 @@ def _draw_limit(axes: Any, each: TradeOff, accuracy_drop: float) -> None:
         axes.axhline(least, color=_RED, linestyle="--", linewidth=1, label=label)
 
 
-def _label(axes: Any, across: str, up: str) -> None:
-    axes.set_xlim(left=0)
+def _label(axes: Any, across: str, up: str, *, is_wide: bool) -> None:
     axes.margins(x=0.12, y=0.12)
+    if is_wide:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+    else:
+        axes.set_xlim(left=0)
     axes.set_xlabel(across, fontsize=9)
     axes.set_ylabel(up, fontsize=9)
     axes.tick_params(labelsize=8)

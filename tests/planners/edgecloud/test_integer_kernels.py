@@ -136,6 +136,15 @@ def test_an_edge_without_room_for_a_worker_is_told() -> None:
         _plan("autosplit", cost, integer=True, keep_on={"t0": "camera"})
 
 
+def test_what_a_worker_leaves_of_an_edge_is_told() -> None:
+    """Choices are held against that, not against all that the device has."""
+    (room,) = [
+        line for line in _plan("autosplit", _cost(400_000), integer=True).advice if "left" in line
+    ]
+    assert re.search(r"of the \d\.\d+ MB of memory of device 'camera' a worker takes", room)
+    assert room.endswith("400 kB are left for weights and tensors")
+
+
 def test_devices_that_are_both_too_small_are_one_line() -> None:
     """No cut and no width helps: no plan, and how much is missing on which device."""
     cost = _cost(1000)

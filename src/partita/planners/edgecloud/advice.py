@@ -9,6 +9,7 @@ say: here many is half of the layers, and of thin networks nothing is said.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from partita.graph import Graph
 from partita.planners.edgecloud.network import Network, network_of
@@ -37,7 +38,7 @@ def explain_choice(
     network = network_of(evaluator.graph, evaluator.outline.order)
     return (
         _name_reasons(evaluator, roles, trade_offs),
-        *_name_missing(evaluator, roles.edge),
+        *_name_room(evaluator, roles.edge),
         _name_small_cuts(network),
         *_name_expectation(evaluator.graph, network),
     )
@@ -61,14 +62,19 @@ def _name_reasons(evaluator: Evaluator, roles: Roles, trade_offs: Sequence[Trade
     return f"{what} takes {format_seconds(chosen.latency_s)}; as it is {', '.join(told)}"
 
 
-def _name_missing(evaluator: Evaluator, edge: str) -> Iterator[str]:
-    """Yield what an edge lacks that has no room for anything, whatever its widths."""
+def _name_room(evaluator: Evaluator, edge: str) -> Iterator[str]:
+    """Yield what a worker leaves of an edge's memory, or what it lacks, whatever its widths."""
     has = evaluator.problem.limit_bytes(edge)
     least = evaluator.ranges.memory(0, 1, edge).overhead
     if has < least:
         yield (
             f"device '{edge}' can compute nothing: it has {format_bytes(has)} of memory, a worker"
             f" takes {format_bytes(least)} before any weights"
+        )
+    elif has < inf:
+        yield (
+            f"of the {format_bytes(has)} of memory of device '{edge}' a worker takes"
+            f" {format_bytes(least)}: {format_bytes(has - least)} are left for weights and tensors"
         )
 
 
