@@ -101,10 +101,11 @@ class Parts:
             array = self.inputs[step["tensor"]]
             held.append((step["tensor"], [[0, n] for n in array.shape], array))
         elif what == "compute":
-            given = [self.take(device, one["tensor"], one["box"]) for one in step["inputs"]]
+            feeds = {
+                one["name"]: self.take(device, one["tensor"], one["box"]) for one in step["inputs"]
+            }
             session = self.sessions[step["fragment"]]
-            feeds = {f"i{k}": array for k, array in enumerate(given)}
-            arrays = session.run([f"o{k}" for k in range(len(step["outputs"]))], feeds)
+            arrays = session.run([one["name"] for one in step["outputs"]], feeds)
             for one, array in zip(step["outputs"], arrays, strict=True):
                 held.append((one["tensor"], one["box"], array))
         else:

@@ -24,7 +24,7 @@ from partita.errors import InputError
 from partita.graph import Graph
 from partita.plan import Plan, Stage, hash_plan
 from partita.program import Compute, DeviceProgram, Feed, Program, Receive, Send
-from partita.regions import describe_wire, most_bytes
+from partita.regions import Region, describe_wire, most_bytes
 
 _DEVICE_IR_VERSION = 11
 _MODEL = "model.onnx"
@@ -35,9 +35,9 @@ def export_plan(graph: Graph, plan: Plan, cluster: Cluster, folder: Path) -> lis
 
     A fragment has its weights, packed codes among them, inputs ``i0``, ``i1``... and outputs
     ``o0``, ``o1``...; its file bears the device's name where that runs it alone and nothing else,
-    as an edge and a cloud do. ``manifest.json`` says which device runs which, from which boxes of
-    which tensors, and what travels in what form; ``model.onnx`` is the whole network with each
-    node's devices stamped as ONNX device configuration.
+    as an edge and a cloud do. ``manifest.json`` says which device runs which, which of these names
+    stands for which box of which tensor, and what travels in what form; ``model.onnx`` is the whole
+    network with each node's devices stamped as ONNX device configuration.
 
     Raises:
         InputError: The folder exists and holds other files, or cannot be written.
@@ -132,16 +132,19 @@ def _describe_steps(
 ) -> Iterable[dict[str, Any]]:
     buffers = {buffer.id: buffer for buffer in part.buffers}
 
-    def piece(number: int) -> dict[str, Any]:
-        return {"tensor": buffers[number].tensor, "box": buffers[number].box.bounds}
+    def piece(name: str, tensor: str, box: Region) -> dict[str, Any]:
+        return {"name": name, "tensor": tensor, "box": box.bounds}
 
     for step in part.steps:
         if isinstance(step, Compute):
             yield {
                 "do": "compute",
                 "fragment": names[step.fragment],
-                "inputs": [{"tensor": r.tensor, "box": r.box.bounds} for r in step.reads],
-                "outputs": [piece(number) for number in step.writes],
+                "inputs": [piece(f"i{k}", r.tensor, r.box) for k, r in enumerate(step.reads)],
+                "outputs": [
+                    piece(f"o{k}", buffers[number].tensor, buffers[number].box)
+                    for k, number in enumerate(step.writes)
+                ],
             }
         elif isinstance(step, (Send, Receive)):
             stream = compiled.program.streams[step.stream]
