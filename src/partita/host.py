@@ -36,6 +36,11 @@ def time_of_day_s() -> float:
     return time.time()
 
 
+def machine_name() -> str:
+    """Processor and system, as the system names them; machines of one make have the same."""
+    return f"{platform.machine()} {platform.processor() or platform.system()}".strip()
+
+
 def host_name() -> str:
     """What the processes of one machine have in common: its start, else its name."""
     return boot_id() or platform.node()

@@ -7,10 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from partita.api import Access
+from partita.cli.actions.deployed import find_unlike_lab
 from partita.cli.costs import read_cost
 from partita.cli.flags import ModelFiles
 from partita.cluster import Cluster, Device
 from partita.cost import CostModel
+from partita.host import machine_name
+from partita.planners import find_plan
 from partita.profile import save_profile
 from partita.regions import Region
 from tests.cost.fakes import WHOLE_S, conv_graph, straight_profile
@@ -34,3 +38,21 @@ def test_measuring_this_machine_leaves_boards_to_the_catalogue(
     alone = CostModel(graph, Cluster.of([board])).layer_s("board", "c0", BOX)
     assert cost.layer_s("board", "c0", BOX) == alone
     assert cost.reference_s == 0.5
+
+
+def test_devices_are_named_that_a_lab_runs_at_another_speed_than_their_price() -> None:
+    """This machine's profile prices what a lab runs; kinds and other machines' do not."""
+    graph = conv_graph()
+    here = msgspec.structs.replace(straight_profile(graph), machine=machine_name())
+    other = msgspec.structs.replace(here, machine="another")
+    cluster = Cluster.of([Device("board", kind="raspberry-pi-4", slow_down=3.0)])
+    for profiles, unlike in (
+        ({}, ("board",)),
+        ({"*": here}, ()),
+        ({"*": other}, ("board",)),
+        ({"board": here}, ("board",)),  # as measured, and the lab takes three times as long
+    ):
+        cost = CostModel(graph, cluster, profiles=profiles)
+        plan = find_plan(cost, planner="single").plan
+        assert find_unlike_lab(cost, plan, Access()) == unlike
+        assert find_unlike_lab(cost, plan, Access(on_ray=True)) == ()

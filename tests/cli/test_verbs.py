@@ -248,6 +248,7 @@ def test_run(ask: Ask, folder: Path) -> None:
     assert answer.code == 0, answer.err
     assert_run(answer.reply)
     assert_run(answer.reply["predicted"])
+    assert [note[:32] for note in answer.reply["notes"]] == ["Lab: not emulated in speed: a, b"]
     assert answer.reply["passed"]
     assert answer.reply["max_difference"] <= 1e-5 * answer.reply["max_magnitude"]
     with np.load(folder / "out/output-00002.npz") as arrays:

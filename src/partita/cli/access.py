@@ -43,13 +43,22 @@ def read_access(flags: AccessFlags, *, leads: bool = False) -> Access:
     )
 
 
+def is_emulated(cluster: Cluster, access: Access) -> bool:
+    """Whether the cluster's devices are processes on this machine, of a lab for this command.
+
+    Raises:
+        ClusterError: The join file cannot work.
+    """
+    return not access.on_ray and find_way(cluster, access) is None
+
+
 def say_where(cluster: Cluster, access: Access) -> None:
     """Say that devices are emulated here, where neither their file nor a flag says where they are.
 
     Raises:
         ClusterError: The join file cannot work.
     """
-    if access.workers is None and not access.on_ray and find_way(cluster, access) is None:
+    if access.workers is None and is_emulated(cluster, access):
         say(f"cluster '{cluster.name}' has no addresses: its devices are emulated on this machine")
 
 

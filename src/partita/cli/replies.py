@@ -15,6 +15,12 @@ from partita.execution.critical import share_out
 from partita.report import draw_table
 from partita.report.changes import tabulate_changes
 
+#: Beside a comparison with the network in a plan's own bits, which says nothing of what they lose.
+BITS_ASIDE = (
+    "Bits:        what they cost is no part of this: quantize says it,"
+    " or plan and compare with --samples"
+)
+
 
 def describe_report(report: Report) -> dict[str, Any]:
     """What ``plan``, ``simulate`` and ``run`` say of a run."""
@@ -60,6 +66,19 @@ def add_notes(reply: Reply, cluster: Cluster, end_s: float) -> None:
         )
         reply.payload.setdefault("notes", []).append(f"Traces: {note}")
         reply.shown.append(f"Traces:      {note}")
+
+
+def add_speeds(reply: Reply, devices: Sequence[str]) -> None:
+    """Say why computing takes another time than predicted on devices that a lab ran, if any."""
+    if not devices:
+        return
+    note = (
+        f"not emulated in speed: {', '.join(devices)}. They compute as fast as this machine, over"
+        " slow_down, and are priced otherwise; --profile FILE, this machine's profile of the model,"
+        " prices devices of a kind as the lab runs them"
+    )
+    reply.payload.setdefault("notes", []).append(f"Lab: {note}")
+    reply.shown.append(f"Lab:         {note}")
 
 
 def _name_some(links: Sequence[str]) -> str:

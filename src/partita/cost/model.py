@@ -128,7 +128,7 @@ class CostModel:
 
     def price_device(self, device: Device) -> DeviceCost:
         """What one of the cluster's devices costs; errors as in the constructor."""
-        profile, slow_down = self._find_profile(device)
+        profile, slow_down = self.find_profile(device)
         is_own = device.kind in (THIS_MACHINE, UNMEASURED, OWN_ARRAY)
         entry = None if is_own else find_entry(device.kind)
         array = device.array or (entry.array if entry else None)
@@ -163,7 +163,7 @@ class CostModel:
             self.amounts,
         )
 
-    def _find_profile(self, device: Device) -> tuple[Profile | None, float]:
+    def find_profile(self, device: Device) -> tuple[Profile | None, float]:
         """The profile that holds for a device, and what its times are multiplied by."""
         is_other = device.kind == UNMEASURED  # what this machine takes says nothing of it
         if isinstance(self.profiles, Profile) and not is_other:

@@ -5,7 +5,6 @@ It needs nothing but the engine, so that a worker can be profiled where no model
 
 from __future__ import annotations
 
-import platform
 import statistics
 import tempfile
 import time
@@ -34,6 +33,7 @@ from partita.engine.timing import (
     WireTimes,
 )
 from partita.errors import RunError, first_line
+from partita.host import machine_name
 from partita.regions import (
     COMPRESSED,
     decode_array,
@@ -109,7 +109,7 @@ class FragmentTimer:
     def time_machine(self) -> MachineTimes:
         """What this machine takes for what is no fragment."""
         return MachineTimes(
-            machine=f"{platform.machine()} {platform.processor() or platform.system()}".strip(),
+            machine=machine_name(),
             engine=f"onnxruntime {ort.__version__}",
             reference_s=statistics.median(
                 self._reference.time_s() for _ in range(_REFERENCE_ROUNDS)

@@ -23,6 +23,7 @@ class Checked:
         scale: What the difference is a share of, where that is not the magnitude: what is small by
             nature, behind a function that saturates, is measured against what rounding means there.
         non_finite: How many values of the whole model's answers are NaN or infinite.
+        in_bits: Whether the whole model was rounded to the plan's bits, too.
     """
 
     max_difference: float
@@ -32,6 +33,12 @@ class Checked:
     lossy: bool = False
     scale: float | None = None
     non_finite: int = 0
+    in_bits: bool = False
+
+    @property
+    def whole(self) -> str:
+        """What the answers were compared with, in words."""
+        return "the network in these bits" if self.in_bits else "the whole model"
 
     @property
     def is_failure(self) -> bool:

@@ -179,7 +179,7 @@ def _draw_picture(picture: Picture) -> Markup:
 
 def _draw_check(checked: Checked) -> Markup:
     words = (
-        f"{checked.cases} input{'' if checked.cases == 1 else 's'} compared with the whole model:"
+        f"{checked.cases} input{'' if checked.cases == 1 else 's'} compared with {checked.whole}:"
         f" largest difference {checked.max_difference:.3g} at a largest magnitude of"
         f" {checked.max_magnitude:.3g}, that is {checked.relative:.2g} of {checked.measure}:"
         f" {checked.verdict}."

@@ -29,11 +29,12 @@ def check_answers(
         answered_by: The plan that gave each answer.
     """
     lossy = any(map(is_lossy_plan, answered_by))
-    worst = []
+    worst, in_bits = [], False
     for model in dict.fromkeys(plan.model.hash for plan in answered_by):
         numbers = [n for n, plan in enumerate(answered_by) if plan.model.hash == model]
         plans = {hash_plan(answered_by[n]): answered_by[n] for n in numbers}
         graph = planned_graph(loaded.graph, answered_by[numbers[0]])
+        in_bits |= graph.base is not None
         probes = [partial(compile_plan, graph, plan, loaded.cluster) for plan in plans.values()]
         given, got = ([many[n] for n in numbers] for many in (feeds, answers))
         worst.append(compare_answers(graph, given, got, [] if lossy else probes))
@@ -47,6 +48,7 @@ def check_answers(
         lossy=lossy,
         scale=None if lossy else shown.scale,
         non_finite=sum(each.non_finite for each in worst),
+        in_bits=in_bits,
     )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from partita.cli.flags import PlanFiles, RequestFlags
 from partita.cli.inputs import get_requests
 from partita.cli.output import Advance, Reply, progress_bar
+from partita.cli.replies import BITS_ASIDE
 from partita.cli.sources import Loaded, read_plan
 from partita.cluster import Cluster
 from partita.compile import compile_plan, float_plan
@@ -64,13 +65,8 @@ def check_division(files: PlanFiles, requests: RequestFlags) -> Reply:
     verdict = "passed" if passed else "lossy transfers, as planned" if is_lossy_only else "FAILED"
     lines = [
         f"Compared:    {len(feeds)} input(s), {tensors} tensors at stage boundaries",
-        f"Difference:  {worst.max_difference:.2e} at most (tensor '{worst.tensor}', largest value"
-        f" {worst.max_magnitude:.3g}, ratio {worst.relative:.1e}, allowed {tolerance:g})",
-        f"The file:    {file.max_difference:.2e} at most from the model file itself (ratio"
-        f" {file.relative:.1e})",
+        *_show_differences(worst, file, None if graph.base is None else bare, tolerance),
     ]
-    if graph.base is not None:
-        lines.append(_show_bare(bare, tolerance))
     if told := describe_non_finite(file.non_finite, worst.is_measured and file.is_measured):
         lines.append(f"Not finite:  {told}")
     lines.append(f"Result:      {verdict}")
@@ -102,8 +98,23 @@ def _check_without_bits(loaded: Loaded, feeds: Sequence[Feeds], worst: Differenc
     return max(differences, key=lambda difference: difference.relative)
 
 
-def _show_bare(bare: Difference, tolerance: float) -> str:
-    return (
-        f"No bits:     {bare.max_difference:.2e} at most in the same division (ratio"
-        f" {bare.relative:.1e}, allowed {tolerance:g})"
-    )
+def _show_differences(
+    worst: Difference, file: Difference, bare: Difference | None, tolerance: float
+) -> list[str]:
+    """A line for each comparison; ``bare`` is the one without bits, where the plan has some."""
+    in_bits = bare is not None
+    beside = " from the network in these bits" if in_bits else ""
+    aside = " the network without bits to" if in_bits else ""
+    lines = [
+        f"Difference:  {worst.max_difference:.2e} at most{beside} (tensor '{worst.tensor}', largest"
+        f" value {worst.max_magnitude:.3g}, ratio {worst.relative:.1e}, allowed {tolerance:g})",
+        f"The file:    {file.max_difference:.2e} at most from{aside} the model file itself (ratio"
+        f" {file.relative:.1e})",
+    ]
+    if bare is not None:
+        lines.append(
+            f"No bits:     {bare.max_difference:.2e} at most in the same division (ratio"
+            f" {bare.relative:.1e}, allowed {tolerance:g})"
+        )
+        lines.append(BITS_ASIDE)
+    return lines

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from partita.adapting.replanner import Replanner
-from partita.api import check_members
+from partita.api import Access, check_members
+from partita.cli.access import is_emulated
 from partita.cli.actions.anew import make_search
 from partita.cli.actions.simulate import read_adapt
 from partita.cli.flags import AdaptFlags
@@ -19,6 +20,7 @@ from partita.errors import RunError
 from partita.execution import AdaptOptions
 from partita.execution.adapt import LOSSES_ONLY
 from partita.fabric import Endpoint
+from partita.host import machine_name
 from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.leader.worker_group import WorkerGroup
 from partita.plan import Plan
@@ -127,3 +129,24 @@ def read_watching(flags: AdaptFlags) -> AdaptOptions | None:
     if flags.adapt:
         return read_adapt(flags)
     return LOSSES_ONLY if flags.recover else None
+
+
+def find_unlike_lab(cost: CostModel, plan: Plan, access: Access) -> tuple[str, ...]:
+    """The plan's devices whose price is not this machine's speed over the slow-down, a lab's.
+
+    Those are priced by their kind or array, or by a profile of another machine; none where no lab
+    runs them.
+    """
+    if not is_emulated(cost.cluster, access):
+        return ()
+    computing = {shard.device for stage in plan.stages for shard in stage.shards}
+    unlike = []
+    for device in cost.cluster.devices:
+        profile, factor = cost.find_profile(device)
+        is_like = profile is not None and (profile.machine, factor) == (
+            machine_name(),
+            device.slow_down,
+        )
+        if device.name in computing and not device.endpoint and not is_like:
+            unlike.append(device.name)
+    return tuple(unlike)

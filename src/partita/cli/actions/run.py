@@ -13,7 +13,7 @@ import msgspec
 from partita.api import find_outsiders, open_endpoint
 from partita.cli.access import read_access, say_where
 from partita.cli.actions.answered import add_fallback, check_answers, measure_snr
-from partita.cli.actions.deployed import Opened, open_session
+from partita.cli.actions.deployed import Opened, find_unlike_lab, open_session
 from partita.cli.actions.simulate import read_adapt
 from partita.cli.actions.watched import Scenes, check_page, watch_session
 from partita.cli.answers import KeptAnswers, PackedAnswers
@@ -21,7 +21,14 @@ from partita.cli.costs import allow_in_flight, read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, PlanFiles, RequestFlags, WatchFlags
 from partita.cli.inputs import get_requests
 from partita.cli.output import Reply, check_folder, write_outputs
-from partita.cli.replies import add_notes, describe_changes, describe_report, show_changes
+from partita.cli.replies import (
+    BITS_ASIDE,
+    add_notes,
+    add_speeds,
+    describe_changes,
+    describe_report,
+    show_changes,
+)
 from partita.cli.sources import Loaded, read_plan
 from partita.cost import CostOptions
 from partita.execution import Change, Report
@@ -76,6 +83,7 @@ class Ran:
         plan_runs: That one and the loaded one, each predicted and measured; empty without it.
         answered_by: The plan that gave each answer, in order.
         fallback_snr_db: What the fallback's bits change, measured where answers are checked.
+        unlike_lab: Devices that the lab ran at another speed than they are priced at.
     """
 
     loaded: Loaded
@@ -89,6 +97,7 @@ class Ran:
     plan_runs: tuple[PlanRun, ...] = ()
     answered_by: tuple[Plan, ...] = ()
     fallback_snr_db: float | None = None
+    unlike_lab: tuple[str, ...] = ()
 
     @property
     def prediction(self) -> Report | None:
@@ -143,6 +152,7 @@ def run_plan(
             ran = replace(ran, checked=checked, fallback_snr_db=snr_db)
         if not adapting.adapt and not ran.changes:
             ran = replace(ran, changes=None)
+        ran = replace(ran, unlike_lab=find_unlike_lab(cost, loaded.plan, reach))
         reply = describe_run(ran)
         if options.output is not None:
             write_outputs(options.output, PackedAnswers(answers))
@@ -262,10 +272,12 @@ def describe_run(ran: Ran) -> Reply:
         }
         reply.exit_code = 4 if checked.is_failure else 0
         reply.shown.append(
-            f"Check:       {checked.max_difference:.2e} from the whole model at most,"
+            f"Check:       {checked.max_difference:.2e} from {checked.whole} at most,"
             f" largest value {checked.max_magnitude:.3g}: {checked.verdict}"
         )
+        reply.shown += [BITS_ASIDE] if checked.in_bits else []
     add_notes(reply, cluster, ran.measured.makespan_s)
+    add_speeds(reply, ran.unlike_lab)
     add_short_memory(reply, ran)
     return reply
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from partita.api import find_outsiders, open_endpoint
 from partita.cli.access import read_access, say_where
-from partita.cli.actions.deployed import Opened, open_session
+from partita.cli.actions.deployed import Opened, find_unlike_lab, open_session
 from partita.cli.actions.run import (
     Ran,
     RunOptions,
@@ -101,6 +101,8 @@ def run_stream(
         streaming.sink.close()
     if ran is not None and not adapting.adapt and not ran.changes:
         ran = replace(ran, changes=None)
+    if ran is not None:
+        ran = replace(ran, unlike_lab=find_unlike_lab(cost, loaded.plan, reach))
     reply = _describe(ran, stream, streaming, asked)
     reply.exit_code = reply.exit_code if is_whole else INTERRUPTED
     if options.report is not None and ran is not None:
