@@ -9,7 +9,6 @@ say: here many is half of the layers, and of thin networks nothing is said.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import inf
 
 from partita.graph import Graph
 from partita.planners.edgecloud.network import Network, network_of
@@ -63,7 +62,9 @@ def _name_reasons(evaluator: Evaluator, roles: Roles, trade_offs: Sequence[Trade
 
 
 def _name_room(evaluator: Evaluator, edge: str) -> Iterator[str]:
-    """Yield what a worker leaves of an edge's memory, or what it lacks, whatever its widths."""
+    """Yield what a worker leaves of an edge's memory where the weights as they are do not fit, or
+    what it lacks, whatever its widths.
+    """
     has = evaluator.problem.limit_bytes(edge)
     least = evaluator.ranges.memory(0, 1, edge).overhead
     if has < least:
@@ -71,7 +72,7 @@ def _name_room(evaluator: Evaluator, edge: str) -> Iterator[str]:
             f"device '{edge}' can compute nothing: it has {format_bytes(has)} of memory, a worker"
             f" takes {format_bytes(least)} before any weights"
         )
-    elif has < inf:
+    elif has - least < evaluator.graph.weight_bytes:
         yield (
             f"of the {format_bytes(has)} of memory of device '{edge}' a worker takes"
             f" {format_bytes(least)}: {format_bytes(has - least)} are left for weights and tensors"
