@@ -79,8 +79,6 @@ class ControlPlane:
         on_note: Called with source, whether it is the fabric's own signal, and body.
         on_presence: Called with name and whether it is there; a restart is both.
         reject: Called with the reason when a frame is malformed.
-
-    Attributes:
         is_out: Whose calls are not answered.
     """
 
@@ -90,6 +88,7 @@ class ControlPlane:
         on_note: NoteSink,
         on_presence: PresenceSink,
         reject: Reject,
+        is_out: IsOut,
     ) -> None:
         self._name = options.name
         self._role = options.role
@@ -99,7 +98,7 @@ class ControlPlane:
         place = f"{', '.join(options.listen) or 'no address'} on host {platform.node()}".encode()
         self._own: dict[str, FabricHandler] = {WHERE: lambda caller, body: place}
         self._handler: CallHandler | None = None
-        self.is_out: IsOut = lambda name: False
+        self._is_out = is_out
         self._twin_s = 2 * options.lease_s
         self._pool = ThreadPoolExecutor(_CALL_THREADS, f"partita-{options.name}-call")
         self._room = threading.BoundedSemaphore(options.max_calls)
@@ -308,7 +307,7 @@ class ControlPlane:
             query.drop()
             return
         role, source = read_caller(query.key_expr)
-        if self.is_out(source):
+        if self._is_out(source):
             query.drop()
             return
         call = _Call(query, Caller(source, role), head.method)

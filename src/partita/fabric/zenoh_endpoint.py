@@ -95,6 +95,7 @@ class ZenohEndpoint:
         self._delivering = threading.Lock()
         self._wake = threading.Event()
         self._presence = Presence(4 * options.heartbeat_s)
+        self._is_out: IsOut = lambda name: False  # others are seen before the control plane is open
         self._open()
         self._keeper = threading.Thread(
             target=self._keep, name=f"partita-{self.name}-keeper", daemon=True
@@ -112,7 +113,11 @@ class ZenohEndpoint:
             self._plane = DataPlane(self._options, hooks)
             listen = [f"{control_address(data)} (control, one above data)" for data in listen]
             self._control = ControlPlane(
-                self._options, self._take_note, self._take_presence, self._reject
+                self._options,
+                self._take_note,
+                self._take_presence,
+                self._reject,
+                lambda name: self._is_out(name),
             )
         except Exception as error:  # Zenoh's own error type covers configuration and sockets
             reason = str(error).splitlines()[0].split(": [")[0].split(" at /")[0]
@@ -186,7 +191,7 @@ class ZenohEndpoint:
     def notify(self, target: str, body: bytes) -> None:
         """Send one note; see :meth:`partita.fabric.Endpoint.notify`."""
         self._check_open()
-        if not self._control.is_out(target):
+        if not self._is_out(target):
             self._control.notify(target, body)
 
     def on_notify(self, callback: NoteCallback) -> None:
@@ -208,7 +213,7 @@ class ZenohEndpoint:
 
     def shut_out(self, is_out: IsOut) -> None:
         """Have nothing more to do with some; see :meth:`partita.fabric.Endpoint.shut_out`."""
-        self._control.is_out = is_out
+        self._is_out = is_out
         for name in filter(is_out, self._control.names()):
             self._lose(name)
             self._control.abandon_calls(name)
@@ -218,7 +223,7 @@ class ZenohEndpoint:
         owners = {str(link.auth_identifier) for link in self.links()}
         workers = {m.name for m in self._options.members if m.is_worker and m.subject in owners}
         mute = workers - self.peers() - {self.name}
-        return {name for name in mute if not self._control.is_out(name)}
+        return {name for name in mute if not self._is_out(name)}
 
     def on_error(self, callback: ErrorCallback) -> None:
         """Set the callback for faults."""
@@ -251,12 +256,12 @@ class ZenohEndpoint:
             raise closed(self.name)
 
     def _check_in(self, target: str) -> None:
-        if self._control.is_out(target):
+        if self._is_out(target):
             raise unreachable(target, self.peers())
 
     def _deliver(self, source: str, header: bytes, payload: memoryview) -> None:
         callback = self._data
-        if callback is not None and not self._control.is_out(source):
+        if callback is not None and not self._is_out(source):
             with self._delivering:
                 run_guarded(partial(callback, source, header, payload), self._error, self.name)
 
@@ -283,7 +288,7 @@ class ZenohEndpoint:
         return address if answer.startswith(own) and address else None
 
     def _take_note(self, source: str, is_signal: bool, body: bytes) -> None:
-        if self._control.is_out(source):
+        if self._is_out(source):
             return
         if not is_signal:
             note = self._note
@@ -305,7 +310,7 @@ class ZenohEndpoint:
     def _take_presence(self, name: str, is_there: bool) -> None:
         if not is_there:
             self._lose(name)
-        elif not self._control.is_out(name):
+        elif not self._is_out(name):
             self._tell(self._presence.seen(name, True, time.monotonic()))
 
     def _lose(self, name: str) -> None:
