@@ -119,6 +119,15 @@ def format_bytes(value_bytes: float) -> str:
     return _scaled(value_bytes, {"GB": 1e9, "MB": 1e6, "kB": 1e3}) or f"{value_bytes:.0f} B"
 
 
+def format_count(number: int, thing: str) -> str:
+    """So many of a thing whose plural ends in s.
+
+    >>> format_count(1, "plan"), format_count(20, "plan")
+    ('1 plan', '20 plans')
+    """
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def format_enough_bytes(value_bytes: float) -> str:
     """A size for people that is not below ``value_bytes``.
 

@@ -12,7 +12,7 @@ from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Planner
 from partita.planners.search.memory_starts import fill_once
 from partita.planners.simple.single import single_drafts
-from partita.units import format_enough_bytes, format_seconds
+from partita.units import format_count, format_enough_bytes, format_seconds
 
 #: Devices that a message names with what they lack.
 _MOST_NAMED = 4
@@ -71,8 +71,8 @@ def explain(evaluator: Evaluator, planner: Planner, error: InfeasibleError) -> I
         nearest = nearest or first_line(error).removeprefix(f"{NOTHING_FOUND}: ")
         return UnfinishedError(
             f"{NOTHING_FOUND} in the time there was, {format_seconds(budget.given_s)}, with"
-            f" {budget.evaluations} plans priced: {nearest}. That proves nothing: a longer search"
-            " may find one (--budget SECONDS, in a program budget_s).",
+            f" {format_count(budget.evaluations, 'plan')} priced: {nearest}. That proves"
+            " nothing: a longer search may find one (--budget SECONDS, in a program budget_s).",
             subject=error.subject,
         )
     if isinstance(error, OverfullError) and error.nearest:

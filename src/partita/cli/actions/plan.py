@@ -46,7 +46,7 @@ from partita.report import plan_table, report_tables
 from partita.report.tables import TableData, describe_path
 from partita.report.text import draw_table
 from partita.simulation import predict
-from partita.units import format_bytes, format_seconds
+from partita.units import format_bytes, format_count, format_seconds
 
 #: Requests in flight where throughput is what counts and no number is given.
 _THROUGHPUT_IN_FLIGHT = 4
@@ -266,7 +266,7 @@ def describe_verdict(result: Result) -> list[str]:
     """What is said of a plan, line by line: who made it, what it costs, and is it worth it."""
     return [
         f"Planner:     {result.plan.planner} ({result.status}{result.note and ': ' + result.note}),"
-        f" {result.evaluations} plans priced in {format_seconds(result.search_s)}",
+        f" {format_count(result.evaluations, 'plan')} priced in {format_seconds(result.search_s)}",
         *_describe_search(result),
         f"Latency:     {format_seconds(result.latency_s)} predicted{_describe_setting(result)}"
         f"{say_bound(result.lower_bound_s, result.latency_s)}",
