@@ -77,7 +77,7 @@ def find_policy(architecture: Architecture) -> Policy:
 def make_network(architecture: Architecture, policy: Policy) -> Network:
     """The network with drawn weights, profiled."""
     graph = load_graph(build_graph(architecture, policy))
-    return Network(graph, measure_profile(graph, MeasureOptions(repeats=9, budget_s=0.3)))
+    return Network(graph, measure_profile(graph, MeasureOptions()))
 
 
 def macs_per_s(network: Network) -> float:
