@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from partita.cluster import Cluster, Device, Link
+from partita.cost import CostModel
 from partita.errors import InfeasibleError, OverfullError, UnfinishedError
 from partita.planners import Objective, PlanOptions, find_plan, get_planner
 from partita.planners import find as find_module
@@ -20,7 +21,7 @@ from partita.planners.pricing.budget import Budget
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen
 from partita.quantisation import ErrorTable, QuantisationData
-from tests.planners.fakes import FakeCost, make_chain, make_dense
+from tests.planners.fakes import FakeCost, make_chain, make_dense, make_wide
 
 #: A look at the clock takes so long.
 TICK_S = 2e-3
@@ -173,3 +174,14 @@ def test_little_memory_takes_no_longer(
     with suppress(UnfinishedError) if budget_s < 1 else nullcontext():
         find_plan(tight(2600, 2600, 2600), options=options)
     assert ticking[0].spent_s <= budget_s + 0.3 + TICK_S
+
+
+def test_groups_are_asked_before_cuts_where_time_ends(ticking: list[Budget]) -> None:
+    """Little more time than even groups take is enough for ``best`` to be as good under load."""
+    devices = [Device(f"d{k}", kind="raspberry-pi-3", memory_bytes=7_000_000) for k in range(4)]
+    cost = CostModel(make_wide(*[128] * 9, size=8), Cluster.of(devices, bandwidth_bytes_per_s=1e8))
+    options = PlanOptions("throughput", in_flight=6, budget_s=100.0)
+    groups_s = find_plan(cost, planner="collaborative", options=options).estimate.period_s
+    short = replace(options, budget_s=1.5 * ticking[0].spent_s)
+    assert find_plan(cost, options=short).estimate.period_s <= groups_s
+    assert find_plan(cost, planner="cut", options=short).estimate.period_s > 1.2 * groups_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from partita.errors import InfeasibleError, OverfullError, UnfinishedError, first_line
+from partita.errors import InfeasibleError, OverfullError, PlanError, UnfinishedError, first_line
 from partita.planners.bounds.least_memory import lacks_memory
 from partita.planners.bounds.reach import lacks_links
 from partita.planners.pricing.constraints import NOTHING_FOUND
@@ -49,15 +49,16 @@ def check_possible(evaluator: Evaluator, planner: Planner) -> None:
 
 
 def _nearest_overflow(evaluator: Evaluator) -> Mapping[str, int]:
-    """What the nearest of some plans lacks, by device: on one, and with all of them filled."""
-    drafts = [*single_drafts(evaluator), *fill_once(evaluator)]
-    try:
-        evaluator.best(drafts)
-    except OverfullError as error:
-        return error.overflow_bytes
-    except InfeasibleError:
-        pass
-    return {}
+    """What one of some plans lacks, by device: the one whose device that lacks most lacks least."""
+    overs: list[Mapping[str, int]] = []
+    for draft in (*single_drafts(evaluator), *fill_once(evaluator)):
+        try:
+            evaluator.estimate(draft)
+        except OverfullError as error:
+            overs.append(error.overflow_bytes)
+        except PlanError:
+            continue
+    return min(overs, key=lambda over: max(over.values()), default={})
 
 
 def explain(evaluator: Evaluator, planner: Planner, error: InfeasibleError) -> InfeasibleError:

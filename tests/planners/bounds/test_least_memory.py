@@ -33,6 +33,15 @@ def test_weights_above_all_memory_are_a_proof() -> None:
         assert not isinstance(caught.value, OverfullError)
 
 
+def test_what_would_fit_is_the_least_that_any_device_needs() -> None:
+    """Two boards with a little more each are nearer than one with room for the whole network."""
+    graph = make_dense(3)
+    few = _evaluator(graph, *[graph.weight_bytes // 4] * 2)
+    told = r"would fit with \S+ \w+ on 'd\d', \S+ \w+ on 'd\d'\.$"
+    with pytest.raises(InfeasibleError, match=told):
+        find_plan(few.cost)
+
+
 def test_a_part_too_large_for_every_device_is_a_proof() -> None:
     """Of a layer that runs whole its input and output, of others their least part."""
     graph = make_dense(1)
