@@ -27,7 +27,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -58,12 +58,17 @@ _TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a process holds."""
+    """What a process holds.
+
+    Attributes:
+        names: Of its threads, as the system has them.
+    """
 
     memory_bytes: float
     files: float
     threads: float
     shared: float
+    names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, pid: int) -> Sizes:
@@ -72,7 +77,7 @@ class Sizes:
         maps = Path(f"/proc/{pid}/maps").read_text()
         shared = sum("memfd:" in line or "/dev/shm/" in line for line in maps.splitlines())
         memory = process.memory_full_info().uss
-        return cls(memory, process.num_fds(), process.num_threads(), shared)
+        return cls(memory, process.num_fds(), process.num_threads(), shared, name_threads(pid))
 
     @classmethod
     def usual(cls, several: Sequence[Sizes]) -> Sizes:
@@ -80,6 +85,15 @@ class Sizes:
         memory = statistics.median(one.memory_bytes for one in several)
         counts = ("files", "threads", "shared")
         return cls(memory, *(min(getattr(one, name) for one in several) for name in counts))
+
+
+def name_threads(pid: int) -> tuple[str, ...]:
+    """Return the names of a process's threads; those that end meanwhile are left out."""
+    names = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            names.append((task / "comm").read_text().strip())
+    return tuple(names)
 
 
 class Faults:
@@ -197,10 +211,12 @@ class Soak:
         first, last = Sizes.usual(late[:quarter]), Sizes.usual(late[-quarter:])
         most_bytes = max(_MOST_GROWTH_BYTES, _MOST_GROWTH * first.memory_bytes)
         grown = last.memory_bytes - first.memory_bytes
+        more = Counter(late[-1].names) - Counter(late[0].names)
+        came = f" ({', '.join(f'{n} {each}' for each, n in more.items())})" if more else ""
         return [
             at_most(f"{name}: memory grown", "MB", grown / 1e6, most_bytes / 1e6),
             at_most(f"{name}: files grown", "", last.files - first.files, 0),
-            at_most(f"{name}: threads grown", "", last.threads - first.threads, 0),
+            at_most(f"{name}: threads grown{came}", "", last.threads - first.threads, 0),
             at_most(f"{name}: shared memory grown", "maps", last.shared - first.shared, 0),
         ]
 
