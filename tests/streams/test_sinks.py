@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +57,23 @@ def test_a_line_is_there_once_it_is_written(tmp_path: Path) -> None:
         sink.write(answer(f"{count}.png"))
         assert path.read_text().count("\n") == count
     sink.close()
+
+
+def test_a_line_for_which_the_disk_has_half_the_room_is_no_answer(tmp_path: Path) -> None:
+    """The system takes the first part without an error; the rest is refused, and said."""
+    path = tmp_path / "a.jsonl"
+    sink = JsonLines(str(path))
+    sink.write(answer("a.png"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, before[1]))
+    try:
+        with pytest.raises(InputError, match=r"a\.jsonl' cannot be written: File too large\."):
+            sink.write(answer("b.png"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    sink.close()
+    with closing(JsonLines(str(path))) as second:
+        assert second.written == {"a.png"}
 
 
 def test_a_second_run_finds_what_was_written(tmp_path: Path) -> None:

@@ -128,14 +128,22 @@ class JsonLines:
                 f"The answer to '{answer.name}' is nothing that JSON holds: {first_line(error)}.",
                 subject=answer.name,
             ) from error
+        try:
+            self._put(line)
+        except BrokenPipeError:  # who reads has enough
+            raise
+        except OSError as error:
+            raise self._refuse(error) from error
+
+    def _put(self, line: bytes) -> None:
+        """Write a whole line; a disk that is almost full takes a part, and refuses the next."""
         if self._file is None:
             sys.stdout.write(line.decode())
             sys.stdout.flush()
             return
-        try:
-            self._file.write(line)
-        except OSError as error:
-            raise self._refuse(error) from error
+        left = memoryview(line)
+        while left:
+            left = left[self._file.write(left) :]
 
     def close(self) -> None:
         """Close the file."""
@@ -163,9 +171,8 @@ class JsonLines:
         os.truncate(self._text, whole)
 
     def _refuse(self, error: OSError) -> InputError:
-        return InputError(
-            f"File '{self._text}' cannot be written: {error.strerror}.", subject=self._text
-        )
+        what = "Standard output" if self._text == "-" else f"File '{self._text}'"
+        return InputError(f"{what} cannot be written: {error.strerror}.", subject=self._text)
 
 
 def _to_plain(value: Any) -> Any:
