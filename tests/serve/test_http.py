@@ -17,7 +17,7 @@ from tritonclient import http as triton
 from tritonclient.utils import InferenceServerException
 
 from partita.errors import InputError, RunError
-from partita.serve import Front, listen_at
+from partita.serve import Front, connection, listen_at
 
 CHAIN = tiny_chain(2, 2).program
 (INPUT,), (OUTPUT,) = CHAIN.inputs, CHAIN.outputs
@@ -160,6 +160,34 @@ def test_a_client_that_leaves_half_way_harms_nobody(url: str) -> None:
 def post(url: str, path: str = "/v2/models/tiny/infer") -> httpx.Response:
     """One request, and its answer."""
     return httpx.post(url + path, json=body_of(np.ones(4, np.float32)), timeout=PATIENCE_S)
+
+
+def test_a_client_that_sends_no_head_is_not_waited_for(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing, or half a head, also behind a request that was answered: it is hung up on."""
+    whole = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    with connect(url) as first, connect(url) as second:
+        second.sendall(whole)
+        assert second.recv(65536).startswith(b"HTTP/1.1 200 OK")
+        monkeypatch.setattr(connection, "_HEAD_S", 0.05)
+        second.sendall(whole[:-9])
+        first.sendall(whole[:-9])
+        with connect(url) as third:
+            assert [each.recv(65536) for each in (first, second, third)] == [b""] * 3
+
+
+def test_a_head_has_a_limit(url: str) -> None:
+    """Lines that never end would fill the memory."""
+    with connect(url) as connected:
+        connected.sendall(b"GET /v2 HTTP/1.1\r\n" + b"a: b\r\n" * (2**16 // 6 + 1))
+        assert b"The head is too large; allowed: 65536 bytes." in connected.recv(65536)
+
+
+def connect(url: str) -> socket.socket:
+    """A connection on which nothing was sent."""
+    host, port = url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), PATIENCE_S)
 
 
 def test_overload_is_turned_away_at_once_and_what_was_taken_is_answered() -> None:

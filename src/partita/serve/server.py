@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from partita.errors import InputError, first_line
+from partita.serve.connection import Connection
 from partita.serve.front import Front
 
 #: Connections that the system holds until they are looked at; the system's own limit is lower.
@@ -26,8 +26,6 @@ _KEEP_ALIVE_S = 75
 #: For answers on their way once all are there.
 _CLOSE_S = 5
 _POLL_S = 0.02
-#: Bodies up to this are held until they are whole: a picture, and more, as numbers. Not tuned.
-_WHOLE_BYTES = 2**22
 #: A waiting main thread looks so often whether all is over; signals wake it at once.
 _LOOK_S = 0.5
 #: What ends a service.
@@ -90,7 +88,7 @@ def make_server(app: ASGIApp, front: Front, *, grace_s: float) -> Server:
     """
     config = uvicorn.Config(
         app,
-        http=_Protocol,
+        http=Connection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -102,17 +100,6 @@ def make_server(app: ASGIApp, front: Front, *, grace_s: float) -> Server:
         backlog=_BACKLOG,
     )
     return Server(config, front, grace_s)
-
-
-class _Protocol(HttpToolsProtocol):
-    """HTTP whose bodies, if not very large, are read as a whole."""
-
-    def on_body(self, body: bytes) -> None:
-        """Take a part; the application is woken when the last is there, not to copy each again."""
-        if self.cycle.response_complete or len(self.cycle.body) + len(body) > _WHOLE_BYTES:
-            super().on_body(body)
-        else:
-            self.cycle.body += body
 
 
 class Server(uvicorn.Server):
