@@ -42,6 +42,11 @@ class Publisher:
         self.matching_status = SimpleNamespace(matching=True)
         self.frames: list[tuple[Envelope, bytes]] = []
         self.error: Exception | None = None
+        self.undeclared = 0
+
+    def undeclare(self) -> None:
+        """Count."""
+        self.undeclared += 1
 
     def put(self, data: bytes, attachment: bytes) -> None:
         """Keep one chunk."""
@@ -313,6 +318,17 @@ def test_of_very_many_senders_the_silent_are_forgotten(bench: Bench) -> None:
     assert len(bench.plane._inflows) == most
     bench.tick(0.1)
     assert {source for source, _ in bench.signals} == set(bench.plane._inflows)
+
+
+def test_of_very_many_targets_those_that_are_gone_are_forgotten(bench: Bench) -> None:
+    """Each leader has a name of its own: a worker that lives for months answers to thousands."""
+    bench.plane.send("worker", b"", b"1")
+    for number in range(300):
+        bench.plane.send(f"leader-{number}", b"", b"1")
+        bench.plane.drop(f"leader-{number}")
+    assert len(bench.plane._channels) == 256
+    assert bench.session.publisher.undeclared == 301 - 256
+    assert "worker" in bench.plane._channels
 
 
 def test_a_piece_beyond_the_limit_is_not_sent(bench: Bench) -> None:

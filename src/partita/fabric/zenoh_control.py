@@ -27,6 +27,7 @@ from partita.fabric.callbacks import Drain
 from partita.fabric.flows import Flush
 from partita.fabric.flusher import Flusher
 from partita.fabric.key_expressions import Keys, read_caller, read_source
+from partita.fabric.pending_calls import PendingCalls
 from partita.fabric.zenoh_options import ZenohOptions, close_session, session_config
 
 _CALL_THREADS = 4
@@ -107,7 +108,7 @@ class ControlPlane:
         self._met: set[str] = set()
         self._token: Any = None
         self._tokens: dict[str, set[str]] = {}
-        self._pending: dict[str, set[Any]] = {}
+        self._pending = PendingCalls(options.name)
         self._drains: list[Drain] = []
         self._flusher = Flusher(options, self._flush)
         self._declared: list[Any] = [
@@ -150,12 +151,8 @@ class ControlPlane:
             self._await_one(target, deadline_s)
             left_s = deadline_s - time.monotonic()
             was_there = target in self.names()
-            cancel = zenoh.CancellationToken()
-            self._pending.setdefault(target, set()).add(cancel)
-            try:
+            with self._pending.one(target) as cancel:
                 replies = list(self._ask(target, method, body, (max(left_s, 0.001), cancel)))
-            finally:
-                self._pending[target].discard(cancel)
             for reply in replies:
                 if reply.ok is not None:
                     return self._read_answer(target, reply.ok)
@@ -211,8 +208,7 @@ class ControlPlane:
 
     def abandon_calls(self, target: str) -> None:
         """End the calls that wait for an answer of ``target``: it is gone."""
-        for cancel in list(self._pending.get(target, ())):
-            cancel.cancel()
+        self._pending.abandon(target)
 
     def incarnations(self, name: str) -> set[str]:
         """The processes that are there under a name, as far as this one hears of them."""
@@ -279,7 +275,8 @@ class ControlPlane:
         return list(self._session.info.links())
 
     def close(self) -> None:
-        """Leave: undeclare everything and close the session."""
+        """Leave: end the calls under way, undeclare everything and close the session."""
+        self._pending.close()
         self._flusher.close()
         for declared in (self._token, *self._declared):
             if declared is not None:
@@ -363,6 +360,7 @@ class ControlPlane:
         else:
             there.discard(incarnation)
             if not there:
+                del self._tokens[name]  # names of leaders are drawn: they would pile up
                 self._lose(name)
 
     def _lose(self, name: str) -> None:

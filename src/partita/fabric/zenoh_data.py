@@ -8,7 +8,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import zenoh
@@ -34,6 +34,7 @@ from partita.fabric.flows import (
 from partita.fabric.flusher import Flusher
 from partita.fabric.key_expressions import Keys, read_source
 from partita.fabric.local_socket import LocalListener, LocalPath
+from partita.fabric.peer_channel import PeerChannel
 from partita.fabric.zenoh_options import ZenohOptions, close_session, session_config
 
 _LOG = logging.getLogger(__name__)
@@ -51,20 +52,8 @@ _GAP_PAUSE_S = 0.2
 #: Flows of a source that are known to be over. One ends when its source restarts or gives up a
 #: link, and its late chunks come within seconds: one would do, were there no sources that flap.
 _PAST_FLOWS = 16
-
-
-@dataclass
-class PeerChannel:
-    """All that is sent to one target; ``lock`` keeps its messages in order."""
-
-    target: str
-    publisher: Any
-    flow: Outflow
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    is_ready: bool = False
-    path: LocalPath | None = None
-    is_resending: bool = False
-    resent_s: float = 0.0
+#: Targets of pieces that are known, there or gone: more than a cluster has devices.
+_MOST_CHANNELS = 256
 
 
 @dataclass(frozen=True)
@@ -167,10 +156,19 @@ class DataPlane:
         with self._channels_lock:
             channel = self._channels.get(target)
             if channel is None:
+                self._forget_channel()
                 publisher = self._declare(target)
                 channel = PeerChannel(target, publisher, Outflow(new_flow()))
                 self._channels[target] = channel
             return channel
+
+    def _forget_channel(self) -> None:
+        """Of very many targets forget one that is gone: each leader has a name of its own."""
+        if len(self._channels) < _MOST_CHANNELS:
+            return
+        for gone in [one for one in self._channels.values() if one.is_idle][:1]:
+            del self._channels[gone.target]
+            gone.publisher.undeclare()
 
     def _declare(self, target: str) -> Any:
         try:
@@ -213,7 +211,7 @@ class DataPlane:
         self._flusher.wrote(channel.target, channel.flow.unacked_bytes)
 
     def _flush(self, target: str) -> None:
-        with contextlib.suppress(zenoh.ZError):  # whatever is wrong is seen by who sends
+        with contextlib.suppress(zenoh.ZError, KeyError):  # whatever is wrong is seen by who sends
             self._channels[target].publisher.put(b"", attachment=FLUSH_MARK)
 
     def _take(self, sample: Any) -> None:
