@@ -9,6 +9,7 @@ from tests.engine.test_slowed import VirtualClock
 from tests.leader.monitored import Bench
 
 from partita.errors import RunError
+from partita.leader.patience import Patience
 
 
 @pytest.fixture
@@ -18,4 +19,4 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     yield made
     for monitor in made.monitors:
         monitor.tracker.fail(RunError("over"))
-        monitor.close()
+        monitor.close(Patience(5.0))

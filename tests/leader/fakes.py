@@ -153,7 +153,7 @@ class InlinePool:
         future.set_result(call(*given))
         return future
 
-    def shutdown(self) -> None:
+    def shutdown(self, **_: object) -> None:
         """Nothing is under way."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +14,7 @@ from partita.execution.adapt import Joined
 from partita.leader import arrivals
 from partita.leader.arrivals import Arrivals
 from partita.leader.losses import Lost
+from partita.leader.patience import Patience
 
 THERE = {"d0", "d1", "d2", "d3", "leader"}
 
@@ -37,8 +37,9 @@ def back(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Arrivals, list[str]]
     planning = SimpleNamespace(
         roster=("d0", "d1", "d2", "d3"), set_lost=lambda lost: None, assumed="as planned"
     )
-    with closing(Arrivals(monitor, group, planning)) as made:  # type: ignore[arg-type]
-        yield made, done
+    made = Arrivals(monitor, group, planning)  # type: ignore[arg-type]
+    yield made, done
+    assert made.close(Patience())
 
 
 def test_a_device_is_used_once_all_that_are_there_reach_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from tests.worker.tiny import Tiny
 
 from partita.errors import PlanError, RunError
 from partita.fabric import Failure
+from partita.leader import failure_monitor
 from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.losses import Lost
+from partita.leader.patience import Patience
 from partita.worker.messages import Waiting
 
 
@@ -140,6 +143,18 @@ def test_the_rest_takes_over_with_the_unanswered_requests(bench: Bench) -> None:
     assert [log.epoch for log in monitor.fetch_logs()] == [1, monitor.deployment.epoch]
 
 
+def test_a_service_for_months_knows_the_plans_of_its_last_epochs(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change has an epoch of its own; those whose answers are long gone are forgotten."""
+    monkeypatch.setattr(failure_monitor, "_MOST_PLANS", 3)
+    monitor = bench.start()
+    epochs = [bench.deployment(number) for number in range(2, 12)]
+    for old, new in itertools.pairwise([bench.first, *epochs]):
+        assert monitor.switch(old, new)
+    assert list(monitor.plans) == [9, 10, 11]
+
+
 def test_what_stands_by_takes_over_without_being_loaded(bench: Bench) -> None:
     """The unanswered request is fed under its epoch at once; each answer tells its plan."""
     standby = bench.deployment(7, ALONE)
@@ -154,7 +169,7 @@ def test_what_stands_by_takes_over_without_being_loaded(bench: Bench) -> None:
     bench.lab.workers["d0"].answer_request(ALONE.program, 0, np.ones(4, np.float32), 7)
     assert future.result(0)["t2"].tolist() == [1] * 4
     assert monitor.plans == {1: TINY.program.plan_hash, 7: ALONE.program.plan_hash}
-    monitor.close()
+    monitor.close(Patience(5.0))
     assert (bench.first.retired, standby.retired) == (1, 1)
 
 
@@ -249,7 +264,7 @@ def test_what_stands_by_is_taken_down_with_the_rest(bench: Bench) -> None:
     bench.lab.fabric.kill("d2")
     bench.pass_time(0.1, beating=("d0", "d1"))
     assert monitor.deployment.devices == ("d0", "d1")
-    monitor.close()
+    monitor.close(Patience(5.0))
     assert standby.retired == 1
 
 
@@ -374,6 +389,6 @@ def test_closing_retires_every_epoch_that_is_left(bench: Bench) -> None:
     second = bench.deployment(2, REST)
     monitor.switch(bench.first, second)
     bench.lab.workers["d1"].answers["stats"] = lambda body: gone("d1")
-    monitor.close()
+    monitor.close(Patience(5.0))
     assert (bench.first.retired, second.retired) == (1, 1)
     assert bench.lab.group.listener is None

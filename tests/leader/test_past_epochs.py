@@ -9,6 +9,7 @@ from tests.leader.fakes import Deployed, FakeLab
 from tests.worker.tiny import tiny_chain
 
 from partita.leader.past_epochs import PastEpochs
+from partita.leader.patience import Patience
 
 #: More than are kept for reports.
 MANY = 100
@@ -27,7 +28,7 @@ def test_a_service_that_changes_plans_for_months_keeps_the_last_epochs() -> None
     past, before = PastEpochs(lab.group, trace=False), count_futures()
     for epoch in epochs:
         past.add(epoch)  # type: ignore[arg-type]
-    past.close()  # all are over
+    past.close(Patience())  # all are over
     assert count_futures() - before <= 1
     assert [epoch.retired for epoch in epochs] == [1] * MANY
     assert [log.epoch for log in past.logs()] == list(range(MANY))[-64:]

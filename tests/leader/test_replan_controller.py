@@ -24,6 +24,7 @@ from partita.leader import (
     Expected,
     Lost,
     Session,
+    change_log,
     deploy,
     rate_monitor,
     replan_controller,
@@ -294,6 +295,17 @@ def test_a_silent_link_is_probed_and_its_recovery_noticed(stack: ExitStack) -> N
     run_until(session, lambda: bool(plans.asked))
     # A busy machine measures less than the link carries, never more.
     assert 3e5 < plans.asked[0].rates["d0", "d2"] < 3e6
+
+
+def test_searches_of_months_are_counted_and_the_last_ones_listed(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who looks on is told of the last ones, and of how many there were."""
+    monkeypatch.setattr(change_log, "_MOST", 1)
+    options = replace(OPTIONS, threshold=math.inf, every_s=0.001)
+    _, session = start(stack, Plans(("d1", 1.0)), options)
+    run_until(session, lambda: session.sample().outcomes.get("kept", 0) >= 5)
+    assert len(session.changes) <= 3
 
 
 def test_without_adapting_nothing_changes(stack: ExitStack) -> None:

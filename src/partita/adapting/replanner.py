@@ -6,11 +6,12 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from partita.adapting.hand_over import plan_without
+from partita.adapting.known_plans import KnownPlans
 from partita.adapting.strangers import admit_stranger
 from partita.cluster import Cluster
 from partita.compile import Compiled, compile_plan, planned_graph
@@ -24,7 +25,7 @@ from partita.graph import Graph
 from partita.leader import Expected, Lost
 from partita.leader.bench import WorkerBench
 from partita.leader.losses import LostKey
-from partita.plan import Plan, hash_plan
+from partita.plan import Plan
 from partita.planners.fallback import find_beside
 from partita.planners.find import find_plan
 from partita.planners.options import (
@@ -35,6 +36,7 @@ from partita.planners.options import (
 )
 from partita.program import Program
 from partita.quantisation import QuantisationData
+from partita.recent import Recent
 from partita.simulation import answer_period_s, plan_key, predict
 from partita.worker.messages import Info
 
@@ -87,16 +89,15 @@ class Replanner:
         self._world = _World(Lost(), cost, assumed)
         self._find = find if find is not None else make_finder(plan)
         self._lock = threading.Lock()
-        self._plans: dict[str, Plan] = {}
-        self._by_hash: dict[str, Plan] = {}
+        self._plans = KnownPlans()
         #: Of plans whose bits are not those of the first; by their keys.
-        self._graphs: dict[str, Graph] = {}
-        self._compiled: dict[str, Compiled] = {}
-        self._memory: dict[str, Mapping[str, MemoryUse]] = {}
+        self._graphs = Recent[str, Graph](_KEPT)
+        self._compiled = Recent[str, Compiled](_KEPT)
         #: By what is lost: what takes over then, and what ran before more was.
-        self._spares: dict[LostKey, _Spare] = {}
-        self._left: dict[LostKey, Plan] = {}
-        self._key, self._stood_by = self._keep(plan), False
+        self._spares = Recent[LostKey, _Spare](_MOST_SPARE)
+        self._left = Recent[LostKey, Plan](_MOST_SPARE)
+        self._key, self._stood_by = plan_key(plan), False
+        self._keep(plan)
 
     @property
     def key(self) -> str:
@@ -161,8 +162,6 @@ class Replanner:
     def _hold(self, key: str, compiled: Compiled) -> None:
         with self._lock:
             self._compiled[key] = compiled
-            while len(self._compiled) > _KEPT:
-                del self._compiled[next(iter(self._compiled))]
 
     def expect(self, key: str) -> Expected:
         """The durations of a plan's links and steps, at slowness 1."""
@@ -175,17 +174,25 @@ class Replanner:
         """What each device holds with the programs of some plans at the same time."""
         uses: defaultdict[str, list[MemoryUse]] = defaultdict(list)
         for program in programs:
-            for device, use in self._memory[program.plan_hash].items():
+            for device, use in self._plans.memory(program.plan_hash).items():
                 uses[device].append(use)
         return {device: together(several).total for device, several in uses.items()}
 
     def plan_of(self, plan_hash: str) -> Plan:
-        """A plan that ran, by its hash."""
-        return self._by_hash[plan_hash]
+        """A plan that ran, by its hash.
+
+        Raises:
+            KeyError: It never did, or many plans ago.
+        """
+        return self._plans.find(plan_hash)
+
+    def plans_of(self, plan_hashes: Iterable[str]) -> list[Plan]:
+        """The plans with some hashes, in order, less those that are forgotten."""
+        return self._plans.find_all(plan_hashes)
 
     def key_of(self, plan_hash: str) -> str:
         """Identity of a plan that ran or was proposed, by its hash."""
-        return plan_key(self._by_hash[plan_hash])
+        return plan_key(self._plans.find(plan_hash))
 
     def adopt(self, key: str) -> None:
         """Set the running plan."""
@@ -227,19 +234,17 @@ class Replanner:
         """
         world = self._without(lost)
         model = update_cost(world.cost, world.assumed)
-        held, running = self._spares.get(lost.key), self._by_hash[plan_hash]
+        held, running = self._spares.get(lost.key), self._plans.find(plan_hash)
         plan = held.plan if held else plan_without(self._of(model, running), running, lost.devices)
         if search or plan is None:
             found = self._find(model)
             if plan is None or self._predict_s(model, found) < self._predict_s(model, plan):
                 plan = found
+        plan = self._plans[self._keep(plan, model)]
         if held is None or plan is not held.plan:
-            plan = self._plans[self._keep(plan, model)]
             held = _Spare(plan, compile_plan(self._graph(plan), plan, model.cluster))
         with self._lock:
             self._spares[lost.key] = held
-            while len(self._spares) > _MOST_SPARE:
-                del self._spares[next(iter(self._spares))]
         return held.compiled
 
     def recover(self, lost: Lost) -> Compiled:
@@ -279,7 +284,8 @@ class Replanner:
         with self._lock:
             self._left[self._world.lost.key] = self.plan
             self._world = self._without(lost)
-            self._spares = {k: spare for k, spare in self._spares.items() if k > lost.key}
+            still = {k: spare for k, spare in self._spares.items() if k > lost.key}
+            self._spares = Recent(_MOST_SPARE, still)
         self.adopt(key)
 
     def _without(self, lost: Lost) -> _World:
@@ -302,10 +308,10 @@ class Replanner:
 
     def _keep(self, plan: Plan, model: CostModel | None = None) -> str:
         key = plan_key(plan)
-        kept = self._plans.setdefault(key, plan)
+        kept = self._plans.get(key, plan)
         cost = self._of(model or self._world.cost, kept)
-        self._by_hash[hash_plan(kept)] = kept
-        self._memory[hash_plan(kept)] = cost.memory(cost.layout(kept))
+        self._plans.add(key, kept, cost.memory(cost.layout(kept)))
+        self._plans.touch(self._key)
         return key
 
     def _of(self, cost: CostModel, plan: Plan) -> CostModel:
@@ -319,8 +325,6 @@ class Replanner:
             key = plan_key(plan)
             graph = self._graphs.pop(key, None) or planned_graph(self._full.graph, plan)
             self._graphs[key] = graph
-            while len(self._graphs) > _KEPT:
-                del self._graphs[next(iter(self._graphs))]
             return graph
 
     def _stretch(self, plan: Plan) -> Mapping[Pair, float]:

@@ -29,9 +29,12 @@ from partita.execution.adapt import (
 )
 from partita.execution.drift_detector import DriftDetector
 from partita.execution.durations import Pair
+from partita.recent import Recent
 
 #: Answers kept for a comparison: those of a drift's hold time at 80 answers/s; more tell no more.
 _ANSWERS = 256
+#: Plans that were rolled back and are not tried again soon. Not tuned.
+_MOST_BARRED = 64
 #: Drifts named in a reason: one line of a terminal.
 _NAMED = 2
 #: A search waits at most so many hold times for links that were not measured since a drift began.
@@ -81,7 +84,7 @@ class Policy:
         self._drift_s = -math.inf
         self._old_plan = plan
         self._target = plan
-        self._barred: dict[str, Conditions] = {}
+        self._barred = Recent[str, Conditions](_MOST_BARRED)
         self._probed_s: dict[Pair, float] = {}
 
     @property

@@ -14,8 +14,10 @@ from partita.execution.adapt import Joined
 from partita.leader.bench import WorkerBench
 from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.links import time_flows
+from partita.leader.patience import Patience
 from partita.leader.planning import Planning
 from partita.leader.worker_group import WorkerGroup
+from partita.recent import Recent
 from partita.worker.messages import MessageFlow
 
 _LOG = logging.getLogger(__name__)
@@ -28,6 +30,8 @@ _WAY_S = 15.0
 _LOOK_S = 0.2
 #: Until one that could not be used is tried again: files may have been copied meanwhile.
 _AGAIN_S = 3.0
+#: Devices and reasons that were told: reasons may have numbers in them.
+_MOST_TOLD = 256
 
 
 class Arrivals:
@@ -43,14 +47,19 @@ class Arrivals:
         self._ended = threading.Event()
         self._pool = ThreadPoolExecutor(2, "leader-arrive")
         self._later: deque[str] = deque()
-        self._told: set[tuple[str, str]] = set()
+        self._told = Recent[tuple[str, str], None](_MOST_TOLD)
         self._known = group.endpoint.peers() & set(planning.roster)
         monitor.arrived.extend(sorted(group.endpoint.peers() - self._known))
 
-    def close(self) -> None:
-        """End the threads; who is being measured is not taken in."""
+    def end(self) -> None:
+        """Let the threads end; who is being measured is not taken in."""
         self._ended.set()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def close(self, patience: Patience) -> bool:
+        """End the threads; whether they did in time."""
+        self.end()
+        return patience.wait(*self._jobs.values())
 
     def look(self) -> list[Joined]:
         """The devices that were taken in since the last look."""
@@ -96,7 +105,7 @@ class Arrivals:
         if device in self._group.endpoint.peers():
             self._later.append(device)
             if (device, why) not in self._told:
-                self._told.add((device, why))
+                self._told[device, why] = None
                 _LOG.warning("device '%s' is not used: %s", device, why)
 
     def _take_in(self, device: str) -> Joined | None:

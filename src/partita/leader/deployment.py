@@ -156,6 +156,7 @@ class Deployment:
         """
 
         def keep(device: str) -> None:
+            self._check_wanted()
             contents = self._contents(device)
             place, beside = (device, self.epoch), (device,)
             self.pushed_bytes += push_contents(

@@ -16,6 +16,7 @@ from partita.leader.explain import explain_failure, explain_lost, explain_slow, 
 from partita.leader.link_monitor import LinkMonitor
 from partita.leader.losses import Lost
 from partita.leader.past_epochs import PastEpochs
+from partita.leader.patience import Patience
 from partita.leader.recovery import Recovery
 from partita.leader.request_tracker import RequestTracker
 from partita.leader.requests import Request
@@ -24,6 +25,7 @@ from partita.leader.standbys import Standbys
 from partita.leader.worker_group import WorkerGroup
 from partita.naming import is_endpoint
 from partita.program import Program
+from partita.recent import Recent
 from partita.worker.messages import Info
 
 _LOG = logging.getLogger(__name__)
@@ -43,8 +45,8 @@ _DRAIN_POLL_S = 0.005
 _MAX_DEADLINES = 20
 #: Five checks: a leader that was itself suspended for so long has missed heartbeats, too.
 _OWN_PAUSE_S = 0.5
-#: Names are kept only for who looks at them.
-_MOST_ARRIVED = 256
+#: Names are kept only for who looks at them; so are the plans of epochs.
+_MOST_ARRIVED, _MOST_PLANS = 256, 1024
 
 
 class FailureMonitor:
@@ -62,7 +64,7 @@ class FailureMonitor:
         soon: How what takes over is prepared.
         arrived: Who came, or came back, until somebody takes it from there.
         back_off: For how long those that come and go are left alone.
-        plans: The hash of the plan that each epoch ran.
+        plans: The hash of the plan that each epoch ran, of the last ones.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class FailureMonitor:
         standby: Deployment | None = None,
     ) -> None:
         self.deployment = deployment
-        self.plans = {deployment.epoch: deployment.program.plan_hash}
+        self.plans = Recent(_MOST_PLANS, {deployment.epoch: deployment.program.plan_hash})
         self.standbys = Standbys(standby)
         self.soon = options
         self.infos = dict(infos)
@@ -102,16 +104,16 @@ class FailureMonitor:
         self._thread = threading.Thread(target=self._run, name="leader/monitor", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """End the thread, and retire all epochs."""
+    def close(self, patience: Patience) -> bool:
+        """Retire all epochs; whether the threads have ended in time."""
         self._ended.set()
         self._news.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(5.0)
+        is_over = patience.join(self._thread)
         self._group.listener = None
-        self._past.close()
+        is_over &= self._past.close(patience)
         for deployment in (*self.retiring, *self.standbys, self.deployment):
             deployment.retire()
+        return is_over
 
     @property
     def lost(self) -> Lost:
@@ -125,8 +127,7 @@ class FailureMonitor:
             old: The running epoch, as far as the caller knows.
             new: Prepared and active on its workers.
 
-        Returns:
-            Whether it was done; not when another epoch runs by now or the run has ended.
+        Returns whether it was done; not when another epoch runs by now or the run has ended.
         """
         with self._changing:
             is_over = self._ended.is_set() or self.tracker.error is not None
@@ -141,8 +142,7 @@ class FailureMonitor:
     def hold(self, spare: Deployment, running: Deployment, stale: Deployment | None) -> bool:
         """Keep what takes over from ``running`` by, in the place of ``stale``.
 
-        Returns:
-            Whether it was done; not when another epoch runs by now.
+        Returns whether it was done; not when another epoch runs by now.
         """
         with self._changing:
             if running is not self.deployment or self._ended.is_set():
@@ -186,12 +186,12 @@ class FailureMonitor:
         self.standbys.drop(device)
         with self._changing:
             self._recovery.do_without(Lost((device,)))
-            self._recovery.changes.append(change)
+            self._recovery.log.add(change)
 
     def await_end(self, old: Deployment, timeout_s: float) -> None:
         """Wait until an epoch that gave way to another has answered all, and is taken down."""
-        deadline_s = time.monotonic() + timeout_s
-        while old not in self._past and time.monotonic() < deadline_s:
+        end_s = time.monotonic() + timeout_s
+        while old not in self._past and time.monotonic() < end_s and not self._ended.is_set():
             time.sleep(_DRAIN_POLL_S)
         self._past.wait()
 

@@ -35,6 +35,10 @@ class History:
         ordered = sorted([*self.changes, *own], key=lambda change: change.at_s)
         return History(self.answers + answers, tuple(ordered), counts)
 
+    def counting(self, outcomes: Mapping[str, int]) -> History:
+        """The same with changes that are only counted, by their outcomes."""
+        return History(self.answers, self.changes, Counter(self.outcomes) + Counter(outcomes))
+
     def keep_last(self) -> History:
         """The same without changes that nobody looks at any more."""
         return History(self.answers, self.changes[-_KEPT:], self.outcomes)

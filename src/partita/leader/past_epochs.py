@@ -7,11 +7,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 from partita.leader.deployment import Deployment
+from partita.leader.patience import Patience
 from partita.leader.run_report import EpochLog
 from partita.leader.worker_group import WorkerGroup
+from partita.recent import Recent
 
 #: Whose totals are kept for reports, and spans of all of them together: about 100 MB. Not tuned.
 _KEPT, _MOST_SPANS = 64, 500_000
+#: Epochs of which it is known that they are over; who waits for that waits for one of the last.
+_KNOWN = 1024
 
 
 class PastEpochs:
@@ -24,7 +28,7 @@ class PastEpochs:
     def __init__(self, group: WorkerGroup, trace: bool) -> None:
         self._group, self._trace = group, trace
         self._logs: deque[EpochLog] = deque(maxlen=_KEPT)
-        self._numbers: set[int] = set()
+        self._numbers = Recent[int, None](_KNOWN)
         self._last: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1, "leader-retire")
 
@@ -34,7 +38,7 @@ class PastEpochs:
     def add(self, deployment: Deployment) -> None:
         """End an epoch soon, once its log is here."""
         self._last = self._pool.submit(self._end, deployment)
-        self._numbers.add(deployment.epoch)  # last: who finds it waits for what is ending
+        self._numbers[deployment.epoch] = None  # last: who finds it waits for what is ending
 
     def _end(self, deployment: Deployment) -> None:
         self._logs.append(self.fetch(deployment))
@@ -64,6 +68,7 @@ class PastEpochs:
         self.wait()
         return list(self._logs)
 
-    def close(self) -> None:
-        """End the thread once all are taken down."""
-        self._pool.shutdown()
+    def close(self, patience: Patience) -> bool:
+        """Whether all are taken down in time; the thread ends once they are."""
+        self._pool.shutdown(wait=False)
+        return patience.wait(self._last)

@@ -11,6 +11,7 @@ from typing import TypeVar
 from partita.errors import LinkError, PartitaError, RunError
 from partita.execution import Change
 from partita.leader.back_off import BackOff
+from partita.leader.change_log import ChangeLog
 from partita.leader.deployment import Deployable
 from partita.leader.explain import shorten_cause
 from partita.leader.losses import Lost
@@ -37,7 +38,7 @@ class Recovery:
 
     Attributes:
         lost: All that the session goes on without.
-        changes: One per recovery; times on the leader's clock.
+        log: A change per recovery; times on the leader's clock.
         back_off: For how long devices that come and go are left alone.
     """
 
@@ -45,11 +46,16 @@ class Recovery:
         self, group: WorkerGroup, replan: ReplanWithout | None, requester: str, silence_s: float
     ) -> None:
         self.lost = Lost()
-        self.changes: list[Change] = []
+        self.log = ChangeLog()
         self.back_off = BackOff()
         self._group, self._replan = group, replan
         self._requester, self._silence_s = requester, silence_s
         self._losses: deque[tuple[str, str]] = deque()
+
+    @property
+    def changes(self) -> list[Change]:
+        """The last recoveries, in order."""
+        return list(self.log.last)
 
     @property
     def is_wanted(self) -> bool:
@@ -125,7 +131,7 @@ class Recovery:
         why = shorten_cause(error)
         now_s, detail = time.monotonic(), f"without {self.lost}"
         change = Change(found_s, why, "recovered", detail, search_s, now_s, again=again)
-        self.changes.append(change)
+        self.log.add(change)
         return result
 
     def _deploy_rest(self, deploy: Callable[[Deployable], T]) -> tuple[T, float]:

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from math import isinf
@@ -30,10 +30,12 @@ from partita.execution.adapt import (
 )
 from partita.execution.durations import Pair
 from partita.leader.arrivals import Arrivals
+from partita.leader.change_log import ChangeLog
 from partita.leader.deployment import Deployable, Deployment, DeployOptions
 from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.links import measure_rate
 from partita.leader.losses import Lost
+from partita.leader.patience import Patience
 from partita.leader.planning import Planning
 from partita.leader.rate_monitor import RateMonitor
 from partita.leader.worker_group import WorkerGroup
@@ -82,16 +84,22 @@ class ReplanController:
         self._arrivals = Arrivals(monitor, group, planning)
         self._drains: deque[tuple[str, Future[None]]] = deque()
         self._probe: Future[tuple[Pair, float]] | None = None
-        self._past: list[Change] = []
+        self._past = ChangeLog()
         self._ended = threading.Event()
         self._pool: ThreadPoolExecutor | None = None
         self._thread: threading.Thread | None = None
 
     @property
     def changes(self) -> list[Change]:
-        """All searches so far and their outcomes; times in seconds since the run began."""
-        changes = self._policy.changes if self._pool is not None else []
-        return [*self._past, *(change.shifted(self._origin_s) for change in changes)]
+        """The last searches and their outcomes; times in seconds since the run began."""
+        with self._past.lock:
+            changes = self._policy.changes if self._pool is not None else []
+            return [*self._past.last, *(change.shifted(self._origin_s) for change in changes)]
+
+    @property
+    def forgotten(self) -> Mapping[str, int]:
+        """How many earlier searches there were, by their outcomes."""
+        return self._past.forgotten
 
     @property
     def is_settled(self) -> bool:
@@ -100,31 +108,36 @@ class ReplanController:
 
     def begin(self) -> None:
         """Begin to measure and to count seconds; earlier changes are dropped."""
-        self._stop()
+        self._stop(Patience())
         self._ended.clear()
         self._origin_s = time.monotonic()
-        self._past = []
+        self._past = ChangeLog()
         self._follow_epoch()
         self._pool = ThreadPoolExecutor(2, "leader-adapt")
         self._thread = threading.Thread(target=self._run, name="leader/adapt", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """End the threads; a search that is under way ends unused."""
-        self._stop()
-        self._arrivals.close()
-
-    def _stop(self) -> None:
+    def end(self) -> None:
+        """Let the threads end; a search that is under way ends unused."""
         self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._arrivals.end()
+
+    def close(self, patience: Patience) -> bool:
+        """End the threads; whether they did in time."""
+        self.end()
+        is_over = self._stop(patience)
+        return self._arrivals.close(patience) and is_over
+
+    def _stop(self, patience: Patience) -> bool:
+        self._ended.set()
+        is_over = patience.join(self._thread)
         if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        is_over &= patience.wait(self._job, self._probe)
         self._job = self._probe = None
-        for _, future in self._drains:
-            if not future.done():
-                future.set_exception(RunError("The session ended."))
-        self._drains.clear()
+        for order in list(self._drains):
+            self._conclude(order, RunError("The session ended."))
+        return is_over
 
     def _follow_epoch(self, why: str = "") -> None:
         """Begin anew with the epoch that runs now.
@@ -155,8 +168,12 @@ class ReplanController:
 
     def _run(self) -> None:
         while not self._ended.wait(SAMPLE_S):
-            with contextlib.suppress(PartitaError):  # a lost worker is the failure monitor's matter
-                self._step()
+            try:
+                with contextlib.suppress(PartitaError):  # a lost worker is the monitor's matter
+                    self._step()
+            except RuntimeError:  # pools that end take nothing more
+                if not self._ended.is_set():
+                    raise
 
     def _step(self) -> None:
         event: Event | None = None
@@ -169,10 +186,11 @@ class ReplanController:
                 self._tell(event)
         if self._monitor.deployment is not self._deployment and self._job is None:
             # Other devices took over for a lost one, or the old plan had to be loaded again.
-            self._past = self.changes
             was_overtaken = isinstance(event, Failed) and bool(self._policy.changes)
             why = self._policy.changes[-1].why if was_overtaken else self._policy.pending
+            self._keep_changes(0)
             self._follow_epoch(why)
+        self._keep_changes(1)
         if self._pool is not None and self._job is None and self._drains:
             self._job = self._pool.submit(_catch, self._drain, self._drains[0])
         if self._drains:  # what is decided meanwhile, for the old plan, would overtake it
@@ -185,6 +203,12 @@ class ReplanController:
         for request in requests:
             latency_s = request.end_s - request.start_s
             self._tell(Answered(request.epoch, latency_s, request.end_s))
+
+    def _keep_changes(self, but: int) -> None:
+        """Take what is over from the policy: all of its changes but the last ``but``."""
+        with self._past.lock:
+            while len(self._policy.changes) > but:
+                self._past.add(self._policy.changes.pop(0).shifted(self._origin_s))
 
     def _tell(self, event: Event) -> None:
         for decision in self._policy.handle(time.monotonic(), event):
@@ -213,14 +237,23 @@ class ReplanController:
         future.result()
 
     def _drain(self, order: tuple[str, Future[None]]) -> None:
-        device, future = order
         try:
-            self._go_without(device)
+            self._go_without(order[0])
         except Exception as error:  # the run goes on as before
-            future.set_exception(error)
+            self._conclude(order, error)
         else:
-            future.set_result(None)
-        self._drains.popleft()
+            self._conclude(order)
+
+    def _conclude(self, order: tuple[str, Future[None]], error: Exception | None = None) -> None:
+        """Answer who asked for a drain, unless the session's end has."""
+        try:
+            self._drains.remove(order)
+        except ValueError:  # it has
+            return
+        if error is None:
+            order[1].set_result(None)
+        else:
+            order[1].set_exception(error)
 
     def _go_without(self, device: str) -> None:
         """Switch to a plan without a device, and let it go once the old one is over."""

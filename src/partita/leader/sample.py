@@ -46,7 +46,7 @@ class Sample(msgspec.Struct, frozen=True):
         stats: Per device that answered, its totals under that epoch.
         memory_limit_bytes: Per device that has one.
         lost: What the session goes on without.
-        changes: Recoveries, searches and deployments, the last ones at least.
+        changes: Recoveries, searches and deployments, the last ones.
         outcomes: How many changes there were by their outcome.
         down: Why nothing is answered any more; empty while it is.
     """
@@ -99,7 +99,7 @@ def take_sample(
         stats,
         {name: limit for name in stats if (limit := monitor.infos[name].memory_limit_bytes)},
         lost,
-        known.changes,
+        known.keep_last().changes,
         dict(known.outcomes),
         "" if tracker.error is None else tracker.error.message,
     )

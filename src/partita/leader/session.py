@@ -19,6 +19,7 @@ from partita.leader.explain import shorten_cause
 from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.history import History
 from partita.leader.losses import Lost
+from partita.leader.patience import Patience
 from partita.leader.planning import Planning
 from partita.leader.recovery import Recovery
 from partita.leader.replan_controller import ReplanController
@@ -31,6 +32,9 @@ from partita.program import Program
 from partita.regions import Array
 from partita.worker.leaders import check_leader
 from partita.worker.messages import BeginTraces, Drain, Info, Stats, decode_message
+
+#: Longest wait for what works beside a session, when it is closed. Not tuned.
+_CLOSE_S = 0.5
 
 
 class Session:
@@ -45,6 +49,8 @@ class Session:
 
     Attributes:
         calls: What others may ask of this leader; samples are among it.
+        has_stragglers: Whether threads of it have outlasted it: they search, or wait for a worker,
+            and end by themselves, unused.
     """
 
     def __init__(
@@ -67,6 +73,7 @@ class Session:
         self._before = History()
         self._origin_s = time.monotonic()
         self._is_closed = False
+        self.has_stragglers = False
         self._process = os.getpid()
         self.calls = LeaderCalls(group.endpoint)
         self.calls.offer(SAMPLE, self._answer_sample)
@@ -193,10 +200,12 @@ class Session:
     def plans(self) -> tuple[str, ...]:
         """The hash of the plan that gave each answer, in the order of the inputs.
 
-        Those since the last ``run`` or ``iterate`` began, the last 100,000 at most.
+        Those since the last ``run`` or ``iterate`` began, the last 100,000 at most, and of the last
+        1024 deployments.
         """
         answered = sorted(self._tracker.answered(self._first), key=lambda request: request.index)
-        return tuple(self._monitor.plans[request.epoch] for request in answered)
+        known = dict(self._monitor.plans)
+        return tuple(known[request.epoch] for request in answered if request.epoch in known)
 
     def stats(self) -> dict[str, Stats]:
         """The totals of each device since the deployment: memory, drops, overruns, waits.
@@ -216,16 +225,22 @@ class Session:
         Args:
             since: The number of the first answer whose latency is wanted.
         """
-        return take_sample(self._monitor, self.lost, self._before, self._list_changes(), since)
+        return take_sample(self._monitor, self.lost, self._earlier, self._list_changes(), since)
 
     @property
     def history(self) -> History:
         """What went on under its name so far, with what went before it."""
-        return self._before.with_session(self._tracker.answers, self._list_changes()).keep_last()
+        return self._earlier.with_session(self._tracker.answers, self._list_changes()).keep_last()
 
     def follow(self, before: History) -> None:
         """Let what others see of it go on from where an earlier session is, or ended."""
         self._before = before
+
+    @property
+    def _earlier(self) -> History:
+        """What went before it, with those of its own changes that are only counted."""
+        searches = self._controller.forgotten if self._controller is not None else {}
+        return self._before.counting(self._recovery.log.forgotten).counting(searches)
 
     def _list_changes(self) -> tuple[Change, ...]:
         """Its changes on the leader's clock; its own end is one, unless it was wanted."""
@@ -251,6 +266,7 @@ class Session:
     def changes(self) -> list[Change]:
         """Recoveries from losses, and searches for another plan, with their outcomes, in order.
 
+        The last 1000 of each.
         Seconds count from :meth:`begin_traces`, or else from the session's begin; they
         are below zero where a loss was found while the plan was deployed.
         """
@@ -317,17 +333,21 @@ class Session:
         return self._recovery.lost
 
     def close(self) -> None:
-        """Take the plan down; requests without an answer end with an error. May be repeated."""
+        """Take the plan down; requests without an answer end with an error. May be repeated.
+
+        A search, and whoever waits for a worker that hangs, hold it up for a moment only.
+        """
         if self._is_closed or is_forked(self._process):
             return  # a fork leaves its parent's plan alone
         self._is_closed = True
         self._group.end()
         self._tracker.close(RunError("The session was closed before the answer came."))
-        if self._keeper is not None:
-            self._keeper.close()
-        if self._controller is not None:
-            self._controller.close()
-        self._monitor.close()
+        helpers = [each for each in (self._keeper, self._controller) if each is not None]
+        for helper in helpers:
+            helper.end()
+        patience = Patience(_CLOSE_S)
+        are_over = [each.close(patience) for each in (*helpers, self._monitor)]
+        self.has_stragglers = not all(are_over)
 
     def __enter__(self) -> Self:
         return self

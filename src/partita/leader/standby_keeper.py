@@ -12,6 +12,7 @@ from partita.errors import PartitaError, RunError
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.failure_monitor import FailureMonitor
 from partita.leader.losses import Lost
+from partita.leader.patience import Patience
 from partita.leader.planning import SparePlanning
 from partita.leader.worker_group import WorkerGroup
 from partita.memory import release
@@ -63,10 +64,14 @@ class StandbyKeeper:
         self._thread = threading.Thread(target=self._run, name="leader/standby", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """End the thread; a search that is under way ends unused."""
+    def end(self) -> None:
+        """Let the thread end; a search that is under way ends unused."""
         self._ended.set()
-        self._thread.join()
+
+    def close(self, patience: Patience) -> bool:
+        """End the thread; whether it did in time."""
+        self.end()
+        return patience.join(self._thread)
 
     def _run(self) -> None:
         is_served, since_s = False, time.monotonic()

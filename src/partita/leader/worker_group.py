@@ -14,6 +14,7 @@ import msgspec
 
 from partita.errors import LinkError, RunError
 from partita.fabric import Beat, Endpoint, Failure, decode_note
+from partita.recent import Recent
 from partita.version import VERSION
 from partita.worker.messages import (
     PROTOCOL_VERSION,
@@ -31,6 +32,8 @@ CALL_TIMEOUT_S = 10.0
 _RETIRE_TIMEOUT_S = 2.0
 #: Interval at which presence is looked up, beside the news of it.
 _POLL_S = 0.1
+#: Endpoints that left, workers or not; each leader that comes by has a name of its own.
+_MOST_GONE = 1024
 T = TypeVar("T", bound=msgspec.Struct)
 R = TypeVar("R")
 
@@ -69,7 +72,7 @@ class WorkerGroup:
         self._beats_s: dict[str, float] = {}
         self._finished: dict[str, int] = {}
         self._alive: set[str] = set()
-        self._gone: set[str] = set()
+        self._gone = Recent[str, None](_MOST_GONE)
         self._owed: defaultdict[str, set[int]] = defaultdict(set)
         self._change = threading.Condition()
         self._is_over = False
@@ -219,9 +222,13 @@ class WorkerGroup:
         self._beats_s.pop(device, None)
 
     def retire(self, epoch: int, device: str) -> None:
-        """Take an epoch down on a worker; one that does not answer is told when it is back."""
+        """Take an epoch down on a worker; one that does not answer is told when it is back.
+
+        At the end of the session nobody asks again who has not answered.
+        """
         try:
-            if device not in self.names or device not in self.endpoint.peers():
+            is_hung = self._is_over and bool(self._owed.get(device))
+            if is_hung or device not in self.names or device not in self.endpoint.peers():
                 raise _left(device, "retire")
             self.tell(device, "retire", OfEpoch(epoch), _RETIRE_TIMEOUT_S)
         except RunError:
@@ -267,9 +274,9 @@ class WorkerGroup:
         was_there = name in self._alive
         (self._alive.add if alive else self._alive.discard)(name)
         if alive:
-            self._gone.discard(name)
+            self._gone.pop(name, None)
         elif was_there:
-            self._gone.add(name)
+            self._gone[name] = None
         with self._change:
             self._change.notify_all()
         if self.listener is None or alive == was_there:

@@ -12,9 +12,12 @@ import msgspec
 from partita.leader import Sample
 from partita.live.snapshot import Event, Scene, Snapshot
 from partita.live.state import MOST_EVENTS, LiveState
+from partita.recent import Recent
 
 #: Who asks twice a second gets news each time; more viewers cost no more.
 _FRESH_S = 0.4
+#: Plans that are described; there and back again is what happens most.
+_MOST_SCENES = 8
 
 
 class LiveView:
@@ -31,7 +34,7 @@ class LiveView:
         self._take, self._describe = take, describe
         self._state = LiveState()
         self._lock = threading.Lock()
-        self._scenes: dict[str, Scene] = {}
+        self._scenes = Recent[str, Scene](_MOST_SCENES)
         self._last: Snapshot | None = None
         self._last_s = 0.0
         self._notes: deque[Event] = deque(maxlen=MOST_EVENTS)

@@ -12,6 +12,7 @@ from partita.cli.access import is_emulated
 from partita.cli.actions.anew import make_search
 from partita.cli.actions.simulate import read_adapt
 from partita.cli.flags import AdaptFlags
+from partita.cli.interrupt import abandon
 from partita.cli.output import say
 from partita.cli.sources import Loaded
 from partita.compile import Compiled, compile_plan
@@ -89,7 +90,7 @@ def open_session(
 
         standby = None if fallback is None else compile_plan(loaded.graph, fallback, loaded.cluster)
         say("deploying")
-        with deploy(
+        session = deploy(
             compiled,
             endpoint,
             _make_options(plan, cost, is_service=is_service),
@@ -97,9 +98,21 @@ def open_session(
             adapting=None if watching is None else (replanner, watching),
             gone=outsiders,
             standby=standby,
-        ) as session:
-            say("running")
+        )
+        with _running(session):
             yield Opened(session, cost, refined, replanner)
+
+
+@contextlib.contextmanager
+def _running(session: Session) -> Iterator[None]:
+    """A session that ends with the context; the process waits for nothing that goes on then."""
+    try:
+        with session:
+            say("running")
+            yield
+    finally:
+        if session.has_stragglers:
+            abandon("a search, or a worker that does not answer")
 
 
 def _make_options(plan: Plan, cost: CostModel, *, is_service: bool) -> DeployOptions:

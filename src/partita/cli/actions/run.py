@@ -216,7 +216,7 @@ def conclude_run(
         tuple(session.changes),
         last if is_changed else None,
         measure_plans(opened, predicted, first, in_flight) if is_changed else (),
-        _fill(began.plan, [opened.replanner.plan_of(plan) for plan in session.plans()], requests),
+        _fill(began.plan, opened.replanner.plans_of(session.plans()), requests),
     )
 
 
