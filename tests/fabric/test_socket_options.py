@@ -79,3 +79,29 @@ def test_a_connection_to_nobody_is_given_up_where_closing_would_wait_for_it() ->
         with give_up_connecting():
             assert failed.wait(5)
         thread.join()
+
+
+def test_a_connection_on_which_nothing_is_said_is_given_up_and_those_in_use_are_not() -> None:
+    """A process that is frozen takes connections: its system does. Others' sockets stay, too."""
+    lingers, settled = struct.pack("ii", 1, 10), 4321
+    with ExitStack() as stack, socket.create_server(("127.0.0.1", 0)) as server:
+
+        def connect() -> tuple[socket.socket, socket.socket]:
+            near = stack.enter_context(socket.create_connection(server.getsockname()))
+            far = stack.enter_context(server.accept()[0])
+            far.settimeout(20)
+            return near, far
+
+        (fresh, fresh_far), (used, used_far), (others, others_far) = [connect() for _ in range(3)]
+        for link in (fresh, used):
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, lingers)
+        settle_sockets(settled / 1000)  # as a session does again and again
+        late, late_far = connect()
+        late.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, lingers)
+        ports = frozenset((used.getsockname()[1], used.getpeername()[1]))
+        with give_up_connecting(lambda: {ports}):
+            assert fresh_far.recv(1) == b""
+            assert late_far.recv(1) == b""
+        for link, far in ((used, used_far), (others, others_far)):
+            link.sendall(b"1")
+            assert far.recv(1) == b"1"

@@ -119,12 +119,12 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     clock, session = VirtualClock(), Session()
     monkeypatch.setattr(zenoh_data, "time", fake_time(clock))
     fake = SimpleNamespace(
-        open=lambda config: session,
         CongestionControl=zenoh.CongestionControl,
         Reliability=zenoh.Reliability,
         ZError=zenoh.ZError,
     )
     monkeypatch.setattr(zenoh_data, "zenoh", fake)
+    monkeypatch.setattr(zenoh_data, "open_session", lambda config: session)
     made = Bench(clock, session)
     yield made
     made.plane.close()

@@ -19,6 +19,7 @@ from partita.fabric.zenoh_options import (
     ZenohOptions,
     close_session,
     control_address,
+    open_session,
     session_config,
     split_address,
 )
@@ -204,7 +205,7 @@ def _list_tokens(address: str, tls: TlsOptions | None) -> set[tuple[str, str]]:
     }
     for key, value in limits.items():
         config.insert_json5(key, json.dumps(value))
-    session = zenoh.open(config)
+    session = open_session(config)
     try:
         replies = session.liveliness().get(Keys("*").alive("*", "*"), timeout=_STEP_S)
         keys = [str(reply.ok.key_expr).split("/") for reply in replies if reply.ok is not None]

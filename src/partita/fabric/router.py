@@ -17,7 +17,13 @@ from typing import TypeVar
 import zenoh
 
 from partita.errors import RunError, first_line
-from partita.fabric.zenoh_options import ZenohOptions, check_network, close_session, session_config
+from partita.fabric.zenoh_options import (
+    ZenohOptions,
+    check_network,
+    close_session,
+    open_session,
+    session_config,
+)
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -40,7 +46,7 @@ def run_router(options: ZenohOptions, wait: Callable[[], T]) -> T:
             config = session_config(replace(options, multicast=False), control=is_control)
             config.insert_json5("mode", json.dumps("router"))
             try:
-                session = zenoh.open(config)
+                session = open_session(config)
             except zenoh.ZError as error:
                 where = ", ".join(options.listen)
                 raise RunError(f"No router can listen at {where}: {_reason(error)}.") from None

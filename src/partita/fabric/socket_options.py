@@ -7,13 +7,17 @@ its few runtime threads, so that a peer whose cable was pulled silences the link
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import socket
 import stat
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 
+#: Of the two ends of a connection: how addresses are written differs.
+Ports = frozenset[int]
 #: What Zenoh 1 sets, and by what its sockets are known: on, for so many seconds.
 _ZENOH_LINGER = struct.pack("ii", 1, 10)
 #: TCP_USER_TIMEOUT of Linux.
@@ -22,7 +26,11 @@ _USER_TIMEOUT = 18
 _INFO, _CONNECTING = 11, 2
 #: Interval at which connecting is given up; closing takes a few milliseconds where all is well.
 _GIVE_UP_S = 0.1
+#: After so many intervals all that closes in order has; what is left waits for who says nothing.
+_ORDERLY = 3
 _OFF = struct.pack("ii", 0, 0)
+#: Timeouts that were set here, in milliseconds: by these settled sockets are known.
+_settled_ms: set[int] = set()
 
 
 def settle_sockets(user_timeout_s: float) -> int:
@@ -38,19 +46,29 @@ def settle_sockets(user_timeout_s: float) -> int:
         The number of sockets that were changed.
     """
 
+    timeout_ms = int(user_timeout_s * 1000)
+    _settled_ms.add(timeout_ms)
+
     def settle(link: socket.socket) -> bool:
-        if link.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) != _ZENOH_LINGER:
+        if not _lingers(link):
             return False
         link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _OFF)
-        link.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, int(user_timeout_s * 1000))
+        link.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, timeout_ms)
         return True
 
     return _each_socket(settle)
 
 
 @contextlib.contextmanager
-def give_up_connecting() -> Iterator[None]:
-    """Within the context, break all connections of the process that are being made, if it lasts."""
+def give_up_connecting(list_used: Callable[[], Collection[Ports]] = list) -> Iterator[None]:
+    """Within the context, break all connections of the process that are being made, if it lasts.
+
+    If it lasts longer, also those of Zenoh that are made and that nobody uses: a process that is
+    frozen takes connections, as its system does that for it, and says nothing on them.
+
+    Args:
+        list_used: Says which of Zenoh's connections are in use, and stay.
+    """
     over = threading.Event()
 
     def give_up(link: socket.socket) -> bool:
@@ -60,8 +78,12 @@ def give_up_connecting() -> Iterator[None]:
         return is_connecting
 
     def repeat() -> None:
-        while not over.wait(_GIVE_UP_S):
+        for turn in itertools.count(1):
+            if over.wait(_GIVE_UP_S):
+                return
             _each_socket(give_up)
+            if turn > _ORDERLY:
+                _each_socket(partial(_shut_down_unused, list_used()))
 
     thread = threading.Thread(target=repeat, name="partita-give-up", daemon=True)
     thread.start()
@@ -70,6 +92,20 @@ def give_up_connecting() -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+def _lingers(link: socket.socket) -> bool:
+    return link.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) == _ZENOH_LINGER
+
+
+def _shut_down_unused(used: Collection[Ports], link: socket.socket) -> bool:
+    """End a connection of Zenoh that is none of those in use."""
+    is_settled = link.getsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT) in _settled_ms
+    ports = frozenset((link.getsockname()[1], link.getpeername()[1]))
+    if ports in used or not (is_settled or _lingers(link)):
+        return False
+    link.shutdown(socket.SHUT_RDWR)
+    return True
 
 
 def _each_socket(call: Callable[[socket.socket], bool]) -> int:

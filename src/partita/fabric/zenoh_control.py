@@ -28,7 +28,12 @@ from partita.fabric.flows import Flush
 from partita.fabric.flusher import Flusher
 from partita.fabric.key_expressions import Keys, read_caller, read_source
 from partita.fabric.pending_calls import PendingCalls
-from partita.fabric.zenoh_options import ZenohOptions, close_session, session_config
+from partita.fabric.zenoh_options import (
+    ZenohOptions,
+    close_session,
+    open_session,
+    session_config,
+)
 
 _CALL_THREADS = 4
 _RETRY_S = 0.05
@@ -94,7 +99,7 @@ class ControlPlane:
         self._name = options.name
         self._role = options.role
         self._keys = Keys(options.cluster)
-        self._session: Any = zenoh.open(session_config(options, control=True))
+        self._session: Any = open_session(session_config(options, control=True))
         self._on_note, self._on_presence, self._reject = on_note, on_presence, reject
         place = f"{', '.join(options.listen) or 'no address'} on host {platform.node()}".encode()
         self._own: dict[str, FabricHandler] = {WHERE: lambda caller, body: place}

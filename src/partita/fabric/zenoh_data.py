@@ -35,7 +35,12 @@ from partita.fabric.flusher import Flusher
 from partita.fabric.key_expressions import Keys, read_source
 from partita.fabric.local_socket import LocalListener, LocalPath
 from partita.fabric.peer_channel import PeerChannel
-from partita.fabric.zenoh_options import ZenohOptions, close_session, session_config
+from partita.fabric.zenoh_options import (
+    ZenohOptions,
+    close_session,
+    open_session,
+    session_config,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -82,7 +87,7 @@ class DataPlane:
         self._options = options
         self._hooks = hooks
         self._keys = Keys(options.cluster)
-        self._session: Any = zenoh.open(session_config(options, control=False))
+        self._session: Any = open_session(session_config(options, control=False))
         self._local = self._open_local() if options.local_sockets else None
         self._channels: dict[str, PeerChannel] = {}
         self._channels_lock = threading.Lock()

@@ -17,7 +17,7 @@ from partita.fabric.access_rules import write_rules
 from partita.fabric.base import check_name
 from partita.fabric.certificates import TlsOptions, check_credentials, is_for_host
 from partita.fabric.members import Member, Role
-from partita.fabric.socket_options import give_up_connecting
+from partita.fabric.socket_options import Ports, give_up_connecting
 from partita.naming import ADDRESS_RULE, SECURE_PROTOCOLS, parse_address
 
 #: Environment for processes that move tensors: without it each large message pays page faults.
@@ -30,6 +30,8 @@ WORKER_ENV = {
 #: Within a lease.
 KEEP_ALIVES = 4
 _REST = re.compile(r"[?#].*")
+#: Whose connections stay when another session of this process is closed.
+_open_sessions: list[Any] = []
 _GROUP = "224.0.0.224"
 _GROUP_PORT = 7446
 
@@ -178,14 +180,37 @@ def control_address(address: str) -> str:
     return f"{protocol}/{shown}:{port + 1}{rest}"
 
 
+def open_session(config: Any) -> Any:
+    """A Zenoh session, to be closed with :func:`close_session`."""
+    session = zenoh.open(config)
+    _open_sessions.append(session)
+    return session
+
+
 def close_session(session: Any) -> None:
     """Close a Zenoh session, whatever became of the network.
 
-    Zenoh waits for the connections that it is about to make, to a host that is gone for up to ten
-    seconds.
+    Zenoh waits for the connections that it is about to make, to a host that is gone, or a process
+    that is frozen, for up to ten seconds.
     """
-    with give_up_connecting(), contextlib.suppress(zenoh.ZError):
+    with contextlib.suppress(ValueError):
+        _open_sessions.remove(session)
+    with give_up_connecting(_list_used), contextlib.suppress(zenoh.ZError):
         session.close()
+
+
+def _list_used() -> set[Ports]:
+    """The connections of the sessions that are open."""
+    links: list[Any] = []
+    for session in list(_open_sessions):
+        with contextlib.suppress(zenoh.ZError):  # closed meanwhile
+            links += session.info.links()
+    return {frozenset((_port(link.src), _port(link.dst))) for link in links}
+
+
+def _port(address: Any) -> int:
+    found = re.search(r":(\d+)$", _REST.sub("", str(address)))
+    return int(found[1]) if found else 0
 
 
 def session_config(options: ZenohOptions, *, control: bool) -> Any:
