@@ -28,8 +28,9 @@ from partita.worker.messages import (
 
 #: Calls answer within milliseconds; one that hashes or loads on a slow disk has its own timeout.
 CALL_TIMEOUT_S = 10.0
-#: A worker that hangs must not hold up the end of a session.
-_RETIRE_TIMEOUT_S = 2.0
+#: A worker that hangs must not hold up a change of plan, and less the end of a session: whoever
+#: heard of that goes on with it.
+_RETIRE_TIMEOUT_S, _END_TIMEOUT_S = 2.0, 0.5
 #: Interval at which presence is looked up, beside the news of it.
 _POLL_S = 0.1
 #: Endpoints that left, workers or not; each leader that comes by has a name of its own.
@@ -230,7 +231,8 @@ class WorkerGroup:
             is_hung = self._is_over and bool(self._owed.get(device))
             if is_hung or device not in self.names or device not in self.endpoint.peers():
                 raise _left(device, "retire")
-            self.tell(device, "retire", OfEpoch(epoch), _RETIRE_TIMEOUT_S)
+            timeout_s = _END_TIMEOUT_S if self._is_over else _RETIRE_TIMEOUT_S
+            self.tell(device, "retire", OfEpoch(epoch), timeout_s)
         except RunError:
             self._owed[device].add(epoch)
 
