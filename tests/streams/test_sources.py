@@ -95,6 +95,19 @@ def test_a_damaged_frame_is_one_bad_input(tmp_path: Path) -> None:
     assert faults[2].startswith("Input 'a.avi#000002' cannot be decoded: ")
 
 
+def test_a_video_that_is_cut_off_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
+    """Its frames are inputs; that there should be more is said where they end."""
+    path = write_video(tmp_path / "a.mkv", 25)
+    whole = path.read_bytes()
+    assert [fault_of(item) for item in read_source(find_source(str(path)))] == [""] * 25
+    path.write_bytes(whole[: len(whole) // 2])
+    *good, last = read_source(find_source(str(path)))
+    assert 0 < len(good) < 25
+    assert fault_of(last).startswith(
+        f"Input 'a.mkv#{len(good):06d}' cannot be decoded: the file ends there, "
+    )
+
+
 def test_pictures_come_through_a_pipe() -> None:
     """JPEG pictures one after the other; numbers go on from run to run."""
     with piped(jpegs(4)) as file:

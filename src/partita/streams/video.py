@@ -26,6 +26,9 @@ PIPE_NAME, _STDIN = "stdin", 0
 #: JPEG pictures one after the other: how they begin, FFmpeg's name, and that no more than the first
 #: is looked at to know so: the next ones may come slowly.
 _JPEG, _JPEGS = b"\xff\xd8\xff", "mjpeg"
+#: Formats whose files say at their head how long they are, FFmpeg's unit of that, and what may be
+#: missing: heads are right to some frames. Not tuned.
+_TELLING, _MICROSECONDS, _MOST_MISSING_S = {"matroska", "mov", "avi"}, 1e6, 1.0
 _AT_ONCE = {"probesize": "32", "analyzeduration": "0", "fpsprobesize": "0"}
 
 
@@ -49,7 +52,8 @@ class VideoFile:
         """An iterator over the frames; see :class:`~partita.streams.items.Source`."""
         name = self._path.name
         first = first_number(name, written)
-        frames = read_frames(open_video(str(self._path), str(self._path)), name, 0)
+        container = open_video(str(self._path), str(self._path))
+        frames = read_frames(container, name, 0, _told_length_s(container))
         for number, item in enumerate(frames):
             if number >= first:
                 yield item
@@ -144,15 +148,21 @@ def open_video(target: str | Pipe, called: str, kind: str | None = None) -> Inpu
     return container
 
 
-def read_frames(container: InputContainer, name: str, first: int) -> Iterator[Item]:
+def read_frames(
+    container: InputContainer, name: str, first: int, length_s: float | None = None
+) -> Iterator[Item]:
     """An iterator over the frames of a video, numbered from ``first``; closes it at its end.
 
-    A part that cannot be decoded is one bad item: the frames after it may be good again.
+    A part that cannot be decoded is one bad item: the frames after it may be good again. So is the
+    end of a file that is cut off.
+
+    Args:
+        length_s: How long it should be; None where that is not known.
 
     Raises:
         InputError: The container cannot be read on.
     """
-    number = first
+    number, left_s = first, length_s or 0.0
     with closing(container):
         packets = container.demux(container.streams.video[0])
         while True:
@@ -165,6 +175,9 @@ def read_frames(container: InputContainer, name: str, first: int) -> Iterator[It
                     subject=frame,
                 ) from error
             if packet is None:
+                if left_s > _MOST_MISSING_S:
+                    why = f"the file ends there, {left_s:.1f} s before the end that it tells of"
+                    yield bad_item(name_frame(name, number), why)
                 return
             try:
                 frames = packet.decode()
@@ -175,6 +188,25 @@ def read_frames(container: InputContainer, name: str, first: int) -> Iterator[It
             for picture in frames:
                 yield _make_item(name_frame(name, number), picture)
                 number += 1
+                left_s = min(left_s, (length_s or 0.0) - _end_s(picture))
+
+
+def _told_length_s(container: InputContainer) -> float | None:
+    """How long the video is by its file's head; None where that says nothing, or is estimated."""
+    video = container.streams.video[0]
+    if not _TELLING & set(container.format.name.split(",")):
+        return None
+    if video.duration is not None and video.time_base is not None:
+        return float((video.start_time or 0) + video.duration) * float(video.time_base)
+    if len(container.streams) == 1 and container.duration is not None:
+        return (max(container.start_time, 0) + container.duration) / _MICROSECONDS
+    return None
+
+
+def _end_s(frame: VideoFrame) -> float:
+    """When a frame gives way to the next."""
+    lasts_s = float((frame.duration or 0) * frame.time_base) if frame.time_base else 0.0
+    return (frame.time or 0.0) + lasts_s
 
 
 def _make_item(name: str, frame: VideoFrame) -> Item:
