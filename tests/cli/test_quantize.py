@@ -8,10 +8,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
+from onnx.numpy_helper import from_array, to_array
 
 from partita.plan import load_plan
 from partita.quantisation.file import load_findings
-from tests.cli.conftest import Ask
+from tests.cli.conftest import Ask, tiny_model
+from tests.models import make_model
+from tests.quantised_models import residual_network
 
 
 @pytest.fixture
@@ -145,6 +149,7 @@ def test_layers_that_bear_no_width_are_kept(ask: Ask, samples: str) -> None:
         (["--keep-float", "nan"], "got nan, allowed: -100 to 200"),
         (["--weights", "6", "-o", "q.onnx"], "cannot be written with 6 bits: an ONNX file allows"),
         (["-o", "m.onnx"], "'m.onnx' is an input of this command"),
+        (["-o", "q.onnx", "--errors", "q.onnx"], "'q.onnx' is another output of this command"),
         (["--samples", "nowhere"], "'nowhere' does not exist"),
     ],
 )
@@ -157,6 +162,77 @@ def test_what_cannot_be_is_refused(
     assert answer.code == 2
     assert message in answer.message
     assert not (folder / "q.onnx").exists()
+
+
+def half_model() -> onnx.ModelProto:
+    """Return the tiny model with weights, input and answer of 16 bits."""
+    model = tiny_model()
+    graph = model.graph
+    halves = [to_array(one).astype(np.float16) for one in graph.initializer]
+    named = [from_array(one, old.name) for one, old in zip(halves, graph.initializer, strict=True)]
+    del graph.initializer[:]
+    graph.initializer.extend(named)
+    for value in (*graph.input, *graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    return model
+
+
+def coded_model() -> onnx.ModelProto:
+    """Return a product of codes, whose answer is a float."""
+    rng = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], "codes"),
+        helper.make_node("MatMulInteger", ["q", "w", "z"], ["p"], "product"),
+        helper.make_node("Cast", ["p"], ["f"], "float", to=onnx.TensorProto.FLOAT),
+        helper.make_node("Mul", ["f", "s"], ["y"], "scaled"),
+    ]
+    return make_model(nodes, {"x": [1, 16]}, ["y"], {"w": rng.integers(-9, 9, (16, 5), np.int8)})
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (half_model(), "'q' cannot be rounded: its weights are float16, allowed: float32."),
+        (residual_network(), "'q' comes quantised and is not rounded again: its layers have bits"),
+        (coded_model(), "'q' comes quantised and is not rounded again"),
+    ],
+)
+def test_models_that_cannot_be_rounded_say_why(
+    ask: Ask, folder: Path, samples: str, model: onnx.ModelProto, words: str
+) -> None:
+    """By ``quantize``, and by planners that choose bits; as they are they are planned for."""
+    onnx.save(model, folder / "q.onnx")
+    plan = ("plan", "q.onnx", "--cluster", "pair.toml", "--planner", "autosplit", "-o", "o.json")
+    compare = ("compare", "q.onnx", "--cluster", "pair.toml", "--planners", "autosplit")
+    for command in (("quantize", "q.onnx"), plan, compare):
+        answer = ask(*command, "--samples", samples)
+        assert answer.code == 2
+        assert words in answer.message
+    assert not (folder / "o.json").exists()
+    assert ask(*plan).code == 0
+
+
+def test_two_outputs_and_a_layer_that_is_left(ask: Ask, folder: Path, samples: str) -> None:
+    """Each output is told beside both, and which weights stay as they are."""
+    model = tiny_model()
+    nodes = [
+        helper.make_node("Cast", ["f"], ["fh"], "narrow", to=onnx.TensorProto.FLOAT16),
+        helper.make_node("MatMul", ["fh", "w4"], ["zh"], "other"),
+        helper.make_node("Cast", ["zh"], ["z"], "wide", to=onnx.TensorProto.FLOAT),
+    ]
+    model.graph.node.extend(nodes)
+    model.graph.initializer.append(from_array(np.ones((8, 3), np.float16), "w4"))
+    model.graph.output.append(helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [1, 3]))
+    onnx.save(model, folder / "two.onnx")
+    words = ("quantize", "two.onnx", "--samples", samples)
+    reply = ask(*words, "--json").reply
+    each = {one["name"]: one["signal_to_noise_db"] for one in reply["outputs"]}
+    assert list(each) == ["y", "z"]
+    assert min(each.values()) <= reply["signal_to_noise_db"] <= max(each.values())
+    assert reply["left"] == [{"name": "other", "weights": "float16"}]
+    told = ask(*words).out
+    assert f"on the samples; y {each['y']:.1f} dB, z {each['z']:.1f} dB" in told
+    assert "Left:        weights of other, which are float16: only float32 is rounded" in told
 
 
 def test_a_sample_with_nan_is_refused(ask: Ask, folder: Path, samples: str) -> None:

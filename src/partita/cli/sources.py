@@ -82,7 +82,8 @@ def read_model(files: ModelFiles, *, chooses_bits: bool = False) -> Graph:
         chooses_bits: Whether the planner quantises it, for the kernels that are named.
 
     Raises:
-        InputError: That is no file of bits, or kernels are named that there are not.
+        InputError: That is no file of bits, the model cannot be quantised, or kernels are named
+            that there are not.
         PlanError: Its bits do not fit the model.
     """
     graph = read_graph(files.model, files.shapes)
@@ -91,6 +92,10 @@ def read_model(files: ModelFiles, *, chooses_bits: bool = False) -> Graph:
         from partita.quantisation.file import load_findings
 
         graph = quantize(graph, load_findings(files.bits).bits)
+    if chooses_bits:
+        from partita.quantisation.bits import check_quantisable
+
+        check_quantisable(graph)
     if files.kernels not in (None, "integer", "float"):
         raise InputError(
             f"--kernels is '{files.kernels}', allowed: integer, float.", subject=files.kernels

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from partita.errors import PlanError
+from partita.errors import InputError, PlanError
 from partita.graph import Graph, Layer, Node
 from partita.graph.pointwise import MOVING
 from partita.regions import Clipping, LayerBits
@@ -17,6 +17,10 @@ WIDTHS: tuple[int, ...] = get_args(Width)
 #: The input with a core's weights, and their axis along which outputs have scales of their own.
 #: A matrix product may have them on either side: see ``find_weights``.
 _WEIGHTS = {"Conv": (1, 0), "ConvTranspose": (1, 1)}
+#: Operators that multiply codes, and need no bits.
+_OF_CODES = frozenset(("ConvInteger", "MatMulInteger", "QGemm", "QLinearConv", "QLinearMatMul"))
+#: Types of numbers that may be weights, and whose layers are left as they are.
+_OTHER_FLOATS = ("float16", "bfloat16", "float64")
 #: Quantising nodes have scales per axis, and clip codes, from this version of the operators on.
 _LEAST_OPSET = 13
 #: Ranges of clipping 'mse' are found for exponents in here; single numbers below, the largest
@@ -90,6 +94,46 @@ def list_quantisable(graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if made_floats(graph, layer) and not is_moving(graph, layer)
     )
     return weights, (*inputs, *made)
+
+
+def list_left(graph: Graph) -> dict[str, str]:
+    """Layers whose weights cannot have bits, by name, with what these are: codes, other floats."""
+    left = {}
+    for layer in graph.layers:
+        node = graph.nodes[layer.nodes[0]]
+        if node.op in _OF_CODES:
+            left[layer.name] = "codes"
+        elif find_weights(graph, layer) is None:
+            names = [n for place, _ in _weight_places(node) for n in node.inputs[place : place + 1]]
+            kinds = [str(graph.constants.spec(n).dtype) for n in names if n in graph.constants]
+            if kinds and kinds[0] in _OTHER_FLOATS:
+                left[layer.name] = kinds[0]
+    return left
+
+
+def check_quantisable(graph: Graph) -> None:
+    """Raise where no layer of a model can have bits of its own.
+
+    Args:
+        graph: The model's.
+
+    Raises:
+        InputError: It comes quantised, or its weights are no numbers of single precision.
+    """
+    left = list_left(graph)
+    if graph.base is None and (graph.packings or "codes" in left.values()):
+        raise InputError(
+            f"Model '{graph.name}' comes quantised and is not rounded again: its layers have bits"
+            " already. Divide it as it is, or give the model that it was made of, in float32.",
+            subject=graph.name,
+        )
+    if left and not list_quantisable(graph)[0]:
+        raise InputError(
+            f"Model '{graph.name}' cannot be rounded: its weights are"
+            f" {', '.join(sorted(set(left.values())))}, allowed: float32. Divide it as it is, or"
+            " give the model in float32.",
+            subject=graph.name,
+        )
 
 
 def check_bits(graph: Graph, bits: Mapping[str, LayerBits]) -> None:

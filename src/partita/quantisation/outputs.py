@@ -61,15 +61,26 @@ class Reference:
 
     def signal_to_noise_db(self, bits: Mapping[str, LayerBits]) -> float:
         """The outputs' power over that of what quantising changes, all samples and outputs."""
-        signal = noise = 0.0
+        return self.compare_signals(bits)[0]
+
+    def compare_signals(self, bits: Mapping[str, LayerBits]) -> tuple[float, dict[str, float]]:
+        """That ratio of all outputs together, and of each, by name."""
+        powers = dict.fromkeys(self.graph.outputs, (0.0, 0.0))
         for expected, answer in zip(self._expected, self.answers(bits), strict=True):
-            for name in self.graph.outputs:
+            for name, (signal, noise) in powers.items():
                 values = np.asarray(expected[name], np.float64)
                 signal += float((values**2).sum())
                 noise += float(((answer[name] - values) ** 2).sum())
-        if not noise:
-            return inf
-        return 10 * log10(signal / noise) if signal else -inf
+                powers[name] = signal, noise
+        signals, noises = zip(*powers.values(), strict=True)
+        each = {name: _decibels(*pair) for name, pair in powers.items()}
+        return _decibels(sum(signals), sum(noises)), each
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if not noise:
+        return inf
+    return 10 * log10(signal / noise) if signal else -inf
 
 
 def _output_mse(expected: Array, answer: Array) -> float:

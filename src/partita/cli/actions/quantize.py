@@ -10,6 +10,7 @@ from typing import Any, get_args
 from rich.console import RenderableType
 
 from partita.cli.output import Reply, cache_folder, check_output, progress_bar, write_output
+from partita.cli.replies import say_left
 from partita.cli.sources import read_graph
 from partita.errors import InputError
 from partita.graph import Graph
@@ -30,7 +31,7 @@ from partita.quantisation import (
     search_lapq,
     tabulate_errors,
 )
-from partita.quantisation.bits import check_widths
+from partita.quantisation.bits import check_quantisable, check_widths, list_left
 from partita.quantisation.choose import Widths
 from partita.quantisation.data import MEASURED_ON
 from partita.quantisation.file import Findings, dump_findings
@@ -89,13 +90,14 @@ def quantize_model(
     measures = ("mse", *get_args(OutputMeasure))
     options = _read_flags(path, asked, measures)
     graph = read_graph(path, shapes)
+    check_quantisable(graph)
     read = read_files(graph.input_specs, samples, finite=True)
     feeds = [sample.feeds for sample in read]
     with progress_bar("quantising") as advance:
         reference = Reference(graph, feeds)
         known = _tabulate(reference, read, options, asked, advance)
         bits = _choose(reference, known, asked, advance)
-        snr_db = reference.signal_to_noise_db(bits)
+        snr_db, by_output = reference.compare_signals(bits)
     quantised, table = quantize(graph, bits), known.errors
     payload: dict[str, Any] = {
         "model": graph.name,
@@ -103,7 +105,9 @@ def quantize_model(
         "measure": table.measure,
         "layers": [_describe(name, table, bits) for name in _list_names(graph, table)],
         "kept_float": _list_kept(graph, known, bits, asked),
+        "left": [{"name": name, "weights": kind} for name, kind in list_left(graph).items()],
         "signal_to_noise_db": snr_db,
+        "outputs": [{"name": name, "signal_to_noise_db": db} for name, db in by_output.items()],
         "weight_bytes": graph.weight_bytes,
         "stored_bytes": stored_bytes(quantised),
     }
@@ -128,7 +132,7 @@ def _read_flags(path: Path, asked: QuantizeFlags, measures: Sequence[str]) -> Co
         if asked.output is not None and width:
             check_file_widths(path.stem, [width])
     check_output(asked.errors, path)
-    check_output(asked.output, path, asked.errors)
+    check_output(asked.output, path, beside=asked.errors)
     clipping: Any = "mse" if asked.clip == _LAPQ else asked.clip
     return CodeOptions(asked.per_channel, asked.affine, clipping, exact_sums=asked.exact_sums)
 
@@ -211,7 +215,8 @@ def _show(
         f"Samples:     {payload['samples']}",
         f"Bits:        weights {asked.weights or 'as they are'}, activations"
         f" {asked.activations or 'as they are'}",
-        f"Outputs:     {payload['signal_to_noise_db']:.1f} dB signal-to-noise, on the samples",
+        f"Outputs:     {payload['signal_to_noise_db']:.1f} dB signal-to-noise, on the"
+        f" samples{_say_each(payload['outputs'])}",
         f"Weights:     {format_bytes(payload['stored_bytes'])} stored, as they were"
         f" {format_bytes(payload['weight_bytes'])}{_say_unpacked(quantised)}",
     ]
@@ -220,8 +225,15 @@ def _show(
         for what, names in payload["kept_float"].items()
         if names
     ]
+    lines += say_left(graph)
     lines += [f"Written to {path}" for path in (asked.errors, asked.output) if path is not None]
     return [draw_table(TableData(title, columns, rows, text_columns=1)), *lines]
+
+
+def _say_each(outputs: Sequence[dict[str, Any]]) -> str:
+    """What to add where there are several outputs: large numbers hide what others lose."""
+    told = (f"{one['name']} {one['signal_to_noise_db']:.1f} dB" for one in outputs)
+    return f"; {', '.join(told)}" if len(outputs) > 1 else ""
 
 
 def _say_unpacked(quantised: Graph) -> str:
