@@ -43,7 +43,8 @@ def test_folders_with_names_are_the_classes_in_order(tmp_path: Path) -> None:
     [
         (["cat", "dog"], "has 2 folders, the network answers 5 classes"),
         (["0", "5"], "is of class 5, the network answers 5: allowed are 0 to 4"),
-        (["0", "dog"], "has 2 folders"),
+        (["cat"], "has 1 folder, the network answers 5 classes"),
+        (["0", "1", "2", "3", "dog"], "dog' is beside folders that are named by the classes' num"),
     ],
 )
 def test_folders_that_do_not_fit_are_refused(tmp_path: Path, names: list[str], words: str) -> None:
@@ -55,8 +56,35 @@ def test_folders_that_do_not_fit_are_refused(tmp_path: Path, names: list[str], w
     assert words in caught.value.message
 
 
+def test_odd_names_are_names(tmp_path: Path) -> None:
+    """Spaces and other scripts are read; hidden folders, of notebooks and managers, are none."""
+    names = ("a b", "=x", "Ärger", "猫", "ا")
+    for name in (*names, ".ipynb_checkpoints"):
+        _write(tmp_path, name, SAMPLES[:1])
+    found = {sample.path.parent.name: sample.label for sample in read_data(GRAPH, [str(tmp_path)])}
+    assert found == {name: place for place, name in enumerate(sorted(names))}
+
+
+def test_one_class_alone(tmp_path: Path) -> None:
+    """A number says which it is."""
+    _write(tmp_path, "3", SAMPLES[:2])
+    assert [sample.label for sample in read_data(GRAPH, [str(tmp_path)])] == [3, 3]
+
+
 def test_an_empty_class_is_refused(tmp_path: Path) -> None:
-    """A folder without files says so with its name."""
+    """A folder without files says so with its name, and what it has instead."""
     _write(tmp_path, "0", [])
     with pytest.raises(InputError, match="0' has no"):
+        read_data(GRAPH, [str(tmp_path)])
+    (tmp_path / "0" / "cat.tif").write_bytes(b"II*")
+    with pytest.raises(InputError, match=r"image files \(.png, .jpg,.*\); it has 'cat.tif'"):
+        read_data(GRAPH, [str(tmp_path)])
+
+
+@pytest.mark.parametrize("name", ["cut.png", "CUT.JPG", ".hidden.npy"])
+def test_an_unreadable_sample_is_named(tmp_path: Path, name: str) -> None:
+    """Of whatever kind, and in whichever class."""
+    _write(tmp_path, "0", SAMPLES[:2])
+    (tmp_path / "0" / name).write_bytes(b"\x89PNG\r\n\x1a\n")
+    with pytest.raises(InputError, match=f"0/{name}' is no readable"):
         read_data(GRAPH, [str(tmp_path)])

@@ -9,6 +9,7 @@ from pathlib import Path
 from partita.errors import InputError
 from partita.graph import Graph
 from partita.quantisation.samples import Sample, check_room, is_known, list_files, read_files
+from partita.units import format_count
 
 #: Samples that ranges are found from: one in so many, and at most so many. AUTO-SPLIT names no
 #: number; beyond 64 ranges of 8 bits hardly move. Not tuned.
@@ -55,8 +56,9 @@ def _place_folders(folder: Path, classes: int) -> list[tuple[Path, int]]:
     Raises:
         InputError: They do not fit the number of classes.
     """
-    paths = sorted(path for path in folder.iterdir() if path.is_dir())
-    if all(path.name.isdecimal() for path in paths):
+    paths = sorted(filter(_is_class, folder.iterdir()))
+    named = [path for path in paths if not path.name.isdecimal()]
+    if not named:
         places = [(path, int(path.name)) for path in paths]
         for path, label in places:
             if label >= classes:
@@ -66,10 +68,17 @@ def _place_folders(folder: Path, classes: int) -> list[tuple[Path, int]]:
                     subject=str(path),
                 )
         return places
+    if len(named) < len(paths):
+        raise InputError(
+            f"Folder '{named[0]}' is beside folders that are named by the classes' numbers: allowed"
+            " are numbers for all, or names for all.",
+            subject=str(named[0]),
+        )
     if len(paths) != classes:
         raise InputError(
-            f"Directory '{folder}' has {len(paths)} folders, the network answers {classes} classes:"
-            " give a folder for each, or name folders by the classes' numbers, from 0.",
+            f"Directory '{folder}' has {format_count(len(paths), 'folder')}, the network answers"
+            f" {classes} classes: give a folder for each, or name folders by the classes' numbers,"
+            " from 0.",
             subject=str(folder),
         )
     return [(path, label) for label, path in enumerate(paths)]
@@ -78,7 +87,12 @@ def _place_folders(folder: Path, classes: int) -> list[tuple[Path, int]]:
 def _has_classes(path: Path) -> bool:
     """Whether a folder holds folders, and no samples beside them."""
     inside = list(path.iterdir()) if path.is_dir() else []
-    return any(one.is_dir() for one in inside) and not any(map(is_known, inside))
+    return any(map(_is_class, inside)) and not any(map(is_known, inside))
+
+
+def _is_class(path: Path) -> bool:
+    """Whether a path is the folder of a class: hidden ones are of file managers and notebooks."""
+    return path.is_dir() and not path.name.startswith(".")
 
 
 def count_classes(graph: Graph) -> int | None:
