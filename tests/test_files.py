@@ -50,6 +50,25 @@ def test_a_failed_write_leaves_what_was_there(
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
+def test_of_two_that_write_one_file_the_last_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process has half-written neither appears nor is in the way."""
+    path = tmp_path / "file"
+    replace = os.replace
+
+    def interrupt(source: Path, target: Path) -> None:
+        monkeypatch.setattr("os.replace", replace)
+        monkeypatch.setattr("os.getpid", lambda: 1)
+        write_whole(path, b"of the other")
+        replace(source, target)
+
+    monkeypatch.setattr("os.replace", interrupt)
+    write_whole(path, b"ours")
+    assert path.read_bytes() == b"ours"
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
 def test_devices_and_pipes_are_written_as_they_are(tmp_path: Path) -> None:
     """They are not replaced by a file of their name."""
     write_whole(Path("/dev/null"), b"gone")

@@ -1,6 +1,7 @@
 """Files that people name: only regular ones are read, and what is written appears whole.
 
-No folders are made for it but the one that is written.
+Of several processes that write one file the last has it. No folders are made but the one that is
+written.
 """
 
 from __future__ import annotations
@@ -120,7 +121,12 @@ def _is_stream(path: Path) -> bool:
 def _places(path: Path) -> tuple[Path, Path]:
     """The file that is written, behind links, and the one beside it that takes its place."""
     target = Path(os.path.realpath(path))
-    return target, target.with_name(f"{target.name}.partial")
+    return target, target.with_name(_name_partial(target.name))
+
+
+def _name_partial(name: str) -> str:
+    """What a file is called until it is whole: another name in every process."""
+    return f"{name}.{os.getpid()}.partial"
 
 
 def write_folder(folder: Path, contents: Mapping[str, bytes], *, is_private: bool = False) -> None:
@@ -138,7 +144,7 @@ def write_folder(folder: Path, contents: Mapping[str, bytes], *, is_private: boo
     """
     is_new = not folder.exists()
     folder.mkdir(0o700 if is_private else 0o777, exist_ok=True)
-    partials = {name: folder / f"{name}.partial" for name in contents}
+    partials = {name: folder / _name_partial(name) for name in contents}
     try:
         for name, data in contents.items():
             if is_private:

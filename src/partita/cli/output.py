@@ -201,15 +201,21 @@ def live_line(describe: Callable[[], str], *, hidden: bool = False) -> Iterator[
         yield
 
 
-def check_output(path: Path | None, *inputs: Path | str | None, inside: Path | None = None) -> None:
+def check_output(
+    path: Path | None,
+    *inputs: Path | str | None,
+    inside: Path | None = None,
+    beside: Path | None = None,
+) -> None:
     """Refuse a place for an output before the work begins; None is no output.
 
     Args:
         inside: A folder in which nothing else may be.
+        beside: Another output of the command.
 
     Raises:
-        InputError: It is a folder, what the command reads or in that folder, its own is missing, or
-            no file can be made there.
+        InputError: It is a folder, what the command reads or in that folder, what it writes beside,
+            its own is missing, or no file can be made there.
     """
     if path is None:
         return
@@ -222,6 +228,11 @@ def check_output(path: Path | None, *inputs: Path | str | None, inside: Path | N
     if is_same or (inside is not None and Path(os.path.realpath(inside)) in parents):
         raise InputError(
             f"File '{path}' is an input of this command; give the output another place.",
+            subject=str(path),
+        )
+    if beside is not None and os.path.realpath(beside) == os.path.realpath(path):
+        raise InputError(
+            f"File '{path}' is another output of this command, too; give each a place of its own.",
             subject=str(path),
         )
     with _told("File", "written", path):

@@ -142,7 +142,7 @@ def _check_flags(
     """Refuse outputs and flags that cannot be, before the work begins."""
     read = (files.model, files.cluster, files.bits, *profile_files(files.profiles))
     check_output(output, *read)
-    check_output(accuracy.pareto, *read, output)
+    check_output(accuracy.pareto, *read, beside=output)
     has_bits = files.bits is not None
     check_accuracy(accuracy, [planner], has_bits=has_bits, compresses=False)
 
