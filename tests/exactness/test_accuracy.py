@@ -83,6 +83,9 @@ def test_an_accuracy_alone_has_no_interval() -> None:
         (float("nan"), "answered nan, allowed: a finite number, or one per sample"),
         ([1.0, float("inf")], "answered .1.0, inf., allowed"),
         ("good", "answered 'good', allowed"),
+        ("0.9", "answered '0.9', allowed"),
+        (["0.9", "1"], r"answered \['0.9', '1'\], allowed"),
+        (["0.9", None], "answered .'0.9', None., allowed"),
         (None, "answered None, allowed"),
         ([], r"answered \[\], allowed"),
         ([[1.0]], r"answered \[\[1.0\]\], allowed"),
@@ -92,6 +95,12 @@ def test_what_is_no_accuracy_is_refused(answer: Any, words: str) -> None:
     """One line quotes it."""
     with pytest.raises(PlanError, match=words):
         ask_judge(lambda plan: answer, PLAN)
+
+
+def test_what_a_judge_prints_is_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be in the way of a reply in JSON."""
+    assert ask_judge(lambda plan: print("looked") or 0.5, PLAN) == 0.5  # type: ignore[func-returns-value]
+    assert capsys.readouterr() == ("", "looked\n")
 
 
 def test_a_judge_that_raises_is_named() -> None:

@@ -18,7 +18,7 @@ from partita.graph.whole import WholeModel
 from partita.plan import Plan
 from partita.planners import find_plan
 from partita.quantisation import Sample, choose_bits, collect_ranges, quantize
-from tests.planners.fakes import make_chain, make_cost
+from tests.planners.fakes import conv, make_chain, make_cost, make_graph
 from tests.trained import draw_pictures, train
 
 PICTURES, LABELS = draw_pictures(60, 4)
@@ -72,6 +72,22 @@ def test_without_labels_the_float_network_is() -> None:
     ]
     assert judge(quantised) == [float(same) for same in expected]
     assert 0.5 < np.mean(expected) < 1
+
+
+def test_of_several_outputs_the_worst_counts() -> None:
+    """One that is kept does not hide what another loses; agreement is of one output alone."""
+    parts = [*conv("c", "x", "y", (2, 2, 1, 1)), *conv("d", "x", "z", (2, 2, 1, 1))]
+    graph = make_graph(parts, {"x": (1, 2, 4, 4)}, ["y", "z"])
+    data = [Sample({"x": np.ones((1, 2, 4, 4), np.float32)}, Path("x"))]
+    words, rule = choose_rule(graph, data)
+    assert words.endswith("of 2 outputs the one that loses most")
+    whole = WholeModel(graph).run(data[0].feeds)
+    assert rule(lambda feeds: {"y": whole["y"], "z": 0.9 * whole["z"]}, data) == [
+        pytest.approx(0.99)
+    ]
+    assert rule(lambda feeds: whole, data) == [1.0]
+    with pytest.raises(InputError, match="answer: it has 2 outputs; allowed: signal, or a"):
+        choose_rule(graph, data, "agreement")
 
 
 def test_outputs_that_are_no_classes_are_compared_as_signals() -> None:

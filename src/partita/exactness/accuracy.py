@@ -7,7 +7,9 @@ proportions based on paired data" (2012), for scores that are right or wrong.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from math import sqrt
 
@@ -63,17 +65,21 @@ def take_as_it_is(whole: npt.NDArray[np.float64]) -> Accuracy:
 def ask_judge(judge: Judge, plan: Plan) -> npt.NDArray[np.float64]:
     """What a judge says of a plan: of shape () an accuracy, of shape (samples,) scores.
 
+    What it prints is on stderr: stdout is the command's.
+
     Raises:
         PlanError: The judge fails, or answers anything else than finite numbers.
     """
     try:
-        answer = judge(plan)
+        with redirect_stdout(sys.stderr):
+            answer = judge(plan)
     except PartitaError:
         raise
     except (Exception, SystemExit) as error:  # It is the user's own function.
         raise PlanError(f"The judge of plans failed: {type(error).__name__}: {error}.") from error
     try:
-        scores = np.asarray(answer, np.float64)
+        is_text = np.asarray(answer).dtype.kind in "US"  # which would be read as numbers
+        scores = np.array(np.nan) if is_text else np.asarray(answer, np.float64)
     except (TypeError, ValueError):
         scores = np.array(np.nan)
     if scores.ndim > 1 or not scores.size or not np.isfinite(scores).all():

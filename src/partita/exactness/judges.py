@@ -138,13 +138,23 @@ def choose_rule(graph: Graph, data: Sequence[Sample], name: str = "") -> tuple[s
     if name == "agreement" and not is_classifier:
         raise InputError(
             f"Judge 'agreement' needs scores of classes, which model '{graph.name}' does not"
-            " answer; allowed: signal, or a function of your own.",
+            f" answer: {_name_outputs(graph)}; allowed: signal, or a function of your own.",
             subject="agreement",
         )
     if name == "labels":
         return RULES[name], _score_labels
-    compare = _agrees if name == "agreement" else _kept_power
-    return RULES[name], _Agreement(WholeModel(graph).run, compare)
+    words, compare = RULES[name], _agrees if name == "agreement" else _kept_power
+    if name == "signal" and len(graph.outputs) > 1:
+        words += f", of {len(graph.outputs)} outputs the one that loses most"
+    return words, _Agreement(WholeModel(graph).run, compare)
+
+
+def _name_outputs(graph: Graph) -> str:
+    """What a network answers that are no scores of classes."""
+    if len(graph.outputs) > 1:
+        return f"it has {len(graph.outputs)} outputs"
+    spec = graph.tensors[graph.outputs[0]]
+    return f"'{spec.name}' is {spec.dtype} of shape {spec.shape}"
 
 
 def _score_labels(run: Run, data: Sequence[Sample]) -> list[float]:
@@ -178,10 +188,15 @@ def _first_choice(answer: dict[str, Array]) -> int:
 
 
 def _kept_power(expected: dict[str, Array], answer: dict[str, Array]) -> float:
-    """1 less noise over signal, not below 0: 0.99 are 20 dB."""
-    signal = noise = 0.0
-    for name, array in expected.items():
-        values = np.asarray(array, np.float64)
-        signal += float((values**2).sum())
-        noise += float(((answer[name] - values) ** 2).sum())
+    """1 less noise over signal, not below 0: 0.99 are 20 dB.
+
+    Of several outputs that of the worst: of those together one of large numbers would say nothing
+    of the others.
+    """
+    return min(_kept_part(array, answer[name]) for name, array in expected.items())
+
+
+def _kept_part(expected: Array, answer: Array) -> float:
+    values = np.asarray(expected, np.float64)
+    signal, noise = float((values**2).sum()), float(((answer - values) ** 2).sum())
     return max(0.0, 1 - noise / signal) if signal else float(not noise)
