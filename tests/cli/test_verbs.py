@@ -66,6 +66,15 @@ def test_compare(ask: Ask, folder: Path) -> None:
     assert (folder / "chart.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_compare_on_the_lab(ask: Ask) -> None:
+    """What was measured stands beside, and which devices run at another speed than priced."""
+    words = ("compare", "m.onnx", "--cluster", "pair.toml", "--planners", "single,equal_rows")
+    reply = ask(*words, "--run", "--requests", "1", "--json").reply
+    assert all(one["measured"]["latency_s"]["mean"] > 0 for one in reply["planners"])
+    (note,) = reply["notes"]
+    assert note.startswith("Lab: not emulated in speed: a, b. They compute as fast as this machine")
+
+
 def test_simulate(ask: Ask, folder: Path) -> None:
     """The prediction has the same keys as a run; the timeline is a trace."""
     reply = ask("simulate", "p.json", "--requests", "3", "--trace", "t.json", "--json").reply

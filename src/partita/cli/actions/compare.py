@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from partita.cli.accuracy import AskedAccuracy, ask_accuracy, check_accuracy, judge_result
+from partita.cli.actions.deployed import list_unlike_lab
 from partita.cli.actions.plan import Planned, describe_planned, make_options, plan_model
 from partita.cli.costs import profile_files, read_cost, say_unmeasured
 from partita.cli.flags import AccuracyFlags, ModelFiles
 from partita.cli.inputs import draw_inputs
 from partita.cli.output import Advance, Reply, check_output, progress_bar, say
 from partita.cli.payloads import add_payloads, are_compressed, chooses_bits
-from partita.cli.replies import describe_report
+from partita.cli.replies import add_speeds, describe_report
 from partita.cli.sources import read_model
 from partita.cluster import load_cluster
 from partita.compile import compile_plan
@@ -89,6 +90,8 @@ def compare_planners(
     )
     if asked.words:
         reply.shown.append(f"Accuracy:    {asked.words}, {asked.on}")
+    if requests:
+        add_speeds(reply, list_unlike_lab(cost, plans))
     if output is not None:
         from partita.report import write_chart  # Matplotlib takes longer than to plan
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from partita.adapting.replanner import Replanner
@@ -85,7 +85,11 @@ def open_session(
         watching = read_watching(flags)
 
         def replan(lost: Lost) -> Compiled:
-            say(f"planning without {lost}")
+            loaded_already = replanner.plan.fallback
+            if loaded_already is not None:
+                say(f"going on without {lost} by the fallback{_say_accuracy(loaded_already)}")
+            else:
+                say(f"planning without {lost}")
             return replanner.recover(lost)
 
         standby = None if fallback is None else compile_plan(loaded.graph, fallback, loaded.cluster)
@@ -113,6 +117,10 @@ def _running(session: Session) -> Iterator[None]:
     finally:
         if session.has_stragglers:
             abandon("a search, or a worker that does not answer")
+
+
+def _say_accuracy(plan: Plan) -> str:
+    return "" if plan.accuracy is None else f", accuracy {plan.accuracy:.3g} when it was planned"
 
 
 def _make_options(plan: Plan, cost: CostModel, *, is_service: bool) -> DeployOptions:
@@ -145,14 +153,17 @@ def read_watching(flags: AdaptFlags) -> AdaptOptions | None:
 
 
 def find_unlike_lab(cost: CostModel, plan: Plan, access: Access) -> tuple[str, ...]:
-    """The plan's devices whose price is not this machine's speed over the slow-down, a lab's.
+    """The plan's devices that the lab runs at another speed than priced; none without a lab."""
+    return list_unlike_lab(cost, [plan]) if is_emulated(cost.cluster, access) else ()
 
-    Those are priced by their kind or array, or by a profile of another machine; none where no lab
-    runs them.
+
+def list_unlike_lab(cost: CostModel, plans: Sequence[Plan]) -> tuple[str, ...]:
+    """Devices of some plans whose price is not this machine's speed over the slow-down, a lab's.
+
+    Those are priced by their kind or array, or by a profile of another machine.
     """
-    if not is_emulated(cost.cluster, access):
-        return ()
-    computing = {shard.device for stage in plan.stages for shard in stage.shards}
+    stages = [stage for plan in plans for stage in plan.stages]
+    computing = {shard.device for stage in stages for shard in stage.shards}
     unlike = []
     for device in cost.cluster.devices:
         profile, factor = cost.find_profile(device)
