@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
+import httpx
 import numpy as np
 import pytest
-from tests.serve.fronts import PATIENCE_S, Held, HeldSession, tiny_front
-from tests.serve.test_http import CHAIN, INPUT, OUTPUT, draw
+from tests.serve.fronts import PATIENCE_S, Held, HeldSession, serving, tiny_front
+from tests.serve.test_http import CHAIN, INPUT, OUTPUT, body_of, draw
 from tests.worker.tiny import expected_chain
 from tritonclient import grpc as triton
 from tritonclient.grpc import service_pb2
@@ -105,6 +106,22 @@ def test_a_client_gets_the_answer(client: triton.InferenceServerClient) -> None:
         result = client.infer("tiny", [input_of(array)], outputs=wanted, request_id="7")
         assert (result.get_response().id, result.get_response().model_version) == ("7", "1")
         np.testing.assert_array_equal(result.as_numpy(OUTPUT.name), expected_chain(CHAIN, array))
+
+
+def test_answers_of_a_fallback_are_marked() -> None:
+    """By a parameter of the answer, over gRPC and HTTP; answers of the plan have none."""
+    array = draw()
+    with tiny_front(("tiny",)) as front, answering(front) as place, serving(front) as url:
+        session = front.get("tiny", "").session
+        for fallback, mark in ((session.program.plan_hash, {"fallback": True}), ("other", {})):
+            session.fallback = fallback
+            with triton.InferenceServerClient(place) as client:
+                got = client.infer("tiny", [input_of(array)]).get_response().parameters
+            assert {key: value.bool_param for key, value in got.items()} == mark
+            answer = httpx.post(
+                f"{url}/v2/models/tiny/infer", json=body_of(array), timeout=PATIENCE_S
+            ).json()
+            assert answer.get("parameters", {}) == mark
 
 
 def test_many_calls_each_get_their_own_answer(client: triton.InferenceServerClient) -> None:

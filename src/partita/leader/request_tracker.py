@@ -7,7 +7,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from typing import NamedTuple
 
 from partita.errors import BusyError, PartitaError, RunError
@@ -16,7 +15,7 @@ from partita.fabric import Endpoint, PieceGate, PieceHeader, digest_stream, enco
 from partita.fabric.frames import decode_header
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.past_requests import PastRequest, PastRequests
-from partita.leader.requests import Arrays, Request
+from partita.leader.requests import AnswerFuture, Request
 from partita.program import Stream
 from partita.regions import Array, decode_array, encode_array
 from partita.worker.messages import FIRST_ANSWER, answer_streams, feed_streams
@@ -30,7 +29,7 @@ class _Epoch:
 
     def __init__(self, deployment: Deployment, leader: str) -> None:
         program = deployment.program
-        self.number = deployment.epoch
+        self.number, self.plan_hash = deployment.epoch, program.plan_hash
         self.feeds = [(s, digest_stream(s)) for s in feed_streams(program, leader)]
         self.answers = answer_streams(program, leader)
         self.gate = PieceGate(deployment.epoch, leader, self.answers)
@@ -91,7 +90,7 @@ class RequestTracker:
         self._epochs = {deployment.epoch: self._epoch}
         endpoint.on_data(self._on_answer)
 
-    def ask(self, arrays: tuple[Array, ...], wait_s: float | None = None) -> Future[Arrays]:
+    def ask(self, arrays: tuple[Array, ...], wait_s: float | None = None) -> AnswerFuture:
         """Feed one request and return its future; blocks while there is no room.
 
         Args:
@@ -105,7 +104,7 @@ class RequestTracker:
         with self._change:
             if self.error is not None:
                 raise self.error
-            future: Future[Arrays] = Future()
+            future = AnswerFuture()
             # A fed request cannot be called back; a cancelled future would take no result.
             future.set_running_or_notify_cancel()
             request = Request(self.count, arrays, future)
@@ -127,7 +126,7 @@ class RequestTracker:
                     )
                 self._change.wait(min(1.0, left_s))
 
-    def wait_below(self, limit: int, futures: Iterable[Future[Arrays]]) -> None:
+    def wait_below(self, limit: int, futures: Iterable[AnswerFuture]) -> None:
         """Wait until fewer than ``limit`` of ``futures`` are without a result."""
         with self._change:
             while sum(not future.done() for future in futures) >= limit:
@@ -291,4 +290,5 @@ class RequestTracker:
         request.inputs, request.outputs = (), {}
         self._change.notify_all()
         if future is not None:
+            future.plan_hash = epoch.plan_hash
             future.set_result(answer)

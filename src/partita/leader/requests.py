@@ -14,6 +14,16 @@ from partita.regions import Array
 Arrays = dict[str, Array]
 
 
+class AnswerFuture(Future[Arrays]):
+    """An answer that is to come.
+
+    Attributes:
+        plan_hash: Of the plan that gave it; empty before.
+    """
+
+    plan_hash = ""
+
+
 @dataclass(eq=False, slots=True)
 class Request:
     """One request of the session.
@@ -30,7 +40,7 @@ class Request:
 
     index: int
     inputs: tuple[Array, ...]
-    future: Future[Arrays] | None
+    future: AnswerFuture | None
     start_s: float = 0.0
     end_s: float = 0.0
     epoch: int = 0

@@ -6,7 +6,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Self
 
@@ -23,7 +22,7 @@ from partita.leader.patience import Patience
 from partita.leader.planning import Planning
 from partita.leader.recovery import Recovery
 from partita.leader.replan_controller import ReplanController
-from partita.leader.requests import Arrays, check_inputs, refuse_odd
+from partita.leader.requests import AnswerFuture, Arrays, check_inputs, refuse_odd
 from partita.leader.run_report import build_report
 from partita.leader.sample import SAMPLE, Sample, SampleSince, encode_sample, take_sample
 from partita.leader.standby_keeper import StandbyKeeper
@@ -51,6 +50,7 @@ class Session:
         calls: What others may ask of this leader; samples are among it.
         has_stragglers: Whether threads of it have outlasted it: they search, or wait for a worker,
             and end by themselves, unused.
+        fallback: The hash of the plan that stands by, prepared; empty where none does.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class Session:
         self._tracker = self._monitor.tracker
         self._first = 0
         self._before = History()
+        self.fallback = "" if standby is None else standby.program.plan_hash
         self._origin_s = time.monotonic()
         self._is_closed = False
         self.has_stragglers = False
@@ -155,7 +156,7 @@ class Session:
             )
         return in_flight or most
 
-    def submit(self, inputs: Mapping[str, Any], *, wait_s: float | None = None) -> Future[Arrays]:
+    def submit(self, inputs: Mapping[str, Any], *, wait_s: float | None = None) -> AnswerFuture:
         """Feed one request and return its future; blocks while the program's limit is reached.
 
         Args:
@@ -357,7 +358,7 @@ class Session:
 
     def _answers_of(self, checked: Iterable[tuple[Array, ...]], limit: int) -> Iterator[Arrays]:
         self.begin_report()
-        under_way: deque[Future[Arrays]] = deque()
+        under_way: deque[AnswerFuture] = deque()
         for arrays in checked:
             if len(under_way) >= limit:
                 self._tracker.wait_below(limit, under_way)
@@ -367,7 +368,7 @@ class Session:
         while under_way:
             yield under_way.popleft().result()
 
-    def _ask(self, arrays: tuple[Array, ...], wait_s: float | None = None) -> Future[Arrays]:
+    def _ask(self, arrays: tuple[Array, ...], wait_s: float | None = None) -> AnswerFuture:
         check_process(self._process, "The session")
         if self._is_closed:
             raise RunError("The session is closed; deploy the plan again.")

@@ -91,9 +91,9 @@ class _Paths:
         model = self._find(request)  # another version may have come meanwhile
         head_length = request.headers.get(HEAD_LENGTH, "")
         asked = read_request(model.inputs, model.outputs, body, head_length)
-        answer = await asyncio.wrap_future(model.ask(asked.feeds))
-        named = {"model_name": model.name, "model_version": model.version}
-        content, head_bytes = write_answer(named, asked, answer)
+        asking = model.ask(asked.feeds)
+        answer = await asyncio.wrap_future(asking)
+        content, head_bytes = write_answer(model.describe_answer(asking), asked, answer)
         if head_bytes is None:
             return Response(content, media_type="application/json")
         headers = {HEAD_LENGTH: str(head_bytes)}

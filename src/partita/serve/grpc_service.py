@@ -156,14 +156,17 @@ class _Methods:
         model = self._front.get(request.model_name, request.model_version)
         model.check_room()  # before tensors are read
         asked = _read_request(model, request)
-        answer = model.ask(asked.feeds).result()
+        asking = model.ask(asked.feeds)
+        answer = asking.result()
         arrays = [answer[spec.name] for spec, _ in asked.outputs]
         described = describe_tensors([spec for spec, _ in asked.outputs])
         for tensor, array in zip(described, arrays, strict=True):
             tensor["shape"] = array.shape
+        named = model.describe_answer(asking)
+        marks = named.pop("parameters", {})
         return {
-            "model_name": model.name,
-            "model_version": model.version,
+            **named,
+            "parameters": [{"key": k, "value": {"bool_param": v}} for k, v in marks.items()],
             "id": asked.id,
             "outputs": described,
             "raw_output_contents": [write_binary(array) for array in arrays],

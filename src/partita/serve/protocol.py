@@ -84,7 +84,7 @@ def read_request(
 
 
 def write_answer(
-    model: Mapping[str, str], asked: Asked, answer: Mapping[str, Array]
+    model: Mapping[str, Any], asked: Asked, answer: Mapping[str, Array]
 ) -> tuple[bytes, int | None]:
     """The body of an answer, and the bytes of the JSON object where binary tensors follow it.
 

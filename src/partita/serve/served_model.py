@@ -14,13 +14,12 @@ from typing import Any
 
 from partita.errors import BusyError, PartitaError, RunError, first_line
 from partita.leader import Session
+from partita.leader.requests import AnswerFuture, Arrays
 from partita.program import TensorSpec
 from partita.regions import Array
 from partita.serve.tensors import describe_tensors
 
 _LOG = logging.getLogger(__name__)
-
-Arrays = dict[str, Array]
 
 
 class ServedModel:
@@ -49,7 +48,7 @@ class ServedModel:
         self._opened, self._queue = opened, queue
         self.session = opened.__enter__()
         self.hindrance = ""
-        self._waiting: deque[tuple[Mapping[str, Array], Future[Arrays]]] = deque()
+        self._waiting: deque[tuple[Mapping[str, Array], AnswerFuture]] = deque()
         self._unanswered = 0
         self._error: PartitaError | None = None
         self._is_ending = False
@@ -114,7 +113,14 @@ class ServedModel:
         since = f" It is not back: {self.hindrance}." if self.hindrance else " Ask again later."
         return BusyError(f"Model '{self.name}' is down: {first_line(why)}.{since}")
 
-    def ask(self, feeds: Mapping[str, Array]) -> Future[Arrays]:
+    def describe_answer(self, answer: AnswerFuture) -> dict[str, Any]:
+        """Which model gave an answer that is there; marked, where its fallback did."""
+        named: dict[str, Any] = {"model_name": self.name, "model_version": self.version}
+        fallback = self.session.fallback
+        is_fallback = bool(fallback) and answer.plan_hash == fallback
+        return named | ({"parameters": {"fallback": True}} if is_fallback else {})
+
+    def ask(self, feeds: Mapping[str, Array]) -> AnswerFuture:
         """Take a request and return its future, at once.
 
         Args:
@@ -123,7 +129,7 @@ class ServedModel:
         Raises:
             BusyError: As :meth:`check_room`.
         """
-        future: Future[Arrays] = Future()
+        future = AnswerFuture()
         future.set_running_or_notify_cancel()  # what was taken is not called back
         with self._change:
             self.check_room()
@@ -158,18 +164,18 @@ class ServedModel:
             try:
                 answer = self.session.submit(feeds)
             except Exception as error:  # one that is lost here would never be answered
-                answer = Future()
+                answer = AnswerFuture()
                 answer.set_exception(self._is_down(self.error) if self.error else error)
             answer.add_done_callback(partial(self._finish, future))
 
-    def _next(self) -> tuple[Mapping[str, Array], Future[Arrays]] | None:
+    def _next(self) -> tuple[Mapping[str, Array], AnswerFuture] | None:
         """The oldest request that waits; None once there will be none."""
         with self._change:
             while not self._waiting and not (self._is_ending and not self._unanswered):
                 self._change.wait()
             return self._waiting.popleft() if self._waiting else None
 
-    def _finish(self, future: Future[Arrays], answer: Future[Arrays]) -> None:
+    def _finish(self, future: AnswerFuture, answer: Future[Arrays]) -> None:
         error = answer.exception()
         if error is not None and not isinstance(error, PartitaError):
             _LOG.debug("A request failed.", exc_info=error)
@@ -183,4 +189,6 @@ class ServedModel:
         if error is not None:
             future.set_exception(error)
         else:
+            if isinstance(answer, AnswerFuture):
+                future.plan_hash = answer.plan_hash
             future.set_result(answer.result())
