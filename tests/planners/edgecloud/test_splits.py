@@ -101,6 +101,16 @@ def test_the_pareto_list_falls_in_error() -> None:
     assert [one.split.cut for one in pareto(made)] == [1, 2, 0]
 
 
+def test_candidates_without_time_are_the_simple_ones() -> None:
+    """One width for all and floats that cross in few bits take no search; with time more are."""
+    problem, _ = draw_problem(Random(0), 4)
+    listed = list_candidates(problem, exact=True, as_printed=False, is_over=lambda: True)
+    count = len(problem.network.layers)
+    uniform = (Split.uniform(count, width) for width in problem.widths)
+    assert {one.split for one in listed} >= set(filter(problem.is_feasible, uniform))
+    assert set(listed) < set(list_candidates(problem, exact=True, as_printed=False))
+
+
 @settings(max_examples=15)
 @given(RANDOM)
 def test_candidates_are_of_ever_less_error_and_none_of_the_grid_is_better(rng: Random) -> None:

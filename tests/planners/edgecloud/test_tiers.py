@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -25,6 +26,8 @@ from partita.planners.edgecloud.quantised_split import EdgeBits, make_problem, t
 from partita.planners.edgecloud.roles import find_roles
 from partita.planners.edgecloud.split_problem import Split, SplitProblem
 from partita.planners.edgecloud.tier_problem import find_gateways, tier_problems
+from partita.planners.pricing import evaluator as evaluator_module
+from partita.planners.pricing.budget import Budget
 from partita.regions import Region
 from tests.laws.test_exactness import RANDOM
 from tests.planners.edgecloud.cases import draw_problem, quantised_chain
@@ -204,6 +207,29 @@ def test_rows_among_camera_and_gateway_in_bits_are_exact() -> None:
     assert any(wire.startswith("codes") for wire in sent)
     pieces = check_exactness(quantised, compiled, draw_inputs(cost.graph.input_specs, 1, 5))
     assert max(piece.relative for piece in pieces) <= tolerance_of(quantised)
+
+
+@pytest.mark.parametrize("planner", ["autosplit", "tiers"])
+@pytest.mark.parametrize("budget_s", [0.0, 0.05, 0.5])
+def test_something_is_planned_in_a_small_budget(
+    planner: str, budget_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However little time there is: what is known then, and that it was cut short.
+
+    A look at the clock takes a hundredth of a second; what is looked at no more takes no time.
+    """
+    looks = itertools.count()
+
+    def make(options: PlanOptions) -> Budget:
+        return Budget(options, lambda: 1e-2 * next(looks))
+
+    monkeypatch.setattr(evaluator_module, "Budget", make)
+    cost = _cost(near=1e6)
+    result = _plan(cost, planner, budget_s=budget_s, max_evaluations=None)
+    check_plan(cost.graph, result.plan, cost.cluster)
+    assert result.status == "cut short"
+    exact = _plan(cost, "neurosurgeon", most_error=None, max_evaluations=None)
+    assert result.latency_s <= exact.latency_s
 
 
 def test_a_judge_decides() -> None:

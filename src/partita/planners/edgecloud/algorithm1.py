@@ -7,7 +7,7 @@ splits are soon only the choice among them looks at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from partita.planners.edgecloud.bit_allocation import (
@@ -16,21 +16,33 @@ from partita.planners.edgecloud.bit_allocation import (
     allocate_weights,
 )
 from partita.planners.edgecloud.split_problem import CLOUD_ONLY, Split, SplitProblem
+from partita.planners.pricing.budget import is_never_over
 
 #: How weights' widths are found for a budget: the best there are, or points of the convex hull.
 Allocation = Literal["exact", "lagrangian"]
 
 
-def grid_splits(problem: SplitProblem, ways: Sequence[Allocation]) -> list[Split]:
+def grid_splits(
+    problem: SplitProblem,
+    ways: Sequence[Allocation],
+    is_over: Callable[[], bool] = is_never_over,
+) -> list[Split]:
     """Splits that fit in the edge's memory, each once, all in the cloud first.
 
     Args:
         ways: Of allocating weights, one after the other.
+        is_over: Whether time is, after which no further cut is looked at.
     """
-    made = {cut: dict(_list_activations(problem, cut)) for cut in problem.cuts if cut}
+    made: dict[int, dict[float, Bits | None]] = {}
+    for cut in filter(None, problem.cuts):
+        if is_over():
+            break
+        made[cut] = dict(_list_activations(problem, cut))
     splits = {CLOUD_ONLY: None}
     for way in ways:
         for cut in made:
+            if is_over():
+                break
             splits |= dict.fromkeys(_splits_at(problem, cut, made[cut], way))
     return list(splits)
 

@@ -11,7 +11,7 @@ bound on the sum of errors. What then is not sooner than the best exact plan giv
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
@@ -59,6 +59,9 @@ class AutosplitSettings(RoleSettings):
 
 
 AUTOSPLIT = AutosplitSettings()
+#: Part of the time left after which no more candidates are looked for: to price and to judge them
+#: takes as long. Not tuned.
+_LISTING_SHARE = 0.5
 
 
 @register("autosplit", cost="published", settings=AUTOSPLIT, quantises=True)
@@ -69,14 +72,30 @@ def plan_autosplit(evaluator: Evaluator) -> Chosen:
         PlanError: Nothing says what accuracy is enough, or the judge fails.
         InfeasibleError: The network as it is has no plan, and no widths are accurate enough.
     """
+    budget = evaluator.budget
+    return choose_split(evaluator, lambda: budget.goes_on and budget.is_over)
+
+
+def choose_split(evaluator: Evaluator, is_over: Callable[[], bool]) -> Chosen:
+    """What ``autosplit`` finds until time is over.
+
+    Args:
+        is_over: Whether it is: then the best of what is known is the answer, the network as it is
+            if nothing else was judged.
+
+    Raises:
+        PlanError: As :func:`plan_autosplit`.
+    """
     settings = read_settings(AUTOSPLIT, "autosplit", evaluator.options.method)
     roles = find_roles(evaluator, settings.cloud)
     data = evaluator.options.quantisation
     exact, error = _find_exact(evaluator, roles)
     if data is None or roles.edge != evaluator.requester:
         found, whole = Chosen(exact), None
+    elif exact and is_over():
+        found, whole = Chosen(exact, "cut short"), None
     else:
-        search = _Search(evaluator, settings, roles, data)
+        search = _Search(evaluator, settings, roles, data, is_over)
         found = search.run(exact)
         whole = search.acceptance.whole
     if error is not None and not found.draft:
@@ -110,8 +129,10 @@ class _Search:
         settings: AutosplitSettings,
         roles: Roles,
         data: QuantisationData,
+        is_over: Callable[[], bool],
     ) -> None:
         self._evaluator, self._settings, self._roles = evaluator, settings, roles
+        self._is_over = is_over
         self._bits = EdgeBits(
             evaluator.graph, data, settings.input_bits, has_floats=not settings.as_printed
         )
@@ -133,19 +154,24 @@ class _Search:
             InfeasibleError: There is none, and what was judged is not accurate enough.
         """
         exact_s = self._evaluator.latency_of(exact) if exact else inf
-        offers = self._list_offers()
+        with self._evaluator.budget.within(_LISTING_SHARE):
+            offers = self._list_offers()
         found = Chosen(exact)
         for place, draft, plan in self._soonest_first(offers):
             if offers[place].latency_s >= exact_s:
                 continue
-            if found.bits and not self._evaluator.options.judge_all:
+            if self._is_over() or (found.bits and not self._evaluator.options.judge_all):
                 break
-            accuracy = self.acceptance.measure(plan)
+            with self._evaluator.budget.aside():
+                accuracy = self.acceptance.measure(plan)
             is_chosen = not found.bits and self.acceptance.is_enough(accuracy)
             offers[place] = replace(offers[place], accuracy=accuracy, is_chosen=is_chosen)
             if is_chosen:
                 found = Chosen(draft, bits=offers[place].bits)
         complaint = "" if found.bits else self.acceptance.complaint
+        if self._is_over():
+            found = replace(found, status="cut short")
+            complaint = complaint and f"in the time there was {complaint}"
         if complaint and not exact:
             raise self.acceptance.refuse()
         kept = sorted((o for o in offers if o.latency_s < exact_s), key=lambda o: o.latency_s)
@@ -160,6 +186,8 @@ class _Search:
         for place, offer in enumerate(offers):
             while priced and priced[0][0] <= offer.latency_s:
                 yield heappop(priced)[1:]
+            if self._is_over():
+                break
             edge = set(self._problem.network.layers[: offer.edge_layers])
             quantised, draft = quantised_draft(self._evaluator, self._roles, edge, offer.bits)
             latency_s = quantised.latency_of(draft)
@@ -180,6 +208,7 @@ class _Search:
             exact=settings.allocation == "exact",
             as_printed=settings.as_printed,
             most_error=inf if settings.most_error is None else settings.most_error,
+            is_over=self._is_over,
         ):
             split, bits = candidate.split, self._bits.table(layers, candidate.split)
             if bits and candidate.latency_s < inf:

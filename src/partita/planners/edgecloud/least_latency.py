@@ -8,7 +8,7 @@ Source: the problem is AUTO-SPLIT's, equation 5; the paper solves it by Algorith
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -17,6 +17,7 @@ import numpy as np
 from partita.planners.edgecloud.choices import choose_exactly
 from partita.planners.edgecloud.knapsack import Floats
 from partita.planners.edgecloud.split_problem import CLOUD_ONLY, Candidate, Split, SplitProblem
+from partita.planners.pricing.budget import is_never_over
 
 #: Part by which the seconds before a cut may be above the least.
 GAP = 1e-4
@@ -41,10 +42,13 @@ class SoonestSplit:
 
     Args:
         problems: One per choice.
+        is_over: Whether time is, after which no further cut is looked at.
     """
 
-    def __init__(self, problems: Sequence[SplitProblem]) -> None:
-        self._problems = problems
+    def __init__(
+        self, problems: Sequence[SplitProblem], is_over: Callable[[], bool] = is_never_over
+    ) -> None:
+        self._problems, self._is_over = problems, is_over
         self._places = sorted(
             (_floor_s(problem, cut, _costs(problem, cut)), number, cut)
             for number, problem in enumerate(problems)
@@ -62,7 +66,7 @@ class SoonestSplit:
         """
         found, least_s = None, inf if best is None else best.latency_s
         for floor_s, number, cut in self._places:
-            if floor_s >= least_s:
+            if floor_s >= least_s or self._is_over():
                 break
             split = soonest_at(self._problems[number], cut, most_error)
             if split is not None and split.latency_s < least_s:
@@ -73,8 +77,10 @@ class SoonestSplit:
         """The split of least error at the cut of another that takes hardly longer.
 
         Of many splits that are as soon the solver finds any one: where the edge takes the same time
-        whatever the bits, layers lose accuracy for nothing.
+        whatever the bits, layers lose accuracy for nothing. None where time is over, too.
         """
+        if self._is_over():
+            return None
         problem = next(p for p in self._problems if p.first == found.split.first)
         return least_error_at(problem, found.split.cut, (1 + SLACK) * found.latency_s)
 

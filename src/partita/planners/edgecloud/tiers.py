@@ -11,15 +11,16 @@ of collaborative edge-cloud AI" (2021), which knows no gateways.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 
 from partita.errors import InfeasibleError, PlanError
 from partita.planners.drafts.draft import whole_stages
 from partita.planners.edgecloud.acceptance import Acceptance
-from partita.planners.edgecloud.autosplit import AUTOSPLIT, AutosplitSettings, plan_autosplit
+from partita.planners.edgecloud.autosplit import AUTOSPLIT, AutosplitSettings, choose_split
 from partita.planners.edgecloud.quantised_split import EdgeBits, make_problem, tiered_draft
 from partita.planners.edgecloud.roles import Roles, find_roles
 from partita.planners.edgecloud.tier_problem import find_gateways, tier_problems
@@ -32,6 +33,11 @@ from partita.quantisation import QuantisationData
 
 #: Gateways that are tried, the fastest first. Not tuned.
 _MOST_GATEWAYS = 3
+#: Parts of the time left that are for `best` of the network as it is, then for two parts, then for
+#: three; dividing the network in the widths found has the rest. Not tuned.
+_EXACT_SHARE, _SPLIT_SHARE, _TIERED_SHARE = 0.25, 0.5, 0.6
+#: Of two parts, where there is no gateway.
+_ALONE_SHARE = 0.8
 
 
 @dataclass(frozen=True)
@@ -60,26 +66,30 @@ def plan_tiers(evaluator: Evaluator) -> Chosen:
     settings = read_settings(AUTOSPLIT, "autosplit", evaluator.options.method)
     roles = find_roles(evaluator, settings.cloud)
     data, divide = evaluator.options.quantisation, get_planner("best").choose
+    budget = evaluator.budget
     if data is None or roles.edge != evaluator.requester:
         return divide(evaluator)
     found, failure = list[Chosen](), None
-    for choose in (divide, plan_autosplit):  # which looks at no limit, and spends from it
+    names = find_gateways(evaluator, roles, gateway)[:_MOST_GATEWAYS]
+    split = partial(choose_split, is_over=lambda: budget.is_over)
+    ways = ((_EXACT_SHARE, divide), (_SPLIT_SHARE if names else _ALONE_SHARE, split))
+    for share, choose in ways:
         try:
-            found.append(choose(evaluator))
+            with budget.within(share):
+                found.append(choose(evaluator))
         except InfeasibleError as error:
             failure = failure or error
-    most_s = min((_latency_s(evaluator, one) for one in found), default=inf)
-    gateways = find_gateways(evaluator, roles, gateway)[:_MOST_GATEWAYS]
-    tiered = _Tiered(evaluator, settings, roles, data)
-    found += [one for name in gateways for one in tiered.accurate(name, most_s)]
-    for one in [one for one in found if one.bits]:
-        with suppress(PlanError):
-            draft = divide(evaluator.quantised(one.bits)).draft
-            found.append(replace(one, draft=draft))
+    seen = [one for chosen in found for one in chosen.trade_offs]
+    with budget.within(_TIERED_SHARE):
+        most_s = min((_latency_s(evaluator, one) for one in found), default=inf)
+        if names and not budget.is_over:
+            tiered = _Tiered(evaluator, settings, roles, data)
+            found += [one for name in names for one in tiered.accurate(name, most_s)]
+            seen += tiered.seen
+    found += _divide_again(evaluator, found)
     if not found and failure is not None:
         raise failure
     best = min(found, key=lambda one: _latency_s(evaluator, one))
-    seen = (*(one for chosen in found for one in chosen.trade_offs), *tiered.seen)
     latency_s = _latency_s(evaluator, best)
     marked = (
         replace(one, is_chosen=True, latency_s=latency_s)
@@ -87,7 +97,19 @@ def plan_tiers(evaluator: Evaluator) -> Chosen:
         else replace(one, is_chosen=False)
         for one in seen
     )
-    return replace(best, trade_offs=_falling(marked), advice=())
+    status = "cut short" if budget.was_cut else best.status
+    return replace(best, status=status, trade_offs=_falling(marked), advice=())
+
+
+def _divide_again(evaluator: Evaluator, found: Sequence[Chosen]) -> Iterator[Chosen]:
+    """Yield what `best` makes of the networks that were quantised, each in its part of the time."""
+    budget, quantised = evaluator.budget, [one for one in found if one.bits]
+    for count in range(len(quantised), 0, -1):
+        one = quantised[-count]
+        if not budget.is_over:
+            with suppress(PlanError), budget.within(1 / count):
+                draft = get_planner("best").choose(evaluator.quantised(one.bits)).draft
+                yield replace(one, draft=draft)
 
 
 class _Tiered:
@@ -123,7 +145,8 @@ class _Tiered:
         for one, seen in self._tries(gateway, most_s):
             quantised = self._evaluator.quantised(one.bits)
             plan = quantised.problem.plan(one.draft, planner="tiers")
-            accuracy = self._acceptance.measure(plan)
+            with self._evaluator.budget.aside():
+                accuracy = self._acceptance.measure(plan)
             self.seen.append(replace(seen, accuracy=accuracy))
             if self._acceptance.is_enough(accuracy):
                 yield one
@@ -133,7 +156,11 @@ class _Tiered:
         """Yield splits that are sooner than ``most_s``, the soonest first, not judged yet."""
         evaluator, layers = self._evaluator, self._layers
         problems = list(tier_problems(evaluator, self._roles, gateway, self._bits, self._straight))
-        for candidate in pareto(list_soonest(problems, self._most_error)):
+        budget = evaluator.budget
+        listed = list_soonest(problems, self._most_error, lambda: budget.is_over)
+        for candidate in pareto(listed):
+            if budget.is_over:
+                return
             split = candidate.split
             first, last = layers[: split.first], layers[: split.cut]
             parts = [(self._roles.edge, first), (gateway, last), (self._roles.cloud, layers)]

@@ -9,7 +9,7 @@ nothing is rounded but what crosses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from math import inf
 
@@ -18,6 +18,7 @@ import numpy as np
 from partita.planners.edgecloud.algorithm1 import grid_splits
 from partita.planners.edgecloud.least_latency import SoonestSplit
 from partita.planners.edgecloud.split_problem import Candidate, Split, SplitProblem
+from partita.planners.pricing.budget import is_never_over
 
 #: Bounds on the sum of errors that are tried, in equal steps of its logarithm. Not tuned.
 _BOUNDS = 12
@@ -26,7 +27,12 @@ _FINEST = 1e-2
 
 
 def list_candidates(
-    problem: SplitProblem, *, exact: bool, as_printed: bool, most_error: float = inf
+    problem: SplitProblem,
+    *,
+    exact: bool,
+    as_printed: bool,
+    most_error: float = inf,
+    is_over: Callable[[], bool] = is_never_over,
 ) -> list[Candidate]:
     """Splits that fit in memory and keep to a bound on errors, the soonest first.
 
@@ -34,14 +40,16 @@ def list_candidates(
         exact: Whether widths are the best there are beside those of the Lagrangian: of the same
             budget the best weights may have more bits where they take time.
         as_printed: Whether splits are those of Algorithm 1 alone, as it is printed.
+        is_over: Whether time is, after which those are listed that are known, and simple ones.
     """
-    splits = grid_splits(problem, ["exact", "lagrangian"] if exact else ["lagrangian"])
+    splits = grid_splits(problem, ["exact", "lagrangian"] if exact else ["lagrangian"], is_over)
     count = len(problem.network.layers)
     apart = set[Split]()
     if not as_printed:
         apart = {Split.uniform(count, width) for width in problem.widths}
         apart |= {one.split for one in pareto(list_float_edges(problem))}
-        splits += [one.split for one in list_soonest([problem], most_error)] if exact else ()
+        soonest = list_soonest([problem], most_error, is_over) if exact else []
+        splits += [one.split for one in soonest]
     listed = [
         Candidate(problem.latency_s(s), problem.error(s), s)
         for s in dict.fromkeys((*splits, *apart))
@@ -63,7 +71,11 @@ def list_float_edges(problem: SplitProblem) -> Iterator[Candidate]:
             yield Candidate(problem.latency_s(split), problem.error(split), split)
 
 
-def list_soonest(problems: Sequence[SplitProblem], most_error: float = inf) -> list[Candidate]:
+def list_soonest(
+    problems: Sequence[SplitProblem],
+    most_error: float = inf,
+    is_over: Callable[[], bool] = is_never_over,
+) -> list[Candidate]:
     """The soonest split before the cloud for each bound on the sum of errors, where there is one.
 
     Where there are several bounds, also what has least error at the cuts of these and is as soon.
@@ -71,8 +83,9 @@ def list_soonest(problems: Sequence[SplitProblem], most_error: float = inf) -> l
     Args:
         problems: One network between devices of several choices.
         most_error: The only bound; by default they go down from the errors of the narrowest width.
+        is_over: Whether time is, after which those are listed that are known.
     """
-    search = SoonestSplit(problems)
+    search = SoonestSplit(problems, is_over)
     bounds = _error_bounds(problems[0], most_error)
     found = [one for bound in bounds if (one := search.find(bound)) is not None]
     if len(bounds) > 1:

@@ -14,6 +14,11 @@ from partita.planners.options import PlanOptions
 _GRACE_S, _USUAL_GRACE_S = 0.1, 5.0
 
 
+def is_never_over() -> bool:
+    """For a search that no time ends."""
+    return False
+
+
 class Budget:
     """Evaluations and seconds by the clock on the wall, from now on.
 
@@ -36,6 +41,7 @@ class Budget:
         self._clock = clock
         self._began_s = clock()
         self._reserved_s = 0.0
+        self._shifted_s = 0.0
         #: When a value was reached that is better than all before, and the value.
         self._gains: list[tuple[float, float]] = []
 
@@ -66,8 +72,25 @@ class Budget:
 
     def reserve(self, seconds: float) -> None:
         """Let the time end so much sooner, for what is done after a search."""
-        self._most_s -= seconds
+        self._shift(-seconds)
         self._reserved_s += seconds
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let what is done take none of the usual search's time, as judging a plan.
+
+        A budget is a promise, and counts it.
+        """
+        began_s = self.spent_s
+        try:
+            yield
+        finally:
+            if not self.goes_on:
+                self._shift(self.spent_s - began_s)
+
+    def _shift(self, seconds: float) -> None:
+        self._most_s += seconds
+        self._shifted_s += seconds
 
     @property
     def is_used_up(self) -> bool:
@@ -95,12 +118,12 @@ class Budget:
     @contextmanager
     def within(self, share: float) -> Iterator[None]:
         """Let the time end after a part of what is left, for one method of several."""
-        most_s, is_cut = self._most_s, self._is_cut
+        most_s, is_cut, shifted_s = self._most_s, self._is_cut, self._shifted_s
         self._most_s -= (1 - share) * max(0.0, self.left_s)
         try:
             yield
         finally:
-            self._most_s, self._is_cut = most_s, is_cut
+            self._most_s, self._is_cut = most_s + self._shifted_s - shifted_s, is_cut
 
     @property
     def left_for_bounds_s(self) -> float:
