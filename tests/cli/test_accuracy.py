@@ -248,6 +248,14 @@ def test_rivals_of_one_width_are_judged(ask: Ask, lab: Path) -> None:
         (["--samples", "flat", "--judge", "judges:words"], "answered 'good', allowed"),
         (["--samples", "flat", "--pareto", "p.jpg"], "ends in .png, .svg, .json"),
         (["--samples", "flat", "--pareto", "net.onnx"], "'net.onnx' is an input of this command"),
+        (["--samples", "flat", "--pareto", "p"], "'p', allowed: a file that ends in .png, .svg"),
+        (
+            ["--samples", "flat", "--planner", "edge_only", "--pareto", "p.png"],
+            "--pareto: planner 'edge_only' does not choose among widths; allowed: autosplit, tiers",
+        ),
+        (["--samples", "flat", "--pareto", "no/p.png"], "written: there is no folder 'no'"),
+        (["--samples", "flat", "--pareto", "lab.toml/p.png"], "written: 'lab.toml' is a file"),
+        (["--samples", "flat", "--pareto", "./out.json"], "is another output of this command, too"),
         (
             ["--samples", "flat", "--planner", "best"],
             "'best' leaves the network as it is; allowed: ",
@@ -298,6 +306,7 @@ def test_compare_marks_what_is_not_exact(ask: Ask, lab: Path) -> None:
     shown = ask(*words, "edge_only", "--set", "edge_only.bits=2", "--samples", "classes").out
     for text in ("not exact", "weights 2, activations 2–8", "top-1, on 60 samples apart from 20"):
         assert text in shown
+    assert "Lab:" not in shown
     refused = ask(*words, "single", "--samples", "flat")
     assert "'single' leaves the network as it is" in refused.message
 

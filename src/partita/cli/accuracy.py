@@ -15,6 +15,8 @@ import msgspec
 from partita.cli.flags import AccuracyFlags
 from partita.cli.functions import load_function
 from partita.cli.output import Reply, cache_folder, progress_bar, write_output
+from partita.cli.payloads import weighs_widths
+from partita.cli.replies import say_left
 from partita.cluster import Cluster
 from partita.compile.planned import float_plan
 from partita.errors import InputError
@@ -99,6 +101,13 @@ def check_accuracy(
             f"--pareto is '{flags.pareto}', allowed: a file that ends in {', '.join(_PICTURES)}.",
             subject="--pareto",
         )
+    if flags.pareto is not None and not weighs_widths(planners[0]):
+        able = filter(weighs_widths, planner_names())
+        raise InputError(
+            f"--pareto: planner '{planners[0]}' does not choose among widths; allowed:"
+            f" {', '.join(able)}.",
+            subject="--pareto",
+        )
     if not compresses and not any(get_planner(name).quantises for name in planners):
         able = [name for name in planner_names() if get_planner(name).quantises]
         raise InputError(
@@ -146,10 +155,11 @@ def measure_outputs(asked: AskedAccuracy, result: Result) -> AskedAccuracy | Non
     """The same, but to go by what outputs lose, after a search that judged and found no widths.
 
     Returns:
-        None where the search found some, or what it goes by was named.
+        None where the search found some or had no time, or what it goes by was named.
     """
     judged = any(one.bits and one.accuracy is not None for one in result.trade_offs)
-    if asked.flags.measure is not None or result.plan.bits or not judged:
+    is_named = asked.flags.measure is not None
+    if is_named or result.plan.bits or not judged or result.status == "cut short":
         return None
     flags = replace(asked.flags, measure="noise")
     samples = [Sample(feeds, Path()) for feeds in asked.samples]
@@ -214,6 +224,7 @@ def add_judged(reply: Reply, result: Result, asked: AskedAccuracy) -> None:
         reply.shown.append(draw_table(tabulate_trade_offs(result.trade_offs)))
     if result.trade_offs and data is not None:
         reply.shown.append(f"Errors:      {LOSSES[data.errors.measure]}")
+    reply.shown += say_left(asked.graph)
     if accuracy is not None:
         reply.shown.append(f"Accuracy:    {say_accuracy(accuracy)}: {asked.words}, {asked.on}")
     reply.payload |= {

@@ -54,6 +54,15 @@ def chooses_bits(planner: str, options: PlanOptions) -> bool:
     return not unset or any(f"{planner}.{name}" in options.method for name in unset)
 
 
+def weighs_widths(planner: str) -> bool:
+    """Whether a planner chooses among widths by itself, whatever the settings.
+
+    Raises:
+        PlanError: It is unknown.
+    """
+    return chooses_bits(planner, PlanOptions())
+
+
 def read_feeds(graph: Graph, texts: Sequence[str] | None) -> list[Feeds]:
     """The samples in files and folders, if some are named.
 
