@@ -125,7 +125,7 @@ def compare_uplinks(
         found = find_plan(cost, planner="autosplit", options=options)
         cloud = find_plan(cost, planner="cloud_only")
         latency = found.estimate.latency_s / cloud.estimate.latency_s
-        words = f"detection: {uplink} Mbit/s, {describe_split(found)}"
+        words = f"detection: {uplink} Mbit/s, {describe_split(graph, found.plan)}"
         score = held_out.judge(found.plan)
         yield shown(f"{words}, mAP; peer: the paper", "", score, paper[0] / _PAPER_FLOAT)
         yield shown(f"{words}, latency; peer: the paper", "", latency, paper[1])

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
 from partita.cluster import Cluster, load_cluster
-from partita.planners import Result
+from partita.compile import planned_graph
+from partita.graph import Graph
+from partita.plan import Plan
+from partita.units import format_count
 
 EDGE, CLOUD = "edge", "cloud"
 
@@ -53,10 +59,30 @@ def take_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
     return changed
 
 
-def describe_split(found: Result) -> str:
-    """Where a plan computes: in the cloud, on the edge, or so many layers on the edge."""
-    layers = {EDGE: 0, CLOUD: 0}
-    for stage in found.plan.stages:
-        layers[stage.shards[0].device] += len(stage.layers)
-    alone = [device for device, count in layers.items() if count == sum(layers.values())]
-    return alone[0] if alone else f"{layers[EDGE]} of {sum(layers.values())} layers on the edge"
+def describe_split(graph: Graph, plan: Plan) -> str:
+    """Where a plan computes: in the cloud, on the edge, or so many layers there, and what crosses.
+
+    Args:
+        graph: The model's, not quantised.
+    """
+    places = {name: stage.shards[0].device for stage in plan.stages for name in stage.layers}
+    on_edge = [name for name, device in places.items() if device == EDGE]
+    if len(on_edge) in (0, len(places)):
+        return EDGE if on_edge else CLOUD
+    quantised, crossing = planned_graph(graph, plan), set[str]()
+    for layer in quantised.layers:
+        if places[layer.name] == CLOUD:
+            makers = {tensor: quantised.producer(tensor) for tensor in layer.inputs}
+            crossing |= {t for t, one in makers.items() if one is None or one.name in on_edge}
+    widths = Counter(_bits(quantised, tensor) for tensor in crossing)
+    sent = ", ".join(
+        f"{format_count(count, 'tensor')} in {bits} bits" for bits, count in sorted(widths.items())
+    )
+    return f"{len(on_edge)} of {len(places)} layers on the edge, {sent} to the cloud"
+
+
+def _bits(graph: Graph, tensor: str) -> int:
+    """Bits of each number of a tensor on the wire."""
+    if tensor in graph.packings:
+        return graph.packings[tensor].bits
+    return 8 * np.dtype(graph.tensors[tensor].dtype).itemsize

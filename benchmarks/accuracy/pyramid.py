@@ -50,7 +50,7 @@ def compare_pyramid(cache: Path) -> Iterator[Row]:
         found = find_plan(cost, planner="autosplit", options=options)
         whole_s = find_plan(cost, planner="cloud_only").estimate.latency_s
         share = found.estimate.latency_s / whole_s
-        words = f"Faster R-CNN, {taps}: {describe_split(found)}"
+        words = f"Faster R-CNN, {taps}: {describe_split(graph, found.plan)}"
         yield at_most(f"{words}, latency over cloud's", "", share, 1.0)
 
 
