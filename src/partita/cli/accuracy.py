@@ -96,24 +96,29 @@ def check_accuracy(
             "--samples is for methods that choose bits: leave out --bits, which gives them.",
             subject="--samples",
         )
-    if flags.pareto is not None and flags.pareto.suffix not in _PICTURES:
-        raise InputError(
-            f"--pareto is '{flags.pareto}', allowed: a file that ends in {', '.join(_PICTURES)}.",
-            subject="--pareto",
-        )
-    if flags.pareto is not None and not weighs_widths(planners[0]):
-        able = filter(weighs_widths, planner_names())
-        raise InputError(
-            f"--pareto: planner '{planners[0]}' does not choose among widths; allowed:"
-            f" {', '.join(able)}.",
-            subject="--pareto",
-        )
+    if flags.pareto is not None:
+        _check_pareto(flags.pareto, planners[0])
     if not compresses and not any(get_planner(name).quantises for name in planners):
         able = [name for name in planner_names() if get_planner(name).quantises]
         raise InputError(
             f"--samples: planner '{planners[0]}' leaves the network as it is; allowed:"
             f" {', '.join(able)}.",
             subject="--samples",
+        )
+
+
+def _check_pareto(pareto: Path, planner: str) -> None:
+    """Refuse a file of no known kind, and a planner that has nothing to choose from."""
+    if pareto.suffix not in _PICTURES:
+        raise InputError(
+            f"--pareto is '{pareto}', allowed: a file that ends in {', '.join(_PICTURES)}.",
+            subject="--pareto",
+        )
+    if not weighs_widths(planner):
+        raise InputError(
+            f"--pareto: planner '{planner}' does not choose among widths; allowed:"
+            f" {', '.join(filter(weighs_widths, planner_names()))}.",
+            subject="--pareto",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from partita.adapting.replanner import Replanner
 from partita.api import Access, check_members
@@ -84,21 +85,13 @@ def open_session(
         replanner = Replanner(refined, plan, make_search(plan, flags, cost))
         watching = read_watching(flags)
 
-        def replan(lost: Lost) -> Compiled:
-            loaded_already = replanner.plan.fallback
-            if loaded_already is not None:
-                say(f"going on without {lost} by the fallback{_say_accuracy(loaded_already)}")
-            else:
-                say(f"planning without {lost}")
-            return replanner.recover(lost)
-
         standby = None if fallback is None else compile_plan(loaded.graph, fallback, loaded.cluster)
         say("deploying")
         session = deploy(
             compiled,
             endpoint,
             _make_options(plan, cost, is_service=is_service),
-            replan=replan if recovers else None,
+            replan=partial(_replan, replanner) if recovers else None,
             adapting=None if watching is None else (replanner, watching),
             gone=outsiders,
             standby=standby,
@@ -119,8 +112,17 @@ def _running(session: Session) -> Iterator[None]:
             abandon("a search, or a worker that does not answer")
 
 
-def _say_accuracy(plan: Plan) -> str:
-    return "" if plan.accuracy is None else f", accuracy {plan.accuracy:.3g} when it was planned"
+def _replan(replanner: Replanner, lost: Lost) -> Compiled:
+    """What goes on without what is lost; says so."""
+    fallback = replanner.plan.fallback
+    if fallback is None:
+        say(f"planning without {lost}")
+    else:
+        known = (
+            "" if fallback.accuracy is None else f", accuracy {fallback.accuracy:.3g} as planned"
+        )
+        say(f"going on without {lost} by the fallback{known}")
+    return replanner.recover(lost)
 
 
 def _make_options(plan: Plan, cost: CostModel, *, is_service: bool) -> DeployOptions:
