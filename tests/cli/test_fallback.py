@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+import onnx
+from onnx import helper
+
 from tests.cli.conftest import Ask
+from tests.models import make_model
 
 PLAN = ("plan", "m.onnx", "--cluster", "pair.toml", "--planner", "cloud_only", "--fallback")
 
@@ -23,6 +28,26 @@ def test_a_plan_tells_its_fallback(ask: Ask, folder: Path) -> None:
     assert f"device '{told['device']}' alone, the same answers" in ask(*PLAN).out
     assert ask("check", "f.json", "--json").reply["passed"]
     assert ask("simulate", "f.json", "--json").code == 0
+
+
+def test_a_fallback_in_bytes_of_a_plan_in_bits(ask: Ask, folder: Path) -> None:
+    """Where the plan's own network has no room beside it; each is priced as its own network."""
+    (folder / "s").mkdir()
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((256, 1024), np.float32)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="product")
+    onnx.save(make_model([node], {"x": [1, 256]}, ["y"], {"w": weights}), folder / "m.onnx")
+    for number in range(9):
+        np.save(folder / "s" / f"{number}.npy", rng.random((1, 256), np.float32))
+    samples = ("--samples", "s", "--judge", "signal", "--set", "cloud_only.input_bits=8")
+    held = ask(*PLAN, *samples, "--json").reply["fallback"]["memory_bytes"]
+    text = (folder / "pair.toml").read_text()
+    (folder / "pair.toml").write_text(text.replace("1 GB", f"{(held - 1) / 1000} kB", 1))
+    answer = ask(*PLAN, *samples, "--json")
+    assert answer.code == 0, answer.out
+    told = answer.reply["fallback"]
+    assert not told["same_answers"]
+    assert 0.9 < told["accuracy"] < 1
 
 
 def test_a_fallback_that_was_edited_wrongly_is_one_line(ask: Ask, folder: Path) -> None:

@@ -32,7 +32,8 @@ def add_fallback_plan(reply: Reply, cost: CostModel, plan: Plan) -> None:
         f"Fallback:    device '{device}' alone, {what}, {format_seconds(latency_s)},"
         f" {format_bytes(held_bytes)} beside the plan{judged}"
     )
-    if not (is_same or plan.integer_kernels) and latency_s < predict(cost, plan).latencies_s[0]:
+    is_other = not (is_same or plan.integer_kernels)
+    if is_other and latency_s < predict(cost.of_plan(plan), plan).latencies_s[0]:
         reply.shown.append(
             "             It is sooner than the plan, as that computes with floats: with"
             " --kernels integer what is planned may have such kernels, too."
