@@ -15,8 +15,6 @@ import msgspec
 from partita.cli.flags import AccuracyFlags
 from partita.cli.functions import load_function
 from partita.cli.output import Reply, cache_folder, progress_bar, write_output
-from partita.cli.payloads import weighs_widths
-from partita.cli.replies import say_left
 from partita.cluster import Cluster
 from partita.compile.planned import float_plan
 from partita.errors import InputError
@@ -27,6 +25,7 @@ from partita.graph import Graph
 from partita.plan import Plan
 from partita.planners import PlanOptions, Result, get_planner, planner_names
 from partita.quantisation import divide_samples, find_data, read_data
+from partita.quantisation.bits import explain_left
 from partita.quantisation.data import LOSSES, Loss
 from partita.quantisation.samples import Feeds, Sample
 from partita.report import draw_table
@@ -114,10 +113,11 @@ def _check_pareto(pareto: Path, planner: str) -> None:
             f"--pareto is '{pareto}', allowed: a file that ends in {', '.join(_PICTURES)}.",
             subject="--pareto",
         )
-    if not weighs_widths(planner):
+    able = [name for name in planner_names() if get_planner(name).chooses_bits({})]
+    if planner not in able:
         raise InputError(
             f"--pareto: planner '{planner}' does not choose among widths; allowed:"
-            f" {', '.join(filter(weighs_widths, planner_names()))}.",
+            f" {', '.join(able)}.",
             subject="--pareto",
         )
 
@@ -229,7 +229,8 @@ def add_judged(reply: Reply, result: Result, asked: AskedAccuracy) -> None:
         reply.shown.append(draw_table(tabulate_trade_offs(result.trade_offs)))
     if result.trade_offs and data is not None:
         reply.shown.append(f"Errors:      {LOSSES[data.errors.measure]}")
-    reply.shown += say_left(asked.graph)
+    if left := explain_left(asked.graph):
+        reply.shown.append(f"Left:        {left}")
     if accuracy is not None:
         reply.shown.append(f"Accuracy:    {say_accuracy(accuracy)}: {asked.words}, {asked.on}")
     reply.payload |= {

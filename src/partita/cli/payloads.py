@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 
 from partita.cli.flags import AccuracyFlags
@@ -18,9 +18,6 @@ from partita.planners import PlanOptions, get_planner
 from partita.quantisation import measure_shares, read_data
 from partita.quantisation.samples import Feeds
 from partita.regions import COMPRESSED, read_format
-
-#: What settings end in that say how many bits there are.
-_BITS = "bits"
 
 
 def are_compressed(options: PlanOptions) -> bool:
@@ -46,21 +43,7 @@ def flags_of_bits(
 
 def chooses_bits(planner: str, options: PlanOptions) -> bool:
     """Whether a planner gives layers fewer bits: by itself, or since a setting says how many."""
-    method = get_planner(planner)
-    if not method.quantises:
-        return False
-    known = [] if method.settings is None else fields(method.settings)  # type: ignore[arg-type]
-    unset = [each.name for each in known if each.name.endswith(_BITS) and each.default is None]
-    return not unset or any(f"{planner}.{name}" in options.method for name in unset)
-
-
-def weighs_widths(planner: str) -> bool:
-    """Whether a planner chooses among widths by itself, whatever the settings.
-
-    Raises:
-        PlanError: It is unknown.
-    """
-    return chooses_bits(planner, PlanOptions())
+    return get_planner(planner).chooses_bits(options.method)
 
 
 def read_feeds(graph: Graph, texts: Sequence[str] | None) -> list[Feeds]:

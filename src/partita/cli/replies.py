@@ -12,8 +12,6 @@ from partita.cli.output import Reply
 from partita.cluster import Cluster
 from partita.execution import Change, Report
 from partita.execution.critical import share_out
-from partita.graph import Graph
-from partita.quantisation.bits import list_left
 from partita.report import draw_table
 from partita.report.changes import tabulate_changes
 
@@ -81,17 +79,6 @@ def add_speeds(reply: Reply, devices: Sequence[str]) -> None:
     )
     reply.payload.setdefault("notes", []).append(f"Lab: {note}")
     reply.shown.append(f"Lab:         {note}")
-
-
-def say_left(graph: Graph) -> list[str]:
-    """Which layers' weights cannot have bits, and why, in a line; none where all can."""
-    left = list_left(graph)
-    if not left:
-        return []
-    kinds = ", ".join(sorted(set(left.values())))
-    return [
-        f"Left:        weights of {', '.join(left)}, which are {kinds}: only float32 is rounded"
-    ]
 
 
 def _name_some(links: Sequence[str]) -> str:

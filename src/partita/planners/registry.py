@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from partita.errors import PlanError
@@ -53,6 +53,8 @@ class Chosen:
             raise ValueError("a planner's answer is a draft or stages, not both")
 
 
+#: What settings end in that say how many bits there are.
+_BITS = "bits"
 ChoosePlan = Callable[[Evaluator], Chosen]
 
 
@@ -72,6 +74,18 @@ class Planner:
     choose: ChoosePlan
     settings: object = None
     quantises: bool = False
+
+    def chooses_bits(self, method: Mapping[str, str]) -> bool:
+        """Whether it gives layers fewer bits: by itself, or since a setting says how many.
+
+        Args:
+            method: Settings by ``planner.setting``, as of the options of a plan.
+        """
+        if not self.quantises:
+            return False
+        known = [] if self.settings is None else fields(self.settings)  # type: ignore[arg-type]
+        unset = [each.name for each in known if each.name.endswith(_BITS) and each.default is None]
+        return not unset or any(f"{self.name}.{name}" in method for name in unset)
 
 
 _PLANNERS: dict[str, Planner] = {}

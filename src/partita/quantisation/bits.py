@@ -111,6 +111,15 @@ def list_left(graph: Graph) -> dict[str, str]:
     return left
 
 
+def explain_left(graph: Graph) -> str:
+    """Which layers' weights cannot have bits, and why, in a sentence; empty where all can."""
+    left = list_left(graph)
+    kinds = ", ".join(sorted(set(left.values())))
+    return (
+        f"weights of {', '.join(left)}, which are {kinds}: only float32 is rounded" if left else ""
+    )
+
+
 def check_quantisable(graph: Graph) -> None:
     """Raise where no layer of a model can have bits of its own.
 

@@ -10,7 +10,6 @@ from typing import Any, get_args
 from rich.console import RenderableType
 
 from partita.cli.output import Reply, cache_folder, check_output, progress_bar, write_output
-from partita.cli.replies import say_left
 from partita.cli.sources import read_graph
 from partita.errors import InputError
 from partita.graph import Graph
@@ -31,7 +30,7 @@ from partita.quantisation import (
     search_lapq,
     tabulate_errors,
 )
-from partita.quantisation.bits import check_quantisable, check_widths, list_left
+from partita.quantisation.bits import check_quantisable, check_widths, explain_left, list_left
 from partita.quantisation.choose import Widths
 from partita.quantisation.data import MEASURED_ON
 from partita.quantisation.file import Findings, dump_findings
@@ -225,7 +224,8 @@ def _show(
         for what, names in payload["kept_float"].items()
         if names
     ]
-    lines += say_left(graph)
+    left = explain_left(graph)
+    lines += [f"Left:        {left}"] if left else []
     lines += [f"Written to {path}" for path in (asked.errors, asked.output) if path is not None]
     return [draw_table(TableData(title, columns, rows, text_columns=1)), *lines]
 
