@@ -17,6 +17,7 @@ from partita.errors import ClusterError, InputError, PartitaError, PlanError
 from partita.graph import Graph, load_graph
 from partita.graph.quantised import with_kernels
 from partita.plan import Identity, Plan, load_plan
+from partita.quantisation.bits import check_quantisable
 
 _SHAPE = re.compile(r"^(?P<name>.+)=(?P<dims>\d+(?:x\d+)*)$")
 
@@ -93,8 +94,6 @@ def read_model(files: ModelFiles, *, chooses_bits: bool = False) -> Graph:
 
         graph = quantize(graph, load_findings(files.bits).bits)
     if chooses_bits:
-        from partita.quantisation.bits import check_quantisable
-
         check_quantisable(graph)
     if files.kernels not in (None, "integer", "float"):
         raise InputError(
