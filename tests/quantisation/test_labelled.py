@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from partita.errors import InputError
+from partita.quantisation import read_samples
 from partita.quantisation.held_out import read_data
 from tests.quantisation.networks import draw_samples, small_graph
 
@@ -79,6 +80,8 @@ def test_an_empty_class_is_refused(tmp_path: Path) -> None:
     (tmp_path / "0" / "cat.tif").write_bytes(b"II*")
     with pytest.raises(InputError, match=r"image files \(.png, .jpg,.*\); it has 'cat.tif'"):
         read_data(GRAPH, [str(tmp_path)])
+    with pytest.raises(InputError, match="it has '0/'"):
+        read_samples(GRAPH.input_specs, [str(tmp_path)])
 
 
 @pytest.mark.parametrize("name", ["cut.png", "CUT.JPG", ".hidden.npy"])

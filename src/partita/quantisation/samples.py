@@ -146,7 +146,7 @@ def list_files(path: Path) -> list[Path]:
     if path.is_dir():
         files = sorted(filter(is_known, path.iterdir()))
         if not files:
-            others = sorted(one.name for one in path.iterdir() if one.is_file())
+            others = sorted(one.name + "/" * one.is_dir() for one in path.iterdir())
             beside = f"; it has '{others[0]}'" if others else ""
             raise InputError(
                 f"Directory '{path}' has no .npy, .npz or image files ({', '.join(_IMAGES)})"

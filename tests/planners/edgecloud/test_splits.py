@@ -103,7 +103,7 @@ def test_the_pareto_list_falls_in_error() -> None:
 
 def test_candidates_without_time_are_the_simple_ones() -> None:
     """One width for all and floats that cross in few bits take no search; with time more are."""
-    problem, _ = draw_problem(Random(0), 4)
+    problem, _ = draw_problem(Random(10), 4)
     listed = list_candidates(problem, exact=True, as_printed=False, is_over=lambda: True)
     count = len(problem.network.layers)
     uniform = (Split.uniform(count, width) for width in problem.widths)
