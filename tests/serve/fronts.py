@@ -34,7 +34,7 @@ class HeldSession:
         self.is_open = True
         self.error: PartitaError | None = None
         self.history = History()
-        self.fallback = ""
+        self.fallback: str | None = None
         self._room = threading.Semaphore(in_flight)
         self._held: deque[tuple[Mapping[str, Any], Future[Any]]] = deque()
 

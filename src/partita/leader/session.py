@@ -50,7 +50,7 @@ class Session:
         calls: What others may ask of this leader; samples are among it.
         has_stragglers: Whether threads of it have outlasted it: they search, or wait for a worker,
             and end by themselves, unused.
-        fallback: The hash of the plan that stands by, prepared; empty where none does.
+        fallback: The hash of the plan that stood by, prepared, from the start; None without one.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Session:
         self._tracker = self._monitor.tracker
         self._first = 0
         self._before = History()
-        self.fallback = "" if standby is None else standby.program.plan_hash
+        self.fallback = None if standby is None else standby.program.plan_hash
         self._origin_s = time.monotonic()
         self._is_closed = False
         self.has_stragglers = False

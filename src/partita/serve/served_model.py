@@ -116,8 +116,7 @@ class ServedModel:
     def describe_answer(self, answer: AnswerFuture) -> dict[str, Any]:
         """Which model gave an answer that is there; marked, where its fallback did."""
         named: dict[str, Any] = {"model_name": self.name, "model_version": self.version}
-        fallback = self.session.fallback
-        is_fallback = bool(fallback) and answer.plan_hash == fallback
+        is_fallback = answer.plan_hash == self.session.fallback
         return named | ({"parameters": {"fallback": True}} if is_fallback else {})
 
     def ask(self, feeds: Mapping[str, Array]) -> AnswerFuture:
