@@ -49,6 +49,24 @@ def skip_graph() -> Graph:
     return load_graph(make_model(nodes, {"t0": (1, 8, 16, 16)}, ["sum"], constants))
 
 
+def sliced_graph() -> Graph:
+    """Return two convolutions between which channels are cut in halves that are added."""
+    rng = np.random.default_rng(0)
+    axes = {"starts": [0], "ends": [8], "full": [16], "axes": [1]}
+    constants = {
+        "w0": rng.standard_normal((16, 16, 1, 1)).astype(np.float32),
+        "w1": rng.standard_normal((8, 8, 1, 1)).astype(np.float32),
+    } | {name: np.array(value, np.int64) for name, value in axes.items()}
+    nodes = [
+        helper.make_node("Conv", ["t0", "w0"], ["t1"], name="c0"),
+        helper.make_node("Slice", ["t1", "starts", "ends", "axes"], ["t2"], name="half"),
+        helper.make_node("Slice", ["t1", "ends", "full", "axes"], ["t4"], name="other"),
+        helper.make_node("Conv", ["t2", "w1"], ["t3"], name="c1"),
+        helper.make_node("Add", ["t3", "t4"], ["sum"], name="add"),
+    ]
+    return load_graph(make_model(nodes, {"t0": (1, 16, 16, 16)}, ["sum"], constants))
+
+
 def straight_profile(graph: Graph, runs: RunCost | None = None) -> Profile:
     """Return a profile in which every layer takes ``WHOLE_S * (FIXED + (1 - FIXED) * share)``."""
     layers = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from partita.cluster import UNMEASURED, Cluster, Device, Link
 from partita.compile import build_layout, work_builder
@@ -15,11 +16,21 @@ from partita.execution import Conditions
 from partita.graph import Graph
 from partita.plan import Identity, Plan, Shard, Stage
 from partita.profile import RunCost, save_profile
+from partita.profile.borders import cross_whole
+from partita.profile.fit import fit_runs
+from partita.profile.options import Border, MeasureState
 from partita.program import Compute, Receive, Send
 from partita.quantisation import quantize
 from partita.regions import LayerBits, Region
 from partita.simulation import latency_s
-from tests.cost.fakes import FIXED, WHOLE_S, conv_graph, skip_graph, straight_profile
+from tests.cost.fakes import (
+    FIXED,
+    WHOLE_S,
+    conv_graph,
+    skip_graph,
+    sliced_graph,
+    straight_profile,
+)
 
 
 def layer_s(rows: int, full: int = 16) -> float:
@@ -289,6 +300,26 @@ def test_a_sum_with_a_foreign_term_runs_outside_the_engines_layout() -> None:
     last = work_builder(graph).stage(names[-1:], {graph.outputs[0]: box})
     foreign = WHOLE_S + weight * (1e-6 + 2e-6 + 3e-7)
     assert cost.work_s("a", last) == pytest.approx(foreign)
+
+
+def test_a_whole_network_takes_what_it_took() -> None:
+    """What crosses between layouts inside is counted once: in the fit as in the price."""
+    graph = sliced_graph()
+    profile = straight_profile(graph)
+    for name, layer in profile.layers.items():
+        blocked = layer.kind == "Conv"
+        profile.layers[name] = type(layer)(layer.kind, layer.rows, blocked, layer.samples)
+    state = MeasureState("key", profile.layers, whole_s=0.9 * WHOLE_S * len(graph.layers))
+    state.enter, state.leave = [Border(10**5, 3e-3)], [Border(10**5, 2e-3)]
+    crossed = cross_whole(graph, profile.layers)
+    assert crossed.enter
+    assert crossed.leave
+    profile = replace(profile, runs=fit_runs(state, 1e-8, crossed=crossed).runs)
+    cost = CostModel(graph, Cluster.of(["a"]), profiles=profile)
+    names = tuple(layer.name for layer in graph.layers)
+    shape = graph.tensors[graph.outputs[0]].shape
+    whole = work_builder(graph).stage(names, {graph.outputs[0]: Region.full(shape)})
+    assert cost.work_s("a", whole) == pytest.approx(state.whole_s)
 
 
 def test_boards_that_nobody_measured_have_no_price() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from partita.profile.borders import CrossedBytes
 from partita.profile.data import LayerProfile, Sample
 from partita.profile.fit import fit_runs
-from partita.profile.options import Alone, MeasureState, Wall
+from partita.profile.options import Alone, Border, MeasureState, Wall
 
 
 def test_layers_alone_tell_runs_and_bytes_apart() -> None:
@@ -43,6 +44,19 @@ def test_the_whole_network_tells_what_layers_take_in_a_request(
     state = MeasureState("key", layers, walls=walls, whole_s=whole_s + extra_s)
     state.alone = draw_alone(factor=factor)
     assert fit_runs(state, 0.0, 4_000_000).runs.factor == pytest.approx(factor, rel=0.01)
+
+
+def test_what_is_converted_inside_the_network_is_not_its_layers() -> None:
+    """Conversions count at their rates and passes as layers do; the rest is the factor's."""
+    sample = (Sample(8, 4e-3, 9, 0.0),)
+    layers = {name: LayerProfile("Conv", 8, True, sample) for name in "ab"}
+    crossed = CrossedBytes(enter=1_000_000, leave=3_000_000, passes=2_000_000)
+    state = MeasureState("key", layers, alone=draw_alone(factor=0.8))
+    state.enter, state.leave = [Border(10**5, 2e-5)], [Border(10**5, 3e-5)]
+    passes_s = 3 * 1e-10 * crossed.passes
+    state.whole_s = 2e-5 + 2e-4 + 9e-4 + 0.8 * (8e-3 + passes_s)
+    runs = fit_runs(state, 1e-10, crossed=crossed).runs
+    assert runs.factor == pytest.approx(0.8, rel=0.01)
 
 
 def test_the_sum_of_all_fragments_is_right() -> None:

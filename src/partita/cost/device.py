@@ -12,10 +12,10 @@ from partita.cluster import UNMEASURED, Array, CatalogueEntry, Device
 from partita.compile import FragmentWork
 from partita.compile.work import LayerBox, WorkKey
 from partita.cost.amount import Amounts, pieces_bytes
-from partita.cost.borders import Borders
 from partita.cost.estimators import Estimator
 from partita.errors import ClusterError
 from partita.profile import Profile, RunCost, WireCost
+from partita.profile.borders import PASSES, Borders, has_blocks
 from partita.regions import CODE_BITS, Region, read_format
 
 _FREE = WireCost(0.0, 0.0, 0.0, 0.0)
@@ -23,9 +23,6 @@ _FREE = WireCost(0.0, 0.0, 0.0, 0.0)
 _PACKED = "uint4"
 #: Bytes of packed codes for each byte of the floats that they stand for.
 _CODE_SHARES = {f"codes{bits}": bits / 32 for bits in CODE_BITS}
-#: Fewer channels than this are read in the standard layout even by blocked layers: ONNX Runtime's
-#: blocks hold 8 channels, 16 with AVX-512.
-_MIN_BLOCK = 8
 #: Bytes moved by rounding through bytes, over those of the floats that are rounded.
 _ROUNDING_PASSES = 2.5
 
@@ -134,16 +131,18 @@ class DeviceCost:
         runs = self.facts.runs
         if work.kind == "partial":
             return self._partial_borders_s(work)
-        crossings = self._borders.crossings(work)
+        crossings = self._borders.crossings(
+            tuple(item.layer for item in work.layers), tuple(tensor for tensor, _ in work.outputs)
+        )
         boxes = dict(work.inputs)
         for item in work.layers:
             boxes.update(item.boxes)
-        enter = [tensor for tensor in crossings.enter if _has_blocks(boxes[tensor])]
+        enter = [tensor for tensor in crossings.enter if has_blocks(boxes[tensor])]
         seconds = 0.0
         for tensors, rate in (
             (enter, runs.enter_s_per_byte),
             (crossings.leave, runs.leave_s_per_byte),
-            (crossings.passes, 3 * runs.copy_s_per_byte * runs.factor),
+            (crossings.passes, PASSES * runs.copy_s_per_byte * runs.factor),
             (crossings.rounded, _ROUNDING_PASSES * runs.copy_s_per_byte * runs.factor),
         ):
             seconds += rate * sum(self._bytes(tensor, boxes[tensor]) for tensor in tensors)
@@ -154,7 +153,7 @@ class DeviceCost:
         runs, graph, precision = self.facts.runs, self._amounts.graph, self.facts.precision
         if work.layers[0].layer not in self.facts.blocked:
             return 0.0
-        read = [(tensor, box) for tensor, box in work.inputs if _has_blocks(box)]
+        read = [(tensor, box) for tensor, box in work.inputs if has_blocks(box)]
         return runs.enter_s_per_byte * pieces_bytes(
             graph, read, precision
         ) + runs.leave_s_per_byte * pieces_bytes(graph, work.outputs, precision)
@@ -253,11 +252,6 @@ def _between(curve: Sequence[float], rows: float) -> float:
     if low == 0 and len(curve) > 2:
         return max(curve[1] * rows, curve[1] - (curve[2] - curve[1]) * (1 - rows))
     return curve[low] + (curve[low + 1] - curve[low]) * (rows - low)
-
-
-def _has_blocks(box: Region) -> bool:
-    shape = box.shape
-    return len(shape) > 2 and shape[1] >= _MIN_BLOCK
 
 
 def catalogue_runs(entry: CatalogueEntry) -> RunCost:

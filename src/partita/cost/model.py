@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from partita.cluster import OWN_ARRAY, THIS_MACHINE, UNMEASURED, Cluster, Device, find_entry
 from partita.compile import FragmentWork, Layout, build_layout, planned_graph, work_builder
 from partita.cost.amount import Amounts
-from partita.cost.borders import find_blocked, find_rounding
 from partita.cost.device import DeviceCost, DeviceFacts, runs_of, unpriced_device
 from partita.cost.estimators import UNLEARNED, Sources, check_estimator, make_estimator
 from partita.cost.memory import MemoryUse, device_memory, work_memory
 from partita.cost.profiled_layers import fit_layers, lacks_integers
+from partita.cost.rounding import find_rounding
 from partita.errors import ClusterError, PlanError
 from partita.execution.durations import Durations
 from partita.graph import Graph
 from partita.plan import Plan
 from partita.profile import Profile, load_profile
+from partita.profile.borders import find_blocked
 from partita.program import (
     Compute,
     DeviceProgram,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from partita.engine.timing import FragmentTimes
@@ -14,6 +14,7 @@ from partita.graph.splits import row_axes
 from partita.profile.alone import Network, add_weights, cached_weights, measure_alone, measure_whole
 from partita.profile.batch import FragmentBatch
 from partita.profile.bench import Bench, ThisMachine
+from partita.profile.borders import Borders, cross_whole, pass_on
 from partita.profile.data import LayerProfile, Profile, Sample
 from partita.profile.fit import fit_runs, fit_wire
 from partita.profile.integer import add_integer_layers, eight_bits
@@ -145,7 +146,10 @@ class _Measurement:
         graph, bench, state = self.graph, self.bench, self.state
         facts = bench.facts
         weight_bytes = sum(map(cached_weights, graph.layers))
-        fitted = fit_runs(state, facts.copy_s_per_byte, weight_bytes, integer=graph.integer)
+        crossed = cross_whole(graph, state.layers)
+        fitted = fit_runs(
+            state, facts.copy_s_per_byte, weight_bytes, crossed, integer=graph.integer
+        )
         weight_s = fitted.weight_s_per_byte / fitted.runs.factor
         return Profile(
             device=self.options.device,
@@ -224,12 +228,15 @@ class _Measurement:
         trace = read_trace(times.runs, segment)
         nodes_s = 0.0
         runs = Quiet.of(trace.runs, times.used)
+        passing = self._passing(segment, trace.blocked)
         for place, (name, boxes) in enumerate(segment.layers):
             taken = [run.layers[place] for run in trace.runs]
-            seconds = runs.typical_s([run.layers[place] for run in runs.runs])
-            seconds *= self.pace
+            seconds = runs.typical_s([run.layers[place] for run in runs.runs]) * self.pace
+            nodes_s += seconds
+            if place in passing:  # priced where a fragment has such a pass
+                passes_s = runs.typical_s([run.sums[place] for run in runs.runs]) * self.pace
+                seconds = max(0.0, seconds - passes_s)
             sample = Sample(self.box_rows(boxes), seconds, len(taken), _spread_s(taken))
-            nodes_s += sample.seconds
             known = self.samples.setdefault(name, {})
             best = known.get(sample.rows)
             if best is None or sample.seconds < best.seconds:
@@ -249,6 +256,14 @@ class _Measurement:
             wall_s = min(times.walls) * self.pace
             self.state.walls.append(Wall(wall_s, nodes_s, len(segment.layers)))
         self.state.loads.append(Loading(weight_bytes, times.load_s))
+
+    def _passing(self, segment: SizedSegment, blocked: Set[int]) -> set[int]:
+        """Places of layers whose sums are passes of their own in this segment."""
+        names = tuple(name for name, _ in segment.layers)
+        borders = Borders(self.graph, pass_on(self.graph, {names[place] for place in blocked}))
+        crossings = borders.crossings(names, tuple(tensor for tensor, _ in segment.outputs))
+        makers = (self.graph.producer(tensor) for tensor in crossings.passes)
+        return {names.index(maker.name) for maker in makers if maker is not None}
 
     def box_rows(self, boxes: dict[str, Region]) -> int:
         """The rows of a layer's first output."""

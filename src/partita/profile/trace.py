@@ -8,7 +8,7 @@ back. So fragments of several layers are run, and the engine says what each node
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,7 @@ from partita.engine.timing import NodeTime
 from partita.graph import Graph
 from partita.graph.fragment import BlobStore, Fragment, FragmentWriter, Held
 from partita.graph.regions import RegionMap
+from partita.profile.borders import FUSED
 from partita.profile.segments import SizedSegment
 
 _NODE = re.compile(r"L(\d+)\.")
@@ -71,11 +72,13 @@ class FragmentRun:
 
     Attributes:
         layers: Seconds per place of a layer in the segment.
-        enter: Bytes and seconds of each input converted to the blocked layout.
-        leave: The same for outputs converted back.
+        sums: The part of them that sums and products took which are nodes of their own.
+        enter: Bytes and seconds of each tensor converted to the blocked layout.
+        leave: The same for tensors converted back.
     """
 
     layers: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    sums: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
     enter: list[tuple[int, float]] = field(default_factory=list)
     leave: list[tuple[int, float]] = field(default_factory=list)
     nodes: int = 0
@@ -114,39 +117,28 @@ def read_trace(runs: Sequence[Sequence[NodeTime]], segment: SizedSegment) -> Tra
     producers = {name: place for place, (_, boxes) in enumerate(segment.layers) for name in boxes}
     outputs = [producers.get(tensor, 0) for tensor, _ in segment.outputs]
     blocked: set[int] = set()
-    return Trace([_read_run(nodes, segment, outputs, blocked) for nodes in runs], blocked)
+    return Trace([_read_run(nodes, outputs, blocked) for nodes in runs], blocked)
 
 
 def _read_run(
     nodes: Sequence[NodeTime],
-    segment: SizedSegment,
     outputs: Sequence[int],
     blocked: set[int],
 ) -> FragmentRun:
     run = FragmentRun(nodes=len(nodes))
-    shapes = {
-        _ENTER: Counter(box.shape for _, box in segment.inputs),
-        _LEAVE: Counter(box.shape for _, box in segment.outputs),
-    }
+    borders = {_ENTER: run.enter, _LEAVE: run.leave}
     place = 0
     for node in nodes:
-        if node.op in shapes and _take(shapes[node.op], node.shape):
-            border = run.enter if node.op == _ENTER else run.leave
-            border.append((node.output_bytes, node.seconds))
+        if node.op in borders:
+            borders[node.op].append((node.output_bytes, node.seconds))
             continue
         place = _find_place(node.name, outputs, place)
         run.layers[place] += node.seconds
+        if node.op in FUSED:
+            run.sums[place] += node.seconds
         if node.name.endswith("_nchwc"):
             blocked.add(place)
     return run
-
-
-def _take(shapes: Counter[tuple[int, ...]], shape: tuple[int, ...]) -> bool:
-    """Whether a node converts a tensor of the border; each of them is converted once."""
-    if shapes[shape] <= 0:
-        return False
-    shapes[shape] -= 1
-    return True
 
 
 def _find_place(name: str, outputs: Sequence[int], before: int) -> int:

@@ -9,18 +9,24 @@ the standard layout.
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from partita.compile import FragmentWork
-from partita.cost.profiled_layers import runs_on_integers
 from partita.graph import Graph
 from partita.graph.layer import Layer
-from partita.profile import Profile
+from partita.profile.data import LayerProfile, Profile
+from partita.regions import Region
 
 #: Operators that ONNX Runtime runs in the blocked layout when all their inputs have it.
 _PASS_ON = frozenset({"Add", "Sum", "Mul", "Concat", "Relu", "Sigmoid", "Tanh", "Clip"})
 #: Of these, the ones that are fused into the convolution before them and so cost nothing there.
-_FUSED = frozenset({"Add", "Sum", "Mul"})
+FUSED = frozenset({"Add", "Sum", "Mul"})
+#: Bytes moved by such a pass of its own, over those that it makes.
+PASSES = 3
+#: Fewer channels than this are read in the standard layout even by blocked layers: ONNX Runtime's
+#: blocks hold 8 channels, 16 with AVX-512.
+_MIN_BLOCK = 8
 
 
 @dataclass(frozen=True)
@@ -40,41 +46,44 @@ class Crossings:
     rounded: tuple[str, ...]
 
 
-def find_blocked(graph: Graph, profile: Profile | None) -> frozenset[str]:
-    """The layers whose outputs the engine keeps in its own layout.
+class CrossedBytes(NamedTuple):
+    """Bytes of the tensors that :class:`Crossings` names."""
 
-    Those that the profile saw, and what passes the layout on: the engine's names do not tell.
-    """
+    enter: int
+    leave: int
+    passes: int
+
+
+UNCROSSED = CrossedBytes(0, 0, 0)
+
+
+def find_blocked(graph: Graph, profile: Profile | None) -> frozenset[str]:
+    """The layers whose outputs the engine keeps in its own layout, as a profile saw."""
     if profile is None:
         return frozenset()
+    return pass_on(graph, {n for n, layer in profile.layers.items() if layer.blocked})
+
+
+def pass_on(graph: Graph, seen: Container[str]) -> frozenset[str]:
+    """The layers that were seen in the engine's layout, and those that pass it on.
+
+    The engine's names do not tell of the latter.
+    """
     blocked: set[str] = set()
     for layer in graph.layers:
         makers = [graph.producer(tensor) for tensor in layer.inputs]
         passed_on = layer.kind in _PASS_ON and all(
             maker is not None and maker.name in blocked for maker in makers
         )
-        seen = profile.layers.get(layer.name)
-        if passed_on or (seen is not None and seen.blocked):
+        if passed_on or layer.name in seen:
             blocked.add(layer.name)
     return frozenset(blocked)
 
 
-def find_rounding(graph: Graph, profile: Profile | None) -> frozenset[str]:
-    """The layers that round on floats what they make, which the profile did not see.
-
-    A profile of the quantised graph itself has it in its layers. Layers of their own that round
-    inputs are priced as such.
-    """
-    if profile is None or graph.base is None or profile.model_hash == graph.hash:
-        return frozenset()
-    known = {layer.name for layer in graph.base.layers}
-    return frozenset(
-        layer.name
-        for layer in graph.layers
-        if layer.name in known
-        and any(graph.nodes[place].op == "QuantizeLinear" for place in layer.nodes)
-        and not (layer.name in profile.integer and runs_on_integers(graph, layer))
-    )
+def has_blocks(box: Region) -> bool:
+    """Whether a tensor has enough channels for blocks of the engine's layout."""
+    shape = box.shape
+    return len(shape) > 2 and shape[1] >= _MIN_BLOCK
 
 
 class Borders:
@@ -82,19 +91,27 @@ class Borders:
 
     Args:
         blocked: Layers that run in the engine's layout where they can; see :func:`find_blocked`.
-        rounding: Layers that round what they make; see :func:`find_rounding`.
+        rounding: Layers that round on floats what they make.
     """
 
-    def __init__(self, graph: Graph, blocked: frozenset[str], rounding: frozenset[str]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        blocked: frozenset[str],
+        rounding: frozenset[str] = frozenset(),
+    ) -> None:
         self._graph = graph
         self._blocked = blocked
         self._rounding = rounding
         self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], Crossings] = {}
 
-    def crossings(self, work: FragmentWork) -> Crossings:
-        """The crossings of ``work``."""
-        layers = tuple(item.layer for item in work.layers)
-        outputs = tuple(tensor for tensor, _ in work.outputs)
+    def crossings(self, layers: tuple[str, ...], outputs: tuple[str, ...]) -> Crossings:
+        """The crossings of a fragment.
+
+        Args:
+            layers: Names, in topological order.
+            outputs: Tensors that go out.
+        """
         key = (layers, outputs)
         crossings = self._known.get(key)
         if crossings is None:
@@ -125,7 +142,7 @@ class Borders:
             if core:
                 enter.update((tensor, None) for tensor in core if tensor not in laid)
                 leave.update((tensor, None) for tensor in layer.outputs)
-            if core or layer.kind in _FUSED:
+            if core or layer.kind in FUSED:
                 passes += layer.outputs
         leave.update((tensor, None) for tensor in outputs if tensor in laid)
         return Crossings(tuple(enter), tuple(leave), tuple(passes), tuple(rounded))
@@ -136,3 +153,14 @@ def _split_inputs(layer: Layer) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if layer.kind in _PASS_ON:
         return (), layer.inputs
     return layer.inputs[:1], layer.inputs[1:]
+
+
+def cross_whole(graph: Graph, layers: Mapping[str, LayerProfile]) -> CrossedBytes:
+    """What crosses where the whole network is one fragment, in its own numbers."""
+    borders = Borders(graph, pass_on(graph, {n for n, layer in layers.items() if layer.blocked}))
+    names = tuple(layer.name for layer in graph.layers)
+    found = borders.crossings(names, tuple(graph.outputs))
+    enter = [t for t in found.enter if has_blocks(Region.full(graph.tensors[t].shape))]
+    return CrossedBytes(
+        *(sum(map(graph.size_bytes, some)) for some in (enter, found.leave, found.passes))
+    )
