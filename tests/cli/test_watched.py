@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import socket
 import threading
 import urllib.request
 from pathlib import Path
@@ -12,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from partita.cli.actions import top
-from partita.cli.actions.watched import watch_session
+from partita.cli.actions.watched import check_page, watch_session
 from partita.cli.flags import WatchFlags
 from partita.cluster import Cluster, Device, dump_cluster
+from partita.errors import InputError
 from partita.lab import LabOptions, start_lab
 from partita.leader import deploy
 from partita.live import LiveView, RemoteSession, Scene, offer_scene, view
@@ -67,6 +69,16 @@ def test_a_run_is_seen_in_the_terminal_on_a_page_and_from_elsewhere(
         with pytest.raises(OSError, match="refused"):
             urllib.request.urlopen(found[1] + "live.json", timeout=1)
     assert known.looked == 1
+
+
+def test_a_page_s_port_that_is_taken_is_said_before_anything_is_deployed() -> None:
+    """One line; a port that is free stays free until the page takes it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"Port {port} of 127.0.0.1 cannot be used"):
+            check_page(port)
+    check_page(port)
+    check_page(port)
 
 
 def test_who_is_not_asked_for_costs_nothing() -> None:

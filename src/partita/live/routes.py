@@ -107,7 +107,7 @@ def serve_routes(routes: Sequence[BaseRoute], port: int) -> Iterator[str]:
     Raises:
         InputError: The port is taken.
     """
-    with _bind(port) as listening:
+    with bind_page(port) as listening:
         middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=_NAMES)]
         config = uvicorn.Config(
             Starlette(routes=routes, middleware=middleware),
@@ -129,7 +129,12 @@ def serve_routes(routes: Sequence[BaseRoute], port: int) -> Iterator[str]:
             thread.join(_END_S)
 
 
-def _bind(port: int) -> socket.socket:
+def bind_page(port: int) -> socket.socket:
+    """A socket of this machine alone, at which a page may be served; 0 is any port that is free.
+
+    Raises:
+        InputError: The port is taken.
+    """
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -131,7 +131,7 @@ def run_plan(
     check_folder(options.output)
     check_folder(options.report)
     if options.watch.page is not None:
-        check_page()
+        check_page(options.watch.page)
     loaded = read_plan(files)
     feeds = get_requests(loaded.graph.input_specs, requests)
     cost = read_cost(loaded.graph, loaded.cluster, files)

@@ -77,7 +77,7 @@ def run_stream(
     read_adapt(adapting)
     check_folder(options.report)
     if options.watch.page is not None:
-        check_page()
+        check_page(options.watch.page)
     loaded = read_plan(files)
     cost = read_cost(loaded.graph, loaded.cluster, files)
     loaded = replace(loaded, plan=allow_in_flight(loaded.plan, cost, options.in_flight))

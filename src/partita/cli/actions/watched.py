@@ -107,24 +107,28 @@ def watch_session(session: Session, scenes: Scenes, flags: WatchFlags) -> Iterat
 
 
 def _open_page(view: LiveView, port: int, name: str) -> contextlib.AbstractContextManager[str]:
-    check_page()
+    check_page(port)
     from partita.live.routes import serve_live
 
     return serve_live(view, port, name)
 
 
-def check_page() -> None:
-    """Refuse to serve a page without the packages that it takes.
+def check_page(port: int = 0) -> None:
+    """Refuse to serve a page without the packages that it takes, or at a port that is taken.
+
+    Args:
+        port: 0 is any that is free.
 
     Raises:
-        InputError: Names what is missing.
+        InputError: Names what is missing, or the port.
     """
     try:
-        import partita.live.routes  # noqa: F401
+        from partita.live.routes import bind_page
     except ModuleNotFoundError as error:
         raise InputError(
             f"--page needs {error.name}: {how_to_install('live')}.", subject="--page"
         ) from error
+    bind_page(port).close()
 
 
 @contextlib.contextmanager
