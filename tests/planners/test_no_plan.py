@@ -185,3 +185,15 @@ def test_groups_are_asked_before_cuts_where_time_ends(ticking: list[Budget]) -> 
     short = replace(options, budget_s=1.5 * ticking[0].spent_s)
     assert find_plan(cost, options=short).estimate.period_s <= groups_s
     assert find_plan(cost, planner="cut", options=short).estimate.period_s > 1.2 * groups_s
+
+
+@pytest.mark.parametrize("planner", ["best", "cut", "collaborative"])
+def test_who_was_cut_short_says_so(ticking: list[Budget], planner: str) -> None:
+    """Whatever the method: what the time left out may be better."""
+    devices = [Device(f"d{k}", kind="raspberry-pi-3") for k in range(4)]
+    cost = CostModel(make_wide(*[64] * 9, size=16), Cluster.of(devices, bandwidth_bytes_per_s=1e7))
+    options = PlanOptions("throughput", in_flight=6, budget_s=4 * TICK_S)
+    assert find_plan(cost, planner=planner, options=options).status == "cut short"
+    assert find_plan(cost, planner=planner, options=replace(options, budget_s=None)).status in (
+        ("heuristic", "optimal")
+    )

@@ -246,6 +246,8 @@ def _find_by(evaluator: Evaluator, name: str, options: PlanOptions, began_s: flo
         chosen = method.choose(evaluator)
     except InfeasibleError as error:
         raise explain(evaluator, method, error) from None
+    if evaluator.budget.was_cut and chosen.status == "heuristic":
+        chosen = replace(chosen, status="cut short")
     gain = evaluator.budget.last_half_gain()
     exact, evaluator = evaluator, evaluator.quantised(chosen.bits)
     if options.simple and chosen.draft:

@@ -28,28 +28,33 @@ def check_possible(evaluator: Evaluator, planner: Planner) -> None:
     Raises:
         InfeasibleError: There is none.
     """
-    reason, over = lacks_links(evaluator), dict[str, int]()
+    reason, overs = lacks_links(evaluator), list[Mapping[str, int]]()
     is_same = not (planner.quantises and evaluator.options.quantisation is not None)
     if not reason and is_same:
         reason = lacks_memory(evaluator, evaluator.options.axes)
-        over = dict(_nearest_overflow(evaluator)) if reason else over
+        overs = _nearest_overflows(evaluator) if reason else overs
     if not reason:
         return
+    nearest = ", or with ".join(_wanted(evaluator, over) for over in overs)
+    raise InfeasibleError(
+        f"No plan is possible: {reason}{f' Plans would fit with {nearest}.' if overs else ''}",
+        subject=max(overs[0], key=overs[0].__getitem__) if overs else evaluator.requester,
+        is_proven=True,
+    )
+
+
+def _wanted(evaluator: Evaluator, over: Mapping[str, int]) -> str:
+    """The memory that devices would need which lack some, those that lack most first."""
     wanted = [
         f"{format_enough_bytes(evaluator.cluster.device(name).memory_bytes + size)} on '{name}'"
         for name, size in sorted(over.items(), key=lambda item: -item[1])
     ]
     more = f" and so on for {len(wanted) - _MOST_NAMED} more" if len(wanted) > _MOST_NAMED else ""
-    nearest = f" The nearest plan would fit with {', '.join(wanted[:_MOST_NAMED])}{more}."
-    raise InfeasibleError(
-        f"No plan is possible: {reason}{nearest if wanted else ''}",
-        subject=max(over, key=over.__getitem__, default=evaluator.requester),
-        is_proven=True,
-    )
+    return f"{', '.join(wanted[:_MOST_NAMED])}{more}"
 
 
-def _nearest_overflow(evaluator: Evaluator) -> Mapping[str, int]:
-    """What one of some plans lacks, by device: the one whose device that lacks most lacks least."""
+def _nearest_overflows(evaluator: Evaluator) -> list[Mapping[str, int]]:
+    """What the nearest of some plans lack, by device: in all, and on the device that lacks most."""
     overs: list[Mapping[str, int]] = []
     for draft in (*single_drafts(evaluator), *fill_once(evaluator)):
         try:
@@ -58,7 +63,11 @@ def _nearest_overflow(evaluator: Evaluator) -> Mapping[str, int]:
             overs.append(error.overflow_bytes)
         except PlanError:
             continue
-    return min(overs, key=lambda over: max(over.values()), default={})
+    if not overs:
+        return []
+    least = min(overs, key=lambda over: sum(over.values()))
+    most_even = min(overs, key=lambda over: max(over.values()))
+    return [least] if least == most_even else [least, most_even]
 
 
 def explain(evaluator: Evaluator, planner: Planner, error: InfeasibleError) -> InfeasibleError:

@@ -10,7 +10,6 @@ from partita.errors import OverfullError, PlanError
 from partita.planners.drafts.draft import Draft, is_allowed
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, PlannerCost, get_planner, planner_names, register
-from partita.planners.result import Status
 from partita.planners.search.exhaustive import Space
 from partita.planners.search.further_rates import FurtherRates
 from partita.planners.search.further_search import FurtherSearch
@@ -37,6 +36,8 @@ _MOST_RESERVED = 0.1
 #: even groups, which take 0.8 s, as by what the search finds in 15 s. Before cuts: MobileNet-v2 on
 #: twelve boards of 14 MB answers 1.7 times as often by groups, which take 3 s, as by cuts in one.
 _SOON = ("collaborative",)
+#: The part of the time that these have on more devices than others are asked on. Not tuned.
+_GROUPS_SHARE = 0.5
 #: The most of what time is left that the search takes, so that in small budgets methods of the
 #: literature have some. Not tuned.
 _SEARCH_SHARE = 0.75
@@ -59,7 +60,7 @@ def plan_best(evaluator: Evaluator) -> Chosen:
     singles = single_drafts(evaluator)
     is_tight = not _fits(evaluator, singles)
     filled = sure_starts(evaluator) if is_tight else []
-    soon = list(_grouped(evaluator)) if is_tight and is_rate else []
+    soon = _grouped(evaluator) if is_tight and is_rate else []
     cuts = list(_asked(evaluator, ["cut"])) if is_tight else []
     rates = search_rates(evaluator) if is_small or not is_tight else []
     others = [*singles, *cuts, *_others(evaluator, is_tight=is_tight)]
@@ -74,7 +75,7 @@ def plan_best(evaluator: Evaluator) -> Chosen:
     if any(is_at(bound, evaluator, draft) for draft in evaluator.rank(known)):
         return Chosen(evaluator.best(known))
     if is_tight:  # then few pipelines of two ranges fit
-        soon = soon or (list(_grouped(evaluator)) if not _fits(evaluator, others) else [])
+        soon = soon or (_grouped(evaluator) if not _fits(evaluator, others) else [])
         rates = rates or search_rates(evaluator)
     if evaluator.budget.goes_on:
         _reserve_time(evaluator, [*others, *soon])
@@ -94,8 +95,7 @@ def plan_best(evaluator: Evaluator) -> Chosen:
     found += _published(evaluator, rates, beyond=() if not soon else _SOON)
     best = evaluator.best(found)
     best = evaluator.best([prune(best), best])
-    status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"
-    return Chosen(_go_on(evaluator, [best, *found], bound), status)
+    return Chosen(_go_on(evaluator, [best, *found], bound))
 
 
 def _reserve_time(evaluator: Evaluator, drafts: Sequence[Draft]) -> None:
@@ -152,10 +152,14 @@ def _fits(evaluator: Evaluator, drafts: Iterable[Draft]) -> bool:
     return False
 
 
-def _grouped(evaluator: Evaluator) -> Iterator[Draft]:
-    """Yield what is chosen by the method that looks at memory first: for no device holds it all."""
-    if len(evaluator.devices) <= _MOST_PUBLISHED:
-        yield from _asked(evaluator, _SOON)
+def _grouped(evaluator: Evaluator) -> list[Draft]:
+    """What is chosen by the method that looks at memory first: for no device holds it all.
+
+    On many devices it takes longer than the search should wait for.
+    """
+    is_quick = len(evaluator.devices) <= _MOST_PUBLISHED
+    with evaluator.budget.within(1.0 if is_quick else _GROUPS_SHARE):
+        return list(_asked(evaluator, _SOON))
 
 
 def _published(

@@ -10,7 +10,6 @@ import numpy as np
 from partita.planners.drafts.draft import Draft
 from partita.planners.pricing.evaluator import Evaluator
 from partita.planners.registry import Chosen, register
-from partita.planners.result import Status
 from partita.planners.simple.cutting.again import Again, is_small
 from partita.planners.simple.cutting.chain import Chain, least_chain
 from partita.planners.simple.cutting.once import Once, can_count
@@ -38,8 +37,7 @@ def plan_cut(evaluator: Evaluator) -> Chosen:
         reached_s = cuts.reached_s
         if not cuts.is_tight or evaluator.budget.is_over:
             break
-    status: Status = "cut short" if evaluator.budget.was_cut else "heuristic"
-    return Chosen(evaluator.best(drafts), status, note=cuts.note)
+    return Chosen(evaluator.best(drafts), note=cuts.note)
 
 
 class Cuts:

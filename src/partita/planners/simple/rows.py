@@ -40,7 +40,7 @@ def _divided_by(evaluator: Evaluator, share: Callable[[Evaluator], Sequence[floa
     speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
     among.devices = linked_devices(evaluator, speeds) or evaluator.devices
     draft = divide_rows(among, share(among))
-    return Chosen(draft, "cut short" if evaluator.budget.was_cut else "heuristic")
+    return Chosen(draft)
 
 
 def linked_devices(evaluator: Evaluator, capability: Mapping[str, float]) -> tuple[str, ...]:
