@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -34,3 +35,19 @@ def test_shells_complete_verbs_and_flags() -> None:
         env={**asked, "COMP_CWORD": "2", "PYTHONPATH": ":".join(sys.path)},
     )
     assert (done.stdout.split(), done.stderr) == (["--objective"], "")
+
+
+def test_a_reader_that_has_enough_is_no_failure() -> None:
+    """Nothing is said, and the code is that of what is done."""
+    code = "import sys; from partita.cli import start; sys.exit(start())"
+    piped = subprocess.Popen(
+        [sys.executable, "-c", code, "zoo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+    )
+    assert piped.stdout is not None
+    assert piped.stderr is not None
+    piped.stdout.close()
+    assert (piped.wait(), piped.stderr.read()) == (0, b"")
+    piped.stderr.close()

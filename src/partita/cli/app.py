@@ -127,6 +127,10 @@ def _run(words: Sequence[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return 0
+    except SystemExit as error:
+        if error.code != 1:
+            raise
+        return 0  # Typer's for a pipe whose reader has enough
     except Exception as error:
         heed_postponed()  # it came first
         if is_interrupted(error):
