@@ -29,6 +29,16 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 
+def name_error(error: BaseException) -> str:
+    """An error's type and the first line of its text, where it has any, without a full stop.
+
+    >>> name_error(ValueError("no such thing.")), name_error(SystemExit())
+    ('ValueError: no such thing', 'SystemExit')
+    """
+    kind, line = type(error).__name__, first_line(error)
+    return kind if line == kind else f"{kind}: {line}"
+
+
 class PartitaError(Exception):
     """Root of the family: one line for people, and the subject as an attribute.
 

@@ -87,6 +87,7 @@ def test_an_accuracy_alone_has_no_interval() -> None:
         (["0.9", "1"], r"answered \['0.9', '1'\], allowed"),
         (["0.9", None], "answered .'0.9', None., allowed"),
         (None, "answered None, allowed"),
+        (True, "answered True, allowed"),
         ([], r"answered \[\], allowed"),
         ([[1.0]], r"answered \[\[1.0\]\], allowed"),
     ],

@@ -38,7 +38,7 @@ from partita.cli.commands.worker import worker
 from partita.cli.commands.zoo import zoo
 from partita.cli.interrupt import INTERRUPTED, heed_postponed, is_interrupted, leave
 from partita.cli.output import json_lines, report_error, say, show_log
-from partita.errors import InputError, PartitaError, RunError, how_to_install
+from partita.errors import InputError, PartitaError, RunError, how_to_install, name_error
 from partita.version import VERSION
 
 app = typer.Typer(
@@ -158,8 +158,9 @@ def _as_partita_error(error: Exception) -> PartitaError:
     if isinstance(error, OSError) and error.strerror:
         where = f" '{error.filename}'" if error.filename else ""
         return InputError(f"File{where} cannot be used: {error.strerror}.")
-    what = f"{type(error).__name__}: {error}".partition("\n")[0]
-    return PartitaError(f"Unexpected failure: {what}. Run again with --debug to see where.")
+    return PartitaError(
+        f"Unexpected failure: {name_error(error)}. Run again with --debug to see where."
+    )
 
 
 def _usage(message: str) -> PartitaError:

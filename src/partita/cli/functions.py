@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from partita.errors import InputError
+from partita.errors import InputError, name_error
 
 
 def load_function(text: str, flag: str, example: str, others: str = "") -> Callable[..., Any]:
@@ -32,8 +32,7 @@ def load_function(text: str, flag: str, example: str, others: str = "") -> Calla
         found = getattr(importlib.import_module(module), name, None)
     except (Exception, SystemExit) as error:  # Any: the module is the user's own.
         raise InputError(
-            f"{flag} {text}: module '{module}' cannot be imported: {type(error).__name__}:"
-            f" {error}.",
+            f"{flag} {text}: module '{module}' cannot be imported: {name_error(error)}.",
             subject=flag,
         ) from error
     finally:

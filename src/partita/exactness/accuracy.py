@@ -16,7 +16,7 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from partita.errors import PartitaError, PlanError
+from partita.errors import PartitaError, PlanError, name_error
 from partita.plan import Plan
 
 #: What a judge answers: an accuracy, or a score for each sample, whose mean is the accuracy.
@@ -76,10 +76,12 @@ def ask_judge(judge: Judge, plan: Plan) -> npt.NDArray[np.float64]:
     except PartitaError:
         raise
     except (Exception, SystemExit) as error:  # It is the user's own function.
-        raise PlanError(f"The judge of plans failed: {type(error).__name__}: {error}.") from error
+        raise PlanError(f"The judge of plans failed: {name_error(error)}.") from error
     try:
-        is_text = np.asarray(answer).dtype.kind in "US"  # which would be read as numbers
-        scores = np.array(np.nan) if is_text else np.asarray(answer, np.float64)
+        given = np.asarray(answer)
+        # Text would be read as numbers, and one yes or no as an accuracy of 1 or 0.
+        is_other = given.dtype.kind in "US" or (given.dtype.kind == "b" and not given.ndim)
+        scores = np.array(np.nan) if is_other else np.asarray(answer, np.float64)
     except (TypeError, ValueError):
         scores = np.array(np.nan)
     if scores.ndim > 1 or not scores.size or not np.isfinite(scores).all():

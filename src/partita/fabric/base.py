@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from partita.errors import ClusterError, LinkError, RunError
+from partita.errors import ClusterError, LinkError, RunError, name_error
 from partita.fabric.members import LEADER
 from partita.naming import NAME_RULE, is_name
 
@@ -200,7 +200,7 @@ def answer_call(
     except RunError as error:
         return False, error.message.encode()
     except Exception as error:  # the caller gets a message, whatever went wrong
-        return False, f"{method} failed: {type(error).__name__}: {error}".splitlines()[0].encode()
+        return False, f"{method} failed: {name_error(error)}".encode()
 
 
 def refusal(target: str, message: bytes) -> RunError:

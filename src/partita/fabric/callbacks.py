@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from partita.errors import RunError
+from partita.errors import RunError, name_error
 from partita.fabric.base import ErrorCallback
 
 
@@ -78,5 +78,4 @@ def run_guarded(job: Callable[[], None], on_error: ErrorCallback, name: str) -> 
     except RunError as error:
         on_error(error)
     except Exception as error:  # a callback's fault must not end the receiving thread
-        message = f"Callback on {name} failed: {type(error).__name__}: {error}".splitlines()[0]
-        on_error(RunError(message))
+        on_error(RunError(f"Callback on {name} failed: {name_error(error)}"))

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
-from partita.errors import LinkError, RunError
+from partita.errors import LinkError, RunError, name_error
 from partita.execution import Change
 from partita.fabric import Failure
 from partita.leader.deployment import Deployable, Deployment, DeployOptions, meet_workers
@@ -273,7 +273,7 @@ class FailureMonitor:
                     self._check(now_s)
             except Exception as error:  # without this thread a run could hang
                 _LOG.debug("The leader failed.", exc_info=True)
-                self.tracker.fail(RunError(f"The leader failed: {type(error).__name__}: {error}."))
+                self.tracker.fail(RunError(f"The leader failed: {name_error(error)}."))
             last_s = time.monotonic()
 
     def _check(self, now_s: float) -> None:

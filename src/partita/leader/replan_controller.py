@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import isinf
 from typing import TypeVar
 
-from partita.errors import PartitaError, RunError
+from partita.errors import PartitaError, RunError, name_error
 from partita.execution import Policy
 from partita.execution.adapt import (
     AdaptOptions,
@@ -387,4 +387,4 @@ def _catch(call: Callable[[T], Event | None], argument: T) -> Event | None:
         return Failed(error.message)
     except Exception as error:  # the run goes on without the change
         _LOG.debug("The change of plan failed.", exc_info=True)
-        return Failed(f"{type(error).__name__}: {error}")
+        return Failed(name_error(error))

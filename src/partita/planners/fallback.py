@@ -120,9 +120,9 @@ def _find_in_rest(cost: Costs, use: MemoryUse, find: FindResult) -> Result:
     cluster = cost.cluster
     taken = use.fragments * SESSION_BYTES + use.weights + use.pieces + use.arena
     has = cluster.device(cluster.requester).memory_bytes
+    if taken >= has:
+        raise _overfull(cluster.requester, taken, has)
     try:
-        if taken >= has:
-            raise _overfull(cluster.requester, taken, has)
         return find(cost.on(cluster.with_memory(cluster.requester, has - taken)))
     except InfeasibleError as error:
         raise InfeasibleError(

@@ -71,7 +71,7 @@ def _place_folders(folder: Path, classes: int) -> list[tuple[Path, int]]:
     if len(named) < len(paths):
         raise InputError(
             f"Folder '{named[0]}' is beside folders that are named by the classes' numbers: allowed"
-            " are numbers for all, or names for all.",
+            " are whole numbers from 0 for all, or names for all.",
             subject=str(named[0]),
         )
     if len(paths) != classes:

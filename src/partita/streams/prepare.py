@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from partita.errors import InputError, PartitaError, first_line
+from partita.errors import InputError, PartitaError, name_error
 from partita.program import TensorSpec, check_feeds
 from partita.quantisation.pictures import Preparation, picture_form, prepare_picture
 from partita.quantisation.samples import Feeds
@@ -53,8 +53,7 @@ class Preparer:
             raise InputError(f"Input '{item.name}': {error.message}", subject=item.name) from error
         except Exception as error:  # whatever a user's function raises
             raise InputError(
-                f"Input '{item.name}' cannot be prepared: {type(error).__name__}:"
-                f" {first_line(error)}.",
+                f"Input '{item.name}' cannot be prepared: {name_error(error)}.",
                 subject=item.name,
             ) from error
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 
-from partita.errors import InputError, PartitaError, first_line
+from partita.errors import InputError, PartitaError, first_line, name_error
 from partita.files import make_folder, pack_arrays, write_whole
 from partita.quantisation.samples import Feeds
 from partita.streams.items import Content
@@ -89,8 +89,7 @@ class UserAnswer:
             raise
         except Exception as error:
             raise InputError(
-                f"The answer to '{answer.name}' cannot be described: {type(error).__name__}:"
-                f" {first_line(error)}.",
+                f"The answer to '{answer.name}' cannot be described: {name_error(error)}.",
                 subject=answer.name,
             ) from error
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from partita.engine import Engine, Slowdown
-from partita.errors import PartitaError, RunError
+from partita.errors import PartitaError, RunError, name_error
 from partita.fabric import (
     Beat,
     Caller,
@@ -348,7 +348,7 @@ class Worker:
         except RunError as error:
             self._on_fault(error)
         except Exception as error:  # reported, so that the run ends instead of waiting
-            self._on_fault(RunError(f"{type(error).__name__}: {error}", device=self.name))
+            self._on_fault(RunError(name_error(error), device=self.name))
 
     def _on_fault(self, error: RunError) -> None:
         """Fail the epochs that a rejected or lost frame may belong to: no answer could come."""

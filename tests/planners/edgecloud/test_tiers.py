@@ -227,6 +227,7 @@ def test_something_is_planned_in_a_small_budget(
     result = _plan(cost, planner, budget_s=budget_s, max_evaluations=None)
     check_plan(cost.graph, result.plan, cost.cluster)
     assert result.status == "cut short"
+    assert "no widths were tried" in result.note
     exact = _plan(cost, "neurosurgeon", most_error=None, max_evaluations=None)
     assert result.latency_s <= exact.latency_s
 

@@ -13,6 +13,8 @@ from partita.exactness.accuracy import Accuracy, ask_judge, compare_scores, take
 from partita.plan import Plan
 from partita.planners.options import PlanOptions
 
+#: What is said of a search that came to no widths.
+NONE_TRIED = "no widths were tried, as the time was over"
 #: What rounding may add to a drop at its limit.
 _ROUNDING = 1e-9
 

@@ -22,7 +22,7 @@ import msgspec
 from partita.errors import InfeasibleError
 from partita.plan import Plan
 from partita.planners.drafts.draft import Draft
-from partita.planners.edgecloud.acceptance import Acceptance
+from partita.planners.edgecloud.acceptance import NONE_TRIED, Acceptance
 from partita.planners.edgecloud.advice import explain_choice
 from partita.planners.edgecloud.neurosurgeon import best_prefixes
 from partita.planners.edgecloud.quantised_split import (
@@ -93,7 +93,7 @@ def choose_split(evaluator: Evaluator, is_over: Callable[[], bool]) -> Chosen:
     if data is None or roles.edge != evaluator.requester:
         found, whole = Chosen(exact), None
     elif exact and is_over():
-        found, whole = Chosen(exact, "cut short"), None
+        found, whole = Chosen(exact, "cut short", note=NONE_TRIED), None
     else:
         search = _Search(evaluator, settings, roles, data, is_over)
         found = search.run(exact)
@@ -171,8 +171,9 @@ class _Search:
         complaint = "" if found.bits else self.acceptance.complaint
         if self._is_over():
             found = replace(found, status="cut short")
-            complaint = complaint and f"in the time there was {complaint}"
-        if complaint and not exact:
+            if not found.bits:
+                complaint = f"in the time there was {complaint}" if complaint else NONE_TRIED
+        if self.acceptance.complaint and not (found.bits or exact):
             raise self.acceptance.refuse()
         kept = sorted((o for o in offers if o.latency_s < exact_s), key=lambda o: o.latency_s)
         return replace(found, trade_offs=tuple(kept), note=complaint)

@@ -98,7 +98,9 @@ def plan_tiers(evaluator: Evaluator) -> Chosen:
         for one in seen
     )
     status = "cut short" if budget.was_cut else best.status
-    return replace(best, status=status, trade_offs=_falling(marked), advice=())
+    notes = () if best.bits else dict.fromkeys(one.note for one in (best, *found) if one.note)
+    note = "; ".join(notes)
+    return replace(best, status=status, trade_offs=_falling(marked), advice=(), note=note)
 
 
 def _divide_again(evaluator: Evaluator, found: Sequence[Chosen]) -> Iterator[Chosen]:
