@@ -6,7 +6,6 @@ The trained network is kept beside the packages; training goes on for minutes on
 
 from __future__ import annotations
 
-import gzip
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from partita.graph import load_graph
 from partita.quantisation import collect_ranges
 from partita.quantisation.samples import Feeds
 from partita.regions import Array
+from partita.separable.mnist import MnistPart, read_mnist
 
 #: Channels of the four groups of two blocks, and the step of each group's first.
 _GROUPS = ((16, 1), (32, 2), (48, 2), (64, 2))
@@ -33,7 +33,7 @@ _EPOCHS, _BATCH, _RATE, _SEED = 3, 128, 0.2, 0
 _SAMPLES, _TOGETHER = 200, 100
 #: Of the pictures that it was not trained on, percent; and of its training, seconds on two cores.
 _LEAST_RIGHT, _MOST_S = 88.0, 600.0
-_HELD_OUT = "t10k"
+_HELD_OUT: MnistPart = "t10k"
 
 
 class Block(nn.Module):
@@ -122,14 +122,12 @@ def narrow_resnet_seeded() -> nn.Sequential:
     return narrow_resnet()
 
 
-def _read(folder: Path, part: str) -> tuple[Array, Array]:
+def _read(folder: Path, part: MnistPart) -> tuple[Array, Array]:
     """Pictures (n, 1, 28, 28), about 0 with a deviation of 1, and their classes."""
-    (images,) = folder.rglob(f"{part}-images-idx3-ubyte.gz")
-    (labels,) = folder.rglob(f"{part}-labels-idx1-ubyte.gz")
-    pixels = np.frombuffer(gzip.decompress(images.read_bytes()), np.uint8, offset=16)
-    classes = np.frombuffer(gzip.decompress(labels.read_bytes()), np.uint8, offset=8)
+    (labels_path,) = folder.rglob(f"{part}-labels*")
+    pixels, classes = read_mnist(labels_path.parent, part)
     scaled = (pixels.astype(np.float32) / 255 - np.float32(0.286)) / np.float32(0.353)
-    return scaled.reshape(-1, 1, _SIZE, _SIZE), classes.astype(np.int64)
+    return scaled[:, None], classes
 
 
 def _batches(images: Array) -> list[Feeds]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import tarfile
 import tempfile
 import zlib
@@ -14,12 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.errors import InputError, first_line
+from partita.separable.mnist import Bytes, MnistPart, has_mnist, read_mnist
 
 SIZE = 32
-Bytes = npt.NDArray[np.uint8]
-#: MNIST's format: a magic number says type and axes, then extents follow, 4 bytes each.
-_MAGIC_IMAGES, _MAGIC_LABELS = 0x803, 0x801
-_IDX = ("train-images", "train-labels", "t10k-images", "t10k-labels")
 _CIFAR_BYTES = 3 * SIZE * SIZE
 _CIFAR10_TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 #: Where packages put data sets that have names here, and what installs them.
@@ -122,7 +118,7 @@ def read_dataset(folder: Path, *, name: Path | None = None) -> Dataset:
     called = str(name or folder)
     if not folder.is_dir():
         raise InputError(f"--data: '{called}' is no folder.", subject=called)
-    for reads in (_read_idx, _read_cifar10, _read_cifar100, _read_folders):
+    for reads in (_read_mnist, _read_cifar10, _read_cifar100, _read_folders):
         found = reads(folder)
         if found is not None:
             return found
@@ -133,40 +129,13 @@ def read_dataset(folder: Path, *, name: Path | None = None) -> Dataset:
     )
 
 
-def _read_idx(folder: Path) -> Dataset | None:
-    paths = [next(iter(sorted(folder.glob(f"{stem}*ubyte*"))), None) for stem in _IDX]
-    if paths[0] is None:
+def _read_mnist(folder: Path) -> Dataset | None:
+    if not has_mnist(folder):
         return None
-    arrays = []
-    for path, stem in zip(paths, _IDX, strict=True):
-        if path is None:
-            raise InputError(f"--data: '{folder}' lacks {stem}-…-ubyte.", subject=str(folder))
-        arrays.append(_read_one_idx(path, _MAGIC_IMAGES if "images" in stem else _MAGIC_LABELS))
-    train, test = (
-        _paired(folder, _grey(images), labels) for images, labels in (arrays[:2], arrays[2:])
-    )
+    parts: tuple[MnistPart, ...] = ("train", "t10k")
+    pairs = [read_mnist(folder, part) for part in parts]
+    train, test = (Pictures(_grey(images), labels) for images, labels in pairs)
     return _dataset(train, test, is_grey=True)
-
-
-def _read_one_idx(path: Path, magic: int) -> Bytes:
-    try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-    except (OSError, EOFError, ValueError) as error:
-        raise InputError(f"--data: '{path}' cannot be read: {error}.", subject=str(path)) from error
-    axes = magic & 0xFF
-    start = 4 * (1 + axes)
-    if len(content) < start or int.from_bytes(content[:4], "big") != magic:
-        raise InputError(f"--data: '{path}' is not of MNIST's format.", subject=str(path))
-    shape = tuple(int(extent) for extent in np.frombuffer(content[4:start], ">u4"))
-    values = np.frombuffer(content[start:], np.uint8)
-    if values.size != np.prod(shape):
-        raise InputError(
-            f"--data: '{path}' holds {values.size} bytes, its header says {shape}.",
-            subject=str(path),
-        )
-    return values.reshape(shape)
 
 
 def _grey(images: Bytes) -> Bytes:
@@ -262,15 +231,6 @@ def _read_classes(folder: Path, names: Sequence[str]) -> Pictures:
         if not paths:
             raise InputError(f"--data: '{folder / name}' has no pictures.", subject=str(folder))
     return Pictures(np.stack(images), np.asarray(labels, np.int64))
-
-
-def _paired(folder: Path, images: Bytes, labels: Bytes) -> Pictures:
-    if len(images) != len(labels):
-        raise InputError(
-            f"--data: '{folder}' has {len(images)} pictures and {len(labels)} labels.",
-            subject=str(folder),
-        )
-    return Pictures(images, labels.astype(np.int64))
 
 
 def _dataset(train: Pictures, test: Pictures, *, is_grey: bool) -> Dataset:
