@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.surface.layers import find_regrouped
 from tests.surface.replies import list_keys
 from tests.surface.update import GOLDEN, SECTIONS
 from tools import messages
@@ -35,6 +36,14 @@ def test_messages_change_with_their_version_only() -> None:
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))["messages"]
     assert messages.find_breaks(golden, messages.describe_messages()) == []
     assert {"Prepare", "Program", "Send", "PieceHeader", "Ack", "Stats"} <= set(golden["types"])
+
+
+def test_layers_change_with_their_version_only() -> None:
+    """What is kept by a graph's hash names layers: others under the same hash would be misread."""
+    old = {"version": 1, "models": {"a": "x", "b": "y"}}
+    other = {"version": 1, "models": {"a": "x", "b": "z", "c": "w"}}
+    assert find_regrouped(old, other) == ["b"]
+    assert find_regrouped(old, {**other, "version": 2}) == []
 
 
 class Old(msgspec.Struct, array_like=True):

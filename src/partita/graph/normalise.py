@@ -26,8 +26,9 @@ from partita.graph.read_quantised import open_weights
 from partita.graph.window import make_windows_explicit, refuse_channels
 from partita.graph.write_out import take_types, write_range_bounds, write_training_norms
 
-#: Goes into every graph's hash; raise it when the same file gives another graph.
-NORMALISER_VERSION = 1
+#: Goes into every graph's hash; raise it when the same file gives another graph,
+#: or the same with other layers: what is kept by the hash, as profiles and plans, names these.
+NORMALISER_VERSION = 2
 #: Rounds end when nothing changes; this only ends rewrites that undo each other. Not tuned.
 _MOST_ROUNDS = 16
 
