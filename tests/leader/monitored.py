@@ -15,6 +15,7 @@ from partita.errors import RunError
 from partita.leader import (
     DeployOptions,
     failure_monitor,
+    heartbeats,
     past_epochs,
     recovery,
     request_tracker,
@@ -36,7 +37,7 @@ class Bench:
     def __init__(self, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(failure_monitor.FailureMonitor, "_run", lambda monitor: None)
         monkeypatch.setattr(past_epochs, "ThreadPoolExecutor", InlinePool)
-        for module in (failure_monitor, recovery, worker_group, request_tracker):
+        for module in (failure_monitor, heartbeats, recovery, worker_group, request_tracker):
             monkeypatch.setattr(module, "time", fake_time(clock))
         self.clock = clock
         self.lab = FakeLab("d0", "d1", "d2", "d3")
@@ -66,8 +67,11 @@ class Bench:
         return self.monitors[0].tracker.ask((np.zeros(4, np.float32),))
 
     def pass_time(self, seconds: float, *, beating: tuple[str, ...] = ("d0", "d1", "d2")) -> None:
-        """Let time pass, have workers beat, and check."""
-        self.clock.time_s += seconds
+        """Let time pass in which the leader listens, have workers beat, and check."""
+        end_s = self.clock.time_s + seconds
+        while self.clock.time_s < end_s:
+            self.clock.time_s = min(self.clock.time_s + 0.1, end_s)
+            self.lab.group.beat()
         for name in beating:
             self.lab.workers[name].beat(1, self.finished.get(name, 0))
         self.monitors[0]._check(self.clock.time_s)

@@ -14,7 +14,7 @@ def test_changes_of_months_are_counted_and_the_last_ones_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What viewers count is the same whether a change is kept or not."""
-    monkeypatch.setattr(change_log, "_MOST", 2)
+    monkeypatch.setattr(change_log, "MOST_CHANGES", 2)
     log = ChangeLog()
     for at_s, outcome in enumerate(("kept", "switched", "kept", "recovered", "kept")):
         log.add(Change(float(at_s), "why", outcome))

@@ -79,6 +79,33 @@ def test_the_requester_lost_during_a_recovery_ends_the_run(bench: Bench) -> None
     assert "requester 'd0' was lost, too" in error.message
 
 
+@pytest.mark.parametrize("late", [2, 3])
+def test_a_requester_that_beats_and_answers_too_late_is_not_lost(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, late: int
+) -> None:
+    """The host is short of processors: what takes over is deployed again, and not for ever."""
+    call, turns = bench.lab.leader.call, iter([True] * late)
+
+    def answer(target: str, method: str, body: bytes, timeout_s: float) -> bytes:
+        if (target, method) == ("d0", "prepare") and next(turns, False):
+            bench.clock.time_s += timeout_s
+            bench.lab.workers["d0"].beat(1, 0)
+            raise gone("d0")
+        return call(target, method, body, timeout_s)
+
+    bench.start(lambda lost: REST)
+    future = bench.ask()
+    monkeypatch.setattr(bench.lab.leader, "call", answer)
+    bench.lab.fabric.kill("d2")
+    bench.pass_time(0.1, beating=("d0", "d1"))
+    if late > 2:
+        assert "requester 'd0' was lost, too" in error_of(future).message
+        return
+    (change,) = bench.recovery.changes
+    assert change.detail == "without device 'd2'"
+    assert not future.done()
+
+
 def test_a_worker_that_refuses_the_new_plan_ends_the_run(bench: Bench) -> None:
     """It is there, and planning again would ask the same of it."""
     bench.start(lambda lost: REST)

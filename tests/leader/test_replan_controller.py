@@ -301,7 +301,7 @@ def test_searches_of_months_are_counted_and_the_last_ones_listed(
     stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who looks on is told of the last ones, and of how many there were."""
-    monkeypatch.setattr(change_log, "_MOST", 1)
+    monkeypatch.setattr(change_log, "MOST_CHANGES", 1)
     options = replace(OPTIONS, threshold=math.inf, every_s=0.001)
     _, session = start(stack, Plans(("d1", 1.0)), options)
     run_until(session, lambda: session.sample().outcomes.get("kept", 0) >= 5)

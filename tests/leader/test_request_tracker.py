@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +15,7 @@ from tests.program_builder import ProgramBuilder
 from tests.worker.tiny import tiny_chain, tiny_replicas
 
 from partita.errors import BusyError, RunError
+from partita.execution import Change
 from partita.fabric import digest_stream
 from partita.leader.request_tracker import RequestTracker
 from partita.program import Program
@@ -301,3 +303,23 @@ def test_waiting_ends_when_fewer_are_open(bench: Bench) -> None:
     bench.answer(1, 20)
     waiting.result(5)
     bench.tracker.wait_below(2, futures)
+
+
+def test_the_first_answer_after_a_switch_is_known_for_good() -> None:
+    """However many come after it: those who look on may do so months later."""
+    bench = Bench(tiny_chain(in_flight=1, credit=2).program, remembered=2)
+    bench.ask(0)
+    bench.answer(0, 0)
+    switched_s = time.monotonic()
+    change = Change(switched_s, "'d1' is lost", "recovered", switched_s=switched_s)
+    bench.tracker.await_answers([change, Change(0.0, "drift", "kept")])
+    assert bench.tracker.first_after(switched_s) is None
+    ends_s = []
+    for number in range(1, 6):
+        bench.ask(number)
+        bench.answer(number, number)
+        ends_s.append(bench.tracker.past.last(1)[0].end_s)
+    assert bench.tracker.first_after(switched_s) == ends_s[0]
+    bench.tracker.await_answers([Change(0.0, "late", "recovered", switched_s=ends_s[3])])
+    assert bench.tracker.first_after(ends_s[3]) == ends_s[4]
+    bench.tracker.fail(RunError("over"))

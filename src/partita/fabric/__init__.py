@@ -1,5 +1,6 @@
 """How devices reach each other: pieces, calls, notes, and who is alive."""
 
+from partita.fabric.awake import AwakeClock
 from partita.fabric.base import Caller, Endpoint
 from partita.fabric.certificates import TlsOptions
 from partita.fabric.frames import (
@@ -28,6 +29,7 @@ from partita.fabric.zenoh_options import (
 
 __all__ = [
     "WORKER_ENV",
+    "AwakeClock",
     "Beat",
     "Caller",
     "Credit",

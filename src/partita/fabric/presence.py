@@ -12,6 +12,8 @@ Tell = tuple[WatchCallback, str, bool]
 class Presence:
     """The state of all peers; it returns the callbacks to make and makes none itself.
 
+    Its times are those of a clock that counts while this endpoint listens.
+
     Args:
         silence_s: A watched peer that answered nothing for this long counts as hung.
     """

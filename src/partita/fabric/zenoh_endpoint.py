@@ -18,6 +18,7 @@ import msgspec
 import zenoh
 
 from partita.errors import LinkError, RunError
+from partita.fabric.awake import AwakeClock
 from partita.fabric.base import (
     CallHandler,
     DataCallback,
@@ -95,6 +96,8 @@ class ZenohEndpoint:
         self._delivering = threading.Lock()
         self._wake = threading.Event()
         self._presence = Presence(4 * options.heartbeat_s)
+        #: Ticks are its own pings, which come behind what the others answered before.
+        self._awake = AwakeClock(2 * options.heartbeat_s, time.monotonic())
         self._is_out: IsOut = lambda name: False  # others are seen before the control plane is open
         self._open()
         self._keeper = threading.Thread(
@@ -204,7 +207,7 @@ class ZenohEndpoint:
 
     def watch(self, callback: WatchCallback) -> None:
         """Report comings and goings; see :meth:`partita.fabric.Endpoint.watch`."""
-        self._presence.watch(callback, time.monotonic())
+        self._presence.watch(callback, self._awake_s)
         self._wake.set()
 
     def peers(self) -> set[str]:
@@ -302,22 +305,28 @@ class ZenohEndpoint:
             return
         if isinstance(signal, Ack | AckRequest):
             self._plane.take_signal(source, signal)
+        elif isinstance(signal, Ping) and source == self.name:
+            self._awake.tick(time.monotonic())
         elif isinstance(signal, Ping):
             self._signal(source, Pong())
         elif isinstance(signal, Pong):
-            self._tell(self._presence.heard(source, time.monotonic()))
+            self._tell(self._presence.heard(source, self._awake_s))
 
     def _take_presence(self, name: str, is_there: bool) -> None:
         if not is_there:
             self._lose(name)
         elif not self._is_out(name):
-            self._tell(self._presence.seen(name, True, time.monotonic()))
+            self._tell(self._presence.seen(name, True, self._awake_s))
 
     def _lose(self, name: str) -> None:
         """Drop what is under way to and from a peer that is gone, and tell of it."""
         self._plane.drop(name)
         self._plane.forget(name)
-        self._tell(self._presence.seen(name, False, time.monotonic()))
+        self._tell(self._presence.seen(name, False, self._awake_s))
+
+    @property
+    def _awake_s(self) -> float:
+        return self._awake.read(time.monotonic())
 
     def _tell(self, jobs: list[tuple[WatchCallback, str, bool]]) -> None:
         for watch, name, is_alive in jobs:
@@ -336,15 +345,14 @@ class ZenohEndpoint:
             now_s = time.monotonic()
             busy = self._plane.tick(now_s)
             if self._presence.is_watched and now_s - ping_s >= self._options.heartbeat_s:
-                has_slept = now_s - ping_s > 2 * self._options.heartbeat_s
-                if has_slept or not self._is_visible:  # answers find who is announced
-                    self._presence.excuse(now_s)
+                if not self._is_visible:  # answers find who is announced
+                    self._presence.excuse(self._awake_s)
                 ping_s = now_s
                 alone_s = self._heed_namesakes(alone_s, now_s)
                 settle_sockets(2 * self._options.lease_s)
-                for name in self._presence.to_ask():
+                for name in (self.name, *self._presence.to_ask()):
                     self._signal(name, Ping())
-                self._tell(self._presence.find_hung(now_s))
+                self._tell(self._presence.find_hung(self._awake_s))
 
     def _heed_namesakes(self, alone_s: float, now_s: float) -> float:
         """When this process last had its name alone; once that is a while ago, it is logged.

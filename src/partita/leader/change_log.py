@@ -8,7 +8,7 @@ from collections import Counter, deque
 from partita.execution import Change
 
 #: Changes that a report lists. A service that runs for months has more, which are only counted.
-_MOST = 1000
+MOST_CHANGES = 1000
 
 
 class ChangeLog:
@@ -28,5 +28,5 @@ class ChangeLog:
     def add(self, change: Change) -> None:
         """Take one more."""
         self.last.append(change)
-        while len(self.last) > _MOST:
+        while len(self.last) > MOST_CHANGES:
             self.forgotten[self.last.popleft().outcome] += 1

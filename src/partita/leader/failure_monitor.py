@@ -43,8 +43,6 @@ _CHECK_S = 0.1
 _DRAIN_POLL_S = 0.005
 #: A request may take so many times the deadline while others make progress; then it counts as lost.
 _MAX_DEADLINES = 20
-#: Five checks: a leader that was itself suspended for so long has missed heartbeats, too.
-_OWN_PAUSE_S = 0.5
 #: Names are kept only for who looks at them; so are the plans of epochs.
 _MOST_ARRIVED, _MOST_PLANS = 256, 1024
 
@@ -92,6 +90,7 @@ class FailureMonitor:
         self._group = group
         self._options = options
         self._recovery = recovery
+        self.tracker.await_answers(recovery.changes)
         self.back_off = recovery.back_off
         self._failures: deque[tuple[Failure, float]] = deque()
         self._found: deque[str] = deque()
@@ -100,7 +99,7 @@ class FailureMonitor:
         self._news = threading.Event()
         self._changing = threading.RLock()
         group.listener = self
-        group.expect_beats(group.names)
+        group.beats.expect(group.names)
         self._thread = threading.Thread(target=self._run, name="leader/monitor", daemon=True)
         self._thread.start()
 
@@ -187,6 +186,7 @@ class FailureMonitor:
         with self._changing:
             self._recovery.do_without(Lost((device,)))
             self._recovery.log.add(change)
+            self.tracker.await_answers([change])
 
     def await_end(self, old: Deployment, timeout_s: float) -> None:
         """Wait until an epoch that gave way to another has answered all, and is taken down."""
@@ -231,7 +231,7 @@ class FailureMonitor:
         """Keep an epoch's log and end it; expect no heartbeats of devices that are idle then."""
         if deployment not in self._past:
             self._past.add(deployment)
-            self._group.excuse(set(deployment.devices) - self._busy_devices())
+            self._group.beats.excuse(set(deployment.devices) - self._busy_devices())
 
     def _retire_struck(self) -> None:
         """End the epochs that a loss has struck."""
@@ -260,24 +260,19 @@ class FailureMonitor:
         self.on_failure(Failure(self.deployment.epoch, error.device, "network", -1, error.message))
 
     def _run(self) -> None:
-        last_s = time.monotonic()
         while not self._ended.is_set():
             self._news.wait(_CHECK_S)
             self._news.clear()
-            now_s = time.monotonic()
-            if now_s - last_s > _OWN_PAUSE_S:
-                self._group.expect_beats()
-                self._group.progress_s = now_s
+            self._group.beat()
             try:
                 with self._changing:
-                    self._check(now_s)
+                    self._check(time.monotonic())
             except Exception as error:  # without this thread a run could hang
                 _LOG.debug("The leader failed.", exc_info=True)
                 self.tracker.fail(RunError(f"The leader failed: {name_error(error)}."))
-            last_s = time.monotonic()
 
     def _check(self, now_s: float) -> None:
-        for device, age_s in self._group.silent(self._options.silence_s).items():
+        for device, age_s in self._group.beats.silent(self._options.silence_s).items():
             self.on_lost(device, f"it was silent for {age_s:.1f} s")
         self._handle_losses()
         while self._found:
@@ -291,7 +286,8 @@ class FailureMonitor:
         if oldest is None:
             return
         patience_s = self._options.deadline_s
-        since_s = now_s - max(oldest.start_s, self._group.progress_s)
+        idle_s = self._group.beats.now_s - self._group.progress_s
+        since_s = min(now_s - oldest.start_s, idle_s)
         epoch = self._epoch_of(oldest)
         if since_s > patience_s or now_s - oldest.start_s > _MAX_DEADLINES * patience_s:
             error = explain_slow(self._group, epoch, oldest, since_s)
@@ -330,7 +326,7 @@ class FailureMonitor:
         if not failure.peer or is_endpoint(failure.peer):
             return waited_s < _GRACE_S
         ends = (failure.device, failure.peer)
-        if self._group.have_beaten(ends, told_s + _ALIVE_S):
+        if self._group.beats.have_beaten(ends, told_s + _ALIVE_S):
             return False
         return waited_s < self._options.silence_s + _LINK_GRACE_S
 
@@ -363,6 +359,7 @@ class FailureMonitor:
         self.retiring.clear()
         try:
             self._recovery.go_on(found_s, error, self._deploy, again)
+            self.tracker.await_answers(self._recovery.changes[-1:])
         except RunError as fault:
             self.tracker.fail(fault)
         self._retire_struck()
@@ -396,5 +393,5 @@ class FailureMonitor:
         """Feed under an epoch that is prepared."""
         self.deployment = deployment
         self.plans[deployment.epoch] = deployment.program.plan_hash
-        self._group.expect_beats(deployment.devices)
+        self._group.beats.expect(deployment.devices)
         self.tracker.resume(deployment)

@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 #: A fraction of the time between two heartbeats, by which a loss is noticed.
 _POLL_S = 0.005
+#: How often what takes over is deployed again for a device that beats and answered too late.
+_MOST_LATE = 2
 
 
 class Recovery:
@@ -98,6 +100,13 @@ class Recovery:
         """Count a device among what is lost, though it is there; or no more, nor its links."""
         self.lost = self.lost | Lost((device,)) if is_lost else self.lost.without(device)
 
+    def is_late(self, fault: RunError) -> bool:
+        """Whether a deployment failed because of a device that is alive: it has beaten just now."""
+        device, since_s = fault.device, time.monotonic() - self._silence_s
+        if type(fault) is not LinkError or self._group.has_left(device):
+            return False
+        return device in self._group.names and self._group.beats.have_beaten((device,), since_s)
+
     def is_loss(self, fault: RunError) -> bool:
         """Whether a deployment failed because of a loss, which is news for some time."""
         if isinstance(fault, LinkError) and fault.device in self._group.names:
@@ -137,7 +146,7 @@ class Recovery:
     def _deploy_rest(self, deploy: Callable[[Deployable], T]) -> tuple[T, float]:
         """What is deployed in the end, and the seconds that planning took."""
         assert self._replan is not None
-        search_s = 0.0
+        search_s, late = 0.0, 0
         while True:
             self.take_losses()
             if self._requester in self.lost.devices:
@@ -150,5 +159,7 @@ class Recovery:
             try:
                 return deploy(compiled), search_s
             except RunError as fault:
-                if not self.is_loss(fault):
+                if late < _MOST_LATE and self.is_late(fault):
+                    late += 1
+                elif not self.is_loss(fault):
                     raise

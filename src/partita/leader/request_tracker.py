@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from partita.errors import BusyError, PartitaError, RunError
-from partita.execution import Admission, Route
+from partita.execution import Admission, Change, Route
 from partita.fabric import Endpoint, PieceGate, PieceHeader, digest_stream, encode_header
 from partita.fabric.frames import decode_header
+from partita.leader.change_log import MOST_CHANGES
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.past_requests import PastRequest, PastRequests
 from partita.leader.requests import AnswerFuture, Request
 from partita.program import Stream
+from partita.recent import Recent
 from partita.regions import Array, decode_array, encode_array
 from partita.worker.messages import FIRST_ANSWER, answer_streams, feed_streams
 
@@ -78,6 +80,8 @@ class RequestTracker:
         self.count = 0
         self.answers = 0
         self.past = PastRequests(remembered)
+        self._firsts = Recent[float, float](MOST_CHANGES)
+        self._awaited: list[float] = []
         self.error: PartitaError | None = None
         self.failed_s: float | None = None
         self._endpoint = endpoint
@@ -184,10 +188,20 @@ class RequestTracker:
             self._is_paused = True
             return len(unanswered)
 
-    def first_after(self, time_s: float) -> float | None:
-        """When the first answer after a time came; None where none did, or none that is known."""
+    def await_answers(self, changes: Iterable[Change]) -> None:
+        """Keep when the first answer after each switch comes, or came, whatever comes after it."""
         with self._change:
-            return self.past.first_end_s(time_s)
+            for switched_s in (c.switched_s for c in changes if c.switched_s is not None):
+                first_s = self.past.first_end_s(switched_s)
+                if first_s is None:
+                    self._awaited.append(switched_s)
+                else:
+                    self._firsts[switched_s] = first_s
+
+    def first_after(self, switched_s: float) -> float | None:
+        """When the first answer came after a switch that was awaited; None where none did."""
+        with self._change:
+            return self._firsts.get(switched_s)
 
     def pause(self) -> None:
         """Feed nothing until :meth:`resume`; fed requests go on to their answers."""
@@ -285,6 +299,9 @@ class RequestTracker:
         epoch.admission.finish(request.number)
         self.answers += 1
         self.past.append(request)
+        for switched_s in [time_s for time_s in self._awaited if time_s < now_s]:
+            self._awaited.remove(switched_s)
+            self._firsts[switched_s] = now_s
         answer = {stream.tensor: request.outputs[n] for n, stream in enumerate(epoch.answers)}
         future, request.future = request.future, None
         request.inputs, request.outputs = (), {}

@@ -6,14 +6,15 @@ import contextlib
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from partita.errors import LinkError, RunError
-from partita.fabric import Beat, Endpoint, Failure, decode_note
+from partita.fabric import Beat, Endpoint, Failure, decode_note, encode_note
+from partita.leader.heartbeats import Heartbeats
 from partita.recent import Recent
 from partita.version import VERSION
 from partita.worker.messages import (
@@ -35,6 +36,8 @@ _RETIRE_TIMEOUT_S, _END_TIMEOUT_S = 2.0, 0.5
 _POLL_S = 0.1
 #: Endpoints that left, workers or not; each leader that comes by has a name of its own.
 _MOST_GONE = 1024
+#: Of no epoch, and no step.
+_OWN_BEAT = encode_note(Beat(0, 0))
 T = TypeVar("T", bound=msgspec.Struct)
 R = TypeVar("R")
 
@@ -62,15 +65,16 @@ class WorkerGroup:
         names: Devices that the program uses.
 
     Attributes:
-        progress_s: When a worker last reported another count of steps, on the monotonic clock.
+        beats: Their heartbeats, and the leader's own.
+        progress_s: When a worker last reported another count of steps, on the clock of silence.
     """
 
     def __init__(self, endpoint: Endpoint, names: Iterable[str]) -> None:
         self.endpoint = endpoint
         self.names: tuple[str, ...] = tuple(names)
         self.listener: Listener | None = None
-        self.progress_s = time.monotonic()
-        self._beats_s: dict[str, float] = {}
+        self.beats = Heartbeats()
+        self.progress_s = self.beats.now_s
         self._finished: dict[str, int] = {}
         self._alive: set[str] = set()
         self._gone = Recent[str, None](_MOST_GONE)
@@ -194,24 +198,10 @@ class WorkerGroup:
         finally:
             pool.shutdown(wait=waits, cancel_futures=True)
 
-    def expect_beats(self, names: Iterable[str] = ()) -> None:
-        """Expect heartbeats of ``names``, too; the silence of all counts from now on."""
-        self._beats_s = dict.fromkeys([*self._beats_s, *names], time.monotonic())
-
-    def excuse(self, names: Iterable[str]) -> None:
-        """Expect no heartbeats of workers that have no epoch."""
-        idle = set(names)
-        self._beats_s = {name: at_s for name, at_s in self._beats_s.items() if name not in idle}
-
-    def have_beaten(self, names: Iterable[str], since_s: float) -> bool:
-        """Whether all of ``names`` are known to be alive after ``since_s``."""
-        return all(self._beats_s.get(name, 0.0) > since_s for name in names)
-
-    def silent(self, longer_than_s: float) -> Mapping[str, float]:
-        """The seconds of silence of the workers that have been silent for longer."""
-        now_s = time.monotonic()
-        ages = {name: now_s - at_s for name, at_s in self._beats_s.items()}
-        return {name: age for name, age in ages.items() if age > longer_than_s}
+    def beat(self) -> None:
+        """Let the leader hear its own heartbeat, by the way that those of workers take."""
+        with contextlib.suppress(RunError):  # closed
+            self.endpoint.notify(self.endpoint.name, _OWN_BEAT)
 
     def add(self, names: Iterable[str]) -> None:
         """Take more workers into the group; call :meth:`wait` and :meth:`greet` next."""
@@ -220,7 +210,7 @@ class WorkerGroup:
     def remove(self, device: str) -> None:
         """Take a lost device out of the group."""
         self.names = tuple(name for name in self.names if name != device)
-        self._beats_s.pop(device, None)
+        self.beats.excuse((device,))
 
     def retire(self, epoch: int, device: str) -> None:
         """Take an epoch down on a worker; one that does not answer is told when it is back.
@@ -265,12 +255,10 @@ class WorkerGroup:
             self.listener.on_failure(note)
 
     def _on_beat(self, source: str, finished: int) -> None:
-        now_s = time.monotonic()
-        if source in self._beats_s:
-            self._beats_s[source] = now_s
-        if self._finished.get(source) != finished:
+        self.beats.hear(source)
+        if source != self.endpoint.name and self._finished.get(source) != finished:
             self._finished[source] = finished
-            self.progress_s = now_s
+            self.progress_s = self.beats.now_s
 
     def _on_presence(self, name: str, alive: bool) -> None:
         was_there = name in self._alive
