@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import onnx
 import pytest
 from tests.cli.conftest import tiny_model
+from tests.processes import PARTITA
 
 from partita.cluster import load_cluster
 from partita.lab.netns import Namespaces, open_namespaces
@@ -46,7 +46,6 @@ address = "tcp/{box}:7447"
 between = ["*", "*"]
 bandwidth = "1 Gbit/s"
 """
-PARTITA = (sys.executable, "-c", "from partita.cli import start; raise SystemExit(start())")
 
 
 class Host:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import signal
 import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -22,9 +21,9 @@ from partita.cli.output import json_lines
 from partita.cluster import dump_cluster, load_cluster
 from partita.lab.ports import hold_addresses
 from tests.cli.conftest import Ask
+from tests.processes import PARTITA
 
 PATIENCE_S = 60.0
-_START = (sys.executable, "-c", "from partita.cli import start; raise SystemExit(start())")
 _AS_JSON = ("--log-format", "json")
 
 
@@ -68,7 +67,7 @@ def running(words: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[str
     """A command that goes on, in files ``NAME.out`` and ``NAME.err``; it ends in order."""
     out, err = (folder / f"{'-'.join(words[:3])}.{end}" for end in ("out", "err"))
     with out.open("w") as told, err.open("w") as log:
-        command = [*_START, *words, *_AS_JSON]
+        command = [*PARTITA, *words, *_AS_JSON]
         process = subprocess.Popen(command, stdout=told, stderr=log, cwd=folder, text=True)
         try:
             yield process
@@ -103,7 +102,7 @@ def test_services_tell_nothing_but_lines(folder: Path) -> None:
         served = stack.enter_context(running(words, folder))
         (reply,) = wait_for(folder / "serve-p.json---cluster.out", "url", served)
         assert httpx.get(f"{reply['url']}/v2/health/ready").status_code == 200
-        run = [*_START, "run", "p.json", "--cluster", "placed.toml", "--check", *_AS_JSON]
+        run = [*PARTITA, "run", "p.json", "--cluster", "placed.toml", "--check", *_AS_JSON]
         done = subprocess.run(run, capture_output=True, text=True, cwd=folder, timeout=PATIENCE_S)
         assert done.returncode == 0
         assert read(done.stdout)[0]["passed"]

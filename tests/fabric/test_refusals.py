@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from partita.credentials import Site, revoke_member
+from partita.credentials import revoke_member
 from partita.errors import RunError
 from partita.fabric import ZenohEndpoint, ZenohOptions
 from partita.fabric.refusals import Refusals, read_refusal
 from partita.lab.ports import free_addresses
 from tests.fabric.sites import new_site, options_of
+from tests.processes import worker
 
-_PARTITA = "from partita.cli import start; raise SystemExit(start())"
 _PATIENCE_S = 20.0
 _HEAD = "\x1b[2m2026-01-01T00:00:00.1Z\x1b[0m DEBUG rx-0 ThreadId(07) zenoh::net::routing"
 
@@ -71,20 +67,6 @@ def test_who_tries_on_and_on_is_told_once_a_minute() -> None:
     assert refusals.note("d", 200.0) == "d"
 
 
-@contextlib.contextmanager
-def worker(site: Site, folder: Path, *words: str) -> Iterator[Path]:
-    """The process of a worker that has a join file; its log."""
-    log = folder / "nano.log"
-    words = ("worker", "--join", str(site.join_file("nano")), "--store", str(folder), *words)
-    with open(log, "wb") as file:
-        process = subprocess.Popen([sys.executable, "-c", _PARTITA, *words], stderr=file)
-    try:
-        yield log
-    finally:
-        process.terminate()
-        process.wait(_PATIENCE_S)
-
-
 def await_words(log: Path, *words: str) -> str:
     """What a log has once it says all of some words."""
     deadline_s = time.monotonic() + _PATIENCE_S
@@ -114,7 +96,8 @@ def test_impostors_are_told_in_the_workers_log(tmp_path: Path, form: str) -> Non
     stranger = options_of(new_site(tmp_path / "other"), "leader")
     site = revoke_member(site, "front")
     (address,) = (each.replace("tcp/", "tls/") for each in free_addresses(1))
-    with worker(site, tmp_path, "--listen", address, "--log-format", form) as log:
+    words = ("--listen", address, "--log-format", form)
+    with worker("nano", tmp_path, "--join", str(site.join_file("nano")), *words) as log:
         await_words(log, "listens on")
         endpoint = ZenohEndpoint(dataclasses.replace(leader, connect=(address,)))
         assert endpoint.info("nano", _PATIENCE_S)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.planners.fakes import make_chain
+from tests.processes import worker
 
 import partita as pt
 from partita.api import Access
@@ -35,22 +34,7 @@ kind = "raspberry-pi-4"
 between = ["*", "*"]
 bandwidth = "1 Gbit/s"
 """
-_PARTITA = "from partita.cli import start; raise SystemExit(start())"
 _PATIENCE_S = 30.0
-
-
-@contextlib.contextmanager
-def worker(name: str, folder: Path, *words: str) -> Iterator[Path]:
-    """A worker process; its log."""
-    log = folder / f"{name}.log"
-    words = ("worker", *words, "--store", str(folder / name))
-    with open(log, "wb") as file:
-        process = subprocess.Popen([sys.executable, "-c", _PARTITA, *words], stderr=file)
-    try:
-        yield log
-    finally:
-        process.terminate()
-        process.wait(_PATIENCE_S)
 
 
 def stranger(lab: Lab, folder: Path) -> contextlib.AbstractContextManager[Path]:

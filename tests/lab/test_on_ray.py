@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,6 +18,7 @@ import psutil
 import pytest
 from tests.fabric.sites import new_site
 from tests.faults.under_load import DEVICES, under_load, used, wait_until
+from tests.processes import PARTITA
 
 import partita as pt
 from partita.cluster import Cluster, Device, dump_cluster
@@ -35,7 +35,6 @@ NODES = (
 GARAGE = replace(
     Cluster.of([Device("nano", slow_down=4.0), Device("box"), Device("camera")]), name="garage"
 )
-_START = (sys.executable, "-c", "from partita.cli import start; raise SystemExit(start())")
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
 
@@ -196,7 +195,7 @@ def partita(*words: str, folder: Path) -> Iterator[dict[str, Any]]:
     """A command that goes on, and what it told first; it ends in order."""
     with (folder / f"{words[0]}.err").open("wb") as log:
         process = subprocess.Popen(
-            [*_START, *words, "--json"],
+            [*PARTITA, *words, "--json"],
             stdout=subprocess.PIPE,
             stderr=log,
             cwd=folder,
