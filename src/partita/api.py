@@ -12,7 +12,7 @@ from partita.adapting.replanner import Replanner, make_finder
 from partita.cluster import Cluster
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel
-from partita.errors import ClusterError, LinkError
+from partita.errors import ClusterError, LinkError, PlanError
 from partita.exactness.accuracy import Judge
 from partita.execution import AdaptOptions, Report
 from partita.execution.adapt import LOSSES_ONLY
@@ -23,8 +23,10 @@ from partita.fabric.members import secure_address
 from partita.graph import Graph
 from partita.lab import start_lab
 from partita.lab.on_ray import RayOptions, place_on_ray
-from partita.leader import DeployOptions, Lost, Session
+from partita.leader import DeployOptions, Session
 from partita.leader import deploy as deploy_compiled
+from partita.leader.recovery import ReplanWithout
+from partita.leader.substitutes import Substitutes
 from partita.plan import Plan
 from partita.quantisation import QuantisationData
 from partita.report.tables import describe_change
@@ -98,6 +100,7 @@ def deploy(
     *,
     adapt: Adapt | None = None,
     recover: bool = False,
+    instead: Mapping[str, tuple[Graph, Plan]] | None = None,
 ) -> Iterator[Session]:
     """Deploy a plan and yield the session that runs it.
 
@@ -111,21 +114,28 @@ def deploy(
         recover: Whether the session goes on without devices and links that are lost, and uses
             devices that come, or come back. Who plans then, ``adapt`` says; without it drifts are
             no reason to, and devices are priced by their kinds and profiles in ``cluster``.
+        instead: By device, what goes on when it is lost: another network of the same inputs and
+            outputs, and its plan on other devices. It is compiled at once, and sent after the loss.
 
     Raises:
-        PlanError: The plan cannot be compiled for the cluster.
+        PlanError: The plan cannot be compiled for the cluster, or does not go with ``instead``.
         RunError: A worker is missing, refuses or fails.
     """
     compiled = compile_plan(graph, plan, cluster)
+    if instead and (recover or adapt is not None or plan.fallback is not None):
+        raise PlanError("What goes on instead is given: without recover, adapt and a fallback.")
     reference_s = adapt.cost.reference_s if adapt is not None else 0.0
     options = DeployOptions(planner=plan.planner, seed=plan.seed, reference_s=reference_s)
     fallback = None if plan.fallback is None else compile_plan(graph, plan.fallback, cluster)
     if recover and adapt is None:
         adapt = Adapt(CostModel(graph, cluster), budget_s=_LOSS_BUDGET_S, options=LOSSES_ONLY)
     planning = None if adapt is None else _make_replanner(plan, adapt)
-    replan: Callable[[Lost], Compiled] | None = None
+    replan: ReplanWithout | None = None
     if recover or fallback is not None:
         replan = planning.recover if planning is not None else lambda lost: _known(fallback)
+    if instead:
+        others = {name: compile_plan(*other, cluster) for name, other in instead.items()}
+        replan = Substitutes(compiled.program, others)
     with (
         open_endpoint(cluster, access, ()) as endpoint,
         deploy_compiled(

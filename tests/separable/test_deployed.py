@@ -16,6 +16,8 @@ from partita.cluster import Cluster
 from partita.compile import account_layout, compile_plan
 from partita.exactness.interpret import run_program
 from partita.graph import Graph, load_graph
+from partita.leader import DeployOptions, deploy
+from partita.leader.substitutes import Substitutes
 from partita.planners import Evaluator, PlanOptions, find_plan
 from partita.planners.simple.branches import branch_drafts
 from partita.planners.simple.chains import Tasks
@@ -26,6 +28,7 @@ from partita.separable.policy import Decision, Policy, silent
 from partita.separable.traffic import count_traffic
 from partita.simulation import simulate
 from tests.adapting.runs import DEVICES, open_run
+from tests.memory_lab import memory_lab
 from tests.separable.placed import PI3, PI4, group_of, make_cost, place_groups, placed_plan
 from tests.separable.policies import draw_policy
 
@@ -166,6 +169,33 @@ def test_devices_hold_what_their_groups_hold(graph: Graph) -> None:
         most.append(max((one.macs, one.weight_bytes) for one in account.devices.values()))
     assert len(set(totals)) == 1
     assert most[0] > most[1] > most[2]
+
+
+def test_answers_go_on_without_a_lost_devices_messages(tmp_path: Path, graph: Graph) -> None:
+    """As the network answers whose group sends nothing, from the loss on, and nothing moves."""
+    cost = make_cost(graph, *(PI3,) * 4)
+    rest = load_graph(build_graph(ARCHITECTURE, POLICY.without(2)))
+    compiled, other = (
+        compile_plan(of, placed_plan(cost.of(of), cost.cluster.names), cost.cluster)
+        for of in (graph, rest)
+    )
+    wholes = [onnxruntime.InferenceSession(g.to_model().SerializeToString()) for g in (graph, rest)]
+    (feeds,) = draw_inputs(graph.input_specs, 1, 0)
+    expected = [whole.run(None, feeds)[0] for whole in wholes]
+    assert np.abs(expected[0] - expected[1]).max() > 1e-3 * np.abs(expected[0]).max()
+    substitutes = Substitutes(compiled.program, {"d2": other})
+    with (
+        memory_lab(cost.cluster.devices, store=tmp_path) as lab,
+        deploy(compiled, lab.endpoint, DeployOptions(wait_s=0.5), replan=substitutes) as session,
+    ):
+        for number in (0, 1):
+            (answer,) = session.run([feeds])
+            (got,) = answer.values()
+            np.testing.assert_allclose(got, expected[number], atol=1e-4 * np.abs(expected[0]).max())
+            if not number:
+                lab.fabric.kill("d2")
+        assert [change.outcome for change in session.changes] == ["recovered"]
+        assert {part.device for part in session.program.devices} == {"d0", "d1", "d3"}
 
 
 def test_a_lost_devices_groups_move(tmp_path: Path, graph: Graph) -> None:
