@@ -9,8 +9,13 @@ network for which silence is dear, and policies that the controller and chance f
 are added to a file after each network, and what the file has is not trained again: a study may be
 run in parts, for as long as there is time. Seeds are added until intervals are narrow enough.
 
+dropped: networks trained on Fashion-MNIST with so many of the messages dropped, and how many test
+pictures each has right when the messages of one group do not come, or none: what it costs to go on
+without a device. 14 minutes on one core as it is.
+
     python -m benchmarks.separable_training speed [--network 4x16d-20] [--batch 64]
     python -m benchmarks.separable_training study [--hours 3] [--processes 2] [--keep FILE]
+    python -m benchmarks.separable_training dropped [--drop 0 0.1 0.3] [--processes 2]
 
 ``partita reproduce separable`` shows what the file has, where it is not put elsewhere.
 """
@@ -22,47 +27,66 @@ import sys
 from pathlib import Path
 
 from benchmarks.harness import ROOT, make_parser, report
+from benchmarks.separable_training.dropped import PART as DROPPED
+from benchmarks.separable_training.dropped import measure_losses
 from benchmarks.separable_training.speed import measure_speed
 from benchmarks.separable_training.study import Scale, run_study
 from partita.cli.output import cache_folder
 from partita.reproduce.separable.results import RESULTS
+from partita.reproduce.separable.training import EQUAL, TALKING
+
+#: What flags are where they are not given: a study's, and those of what takes minutes.
+_STUDY = {"batch": 64, "images": 10_000, "tested": 10_000, "epochs": 5, "least_seeds": 5}
+_MINUTES = {"batch": 32, "images": 2_000, "tested": 1_000, "epochs": 4, "least_seeds": 1}
 
 
 def main() -> int:
     """Measure, or train."""
+    args = _read_flags()
+    if args.what == "speed":
+        rows = measure_speed(args.network, args.batch, args.rounds)
+        return report(rows, as_json=args.json)
+    scale = Scale(
+        networks={EQUAL: args.network, TALKING: args.talking, DROPPED: args.talking},
+        images=args.images,
+        epochs=args.epochs,
+        batch=args.batch,
+        tested=args.tested,
+        seeds=(args.least_seeds, args.most_seeds),
+    )
+    if args.what == "dropped":
+        rows = measure_losses(scale, args.drop, args.cache, processes=args.processes)
+    else:
+        rows = run_study(
+            scale, args.parts, args.keep, args.cache, hours=args.hours, processes=args.processes
+        )
+    return report(rows, as_json=args.json)
+
+
+def _read_flags() -> argparse.Namespace:
     parser = make_parser(__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("what", choices=("speed", "study"), nargs="?", default="speed")
+    parser.add_argument("what", choices=("speed", "study", "dropped"), nargs="?", default="speed")
     parser.add_argument("--network", default="4x16d-20", help="of speed and part equal")
-    parser.add_argument("--talking", default="4x4d-20", help="network of part talking")
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--talking", default="4x4d-20", help="of part talking, and of dropped")
+    parser.add_argument("--batch", type=int)
     parser.add_argument("--rounds", type=int, default=5, help="steps that are timed")
-    parser.add_argument("--images", type=int, default=10_000, help="training pictures")
-    parser.add_argument("--tested", type=int, default=10_000, help="test pictures")
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--least-seeds", type=int, default=5)
+    parser.add_argument("--images", type=int, help="training pictures")
+    parser.add_argument("--tested", type=int, help="test pictures")
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--least-seeds", type=int, help="of dropped all that there are")
     parser.add_argument("--most-seeds", type=int, default=20)
-    parser.add_argument("--parts", nargs="+", default=["equal", "talking"])
+    parser.add_argument("--drop", type=float, nargs="+", default=[0, 0.1, 0.3], metavar="SHARE")
+    parser.add_argument("--parts", nargs="+", default=[EQUAL, TALKING])
     parser.add_argument("--hours", type=float, default=None, help="begin nothing after so long")
     parser.add_argument("--processes", type=int, default=1, help="each has one thread")
     parser.add_argument("--keep", type=Path, default=cache_folder("reproduce") / RESULTS)
     parser.add_argument("--cache", type=Path, default=ROOT / "out" / "accuracy")
     args = parser.parse_args()
-    if args.what == "speed":
-        rows = measure_speed(args.network, args.batch, args.rounds)
-    else:
-        scale = Scale(
-            networks={"equal": args.network, "talking": args.talking},
-            images=args.images,
-            epochs=args.epochs,
-            batch=args.batch,
-            tested=args.tested,
-            seeds=(args.least_seeds, args.most_seeds),
-        )
-        rows = run_study(
-            scale, args.parts, args.keep, args.cache, hours=args.hours, processes=args.processes
-        )
-    return report(rows, as_json=args.json)
+    for name, value in (_MINUTES if args.what == "dropped" else _STUDY).items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
+    return args
 
 
 if __name__ == "__main__":

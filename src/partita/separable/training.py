@@ -243,6 +243,16 @@ def judge(net: SeparableNet, policy: Policy, pictures: Pictures) -> float:
     return sum(int((logits.argmax(1) == truth).sum()) for logits, truth in answers) / len(pictures)
 
 
+def judge_losses(net: SeparableNet, policy: Policy, pictures: Pictures) -> dict[int, float]:
+    """What :func:`judge` says when the messages of one group do not come, for each that sends any.
+
+    Group 0 is none of them: it answers.
+    """
+    exchanges = policy.exchanges(net.architecture)
+    senders = {sender for one in exchanges for sender, _ in one.messages()}
+    return {g: judge(net, policy.without(g), pictures) for g in sorted(senders) if g}
+
+
 def _answers(
     net: SeparableNet, policy: Policy, pictures: Pictures
 ) -> Iterator[tuple[Tensor, Tensor]]:

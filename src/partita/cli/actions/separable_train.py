@@ -24,7 +24,7 @@ from partita.separable.network import Network, load_network, save_network, start
 from partita.separable.options import Setting
 from partita.separable.policy import Policy, silent
 from partita.separable.residual import ResidualNetwork
-from partita.separable.training import divide, judge, start_net
+from partita.separable.training import divide, judge, judge_losses, start_net
 
 __all__ = ["FormFlags", "RunFlags", "train_policy"]
 
@@ -114,13 +114,10 @@ def _judge(fitting: Fitting) -> dict[str, Any]:
     """Shares of right answers; without a group's messages, by what was held out."""
     net, policy, held = fitting.net, fitting.policy, fitting.part.judged
     whole = judge(net, policy, held)
-    senders = sorted(
-        {sender for one in policy.exchanges(net.architecture) for sender, _ in one.messages()}
-    )
-    lost = {str(g): judge(net, policy.without(g), held) for g in senders if g}
+    lost = judge_losses(net, policy, held)
     return {
         "validation_accuracy": whole,
-        "accuracy_without_group": lost,
+        "accuracy_without_group": {str(group): share for group, share in lost.items()},
         "test_accuracy": judge(net, policy, fitting.part.test),
     }
 
