@@ -122,26 +122,18 @@ def deploy(
         RunError: A worker is missing, refuses or fails.
     """
     compiled = compile_plan(graph, plan, cluster)
-    if instead and (recover or adapt is not None or plan.fallback is not None):
-        raise PlanError("What goes on instead is given: without recover, adapt and a fallback.")
-    reference_s = adapt.cost.reference_s if adapt is not None else 0.0
-    options = DeployOptions(planner=plan.planner, seed=plan.seed, reference_s=reference_s)
     fallback = None if plan.fallback is None else compile_plan(graph, plan.fallback, cluster)
     if recover and adapt is None:
         adapt = Adapt(CostModel(graph, cluster), budget_s=_LOSS_BUDGET_S, options=LOSSES_ONLY)
     planning = None if adapt is None else _make_replanner(plan, adapt)
-    replan: ReplanWithout | None = None
-    if recover or fallback is not None:
-        replan = planning.recover if planning is not None else lambda lost: _known(fallback)
-    if instead:
-        others = {name: compile_plan(*other, cluster) for name, other in instead.items()}
-        replan = Substitutes(compiled.program, others)
+    others = {name: compile_plan(*other, cluster) for name, other in (instead or {}).items()}
+    replan = _choose_replan(compiled, planning, fallback, others, recover=recover)
     with (
         open_endpoint(cluster, access, ()) as endpoint,
         deploy_compiled(
             compiled,
             endpoint,
-            options,
+            _describe(plan, adapt),
             gone=find_outsiders(cluster, access or Access()),
             replan=replan,
             adapting=None if adapt is None or planning is None else (planning, adapt.options),
@@ -150,6 +142,33 @@ def deploy(
     ):
         session.begin_traces()
         yield session
+
+
+def _describe(plan: Plan, adapt: Adapt | None) -> DeployOptions:
+    reference_s = adapt.cost.reference_s if adapt is not None else 0.0
+    return DeployOptions(planner=plan.planner, seed=plan.seed, reference_s=reference_s)
+
+
+def _choose_replan(
+    compiled: Compiled,
+    planning: Replanner | None,
+    fallback: Compiled | None,
+    others: Mapping[str, Compiled],
+    *,
+    recover: bool,
+) -> ReplanWithout | None:
+    """What is asked when something is lost; None where that is the end.
+
+    Raises:
+        PlanError: There are others for lost devices, which cannot go on, or who plans anew.
+    """
+    if others:
+        if planning is not None or fallback is not None:
+            raise PlanError("What goes on instead is given: without recover, adapt and a fallback.")
+        return Substitutes(compiled.program, others)
+    if not recover and fallback is None:
+        return None
+    return planning.recover if planning is not None else lambda lost: _known(fallback)
 
 
 def _known(fallback: Compiled | None) -> Compiled:
