@@ -81,12 +81,17 @@ sys.exit(start())
 """
 
 
+_EARLY = "ended before all models were there\n"
+
+
 @pytest.mark.parametrize(
     ("number", "verb", "module", "code", "told"),
     [
         (signal.SIGINT, "plan", "typer", 130, "partita: interrupted\n"),
         (signal.SIGINT, "plan", "numpy", 130, "partita: interrupted\n"),
         (signal.SIGTERM, "serve", "typer", 143, ""),
+        (signal.SIGINT, "serve", "partita.cli.actions.serve", 0, _EARLY),
+        (signal.SIGTERM, "serve", "uvicorn", 0, _EARLY),
         (signal.SIGTERM, "run", "partita.cli.actions.run", 143, ""),
     ],
 )

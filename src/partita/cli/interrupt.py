@@ -10,10 +10,13 @@ import sys
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 #: Exit code after Ctrl-C, as shells have it.
 INTERRUPTED = 130
+#: What ends a service as it should.
+ENDING = (signal.SIGTERM, signal.SIGINT)
 #: What ends a command by unwinding it: Ctrl-C, SIGTERM, the end of its terminal.
 _UNWINDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Those that end it with a code of their own, by that.
@@ -72,6 +75,34 @@ def _is_importing(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def run_service(serve: Callable[[Callable[[], None]], int]) -> int:
+    """The exit code of what runs until a signal ends it: 0 then, whatever it was at.
+
+    That holds from here on, for the imports and the start of the service, too; a signal that came
+    before, while the command line was read, ends it as it ends every command.
+
+    Args:
+        serve: Runs it; calls what it is given once it is there.
+    """
+    from partita.cli.output import say  # loaded by now
+
+    started: list[bool] = []
+    heed_postponed()
+    try:
+        try:
+            return serve(lambda: started.append(True))
+        except Exception:
+            heed_postponed()  # it came first
+            raise
+    except BaseException as error:
+        if signal_of(error) not in ENDING:
+            raise
+        abandon("what may never answer")
+        if not started:
+            say("ended before all models were there")
+        return 0
 
 
 def abandon(what: str) -> None:

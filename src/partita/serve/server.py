@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -28,8 +28,6 @@ _CLOSE_S = 5
 _POLL_S = 0.02
 #: A waiting main thread looks so often whether all is over; signals wake it at once.
 _LOOK_S = 0.5
-#: What ends a service.
-ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def listen_at(address: str, flag: str = "--listen") -> socket.socket:
@@ -138,9 +136,9 @@ class Server(uvicorn.Server):
             thread.join()
 
     @contextlib.contextmanager
-    def ended_by_signals(self) -> Iterator[None]:
-        """Let SIGTERM and SIGINT begin the end from now on; a second one hurries it."""
-        before = {number: signal.signal(number, self._end) for number in ENDING}
+    def ended_by_signals(self, numbers: Iterable[signal.Signals]) -> Iterator[None]:
+        """Let each of some signals begin the end from now on; a second one hurries it."""
+        before = {number: signal.signal(number, self._end) for number in numbers}
         try:
             yield
         finally:

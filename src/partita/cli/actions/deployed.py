@@ -18,7 +18,7 @@ from partita.cli.output import say
 from partita.cli.sources import Loaded
 from partita.compile import Compiled, compile_plan
 from partita.cost import CostModel
-from partita.errors import RunError
+from partita.errors import LinkError, RunError
 from partita.execution import AdaptOptions
 from partita.execution.adapt import LOSSES_ONLY
 from partita.fabric import Endpoint
@@ -27,10 +27,12 @@ from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
 from partita.leader.worker_group import WorkerGroup
 from partita.plan import Plan
 
-#: Seconds that workers may take to appear.
-_WAIT_S = 10.0
+#: Seconds that workers may take to appear, and those that can be done without, and be used later.
+_WAIT_S, _SOON_S = 10.0, 3.0
 #: Answered requests whose times a service keeps: what is usual is found from the last ones.
 _SERVICE_REMEMBERS = 1000
+#: Why a device is done without from the start.
+_ABSENT = "its worker is not there"
 #: All were there a moment ago: one that is not any more was lost.
 _STILL_S = 1.0
 
@@ -76,10 +78,12 @@ def open_session(
     members = [name for name in devices if name not in outsiders]
     say("connecting to the workers")
     with leader as endpoint:
-        WorkerGroup(endpoint, members).wait(_WAIT_S)
+        requester = compiled.program.requester
+        absent = _await_workers(endpoint, members, requester, recovers=recovers)
+        gone = {**outsiders, **absent}
         refined = cost
         is_predicted = not is_service or flags.adapt or recovers
-        if is_predicted and members == devices:  # else the plan is not the one that will run
+        if is_predicted and not gone.keys() & set(devices):  # else the plan will not run
             say("measuring what messages cost")
             refined = _refine(endpoint, cost, compiled, recovers=recovers)
         replanner = Replanner(refined, plan, make_search(plan, flags, cost))
@@ -93,11 +97,32 @@ def open_session(
             _make_options(plan, cost, is_service=is_service),
             replan=partial(_replan, replanner) if recovers else None,
             adapting=None if watching is None else (replanner, watching),
-            gone=outsiders,
+            gone=gone,
             standby=standby,
         )
         with _running(session):
             yield Opened(session, cost, refined, replanner)
+
+
+def _await_workers(
+    endpoint: Endpoint, names: Sequence[str], requester: str, *, recovers: bool
+) -> dict[str, str]:
+    """Wait for workers; of what recovers, return those that are done without, each with why.
+
+    Raises:
+        LinkError: One that is needed is missing.
+    """
+    group = WorkerGroup(endpoint, names)
+    try:
+        group.wait(_SOON_S if recovers else _WAIT_S)
+    except LinkError:
+        if not recovers:
+            raise
+        group.wait(_WAIT_S, (requester,))
+    absent = tuple(name for name in names if name not in endpoint.peers())
+    if absent:
+        say(f"going on without {Lost(absent)}: not there after {_SOON_S:g} s")
+    return dict.fromkeys(absent, _ABSENT)
 
 
 @contextlib.contextmanager

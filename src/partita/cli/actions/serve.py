@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from partita.cli.actions.simulate import read_adapt
 from partita.cli.actions.watched import Scenes, check_page
 from partita.cli.costs import read_cost
 from partita.cli.flags import AccessFlags, AdaptFlags, ModelFiles, PlanFiles
-from partita.cli.interrupt import abandon, signal_of
+from partita.cli.interrupt import ENDING, abandon
 from partita.cli.output import Reply, print_reply, say
 from partita.cli.sources import Loaded, name_sources, read_model, read_plan
 from partita.cluster import Cluster, load_cluster
@@ -33,7 +32,6 @@ from partita.live import LiveView, Scene, offer_scene
 from partita.plan import load_plan
 from partita.planners import find_plan
 from partita.serve import Front, listen_at, make_app, make_server, url_of
-from partita.serve.server import ENDING
 from partita.units import format_seconds
 
 if TYPE_CHECKING:
@@ -84,12 +82,18 @@ class ServeOptions:
 
 
 def serve_files(
-    texts: Sequence[str], reading: Reading, options: ServeOptions, *, as_json: bool
+    texts: Sequence[str],
+    reading: Reading,
+    options: ServeOptions,
+    started: Callable[[], None],
+    *,
+    as_json: bool,
 ) -> int:
     """Serve until a signal ends it; the reply is printed once all models answer.
 
     Args:
         texts: ``FILE`` or ``NAME=FILE``, plans or models.
+        started: Called when they do.
 
     Raises:
         InputError: A file or a flag cannot be used, or the address is taken.
@@ -102,7 +106,6 @@ def serve_files(
     with (
         listen_at(options.listen) as listener,
         _listen_for_grpc(options.grpc) as grpc,
-        _ended_by_signals() as are_there,
         Fleets(reading) as fleets,
     ):
         sources = [
@@ -115,10 +118,10 @@ def serve_files(
         with (
             server.answering(listener),
             front,
-            server.ended_by_signals(),
+            server.ended_by_signals(ENDING),
             contextlib.ExitStack() as stack,
         ):
-            are_there.set()
+            started()
             if grpc is not None:
                 stack.enter_context(grpc.answering(front))
             url, place = url_of(listener), None if grpc is None else grpc.place
@@ -128,23 +131,6 @@ def serve_files(
         if front.is_loading:
             abandon("a deployment on workers that may never answer")
     return 0
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[threading.Event]:
-    """Let SIGTERM and Ctrl-C end the start as they end what follows: it is no failure.
-
-    Yields what is to be set once all models are there.
-    """
-    are_there = threading.Event()
-    try:
-        yield are_there
-    except BaseException as error:
-        if signal_of(error) not in ENDING:
-            raise
-        abandon("workers that may never answer")
-        if not are_there.is_set():
-            say("ended before all models were there")
 
 
 def _describe(front: Front, url: str, grpc: str | None, options: ServeOptions) -> Reply:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from partita.cli import flags
 from partita.cli.flags import flag, number, refuse_given
+from partita.cli.interrupt import run_service
 from partita.cli.output import show_log
 
 
@@ -63,20 +65,25 @@ def serve(
         refuse_given(context, ("threshold", "hold"), "needs --adapt")
     if not (adapt or recover):
         refuse_given(context, ("budget",), "needs --adapt or --recover")
-    from partita.cli.actions.serve import Reading, ServeOptions, serve_files
+    given = flags.list_given(context)
 
-    options = ServeOptions(listen, queue, grace, page, grpc)
-    reading = Reading(
-        cluster,
-        shape,
-        profile,
-        estimator,
-        objective,
-        in_flight,
-        seed,
-        flags.AccessFlags(workers, insecure, authority, certificate, key, join, on, site),
-        flags.AdaptFlags(adapt, recover, threshold, hold, planner, budget),
-        flags.list_given(context),
-    )
-    with show_log(logging.INFO):
-        return serve_files(files, reading, options, as_json=json)
+    def run(started: Callable[[], None]) -> int:
+        from partita.cli.actions.serve import Reading, ServeOptions, serve_files
+
+        options = ServeOptions(listen, queue, grace, page, grpc)
+        reading = Reading(
+            cluster,
+            shape,
+            profile,
+            estimator,
+            objective,
+            in_flight,
+            seed,
+            flags.AccessFlags(workers, insecure, authority, certificate, key, join, on, site),
+            flags.AdaptFlags(adapt, recover, threshold, hold, planner, budget),
+            given,
+        )
+        with show_log(logging.INFO):
+            return serve_files(files, reading, options, started, as_json=json)
+
+    return run_service(run)
