@@ -8,23 +8,27 @@ import re
 import socket
 import threading
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from partita.cli.actions import top
+from partita.cli.actions import deployed, top
 from partita.cli.actions.watched import check_page, watch_session
 from partita.cli.flags import WatchFlags
 from partita.cluster import Cluster, Device, dump_cluster
-from partita.errors import InputError
+from partita.errors import InputError, LinkError, RunError
 from partita.lab import LabOptions, start_lab
-from partita.leader import deploy
+from partita.leader import Sample, deploy, find_leaders, put_off
+from partita.leader.relay import TRIAL
 from partita.live import LiveView, RemoteSession, Scene, offer_scene, view
 from tests.cli.conftest import Ask
 from tests.live.samples import scene_of
 from tests.memory_lab import memory_lab
 from tests.worker.tiny import random_inputs, tiny_chain
 
+#: Nobody waits longer for news.
+PATIENCE_S = 20.0
 TINY = tiny_chain(3, 3, in_flight=2, credit=2)
 NAMES = tuple(part.device for part in TINY.program.devices)
 
@@ -112,6 +116,55 @@ def test_top_finds_the_leader_of_a_plan_that_runs_elsewhere(ask: Ask, tmp_path: 
             other = ask("top", "--cluster", "seen.toml", "--leader", "nobody")
             assert "No plan is called 'nobody' on cluster" in other.message
             session.run(random_inputs(TINY.program, 5))
+
+
+def test_who_looks_on_before_there_is_anything_is_told_what_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is only measured is not shown; the plan is, once it is deployed."""
+    monkeypatch.setattr(top, "REFRESH_S", 0.0)
+    monkeypatch.setattr(top, "_RETURN_S", 0.0)
+    with memory_lab([Device(name) for name in NAMES]) as lab:
+        put_off(lab.endpoint, "measuring")
+        viewer = lab.fabric.endpoint("viewer")
+        remote = RemoteSession(viewer, "leader")
+        seen = LiveView(remote.sample, remote.describe)
+        with deploy(TINY, lab.endpoint, TRIAL) as session:
+            session.run(random_inputs(TINY.program, 1))
+            assert find_leaders(viewer) == ["leader"]
+            with pytest.raises(RunError, match="'leader' does not answer: it is measuring"):
+                top._await_news(seen)
+        monkeypatch.setattr(top, "_RETURN_S", PATIENCE_S)
+        with deploy(TINY, lab.endpoint) as session:
+            turns = iter([RunError("it is measuring")] * 2)
+
+            def take(since: int) -> Sample:
+                for error in turns:
+                    raise error
+                return session.sample(since)
+
+            capsys.readouterr()
+            top._await_news(LiveView(take, lambda plan_hash: None))
+            assert capsys.readouterr().err == "it is measuring\n"
+            assert seen.snapshot().down == ""
+        viewer.close()
+
+
+def test_a_worker_that_is_absent_is_done_without(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By what recovers, and soon; the requester is needed, and so is everybody else by others."""
+    monkeypatch.setattr(deployed, "_SOON_S", 0.01)
+    monkeypatch.setattr(deployed, "_WAIT_S", 0.02)
+    with memory_lab([Device("a")]) as lab:
+        find = partial(deployed._await_workers, lab.endpoint)
+        assert find(["a"], "a", recovers=True) == {}
+        absent = find(["a", "b"], "a", recovers=True)
+        assert absent == {"b": "its worker is not there (start it)"}
+        assert capsys.readouterr().err == ("going on without device 'b': not there after 0.01 s\n")
+        for requester, recovers in (("b", True), ("a", False)):
+            with pytest.raises(LinkError, match="Worker 'b' is not there after"):
+                find(["a", "b"], requester, recovers=recovers)
 
 
 def test_top_follows_who_takes_the_place_of_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Deploys a plan on workers, feeds inputs, collects outputs, and looks after the workers."""
 
-from partita.leader.calls import LeaderCalls, ask_leaders, find_leaders
+from partita.leader.calls import SAMPLE, LeaderCalls, ask_leaders, find_leaders, put_off
 from partita.leader.clocks import estimate_offset
 from partita.leader.deployment import DeployOptions
 from partita.leader.fixed_costs import refine_cost
@@ -10,7 +10,7 @@ from partita.leader.losses import Lost
 from partita.leader.planning import Planning
 from partita.leader.rate_monitor import Expected
 from partita.leader.replan_controller import ReplanController
-from partita.leader.sample import SAMPLE, Sample, SampleSince
+from partita.leader.sample import Sample, SampleSince
 from partita.leader.session import Session
 from partita.leader.start import deploy
 
@@ -32,5 +32,6 @@ __all__ = [
     "estimate_offset",
     "find_leaders",
     "measure_link",
+    "put_off",
     "refine_cost",
 ]

@@ -24,6 +24,8 @@ WHO = "who"
 #: The method by which a device is freed, and the longest that it takes: a search, loading, and the
 #: end of requests that are under way.
 DRAIN, DRAIN_S = "drain", 120.0
+#: Method by which others ask a leader for a sample.
+SAMPLE = "sample"
 #: Answers a method that a leader offers; mostly a worker calls, which passes others' calls on.
 Answer = Callable[[Caller, bytes], bytes]
 
@@ -33,11 +35,13 @@ class LeaderCalls:
 
     Args:
         endpoint: The leader's own; its handler of calls is taken over.
+        is_open: Whether that is done: who only measures leaves the calls to what runs later.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, *, is_open: bool = True) -> None:
         self._methods: dict[str, Answer] = {WHO: lambda caller, body: b""}
-        endpoint.serve(self._answer)
+        if is_open:
+            endpoint.serve(self._answer)
 
     def offer(self, method: str, answer: Answer) -> None:
         """Answer a method from now on, on threads of the endpoint."""
@@ -47,6 +51,15 @@ class LeaderCalls:
         if method not in self._methods:
             raise RunError(f"Leaders here answer no {method!r}: {', '.join(self._methods)}.")
         return self._methods[method](caller, body)
+
+
+def put_off(endpoint: Endpoint, doing: str) -> None:
+    """Tell those who look on what a leader is doing before there is anything to see."""
+
+    def refuse(caller: Caller, body: bytes) -> bytes:
+        raise RunError(f"it is {doing}")
+
+    LeaderCalls(endpoint).offer(SAMPLE, refuse)
 
 
 def ask_leaders(

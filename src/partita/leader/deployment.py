@@ -69,6 +69,7 @@ class DeployOptions:
         quick: Whether the plan is to be ready soon rather than run fast: nothing is prepacked, and
             only emulated devices are timed.
         trace: Whether workers log a span per step.
+        is_trial: Whether something is only measured by it, so that nobody is to look on.
         remembered: Answered requests whose times are kept for reports; 100,000 take 4 MB.
         deadline_s: A run in which no step finishes for so long ends.
         silence_s: A worker without a heartbeat for so long is lost; seven by default, so that
@@ -84,6 +85,7 @@ class DeployOptions:
     reference_s: float = 0.0
     quick: bool = False
     trace: bool = True
+    is_trial: bool = False
     remembered: int = 100_000
     deadline_s: float = 30.0
     silence_s: float = 1.75

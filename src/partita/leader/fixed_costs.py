@@ -15,6 +15,7 @@ from partita.fabric import Endpoint
 from partita.leader.links import measure_link
 from partita.leader.relay import (
     MESSAGE_BYTES,
+    TRIAL,
     WithoutWeights,
     can_relay,
     measure_relay_s,
@@ -119,7 +120,7 @@ def measure_admit_s(endpoint: Endpoint, program: Program) -> float:
     """
     idle = make_idle_program(program)
     inputs = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in idle.inputs}
-    with deploy(WithoutWeights(idle), endpoint) as session:
+    with deploy(WithoutWeights(idle), endpoint, TRIAL) as session:
         session.run([inputs] * 3, in_flight=1)
         session.run([inputs] * _REPEATS, in_flight=1)
         return session.report().quantile_s(0.5)

@@ -18,6 +18,7 @@ import numpy as np
 from partita.cluster import Cluster
 from partita.engine.one_node import one_node_model
 from partita.fabric import Endpoint
+from partita.leader.deployment import DeployOptions
 from partita.leader.start import deploy
 from partita.program import (
     Buffer,
@@ -39,6 +40,8 @@ from partita.regions import Region
 
 #: About the size of a few rows of a small network's tensor.
 MESSAGE_BYTES = 16_384
+#: What is deployed to be measured.
+TRIAL = DeployOptions(is_trial=True)
 #: Enough that the start and the end of a request count little.
 LEAST_HOPS = 24
 _WARM_UPS, _REPEATS = 2, 9
@@ -82,7 +85,7 @@ def measure_relay_s(
     """
     inputs = {_TENSOR: np.zeros((len(paths), _ITEMS), np.float32)}
     relay = WithoutWeights(make_relay(paths, computes=computes), (_COPY,) if computes else ())
-    with deploy(relay, endpoint) as session:
+    with deploy(relay, endpoint, TRIAL) as session:
         session.run([inputs] * _WARM_UPS, in_flight=1)
         session.run([inputs] * _REPEATS, in_flight=1)
         return session.report().quantile_s(0.5)

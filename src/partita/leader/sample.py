@@ -15,8 +15,6 @@ from partita.leader.history import History
 from partita.leader.losses import Lost
 from partita.worker.messages import Stats, encode_message
 
-#: Method by which others ask a leader for a sample.
-SAMPLE = "sample"
 #: Latencies of one sample at most: who asks twice a second misses none below 2000 answers/s.
 _MOST_LATENCIES = 1000
 #: A thread takes as long to start as a worker on loopback to answer: 0.1 ms of processor time. One

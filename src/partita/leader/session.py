@@ -12,7 +12,7 @@ from typing import Any, Self
 from partita.errors import InputError, PartitaError, RunError
 from partita.execution import AdaptOptions, Change, Report
 from partita.fabric.base import Caller, check_process, is_forked
-from partita.leader.calls import DRAIN, LeaderCalls
+from partita.leader.calls import DRAIN, SAMPLE, LeaderCalls
 from partita.leader.deployment import Deployment, DeployOptions
 from partita.leader.explain import shorten_cause
 from partita.leader.failure_monitor import FailureMonitor
@@ -24,7 +24,7 @@ from partita.leader.recovery import Recovery
 from partita.leader.replan_controller import ReplanController
 from partita.leader.requests import AnswerFuture, Arrays, check_inputs, refuse_odd
 from partita.leader.run_report import build_report
-from partita.leader.sample import SAMPLE, Sample, SampleSince, encode_sample, take_sample
+from partita.leader.sample import Sample, SampleSince, encode_sample, take_sample
 from partita.leader.standby_keeper import StandbyKeeper
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
@@ -76,7 +76,7 @@ class Session:
         self._is_closed = False
         self.has_stragglers = False
         self._process = os.getpid()
-        self.calls = LeaderCalls(group.endpoint)
+        self.calls = LeaderCalls(group.endpoint, is_open=not options.is_trial)
         self.calls.offer(SAMPLE, self._answer_sample)
         self.calls.offer(DRAIN, self._answer_drain)
         self._controller: ReplanController | None = None

@@ -65,7 +65,7 @@ class RemoteSession:
             return None
 
     def _ask(self, method: str, message: msgspec.Struct) -> bytes:
-        why = "no worker is there"
+        why = said = ""
         for device in sorted(self._endpoint.peers()):
             try:
                 answers = ask_leaders(self._endpoint, device, method, message, leader=self.leader)
@@ -75,5 +75,6 @@ class RemoteSession:
             for answer in answers:
                 if not answer.error:
                     return answer.body
-                why = answer.error
+                said = answer.error.removeprefix(f"Device {self.leader!r}: ")
+        why = said or why or "no worker is there"  # others are asked that are no workers
         raise RunError(f"Leader {self.leader!r} does not answer: {why}", device=self.leader)

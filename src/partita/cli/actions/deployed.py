@@ -23,7 +23,7 @@ from partita.execution import AdaptOptions
 from partita.execution.adapt import LOSSES_ONLY
 from partita.fabric import Endpoint
 from partita.host import machine_name
-from partita.leader import DeployOptions, Lost, Session, deploy, refine_cost
+from partita.leader import DeployOptions, Lost, Session, deploy, put_off, refine_cost
 from partita.leader.worker_group import WorkerGroup
 from partita.plan import Plan
 
@@ -32,7 +32,7 @@ _WAIT_S, _SOON_S = 10.0, 3.0
 #: Answered requests whose times a service keeps: what is usual is found from the last ones.
 _SERVICE_REMEMBERS = 1000
 #: Why a device is done without from the start.
-_ABSENT = "its worker is not there"
+_ABSENT = "its worker is not there (start it)"
 #: All were there a moment ago: one that is not any more was lost.
 _STILL_S = 1.0
 
@@ -78,6 +78,7 @@ def open_session(
     members = [name for name in devices if name not in outsiders]
     say("connecting to the workers")
     with leader as endpoint:
+        put_off(endpoint, "measuring what messages cost, and deploying its plan")
         requester = compiled.program.requester
         absent = _await_workers(endpoint, members, requester, recovers=recovers)
         gone = {**outsiders, **absent}

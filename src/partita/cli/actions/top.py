@@ -49,13 +49,33 @@ def show_top(
     with open_endpoint(cluster, read_access(flags), ()) as endpoint:
         session = RemoteSession(endpoint, _choose_leader(endpoint, cluster, leader))
         view = LiveView(session.sample, session.describe)
+        _await_news(view)
         if once or as_json:
-            view.snapshot()
             time.sleep(2 * REFRESH_S)
             now = view.snapshot()
             return print_reply(Reply(msgspec.to_builtins(now), [draw_screen(now)]), as_json=as_json)
         _follow(view, Successors(endpoint, session))
     return 0
+
+
+def _await_news(view: LiveView) -> None:
+    """Wait while a leader is there that has nothing to show yet; says so.
+
+    Raises:
+        RunError: That lasts, or it is gone.
+    """
+    deadline_s, told = time.monotonic() + _RETURN_S, ""
+    while True:
+        try:
+            view.snapshot()
+            return
+        except RunError as error:
+            if time.monotonic() > deadline_s:
+                raise
+            if error.message != told:
+                told = error.message
+                say(told)
+            time.sleep(REFRESH_S)
 
 
 def _choose_leader(endpoint: Endpoint, cluster: Cluster, wanted: str | None) -> str:
