@@ -77,7 +77,7 @@ def _is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-def run_service(serve: Callable[[Callable[[], None]], int]) -> int:
+def run_service(serve: Callable[[Callable[[], None]], int], tell_early: Callable[[], None]) -> int:
     """The exit code of what runs until a signal ends it: 0 then, whatever it was at.
 
     That holds from here on, for the imports and the start of the service, too; a signal that came
@@ -85,9 +85,8 @@ def run_service(serve: Callable[[Callable[[], None]], int]) -> int:
 
     Args:
         serve: Runs it; calls what it is given once it is there.
+        tell_early: Called where it ends before.
     """
-    from partita.cli.output import say  # loaded by now
-
     started: list[bool] = []
     heed_postponed()
     try:
@@ -101,7 +100,7 @@ def run_service(serve: Callable[[Callable[[], None]], int]) -> int:
             raise
         abandon("what may never answer")
         if not started:
-            say("ended before all models were there")
+            tell_early()
         return 0
 
 

@@ -11,7 +11,7 @@ import typer
 from partita.cli import flags
 from partita.cli.flags import flag, number, refuse_given
 from partita.cli.interrupt import run_service
-from partita.cli.output import show_log
+from partita.cli.output import say, show_log
 
 
 def serve(
@@ -86,4 +86,4 @@ def serve(
         with show_log(logging.INFO):
             return serve_files(files, reading, options, started, as_json=json)
 
-    return run_service(run)
+    return run_service(run, lambda: say("ended before all models were there"))
