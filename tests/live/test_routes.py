@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
-from tests.live.samples import replay, sample_of, scene_of
+from tests.live.samples import replay, sample_of, scene_of, stats_of
 
 from partita.errors import InputError, RunError
 from partita.leader import Sample
@@ -167,10 +169,11 @@ def test_a_port_in_use_is_one_clear_line() -> None:
             pass
 
 
-def browse(address: str, folder: Path, *, time_ms: int = 2000) -> str:
+def browse(address: str, folder: Path, *flags: str, time_ms: int = 2000) -> str:
     """The document as the browser has it after so long by its own clock."""
+    flags = flags or ("--dump-dom",)
     words = ["--headless", "--no-sandbox", "--disable-gpu", f"--virtual-time-budget={time_ms}"]
-    words += [f"--user-data-dir={folder}", "--dump-dom", address]
+    words += [f"--user-data-dir={folder}", *flags, address]
     assert CHROMIUM is not None
     done = subprocess.run([CHROMIUM, *words], capture_output=True, timeout=60, check=True)
     return done.stdout.decode()
@@ -192,6 +195,39 @@ def test_a_browser_draws_the_page(
     assert text.count('class="bar send"') == 31  # of which the rate is known
     assert "the 40 busiest of" in text
     assert re.search(r"replica 3 %", text)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed")
+@pytest.mark.parametrize("width", [400, 1200])
+def test_bars_of_memory_begin_at_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """However wide the label beside each is."""
+    monkeypatch.setattr(view, "_FRESH_S", 0.0)
+    held = (450_000_000, 99_000_000, 12_300_000, 5_000_000)
+
+    def take(since: int) -> Sample:
+        stats = {
+            name: stats_of(resident_bytes=each) for name, each in zip(NAMES[:4], held, strict=True)
+        }
+        limits = {name: 2 * each for name, each in zip(NAMES[:4], held, strict=True)}
+        return sample_of(next(times), stats, devices=NAMES[:4], memory_limit_bytes=limits)
+
+    times = count(1.0)
+    picture = tmp_path / "page.png"
+    with serve_live(LiveView(take, lambda plan: scene_of(*NAMES[:4])), 0) as address:
+        browse(
+            address, tmp_path / "profile", "--hide-scrollbars", f"--window-size={width},1200",
+            f"--screenshot={picture}",
+        )  # fmt: skip
+    red, green, blue = np.moveaxis(np.asarray(Image.open(picture).convert("RGB"), int), 2, 0)
+    fills = (red - green > 40) & (blue - green > 20)  # of memory alone
+    rows = np.flatnonzero(fills.any(axis=1))
+    bars = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
+    begins = [int(fills[bar].any(axis=0).argmax()) for bar in bars]
+    assert len(begins) == 4
+    assert len(set(begins)) == 1
 
 
 @pytest.mark.slow
