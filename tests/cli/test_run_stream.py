@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import av
 import numpy as np
 import pytest
 
@@ -198,11 +200,19 @@ def test_what_cannot_be_asked(words: str, told: str, ask: Ask, folder: Path) -> 
     assert sorted(folder.iterdir()) == before
 
 
+@pytest.mark.parametrize("stream", ["in", "in.avi"])
 def test_a_device_that_is_lost_costs_no_answer(
-    ask: Ask, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ask: Ask, folder: Path, monkeypatch: pytest.MonkeyPatch, stream: str
 ) -> None:
     """Each input has one line, in order, under its name, with the whole network's answer."""
-    names = write_pictures(folder / "in", 25)
+    names: list[str]
+    shown: list[Any]
+    if stream == "in":
+        names, shown = write_pictures(folder / stream, 25), [draw_pixels(10 * n) for n in range(25)]
+    else:
+        with av.open(str(write_video(folder / stream, 25, "mjpeg"))) as video:
+            shown = [frame.to_ndarray(format="rgb24") for frame in video.decode(video=0)]
+        names = [f"{stream}#{number:06d}" for number in range(25)]
     labs: list[MemoryLab] = []
     write = JsonLines.write
 
@@ -220,13 +230,13 @@ def test_a_device_that_is_lost_costs_no_answer(
     monkeypatch.setattr(run_stream, "open_endpoint", start)
     monkeypatch.setattr(deployed, "refine_cost", lambda endpoint, cost, program: cost)
     monkeypatch.setattr(JsonLines, "write", strike)
-    reply = ask(*RUN, "--recover", "--stream", "in", "--sink", "out.jsonl", "--json").reply
+    reply = ask(*RUN, "--recover", "--stream", stream, "--sink", "out.jsonl", "--json").reply
     assert [change["outcome"] for change in reply["changes"]] == ["recovered"]
     lines = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     assert [line["name"] for line in lines] == names
     spec = TensorSpec("x", (1, 3, 16, 16), "float32")
-    for number, line in enumerate(lines):
-        whole = run_model(tiny_model(), {"x": prepare_picture(spec, draw_pixels(10 * number))})[0]
+    for pixels, line in zip(shown, lines, strict=True):
+        whole = run_model(tiny_model(), {"x": prepare_picture(spec, pixels)})[0]
         np.testing.assert_allclose(
             line["outputs"]["y"], whole, rtol=0, atol=1e-5 * abs(whole).max()
         )
