@@ -13,7 +13,7 @@ from partita.separable.module import Losses, SeparableNet
 from partita.separable.network import Network, load_network, save_network, start_from
 from partita.separable.options import TrainOptions
 from partita.separable.policy import Policy
-from partita.separable.training import divide, start_net
+from partita.separable.training import divide, judge, judge_losses, start_net
 from tests.separable.drawn import draw_dataset
 
 ARCHITECTURE = Architecture.parse("4x2d-11", groups=4, classes=3)
@@ -150,3 +150,11 @@ def test_a_lost_group_sends_nothing() -> None:
     }
     with pytest.raises(ModelError, match="group 0 answers"):
         POLICY.without(0)
+
+
+def test_each_group_that_sends_is_judged_without() -> None:
+    """By the policy without it; group 0, which answers, and those that send nothing are not."""
+    data = draw_dataset(8, 4)
+    net = SeparableNet(Architecture.parse("4x2d-11", groups=4, classes=3))
+    policy = Policy.parse("6,6,6")  # 0 to 1 to 0; groups 2 and 3 are silent
+    assert judge_losses(net, policy, data.test) == {1: judge(net, policy.without(1), data.test)}

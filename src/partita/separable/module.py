@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from partita.separable.definition import define
 from partita.separable.policy import Exchange, Policy, silent
+from partita.separable.receive import add_messages
 from partita.separable.residual import AnyLayer, Block, Conv, Norm, Pool, ResidualNetwork, Shape
 
 #: Grouped 1x1 convolutions of 32 x 32 maps take 2.4 times as long with channels before rows, and
@@ -210,18 +211,10 @@ class _Forward:
         return functional.relu(total, inplace=True) if block.is_rectified else total
 
     def receive(self, x: Tensor, sent: Tensor, exchange: Exchange, name: str) -> Tensor:
-        sums, parts = list(x.chunk(self._groups, 1)), sent.chunk(self._groups, 1)
-        for sender, receiver in exchange.messages():
-            message = parts[sender][:, : exchange.channels]
-            if exchange.halves:
-                message = message.half().float()
-            if self._losses is not None:
-                message = message * self._losses.arrived(len(x))
-            missing = parts[sender].shape[1] - exchange.channels
-            if missing:
-                message = functional.pad(message, (0, 0, 0, 0, 0, missing))
-            sums[receiver] = sums[receiver] + message
-        return torch.cat(sums, 1)
+        arrived = None
+        if self._losses is not None:
+            arrived = [self._losses.arrived(len(x)) for _ in exchange.messages()]
+        return add_messages(x, sent, exchange, self._groups, arrived)
 
     def first(self, x: Tensor) -> Tensor:
         return x[:, : x.shape[1] // self._groups]
