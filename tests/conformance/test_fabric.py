@@ -150,6 +150,14 @@ def test_notes_arrive_in_order(filling: str) -> None:
         assert inbox.notes == [("a", b"%d" % n) for n in range(100)]
 
 
+def test_an_endpoint_hears_its_own_notes(filling: str) -> None:
+    """By the way that those of others take: how late they are says how late it listens."""
+    with fabric(filling, "a", "b") as ((a, _), (inbox, _)):
+        a.notify("a", b"own")
+        inbox.wait(lambda: bool(inbox.notes))
+        assert inbox.notes == [("a", b"own")]
+
+
 def test_watch_sees_coming_and_going(filling: str) -> None:
     """A watcher is told who is there, and who leaves; peers and info say the same."""
     with fabric(filling, "a", "b", "c") as ((a, b, _), (inbox, _, _)):

@@ -85,11 +85,16 @@ def join(site: Site, nano: Nano) -> Iterator[Join]:
 
 
 def test_members_do_what_they_are_there_for(nano: Nano, join: Join) -> None:
-    """A leader deploys, a front looks, workers send each other pieces and notes; all are seen."""
+    """A leader deploys, a front looks, workers send each other pieces and notes; all are seen.
+
+    A leader hears itself, too: its own heartbeats.
+    """
     leader, front, box = join("leader"), join("front"), join("box")
-    boxed = Inbox(box)
+    led, boxed = Inbox(leader), Inbox(box)
     box.announce(b"box")
     leader.announce(b"")
+    leader.notify("leader-1f", b"own")
+    led.wait(lambda: led.notes == [("leader-1f", b"own")])
     assert leader.call("nano", "prepare", b"plan", 5.0) == b"plan"
     assert front.call("nano", "hello", b"who", 5.0) == b"who"
     assert leader.info("nano", 5.0) == b"nano"

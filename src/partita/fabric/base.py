@@ -92,7 +92,8 @@ class Endpoint(Protocol):
     def notify(self, target: str, body: bytes) -> None:
         """Send one small one-way message on the control plane; lost if the target is not there.
 
-        Messages from one endpoint to one other keep their order. They overtake pieces.
+        Messages from one endpoint to one other keep their order. They overtake pieces. One to the
+        endpoint itself comes as those of others do.
         """
 
     def on_notify(self, callback: NoteCallback) -> None:
