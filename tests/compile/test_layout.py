@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
-from partita.compile import build_layout
+from partita.cluster import Cluster, Device
+from partita.compile import build_layout, compile_plan
+from partita.execution.tables import StepTable
 from partita.plan import Plan, Shard, Stage
 from partita.program import Compute, DeviceProgram, Feed, Receive, Send
 from partita.regions import Region
 from tests.compile.samples import halves, make_plan, pair, rows, skip_graph, small_graph, whole
+from tests.planners.fakes import make_chain
 
 GRAPH, CLUSTER = small_graph(), pair()
 Moved = tuple[str, str, str, tuple[int, int]]
@@ -188,3 +192,24 @@ def test_equal_works_share_a_fragment() -> None:
     )
     layout = build_layout(GRAPH, plan, CLUSTER)
     assert len(layout.works) == 1
+
+
+def test_many_replicated_stages_in_a_row_compile() -> None:
+    """Six of five replicas each are 15,625 ways; a device knows those of its neighbours."""
+    graph, per_stage = make_chain(6), 5
+    cluster = Cluster.of([Device(f"d{number}") for number in range(6 * per_stage)])
+    stages = [
+        whole(
+            f"s{number}",
+            (layer.name,),
+            *(f"d{per_stage * number + replica}" for replica in range(per_stage)),
+            axis="replica",
+        )
+        for number, layer in enumerate(graph.layers)
+    ]
+    compiled = compile_plan(graph, make_plan(graph, cluster, *stages), cluster)
+    program = compiled.program
+    assert program.routes == (per_stage,) * 6
+    table = StepTable(program.device("d7"), program.streams)
+    ways = product(range(per_stage), repeat=6)
+    assert len({id(table.for_route(way)) for way in ways}) == per_stage**3

@@ -177,7 +177,7 @@ FALSE_FIELDS: dict[str, Callable[[Program], Program]] = {
     "more than 1099511627776 bytes": lambda p: replace(
         p, outputs=(replace(p.outputs[0], shape=(2**40,)),)
     ),
-    "ways in all": lambda p: replace(p, routes=(10**9, 10**9)),
+    "more than 16384 replicas": lambda p: replace(p, routes=(10**9, 10**9)),
     "is more than 1048576": lambda p: replace(p, in_flight=10**9),
 }
 

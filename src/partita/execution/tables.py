@@ -25,6 +25,8 @@ from partita.program import (
 
 COMPUTE_LANE, RECEIVE_LANE, DELIVER_LANE, FIRST_SEND_LANE = 0, 1, 2, 3
 NO_LANE = -1
+#: Tables of a device that are kept, one for each way through the stages that it takes part in.
+_MOST_TABLES = 1024
 
 
 class StepTable:
@@ -63,6 +65,8 @@ class StepTable:
                 self.receive_of[step.stream] = index
                 if self.streams[step.stream].credit:
                     self.credit_back[place[step.write]] = step.stream
+        groups = (group for step in self.steps for group, _ in getattr(step, "when", ()))
+        self._groups = sorted(set(groups))
         self._routes: dict[Route, RouteTable] = {}
 
     def _lane_of(self, step: Step) -> int:
@@ -96,9 +100,16 @@ class StepTable:
         Raises:
             ValueError: The route has fewer choices than the steps ask for.
         """
-        table = self._routes.get(route)
+        if self._groups and self._groups[-1] >= len(route):
+            raise ValueError(
+                f"route {route} on {self.device!r} has {len(route)} choices, steps ask for more"
+            )
+        own = tuple(route[group] for group in self._groups)
+        table = self._routes.get(own)
         if table is None:
-            table = self._routes[route] = RouteTable(self, route)
+            if len(self._routes) >= _MOST_TABLES:
+                self._routes.clear()
+            table = self._routes[own] = RouteTable(self, route)
         return table
 
 
@@ -116,12 +127,7 @@ class RouteTable:
     """
 
     def __init__(self, table: StepTable, route: Route) -> None:
-        try:
-            self.active = [is_active(getattr(step, "when", ()), route) for step in table.steps]
-        except IndexError:
-            raise ValueError(
-                f"route {route} on {table.device!r} has {len(route)} choices, steps ask for more"
-            ) from None
+        self.active = [is_active(getattr(step, "when", ()), route) for step in table.steps]
         filled = [False] * len(table.buffers)
         for index, writes in enumerate(table.writes):
             for buffer in writes:

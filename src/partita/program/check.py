@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import product
 from math import inf
 
 import msgspec
@@ -17,7 +16,6 @@ from partita.program.credits import streams_read_before_answer
 from partita.program.fields import check_fields
 from partita.program.steps import (
     Buffer,
-    Choice,
     Compute,
     Deliver,
     DeviceProgram,
@@ -32,9 +30,10 @@ from partita.program.steps import (
     buffers_read,
     buffers_written,
 )
-from partita.regions import PICTURE_AXES, Region, read_format, subtract_all, suits, wire_bytes
+from partita.program.ways import MAX_WAYS, TooManyWays, When, find_gap
+from partita.regions import PICTURE_AXES, Region, read_format, suits, wire_bytes
 
-When = tuple[Choice, ...]
+_TOO_MANY = f"more than {MAX_WAYS} ways through replicated stages"
 
 
 def check_program(program: Program) -> list[str]:
@@ -270,13 +269,16 @@ class _DeviceCheck:
             if len(self.buffers[buffer].box.bounds) != len(read.box.bounds):
                 yield f"reads {read.box} of {read.tensor!r} from a buffer of another rank"
                 return
-        for chosen in self._choices(when, read.buffers):
-            boxes = [self.buffers[b].box for b in read.buffers if _holds(self.written[b], chosen)]
-            gaps = subtract_all(read.box, boxes)
-            if gaps or not boxes:
-                gap = gaps[0] if gaps else read.box
-                route = f" on route {chosen}" if chosen else ""
-                yield f"reads {gap} of {read.tensor!r}{route}, which is not on the device"
+        pieces = [(self.written[buffer], self.buffers[buffer].box) for buffer in read.buffers]
+        try:
+            missing = find_gap(read.box, pieces, dict(when), self.program.routes)
+        except TooManyWays:
+            yield f"reads {read.tensor!r} on {_TOO_MANY}"
+            return
+        if missing is not None:
+            gap, chosen = missing
+            route = f" on route {chosen}" if chosen else ""
+            yield f"reads {gap} of {read.tensor!r}{route}, which is not on the device"
 
     def _check_piece(self, step: Send | Receive) -> Iterator[str]:
         stream = self.streams[step.stream]
@@ -293,21 +295,14 @@ class _DeviceCheck:
             return
         if len(buffer.box.bounds) != len(stream.box.bounds) or not buffer.box.contains(stream.box):
             yield f"sends {stream.box} out of a buffer of {buffer.box}"
-        for chosen in self._choices(step.when, (place,)):
-            if not _holds(self.written[place], chosen):
-                yield f"sends buffer {place} on route {chosen}, which does not fill it"
-
-    def _choices(self, when: When, buffers: tuple[int, ...]) -> Iterator[dict[int, int]]:
-        """Yield all ways to choose replicas that matter to a step which takes part ``when``."""
-        fixed = dict(when)
-        groups = {group for buffer in buffers for group, _ in self.written[buffer]}
-        free = sorted(groups - fixed.keys())
-        for alternatives in product(*(range(self.program.routes[group]) for group in free)):
-            yield fixed | dict(zip(free, alternatives, strict=True))
-
-
-def _holds(when: When, chosen: dict[int, int]) -> bool:
-    return all(chosen[group] == alternative for group, alternative in when)
+        filled = [(self.written[place], stream.box)]
+        try:
+            missing = find_gap(stream.box, filled, dict(step.when), self.program.routes)
+        except TooManyWays:
+            yield f"sends buffer {place} on {_TOO_MANY}"
+            return
+        if missing is not None:
+            yield f"sends buffer {place} on route {missing[1]}, which does not fill it"
 
 
 def _check_ends(program: Program) -> Iterator[str]:

@@ -7,12 +7,11 @@ from math import prod
 
 from partita.program.routes import MAX_SHARES
 from partita.program.steps import DTYPE_BYTES, Compute, Deliver, Program
+from partita.program.ways import MAX_WAYS
 from partita.regions import Region
 
 #: A piece beyond this cannot travel, a tensor beyond it fits no device that a plan is for.
 MAX_TENSOR_BYTES = 2**40
-#: Ways through replicated stages; each is looked at when a program is checked. Plans have tens.
-MAX_ROUTES = 4096
 MAX_IN_FLIGHT = 2**20
 _SHAPELESS = "a box {} that begins before 0 or after its end"
 
@@ -34,8 +33,8 @@ def check_fields(program: Program) -> Iterator[str]:
             for read in step.reads if isinstance(step, Compute | Deliver) else ():
                 if not _is_box(read.box):
                     yield f"step {step.id} reads {_SHAPELESS.format(read.box)}"
-    if prod(max(1, count) for count in program.routes) > MAX_ROUTES:
-        yield f"routes {program.routes} are more than {MAX_ROUTES} ways in all"
+    if max(program.routes, default=0) > MAX_WAYS:
+        yield f"routes {program.routes!s:.80} have a stage of more than {MAX_WAYS} replicas"
     yield from _check_shares(program)
     if program.in_flight > MAX_IN_FLIGHT:
         yield f"in_flight {program.in_flight} is more than {MAX_IN_FLIGHT}"
