@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -73,7 +74,7 @@ def train_and_judge(job: Dropping) -> dict[str, float]:
     data = read_dataset(job.folder)
     scale = job.scale
     architecture = Architecture.parse(scale.networks[PART], groups=GROUPS, classes=data.classes)
-    policy = rotating(architecture, STALENESS)
+    policy = rotating(architecture, math.gcd(STALENESS, *architecture.stages))
     part = divide(data, scale.options, job.seed)
     net = start_net(architecture, part.train, seed=job.seed)
     trainer = Trainer(net, part.train, part.options, seed=job.seed, drop_messages=job.share)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +58,7 @@ class Scale:
         networks: Of each part.
         tested: Test pictures.
         seeds: Least and most.
+        rate: First learning rate.
     """
 
     networks: Mapping[str, str]
@@ -66,6 +67,7 @@ class Scale:
     batch: int
     tested: int = 10_000
     seeds: tuple[int, int] = (5, 20)
+    rate: float = 0.1
 
     def words(self, part: str) -> str:
         """What a part is, for people; results of the same words may be compared."""
@@ -77,11 +79,42 @@ class Scale:
     @property
     def options(self) -> TrainOptions:
         """How each network is trained."""
-        return TrainOptions(images=self.images, epochs=self.epochs, batch=self.batch, augment=False)
+        return TrainOptions(
+            images=self.images,
+            epochs=self.epochs,
+            batch=self.batch,
+            rate=self.rate,
+            augment=False,
+        )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What of a study is run now.
+
+    Attributes:
+        kinds: Of networks and searches; all where there are none.
+        hours: After which nothing is begun.
+    """
+
+    parts: tuple[str, ...]
+    kinds: tuple[str, ...] = ()
+    hours: float | None = None
+
+    def __post_init__(self) -> None:
+        known = {kind for part in self.parts for kind in KINDS[part]}
+        unknown = [kind for kind in self.kinds if kind not in known]
+        if unknown:
+            allowed = ", ".join(sorted(known))
+            raise InputError(f"--kinds '{unknown[0]}': allowed are {allowed}.", subject="--kinds")
+
+    def kinds_of(self, part: str) -> list[str]:
+        """What is trained in a part, in order."""
+        return [kind for kind in KINDS[part] if not self.kinds or kind in self.kinds]
 
 
 def ready_jobs(
-    scale: Scale, parts: Sequence[str], results: TrainingResults, folders: tuple[Path, Path]
+    scale: Scale, wanted: Wanted, results: TrainingResults, folders: tuple[Path, Path]
 ) -> Iterator[Job]:
     """What can be trained now, the lowest seeds first.
 
@@ -91,11 +124,12 @@ def ready_jobs(
     pictures, weights = folders
     least, most = scale.seeds
     for seed in range(most):
-        for part in parts:
+        for part in wanted.parts:
             if seed >= least and is_decided(part, results):
                 continue
             done = {kind: results.find(part, kind).get(seed) for kind in KINDS[part]}
-            for kind, run in done.items():
+            for kind in wanted.kinds_of(part):
+                run = done[kind]
                 source = done[_POLICY_OF[kind]] if kind in _POLICY_OF else None
                 if run is None and (source is not None or kind not in _POLICY_OF):
                     yield Job(
@@ -121,13 +155,7 @@ def is_decided(part: str, results: TrainingResults) -> bool:
 
 
 def run_study(
-    scale: Scale,
-    parts: Sequence[str],
-    keep: Path,
-    cache: Path,
-    *,
-    hours: float | None,
-    processes: int,
+    scale: Scale, wanted: Wanted, keep: Path, cache: Path, *, processes: int
 ) -> list[Row]:
     """Train what is missing, and return what all of it says.
 
@@ -136,7 +164,7 @@ def run_study(
         UnavailableError: There are no pictures.
     """
     results = load_results(keep)
-    for part in parts:
+    for part in wanted.parts:
         words = results.scales.setdefault(part, scale.words(part))
         if words != scale.words(part):
             raise InputError(
@@ -147,12 +175,12 @@ def run_study(
     (labels,) = fetch(FASHION, cache).rglob("train-labels*")
     weights = keep.parent / f"{keep.stem}-weights"
     weights.mkdir(parents=True, exist_ok=True)
-    end_s = time.monotonic() + 3600 * hours if hours is not None else float("inf")
+    end_s = time.monotonic() + (3600 * wanted.hours if wanted.hours is not None else float("inf"))
     folders = (labels.parent, weights)
     running: dict[Future[Result], Job] = {}
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         while True:
-            for job in ready_jobs(scale, parts, results, folders):
+            for job in ready_jobs(scale, wanted, results, folders):
                 if len(running) >= processes or time.monotonic() >= end_s:
                     break
                 if job not in running.values():
@@ -162,7 +190,7 @@ def run_study(
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 _add(results, running.pop(future), future.result())
                 write_whole(keep, msgspec.json.format(msgspec.json.encode(results)))
-    return [row for part in parts for row in _rows(part, results)]
+    return [row for part in wanted.parts for row in _rows(part, results)]
 
 
 def _add(results: TrainingResults, job: Job, result: Result) -> None:
