@@ -13,11 +13,11 @@ searched; the rest is added by the same command without.
 
 dropped: networks trained on Fashion-MNIST with so many of the messages dropped, and how many test
 pictures each has right when the messages of one group do not come, or none: what it costs to go on
-without a device. As it is, about 13 minutes on one core.
+without a device. As it is, about 7 minutes on one core.
 
     python -m benchmarks.separable_training speed [--network 4x16d-20] [--batch 64]
     python -m benchmarks.separable_training study [--hours 3] [--processes 2] [--keep FILE]
-    python -m benchmarks.separable_training dropped [--drop 0 0.1 0.3] [--processes 2]
+    python -m benchmarks.separable_training dropped [--drop 0 0.2] [--processes 2]
 
 ``partita reproduce separable`` shows what the file has, where it is not put elsewhere.
 """
@@ -81,7 +81,7 @@ def _read_flags() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, help="first learning rate")
     parser.add_argument("--least-seeds", type=int, help="of dropped all that there are")
     parser.add_argument("--most-seeds", type=int, default=20)
-    parser.add_argument("--drop", type=float, nargs="+", default=[0, 0.1, 0.3], metavar="SHARE")
+    parser.add_argument("--drop", type=float, nargs="+", default=[0, 0.2], metavar="SHARE")
     parser.add_argument("--parts", nargs="+", choices=(EQUAL, TALKING), default=[EQUAL, TALKING])
     parser.add_argument("--kinds", nargs="+", metavar="KIND", help="of networks; all by default")
     parser.add_argument("--hours", type=float, default=None, help="begin nothing after so long")
