@@ -61,9 +61,11 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         partial.write_bytes(data)
         os.replace(partial, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             partial.unlink()
+        if isinstance(error, OSError) and error.strerror:  # a full disk's error names no file
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 

@@ -80,3 +80,9 @@ def test_flags_of_a_converted_network_are_refused(model: str, folder: Path, ask:
     )
     assert done.code == 2
     assert "--depth changes nothing of --from" in done.message
+    plain = ask(
+        *("separable", "train", "--data", "none", "--from", "two/network.safetensors"),
+        *("--policy", "plain", "-o", "run"),
+    )
+    assert plain.code == 2
+    assert "--policy plain: --from two/network.safetensors is of" in plain.message

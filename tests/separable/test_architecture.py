@@ -39,6 +39,8 @@ def test_a_block_does_the_same_work_in_every_stage() -> None:
         ("8x16d-56", 3, "groups = 3: allowed for 8 paths are 1, 2, 4, 8"),
         ("8x16d-56", 0, "groups = 0"),
         ("0x16d-56", 1, "cardinality = 0"),
+        ("1x20000d-11", 1, "width = 20000: allowed are whole numbers from 1 to 10,000"),
+        ("200x200d-11", 1, "200 paths of 200 channels: allowed are 10,000 channels in all"),
     ],
 )
 def test_numbers_out_of_range_are_named(name: str, groups: int, problem: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from partita.errors import InputError
+from partita.quantisation.pictures import read_pixels
 from partita.separable import data as reading
 from partita.separable.data import find_dataset, read_dataset
 
@@ -159,3 +160,16 @@ def test_damage_is_named(how: str, problem: str, tmp_path: Path) -> None:
     _spoil(tmp_path, how)
     with pytest.raises(InputError, match=problem):
         read_dataset(tmp_path)
+
+
+def test_pictures_of_16_bits_are_rounded_to_8(tmp_path: Path) -> None:
+    """Not cut off at 255, which would be white; those of 32 bits are refused."""
+    wide = np.linspace(0, 65535, 32 * 32).astype(np.uint16).reshape(32, 32)
+    for part in ("train", "test"):
+        (tmp_path / part / "some").mkdir(parents=True)
+        Image.fromarray(wide).save(tmp_path / part / "some" / "a.png")
+    images = read_dataset(tmp_path).train.images[0]
+    assert np.abs(images.astype(float) - wide / 257).max() <= 0.5
+    Image.fromarray(wide.astype(np.float32)).save(tmp_path / "train" / "some" / "b.tif")
+    with pytest.raises(InputError, match=r"b\.tif' has pixels of 32 bits .*allowed: 8 or 16"):
+        read_pixels(tmp_path / "train" / "some" / "b.tif")

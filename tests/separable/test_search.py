@@ -166,11 +166,15 @@ def test_a_dearer_price_chooses_no_more_traffic() -> None:
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
-    """A file that was cut off."""
+    """A file that was cut off, and one with a weight that changed."""
     path = tmp_path / "state.safetensors"
     _search().save(path)
-    path.write_bytes(path.read_bytes()[:-100])
+    content = path.read_bytes()
+    path.write_bytes(content[:-100])
     with pytest.raises(InputError, match="Checkpoint"):
+        _search().restore(path)
+    path.write_bytes(content[:-100] + bytes([content[-100] ^ 1]) + content[-99:])
+    with pytest.raises(InputError, match="is damaged: its tensors are not those"):
         _search().restore(path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -188,18 +188,38 @@ def _per_channel(values: tuple[float, ...], form: PictureForm) -> Array:
 
 
 def read_pixels(path: Path) -> Pixels:
-    """The pixels of a picture file, height x width x 3, RGB.
+    """The pixels of a picture file, height x width x 3, RGB; of 16 bits the upper 8, rounded.
 
     Raises:
-        InputError: It cannot be decoded.
+        InputError: It cannot be decoded, or has more than 16 bits per channel.
     """
     from PIL import Image
 
     try:
         with Image.open(path) as image:
-            return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+            mode, pixels = image.mode, _to_rgb(image)
     except Exception as error:  # whatever damaged bytes make of a decoder: SyntaxError, struct's...
         raise InputError(
             f"Input file '{path}' is no readable {path.suffix} file of numbers or pixels.",
             subject=str(path),
         ) from error
+    if pixels is None:
+        raise InputError(
+            f"Input file '{path}' has pixels of 32 bits (Pillow's mode {mode}), allowed: 8 or 16"
+            " bits per channel.",
+            subject=str(path),
+        )
+    return pixels
+
+
+def _to_rgb(image: Any) -> Pixels | None:
+    """The pixels of a decoded picture; None where 8 bits do not say what they are.
+
+    Pillow would cut what is beyond 255 off: a picture of 16 bits would be white.
+    """
+    if image.mode.startswith("I;16"):
+        grey = np.asarray(image).astype(np.uint32)
+        return np.repeat(((grey + 128) // 257).astype(np.uint8)[:, :, None], 3, axis=2)
+    if image.mode in ("I", "F"):
+        return None
+    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))

@@ -17,6 +17,8 @@ _FIRST = 64
 STAGES = 3
 #: Layers of a block, and layers beside blocks: the stem and the dense one.
 _BLOCK_DEPTH, _OTHER_DEPTH = 3, 2
+#: No network has as many layers, paths, channels of a path, groups or classes.
+_MOST = 10_000
 #: Three stages halve the extent twice.
 _LEAST_SIZE = 4
 
@@ -47,15 +49,20 @@ class Architecture(ResidualNetwork):
 
     def __post_init__(self) -> None:
         for name in ("cardinality", "width", "groups", "classes"):
-            if getattr(self, name) < 1:
+            if not 1 <= getattr(self, name) <= _MOST:
                 raise ModelError(
-                    f"{name} = {getattr(self, name)}: allowed are whole numbers from 1"
+                    f"{name} = {getattr(self, name)}: allowed are whole numbers from 1 to {_MOST:,}"
                 )
         per_block = STAGES * _BLOCK_DEPTH
-        if self.depth <= _OTHER_DEPTH or (self.depth - _OTHER_DEPTH) % per_block:
+        if self.cardinality * self.width > _MOST:
+            raise ModelError(
+                f"{self.cardinality} paths of {self.width} channels: allowed are {_MOST:,} channels"
+                " in all"
+            )
+        if not _OTHER_DEPTH < self.depth <= _MOST or (self.depth - _OTHER_DEPTH) % per_block:
             raise ModelError(
                 f"depth = {self.depth}: allowed is {per_block} times the blocks of a stage, plus"
-                f" {_OTHER_DEPTH}: 11, 20, 29... 56, 110"
+                f" {_OTHER_DEPTH}: 11, 20, 29... 56, 110, to {_MOST:,}"
             )
         if self.cardinality % self.groups:
             divisors = [g for g in range(1, self.cardinality + 1) if not self.cardinality % g]
@@ -84,7 +91,7 @@ class Architecture(ResidualNetwork):
         Raises:
             ModelError: Another form, or a number out of range.
         """
-        form = re.fullmatch(r"(\d+)x(\d+)d-(\d+)", text)
+        form = re.fullmatch(r"(\d{1,9})x(\d{1,9})d-(\d{1,9})", text)
         if form is None:
             raise ModelError(f"architecture {text!r}: expected the form 8x16d-56")
         cardinality, width, depth = map(int, form.groups())

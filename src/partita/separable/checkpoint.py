@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from partita.errors import InputError
@@ -18,7 +20,7 @@ from partita.separable.architecture import Architecture
 from partita.separable.converted import Converted
 from partita.separable.residual import ResidualNetwork
 
-_FORMAT = "partita separable 1"
+_FORMAT = "partita separable 2"
 #: One entry of the file's metadata, which has no order: equal states are then equal files.
 _KEY = "partita"
 #: What a state may be of, by its kind.
@@ -34,6 +36,7 @@ def save(path: Path, network: ResidualNetwork, tensors: Mapping[str, Tensor], fa
     kind = next(name for name, one in _KINDS.items() if isinstance(network, one))
     about = {"format": _FORMAT, kind: msgspec.to_builtins(network), "facts": facts}
     held = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    about["sha256"] = _digest(held)
     write_whole(path, safetensors.torch.save(held, {_KEY: json.dumps(about)}))
 
 
@@ -56,6 +59,11 @@ def load(
         raise InputError(f"Checkpoint '{path}': {error}.", subject=str(path)) from error
     if about.get("format") != _FORMAT:
         raise InputError(f"'{path}' is no checkpoint of a separable network.", subject=str(path))
+    if about.get("sha256") != _digest(tensors):
+        raise InputError(
+            f"Checkpoint '{path}' is damaged: its tensors are not those that were written.",
+            subject=str(path),
+        )
     found = _read_network(path, about)
     if network is not None and found != network:
         raise InputError(
@@ -84,6 +92,14 @@ def load_run(
     if differs:
         raise InputError(f"Checkpoint '{path}' is of another run: {differs}.", subject=str(path))
     return facts, tensors
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _first_difference(found: Any, own: Any, name: str = "") -> str:

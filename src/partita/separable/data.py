@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partita.errors import InputError, first_line
+from partita.quantisation.pictures import read_pixels
 from partita.separable.mnist import Bytes, MnistPart, has_mnist, read_mnist
 
 SIZE = 32
@@ -207,19 +208,11 @@ def _read_folders(folder: Path) -> Dataset | None:
 
 
 def _read_classes(folder: Path, names: Sequence[str]) -> Pictures:
-    from PIL import Image
-
     images, labels = [], []
     for label, name in enumerate(names):
         paths = sorted(p for p in (folder / name).iterdir() if p.suffix.lower() in _PICTURES)
         for path in paths:
-            try:
-                with Image.open(path) as picture:
-                    pixels = np.asarray(picture.convert("RGB"))
-            except OSError as error:
-                raise InputError(
-                    f"--data: '{path}' cannot be read: {error}.", subject=str(path)
-                ) from error
+            pixels = read_pixels(path)
             if max(pixels.shape[:2]) > SIZE:
                 raise InputError(
                     f"--data: '{path}' is {pixels.shape[1]} x {pixels.shape[0]}, allowed are up to"
@@ -229,7 +222,11 @@ def _read_classes(folder: Path, names: Sequence[str]) -> Pictures:
             images.append(_pad(pixels.transpose(2, 0, 1)[None])[0])
             labels.append(label)
         if not paths:
-            raise InputError(f"--data: '{folder / name}' has no pictures.", subject=str(folder))
+            raise InputError(
+                f"--data: '{folder / name}' has no pictures, allowed: files that end in"
+                f" {', '.join(sorted(_PICTURES))}.",
+                subject=str(folder),
+            )
     return Pictures(np.stack(images), np.asarray(labels, np.int64))
 
 

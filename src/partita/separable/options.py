@@ -23,7 +23,8 @@ class TrainOptions:
     """How a network is trained.
 
     Attributes:
-        images: Training pictures that are used, drawn by the seed; 0 for all.
+        images: Training pictures that are used, drawn by the seed; 0 for all. At least 2, as one
+            is held out.
         held_out: Share of them that is not trained on, but chosen by.
         tested: Test pictures that networks are judged by in the end; 0 for all.
         epochs: Times that all pictures are seen; in a search its rounds are.
@@ -45,7 +46,7 @@ class TrainOptions:
     augment: bool = True
 
     def __post_init__(self) -> None:
-        _require("train", "images", self.images, 0)
+        _require("train", "images", self.images, 2 if self.images else 0)
         _require("train", "held_out", self.held_out, 0.001, 0.9)
         _require("train", "tested", self.tested, 0)
         _require("train", "epochs", self.epochs, 1)

@@ -195,7 +195,7 @@ class NpyFolder:
             names = os.listdir(self._folder)
         except OSError as error:
             raise InputError(
-                f"Folder '{text}' cannot be written to: {error.strerror}.", subject=text
+                f"Sink '{text}' cannot be written to as a folder: {error.strerror}.", subject=text
             ) from error
         self.written = {name[:-4] for name in names if name.endswith((".npy", ".npz"))}
 

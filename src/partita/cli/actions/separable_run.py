@@ -136,7 +136,6 @@ class RunFlags:
                 f"{network} has {network.classes} outputs, --data has {data.classes} classes.",
                 subject=self.data,
             )
-        self.output.mkdir(exist_ok=True)
         return network, data
 
     @property
@@ -177,10 +176,12 @@ def find_network(
 
 @contextlib.contextmanager
 def keeping(state: Path) -> Iterator[None]:
-    """Say of a training that failed what is left of it."""
+    """Say of a training that failed what is left of it; a folder that got nothing goes."""
     try:
         yield
     except RunError as error:
+        with contextlib.suppress(OSError):  # it has something
+            state.parent.rmdir()
         kept = f" '{state}' holds what was reached before." if state.exists() else ""
         raise RunError(f"{error}{kept}") from error
 

@@ -79,6 +79,7 @@ def search_policies(
             start_from(search.net, run.weights, architecture)
         if run.resume:
             search.restore(state)
+        run.output.mkdir(exist_ok=True)
         advance = stack.enter_context(progress_bar("searching"))
         log = stack.enter_context(open_log(run.log_folder))
         _run_rounds(search, state, advance, log)

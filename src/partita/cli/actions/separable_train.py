@@ -49,6 +49,7 @@ def train_policy(form: FormFlags, run: RunFlags, text: str, *, halves: bool) -> 
     fitting = _fitting(architecture, policy, data, setting, run)
     if run.resume:
         fitting.restore(state)
+    run.output.mkdir(exist_ok=True)
     with progress_bar("training") as advance, open_log(run.log_folder) as log:
         fit(fitting, state, "training", advance, log)
         advance(0, 1, "judging")
@@ -84,6 +85,11 @@ def _choose(
             )
         setting = replace(setting, staleness=named.staleness)
     architecture = find_network(form, setting, run.weights, groups=1 if text == _PLAIN else None)
+    if text == _PLAIN and architecture.groups > 1:
+        raise InputError(
+            f"--policy plain: --from {run.weights} is of {architecture}, which is not one piece."
+            " Allowed with it: none, numbers, a network's file."
+        )
     policy = named or _read_policy(text, architecture, setting, halves=halves)
     policy.exchanges(architecture)
     if halves and not policy.halves:
