@@ -33,10 +33,10 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def list_late_imports(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the imports inside functions."""
-    for node in ast.walk(tree):
-        if isinstance(node, Function):
-            yield from (n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom))
+    """Yield the imports inside functions, once each however deep."""
+    inside = (ast.walk(node) for node in ast.walk(tree) if isinstance(node, Function))
+    found = {n: None for some in inside for n in some if isinstance(n, ast.Import | ast.ImportFrom)}
+    yield from found
 
 
 def list_untyped(tree: ast.AST) -> Iterator[ast.arg]:

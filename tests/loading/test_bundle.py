@@ -209,7 +209,10 @@ def test_damaged_bundles_are_refused(tmp_path: Path) -> None:
             ),
             "uses buffers \\[7000\\], which are not on the device",
         ),
-        (lambda variant: variant["program"].update(routes=[2**40, 2**40]), "ways in all"),
+        (
+            lambda variant: variant["program"].update(routes=[2**40, 2**40]),
+            "of more than 16384 replicas",
+        ),
     ],
 )
 def test_manifests_that_cannot_be_are_refused(tmp_path: Path, change: Change, told: str) -> None:
