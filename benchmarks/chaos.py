@@ -32,7 +32,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.harness import Row, make_parser, open_session, report, say
-from partita.adapting.replanner import Replanner, make_finder
+from partita.adapting.finder import make_finder
+from partita.adapting.replanner import Replanner
 from partita.cluster import Cluster, Device
 from partita.compile import compile_plan
 from partita.cost import CostModel

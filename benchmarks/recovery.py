@@ -42,7 +42,8 @@ from benchmarks.harness import (
     say,
     shown,
 )
-from partita.adapting.replanner import Replanner, make_finder
+from partita.adapting.finder import make_finder
+from partita.adapting.replanner import Replanner
 from partita.cli.inputs import draw_inputs
 from partita.cluster import Cluster, Device
 from partita.compile import compile_plan

@@ -2,7 +2,8 @@
 
 Four workers run a small network divided over all of them, two requests at a time. Again and again,
 in random order, a worker is killed and started again, frozen and thawed, drained and started again,
-has its cable pulled and plugged in again, or a link of it slowed down to 64 kbit/s.
+has its cable pulled and plugged in again, or a link of it slowed down to 64 kbit/s. The first is
+the requester, for which requests wait.
 
     python -m benchmarks.soak [--seconds 1800] [--every 20] [--seed 0] [--front] [--json]
 
@@ -115,10 +116,14 @@ class Faults:
         if not self._left:
             self._left = self.draw.sample(self.kinds, len(self.kinds))
         kind = self._left.pop()
-        victim = self.draw.choice(_KILLED if kind in ("kill", "drain") else NAMES[1:])
+        victim = self.draw.choice(self._may_strike(kind))
         self.happened[kind] += 1
         say(f"{kind} {victim}")
         return getattr(self, f"_{kind}")(victim)  # type: ignore[no-any-return]
+
+    def _may_strike(self, kind: str) -> Sequence[str]:
+        """Return whom; the requester's own slow link would be everybody's."""
+        return _KILLED if kind in ("kill", "drain") else NAMES[1:] if kind == "slow" else NAMES
 
     def _kill(self, victim: str) -> Callable[[], None]:
         self._lab.kill(victim)

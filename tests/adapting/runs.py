@@ -13,7 +13,8 @@ import onnxruntime as ort
 from tests.memory_lab import MemoryLab, memory_lab
 from tests.planners.fakes import make_chain
 
-from partita.adapting.replanner import Replanner, make_finder
+from partita.adapting.finder import make_finder
+from partita.adapting.replanner import Replanner
 from partita.cli.inputs import draw_inputs
 from partita.cluster import Cluster, Device
 from partita.compile import compile_plan

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from tests.planners.edgecloud.cases import quantised_chain
 
+from partita.adapting.finder import make_finder
 from partita.adapting.methods import make_method
-from partita.adapting.replanner import Replanner, make_finder, predict_s
+from partita.adapting.replanner import Replanner, predict_s
 from partita.cli.inputs import draw_inputs
 from partita.cluster import Cluster, Device, Link
 from partita.compile import compile_plan, planned_graph

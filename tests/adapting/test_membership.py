@@ -56,6 +56,33 @@ def test_a_loss_is_planned_around_by_what_stands_by_and_forgotten_when_it_is_ove
     run.until(lambda: set(run.session.covered) == {"d1", "d2"})
 
 
+def test_requests_wait_for_the_requester_alone(run: Run) -> None:
+    """Two are lost at once: with the requester back the rest runs, then all as before."""
+    run.until(lambda: set(run.session.covered) == {"d1", "d2"})
+    first = run.session.program
+    run.lab.fabric.kill("d0")
+    run.lab.fabric.kill("d2")
+    run.lab.start(DEVICES[0])
+    run.until(lambda: "recovered" in run.outcomes())
+    assert run.used == {"d0", "d1"}
+    run.lab.start(DEVICES[2])
+    run.until(lambda: run.used == {"d0", "d1", "d2"})
+    assert run.session.program == first
+    assert run.session.lost == Lost()
+
+
+def test_a_requester_that_is_back_runs_the_same_plan_again(run: Run) -> None:
+    """It was made for what is there: no other one is taken, and nothing is pushed."""
+    run.until(lambda: set(run.session.covered) == {"d1", "d2"})
+    first = run.session.deployment
+    run.lab.fabric.kill("d0")
+    run.lab.start(DEVICES[0])
+    run.until(lambda: "recovered" in run.outcomes())
+    assert run.session.program == first.program
+    assert run.session.deployment.pushed_bytes == 0
+    assert run.session.changes[0].detail == "with all devices"
+
+
 def test_a_drained_device_is_free_and_comes_back_when_it_is_started_again(run: Run) -> None:
     """No request is lost meanwhile, and nothing of the session is left there."""
     worker = run.lab.workers["d1"]

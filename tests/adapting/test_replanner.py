@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 from tests.planners.fakes import make_chain
 
-from partita.adapting.replanner import Replanner, make_finder, predict_s
+from partita.adapting.finder import make_finder
+from partita.adapting.replanner import Replanner, predict_s
 from partita.cluster import Cluster, Device, Link
 from partita.compile import check_plan
 from partita.cost import CostModel, update_cost

@@ -162,9 +162,10 @@ def other_front(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 def test_every_request_to_two_fronts_is_answered_whatever_happens(
     placed: tuple[Lab, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Workers are lost one after the other; then a front, whose clients get an error."""
+    """Workers are lost, the requester for a moment; then a front, whose clients get an error."""
     lab, path = placed
     strikes: list[Callable[[], None]] = [
+        lambda: _restart(lab, "d0"),
         lambda: lab.kill("d3"),
         lambda: lab.freeze("d2"),
         lambda: _drain("d1", path),
@@ -186,6 +187,11 @@ def test_every_request_to_two_fronts_is_answered_whatever_happens(
         assert fronts[1].gone == _CLIENTS
         assert (fronts[0].gone, fronts[0].odd, fronts[1].odd) == (0, [], [])
     assert len(json.loads(capsys.readouterr().out)["leaders"]) == 2
+
+
+def _restart(lab: Lab, device: str) -> None:
+    lab.kill(device)
+    lab.restart(device)
 
 
 def _drain(device: str, path: Path) -> None:

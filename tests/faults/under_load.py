@@ -11,7 +11,8 @@ import numpy as np
 from benchmarks.recovery import INPUTS, Load
 from tests.planners.fakes import make_chain
 
-from partita.adapting.replanner import Replanner, make_finder
+from partita.adapting.finder import make_finder
+from partita.adapting.replanner import Replanner
 from partita.api import open_endpoint
 from partita.cluster import Cluster, Device
 from partita.compile import compile_plan

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from tests.planners.edgecloud.cases import quantised_chain
 
 import partita as pt
-from partita.adapting.replanner import Replanner, make_finder
+from partita.adapting.finder import make_finder
+from partita.adapting.replanner import Replanner
 from partita.cli.actions.answered import add_fallback, check_answers, list_fallback, measure_snr
 from partita.cli.inputs import draw_inputs
 from partita.cli.output import Reply

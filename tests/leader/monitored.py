@@ -15,6 +15,7 @@ from partita.errors import RunError
 from partita.leader import (
     DeployOptions,
     failure_monitor,
+    failures,
     heartbeats,
     past_epochs,
     recovery,
@@ -37,7 +38,8 @@ class Bench:
     def __init__(self, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(failure_monitor.FailureMonitor, "_run", lambda monitor: None)
         monkeypatch.setattr(past_epochs, "ThreadPoolExecutor", InlinePool)
-        for module in (failure_monitor, heartbeats, recovery, worker_group, request_tracker):
+        modules = (failure_monitor, failures, heartbeats, recovery, worker_group, request_tracker)
+        for module in modules:
             monkeypatch.setattr(module, "time", fake_time(clock))
         self.clock = clock
         self.lab = FakeLab("d0", "d1", "d2", "d3")
@@ -51,12 +53,17 @@ class Bench:
         return Deployed(self.lab, tiny.program, epoch)
 
     def start(
-        self, replan: ReplanWithout | None = None, *, standby: Any = None, **options: object
+        self,
+        replan: ReplanWithout | None = None,
+        *,
+        standby: Any = None,
+        wait_s: float = 0.0,
+        **options: object,
     ) -> FailureMonitor:
-        """Begin to look after the first epoch."""
+        """Begin to look after the first epoch; the requester is waited for as long as is said."""
         infos = {name: info_of(name) for name in self.lab.workers}
         given = DeployOptions(**options)  # type: ignore[arg-type]
-        self.recovery = Recovery(self.lab.group, replan, "d0", given.silence_s)
+        self.recovery = Recovery(self.lab.group, replan, "d0", given.silence_s, wait_s)
         self.monitors.append(
             FailureMonitor(self.lab.group, self.first, infos, given, self.recovery, standby=standby)
         )

@@ -285,17 +285,6 @@ def test_a_device_whose_endpoint_is_lost_is_done_without(bench: Bench) -> None:
     assert not future.done()
 
 
-def test_nobody_takes_over_for_the_requester(bench: Bench) -> None:
-    """The inputs come in at that device: without it there is no run to go on with."""
-    asked: list[str] = []
-    bench.start(asked.append)  # type: ignore[arg-type]
-    future = bench.ask()
-    bench.lab.fabric.kill("d0")
-    bench.pass_time(0.1, beating=("d1", "d2"))
-    assert error_of(future).device == "d0"
-    assert asked == []
-
-
 def test_when_the_rest_cannot_take_over_both_reasons_are_told(bench: Bench) -> None:
     """The loss comes first, with its step and request; then why there was no way on."""
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.adapting.replanner import Replanner, make_finder
+from partita.adapting.finder import make_finder
+from partita.adapting.replanner import Replanner
 from partita.cluster import Cluster, Device
 from partita.cost import CostModel
 from partita.errors import InfeasibleError, PlanError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from partita.adapting.replanner import Find
+from partita.adapting.finder import Find
 from partita.cost import CostModel
 from partita.execution import AdaptOptions
 from partita.planners.find import find_plan

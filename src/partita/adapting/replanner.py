@@ -8,8 +8,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
+from partita.adapting.finder import Find, make_finder
 from partita.adapting.hand_over import plan_without
 from partita.adapting.known_plans import KnownPlans
 from partita.adapting.strangers import admit_stranger
@@ -17,7 +17,6 @@ from partita.cluster import Cluster
 from partita.compile import Compiled, compile_plan, planned_graph
 from partita.cost import CostModel, MemoryUse, cost_of_rest, rates_at, update_cost
 from partita.cost.memory import together
-from partita.exactness.accuracy import Judge
 from partita.execution import Conditions, Report
 from partita.execution.adapt import Proposed
 from partita.execution.durations import Pair
@@ -26,23 +25,13 @@ from partita.leader import Expected, Lost
 from partita.leader.bench import WorkerBench
 from partita.leader.losses import LostKey
 from partita.plan import Plan
-from partita.planners.fallback import find_beside
-from partita.planners.find import find_plan
-from partita.planners.options import (
-    bound_errors,
-    options_of,
-    restrict_devices,
-    succeed,
-)
 from partita.program import Program
-from partita.quantisation import QuantisationData
 from partita.recent import Recent
 from partita.simulation import answer_period_s, plan_key, predict
 from partita.worker.messages import Info
 
 _LOG = logging.getLogger(__name__)
 
-Find = Callable[[CostModel], Plan]
 #: Compiled plans that are kept: the running one, its successor, and one to roll back to.
 _KEPT = 3
 #: Seconds of a search after the planner that was asked for found nothing: requests wait. Not tuned.
@@ -93,9 +82,10 @@ class Replanner:
         #: Of plans whose bits are not those of the first; by their keys.
         self._graphs = Recent[str, Graph](_KEPT)
         self._compiled = Recent[str, Compiled](_KEPT)
-        #: By what is lost: what takes over then, and what ran before more was.
+        #: By what is lost: what takes over then.
         self._spares = Recent[LostKey, _Spare](_MOST_SPARE)
-        self._left = Recent[LostKey, Plan](_MOST_SPARE)
+        #: What ran before more was lost, by the hash of the cluster that it was made for.
+        self._left = Recent[str, Plan](_MOST_SPARE)
         self._key, self._stood_by = plan_key(plan), False
         self._keep(plan)
 
@@ -141,7 +131,7 @@ class Replanner:
         world = self._world
         model = update_cost(world.cost, conditions)
         old_s = self._predict_s(model, self.plan)
-        plan = self._left.pop(world.lost.key, None)
+        plan = self._left.pop(world.cost.cluster.hash, None)
         if plan is None or self._predict_s(model, plan) >= old_s:
             plan = self._find(model)
         search_s = time.monotonic() - began_s
@@ -251,7 +241,8 @@ class Replanner:
         """Plan without what is lost; the result is the running plan from now on.
 
         A fallback that the plan has is that plan: it is loaded already. Else it is what stands by,
-        for the loss of a link what does for that of one of its ends.
+        for the loss of a link what does for that of one of its ends. The running plan itself runs
+        again where it was made for just what is there, as the requester was lost and is back.
         Where nothing does, and the planner finds nothing, for instance because it needs a link
         that is lost, or fails in whatever way, ``best`` is asked.
 
@@ -259,6 +250,9 @@ class Replanner:
             PlanError: What is left cannot run the network.
         """
         world, fallback = self._without(lost), self.plan.fallback
+        if self.plan.cluster.hash == world.cost.cluster.hash:
+            self.set_lost(lost)
+            return self.compile(self._key)
         model = update_cost(world.cost, world.assumed)
         exact = self._spares.get(lost.key)
         spare = None if fallback else exact or self._find_beside(lost, model)
@@ -282,7 +276,7 @@ class Replanner:
     def take_over(self, key: str, lost: Lost) -> None:
         """Set the running plan, and what later searches do without."""
         with self._lock:
-            self._left[self._world.lost.key] = self.plan
+            self._left[self.plan.cluster.hash] = self.plan
             self._world = self._without(lost)
             still = {k: spare for k, spare in self._spares.items() if k > lost.key}
             self._spares = Recent(_MOST_SPARE, still)
@@ -359,41 +353,3 @@ def predict_s(cost: CostModel, plan: Plan) -> float:
         return predict(cost, plan, keep_spans=False).latencies_s[0]
     layout = cost.layout(plan)
     return answer_period_s(layout.program, cost.price(layout))
-
-
-def make_finder(
-    plan: Plan,
-    planner: str = "best",
-    most_s: float = 3.0,
-    *,
-    quantisation: QuantisationData | None = None,
-    judge: Judge | None = None,
-) -> Find:
-    """A search with the options that ``plan`` was made with, less lost devices.
-
-    It keeps the plan's fallback, and its bits, unless samples let it choose others.
-
-    Args:
-        plan: Its objective, seed, and all that :class:`partita.plan.Asked` keeps.
-        planner: One of :func:`partita.planners.planner_names`.
-        most_s: Seconds that a search may take.
-        quantisation: What samples say of the network, for planners that choose bits: accurate
-            enough is what no more errors sum up in than in the plan's bits.
-        judge: Says instead what is accurate enough, by the drop that the plan was asked for.
-    """
-    asked = replace(options_of(plan, most_s=most_s), quantisation=quantisation, judge=judge)
-
-    def find(cost: CostModel) -> Plan:
-        options = restrict_devices(asked, cost.cluster.names)
-        if quantisation is not None:
-            cost = cost.of(cost.graph.base or cost.graph)
-            if judge is None:
-                options = bound_errors(options, quantisation.error_of(cost.graph, plan.bits))
-        search, beside = partial(find_plan, planner=planner, options=options), plan.fallback
-        try:
-            found = search(cost) if beside is None else find_beside(cost, beside, search)
-        finally:
-            cost.forget()  # a leader searches again and again
-        return succeed(plan, found.plan)
-
-    return find

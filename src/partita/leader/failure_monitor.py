@@ -13,11 +13,12 @@ from partita.execution import Change
 from partita.fabric import Failure
 from partita.leader.deployment import Deployable, Deployment, DeployOptions, meet_workers
 from partita.leader.explain import explain_failure, explain_lost, explain_slow, find_culprit
+from partita.leader.failures import Failures
 from partita.leader.link_monitor import LinkMonitor
 from partita.leader.losses import Lost
 from partita.leader.past_epochs import PastEpochs
 from partita.leader.patience import Patience
-from partita.leader.recovery import Recovery
+from partita.leader.recovery import Halt, Recovery
 from partita.leader.request_tracker import RequestTracker
 from partita.leader.requests import Request
 from partita.leader.run_report import EpochLog
@@ -30,13 +31,6 @@ from partita.worker.messages import Info
 
 _LOG = logging.getLogger(__name__)
 
-#: A failure may follow from a lost device: a closed connection is noticed at once, its loss by the
-#: network within this time. With silence, statistics and one check it stays within 3 s.
-_GRACE_S = 0.3
-#: A broken link may follow from a lost device, too, whose silence takes its time, and a few checks;
-#: heartbeats of both ends, two intervals later, say sooner that none is lost.
-_LINK_GRACE_S = 0.3
-_ALIVE_S = 0.5
 #: A thirtieth of the 3 s; a check costs microseconds.
 _CHECK_S = 0.1
 #: A fraction of a request, so that a switch waits for no more than the last answer.
@@ -90,9 +84,11 @@ class FailureMonitor:
         self._group = group
         self._options = options
         self._recovery = recovery
+        self._requester = deployment.program.requester
+        self._halt: Halt | None = None
         self.tracker.await_answers(recovery.changes)
         self.back_off = recovery.back_off
-        self._failures: deque[tuple[Failure, float]] = deque()
+        self._failures = Failures(group, options.silence_s)
         self._found: deque[str] = deque()
         self._links = LinkMonitor()
         self._ended = threading.Event()
@@ -253,7 +249,7 @@ class FailureMonitor:
 
     def on_failure(self, failure: Failure) -> None:
         """Queue the failure of a step on a worker."""
-        self._failures.append((failure, time.monotonic()))
+        self._failures.add(failure)
 
     def on_fault(self, error: RunError) -> None:
         """Queue a fault of the leader's own endpoint."""
@@ -277,8 +273,11 @@ class FailureMonitor:
         self._handle_losses()
         while self._found:
             self.arrived.append(self._found.popleft())  # after its loss, if that was told first
-        for _ in range(len(self._failures)):
-            self._handle_failure(*self._failures.popleft())
+        if self._halt is not None:
+            self._go_on(self._halt)
+            return
+        for failure in self._failures.take():
+            self._handle_failure(failure)
         for deployment in [d for d in self.retiring if self.tracker.is_drained(d.epoch)]:
             self.retiring.remove(deployment)
             self._retire(deployment)
@@ -302,16 +301,13 @@ class FailureMonitor:
         retiring = (old for old in self.retiring if old.epoch == request.epoch)
         return next(retiring, self.deployment)
 
-    def _handle_failure(self, failure: Failure, told_s: float) -> None:
-        """End the run for a failed step, unless a device turns out to be lost meanwhile.
+    def _handle_failure(self, failure: Failure) -> None:
+        """End the run for a failed step that follows from no loss.
 
         Where both ends of a broken link are there all the same, the link is what is lost.
         """
         epochs = {deployment.epoch for deployment in (*self.retiring, self.deployment)}
         if failure.epoch not in epochs or self.tracker.error is not None:
-            return
-        if self._may_follow(failure, told_s):
-            self._failures.append((failure, told_s))
             return
         request = self.tracker.find(failure.epoch, failure.request) or self.tracker.oldest()
         is_link = {failure.device, failure.peer} <= {*self._group.names}
@@ -320,22 +316,12 @@ class FailureMonitor:
             lost = Lost((failure.device,))
         self._give_up(lost, explain_failure(failure, request))
 
-    def _may_follow(self, failure: Failure, told_s: float) -> bool:
-        """Whether a failure may still turn out to follow from the loss of a device."""
-        waited_s = time.monotonic() - told_s
-        if not failure.peer or is_endpoint(failure.peer):
-            return waited_s < _GRACE_S
-        ends = (failure.device, failure.peer)
-        if self._group.beats.have_beaten(ends, told_s + _ALIVE_S):
-            return False
-        return waited_s < self._options.silence_s + _LINK_GRACE_S
-
     def _handle_losses(self) -> None:
         """End the run for devices that were lost under way, or go on without them."""
         request = self.tracker.oldest()
         busy = self._busy_devices()
         losses = [loss for loss in self._recovery.take_losses() if loss[0] in busy]
-        if not losses or self.tracker.error is not None:
+        if not losses or self._halt is not None or self.tracker.error is not None:
             return
         deployment = self.deployment if request is None else self._epoch_of(request)
         error = explain_lost(self._group, deployment, request, losses[0])
@@ -345,11 +331,14 @@ class FailureMonitor:
         """Go on without what is lost where that can be, or end the run.
 
         Args:
-            lost: Empty where it is not known what to do without.
+            lost: Empty where it is not known what to do without. A requester that is there and
+                answers nothing would not either when it is fed again.
             error: What to say in the end.
         """
-        requester = self.deployment.program.requester
-        if not (self._recovery.is_wanted and lost) or requester in lost.devices:
+        is_there = not self._recovery.lacks_requester
+        if not (self._recovery.is_wanted and lost) or (
+            is_there and self._requester in lost.devices
+        ):
             self.tracker.fail(error)
             return
         found_s = time.monotonic()
@@ -357,14 +346,26 @@ class FailureMonitor:
         again = self.tracker.suspend()
         self._struck += [*self.retiring, self.deployment]
         self.retiring.clear()
+        self._halt = Halt(found_s, error, again)
+        self._go_on(self._halt)
+
+    def _go_on(self, halt: Halt) -> None:
+        """Have what is left take over, once the requester is there, or end the run."""
+        is_news = halt.until_s is None or not self._recovery.lacks_requester
         try:
-            self._recovery.go_on(found_s, error, self._deploy, again)
+            if self._recovery.end(halt, self._deploy) is None:
+                self._failures.clear()  # of what is over
+                self._retire_struck()
+                if is_news and self._requester in self._group.endpoint.peers():
+                    self.arrived.append(self._requester)  # it is there, though it did not answer
+                return
             self.tracker.await_answers(self._recovery.changes[-1:])
         except RunError as fault:
             self.tracker.fail(fault)
+        self._halt = None
         self._retire_struck()
 
-    def _deploy(self, compiled: Deployable) -> None:
+    def _deploy(self, compiled: Deployable) -> Deployment:
         there = set(self._group.names)
         spare = self.standbys.take(compiled.program, there)
         if spare is None:
@@ -374,6 +375,7 @@ class FailureMonitor:
             self.infos = {name: info for name, info in self.infos.items() if name in there}
         self._prepare(spare)
         self._enter(spare)
+        return spare
 
     def _prepare(self, spare: Deployment) -> None:
         """Load what takes over beside what was struck; where memory has no room for both, after."""

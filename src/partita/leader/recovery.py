@@ -6,6 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from partita.errors import LinkError, PartitaError, RunError
@@ -14,7 +15,7 @@ from partita.leader.back_off import BackOff
 from partita.leader.change_log import ChangeLog
 from partita.leader.deployment import Deployable
 from partita.leader.explain import shorten_cause
-from partita.leader.losses import Lost
+from partita.leader.losses import REVOKED, Lost
 from partita.leader.worker_group import WorkerGroup
 
 _LOG = logging.getLogger(__name__)
@@ -27,6 +28,25 @@ T = TypeVar("T")
 _POLL_S = 0.005
 #: How often what takes over is deployed again for a device that beats and answered too late.
 _MOST_LATE = 2
+#: How long requests wait for a lost requester: a machine starts, with its worker, in less.
+REQUESTER_WAIT_S = 60.0
+
+
+@dataclass
+class Halt:
+    """Requests wait from a loss until what is left has taken over.
+
+    Attributes:
+        found_s: When the loss was found, on the leader's clock.
+        error: What to say where nothing can take over.
+        again: Requests that are fed again then.
+        until_s: Until when the requester is waited for; None where it was there all the time.
+    """
+
+    found_s: float
+    error: RunError
+    again: int
+    until_s: float | None = None
 
 
 class Recovery:
@@ -35,8 +55,9 @@ class Recovery:
     Args:
         group: Those that are lost are taken out of it.
         replan: None where a loss is the end.
-        requester: Without it there is nothing to go on for.
+        requester: Inputs come in there: without it nothing goes on until it is there again.
         silence_s: A worker without a heartbeat for so long is lost.
+        wait_s: How long it is waited for; 0 where nobody takes in who comes back.
 
     Attributes:
         lost: All that the session goes on without.
@@ -45,13 +66,18 @@ class Recovery:
     """
 
     def __init__(
-        self, group: WorkerGroup, replan: ReplanWithout | None, requester: str, silence_s: float
+        self,
+        group: WorkerGroup,
+        replan: ReplanWithout | None,
+        requester: str,
+        silence_s: float,
+        wait_s: float = 0.0,
     ) -> None:
         self.lost = Lost()
         self.log = ChangeLog()
         self.back_off = BackOff()
         self._group, self._replan = group, replan
-        self._requester, self._silence_s = requester, silence_s
+        self._requester, self._silence_s, self._wait_s = requester, silence_s, wait_s
         self._losses: deque[tuple[str, str]] = deque()
 
     @property
@@ -64,6 +90,11 @@ class Recovery:
         """Whether a plan for the rest is made at all."""
         return self._replan is not None
 
+    @property
+    def lacks_requester(self) -> bool:
+        """Whether nothing can go on now."""
+        return self._requester in self.lost.devices
+
     def on_lost(self, device: str, why: str) -> None:
         """Queue the loss of a device."""
         self._losses.append((device, why))
@@ -75,7 +106,10 @@ class Recovery:
             device, why = self._losses.popleft()
             if device in self._group.names:
                 self.do_without(Lost((device,)))
-                self.back_off.lose(device, time.monotonic())
+                if device != self._requester:  # which is waited for as it is
+                    self.back_off.lose(device, time.monotonic())
+                elif why == REVOKED:
+                    self._wait_s = 0.0
                 losses.append((device, why))
         return losses
 
@@ -116,6 +150,27 @@ class Recovery:
             time.sleep(_POLL_S)
         return bool(self._losses)
 
+    def end(self, halt: Halt, deploy: Callable[[Deployable], T]) -> T | None:
+        """What :meth:`go_on` gives; None while the requester is waited for.
+
+        Raises:
+            RunError: As there, or the requester was waited for in vain.
+        """
+        if not self.lacks_requester:
+            try:
+                return self.go_on(halt.found_s, halt.error, deploy, halt.again)
+            except RunError as fault:
+                if not self.lacks_requester:
+                    raise
+                halt.error = fault
+        now_s = time.monotonic()
+        if halt.until_s is None:
+            halt.until_s = now_s + self._wait_s
+            _LOG.info("device '%s' is lost, where inputs come in: requests wait", self._requester)
+        if now_s < halt.until_s:
+            return None
+        raise halt.error
+
     def go_on(
         self, found_s: float, error: RunError, deploy: Callable[[Deployable], T], again: int = 0
     ) -> T:
@@ -138,7 +193,10 @@ class Recovery:
                 message, device=error.device, step=error.step, request=error.request
             ) from fault
         why = shorten_cause(error)
-        now_s, detail = time.monotonic(), f"without {self.lost}"
+        now_s, detail = (
+            time.monotonic(),
+            f"without {self.lost}" if self.lost else "with all devices",
+        )
         change = Change(found_s, why, "recovered", detail, search_s, now_s, again=again)
         self.log.add(change)
         return result
@@ -149,7 +207,7 @@ class Recovery:
         search_s, late = 0.0, 0
         while True:
             self.take_losses()
-            if self._requester in self.lost.devices:
+            if self.lacks_requester:
                 raise RunError(
                     f"The requester {self._requester!r} was lost, too.", device=self._requester
                 )

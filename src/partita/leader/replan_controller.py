@@ -320,7 +320,10 @@ class ReplanController:
             self._job = self._pool.submit(_catch, self._change_to, decision.key)
 
     def _search(self, conditions: Conditions) -> Event:
-        self._planning.set_lost(self._monitor.lost)
+        lost = self._monitor.lost
+        if self._deployment.program.requester in lost.devices:
+            raise RunError(_OVERTAKEN)
+        self._planning.set_lost(lost)
         return self._planning.propose(conditions)
 
     def _measure_link(self, pair: Pair, rate: float) -> tuple[Pair, float]:

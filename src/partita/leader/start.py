@@ -12,7 +12,7 @@ from partita.fabric import Endpoint
 from partita.leader.deployment import Deployable, Deployment, DeployOptions, bring
 from partita.leader.losses import Lost
 from partita.leader.planning import Planning
-from partita.leader.recovery import Recovery, ReplanWithout
+from partita.leader.recovery import REQUESTER_WAIT_S, Recovery, ReplanWithout
 from partita.leader.session import Session
 from partita.leader.worker_group import WorkerGroup
 from partita.program import Program
@@ -53,23 +53,22 @@ def deploy(
     """
     program, requester = compiled.program, compiled.program.requester
     group = WorkerGroup(endpoint, [part.device for part in program.devices])
-    recovery = Recovery(group, replan, requester, options.silence_s)
-    spare = None
+    wait_s = 0.0 if adapting is None else REQUESTER_WAIT_S
+    recovery = Recovery(group, replan, requester, options.silence_s, wait_s)
     try:
         _leave_out(gone or {}, program, recovery, adapting)
         deployment, infos = bring(compiled, group, options, options.wait_s)
-        if standby is not None:
-            spare = _prepare_beside(deployment, infos, standby, group)
+        spare = None if standby is None else _prepare_beside(deployment, infos, standby, group)
     except RunError as fault:
         found_s = time.monotonic()
         is_known = fault.device in recovery.lost.devices
         if not recovery.is_wanted or not (is_known or recovery.is_loss(fault)):
             raise
         recovery.take_losses()
-        if requester in recovery.lost.devices:
+        if recovery.lacks_requester:
             raise
         rest = partial(bring, group=group, options=options)
-        deployment, infos = recovery.go_on(found_s, fault, rest)
+        (deployment, infos), spare = recovery.go_on(found_s, fault, rest), None
     return Session(group, deployment, infos, options, recovery, adapting=adapting, standby=spare)
 
 

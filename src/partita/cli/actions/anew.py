@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from partita.adapting.replanner import Find, make_finder
+from partita.adapting.finder import Find, make_finder
 from partita.cli.accuracy import ask_accuracy
 from partita.cli.flags import AccuracyFlags, AdaptFlags
 from partita.cost import CostModel
