@@ -23,7 +23,9 @@ def test_nobody_takes_over_for_the_requester(bench: Bench) -> None:
     assert asked == []
 
 
-def test_requests_wait_for_a_requester_that_comes_back(bench: Bench) -> None:
+def test_requests_wait_for_a_requester_that_comes_back(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     """They are fed again once it is; nothing was planned for, or ended, until then."""
     lost: list[Lost] = []
 
@@ -36,6 +38,9 @@ def test_requests_wait_for_a_requester_that_comes_back(bench: Bench) -> None:
     bench.lab.fabric.kill("d0")
     bench.pass_time(4.0, beating=("d1", "d2"))
     assert (lost, bench.first.retired, future.done()) == ([], 1, False)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "device 'd0', where inputs come in, is lost: requests wait, 5 s at most"
+    ]
     bench.lab.workers["d0"] = FakeWorker(bench.lab.fabric, "d0")
     bench.pass_time(0.1, beating=("d1", "d2"))
     assert list(monitor.arrived) == ["d0"]

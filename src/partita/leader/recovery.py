@@ -166,7 +166,9 @@ class Recovery:
         now_s = time.monotonic()
         if halt.until_s is None:
             halt.until_s = now_s + self._wait_s
-            _LOG.info("device '%s' is lost, where inputs come in: requests wait", self._requester)
+            if self._wait_s:
+                words = "device '%s', where inputs come in, is lost: requests wait, %g s at most"
+                _LOG.warning(words, self._requester, self._wait_s)
         if now_s < halt.until_s:
             return None
         raise halt.error

@@ -142,7 +142,7 @@ def _replan(replanner: Replanner, lost: Lost) -> Compiled:
     """What goes on without what is lost; says so."""
     fallback = replanner.plan.fallback
     if fallback is None:
-        say(f"planning without {lost}")
+        say(f"planning without {lost}" if lost else "deploying again")
     else:
         known = (
             "" if fallback.accuracy is None else f", accuracy {fallback.accuracy:.3g} as planned"
