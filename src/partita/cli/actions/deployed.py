@@ -141,8 +141,10 @@ def _running(session: Session) -> Iterator[None]:
 def _replan(replanner: Replanner, lost: Lost) -> Compiled:
     """What goes on without what is lost; says so."""
     fallback = replanner.plan.fallback
-    if fallback is None:
-        say(f"planning without {lost}" if lost else "deploying again")
+    if not lost:
+        say("deploying again")
+    elif fallback is None:
+        say(f"planning without {lost}")
     else:
         known = (
             "" if fallback.accuracy is None else f", accuracy {fallback.accuracy:.3g} as planned"
