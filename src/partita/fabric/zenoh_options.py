@@ -6,6 +6,7 @@ import base64
 import contextlib
 import ipaddress
 import json
+import os
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,10 @@ WORKER_ENV = {
 
 #: Within a lease.
 KEEP_ALIVES = 4
+#: Threads of Zenoh's own loops. When many connections end at once, as after a freeze, each takes a
+#: thread of those that write until it has a lock, whose holder may wait for one that writes: with
+#: one thread, Zenoh's default, a process stood still for as long as a write may wait.
+_THREADS = "(tx: (worker_threads: 8), net: (worker_threads: 2), acc: (worker_threads: 2))"
 _REST = re.compile(r"[?#].*")
 #: Whose connections stay when another session of this process is closed.
 _open_sessions: list[Any] = []
@@ -44,6 +49,10 @@ class ZenohOptions:
         cluster: Clusters of different names do not see each other.
         listen: Addresses such as ``tcp/127.0.0.1:7447`` for data; control takes the port above.
         connect: Addresses of others, in the same form.
+        discovers: Whether to connect to whom others tell of, too. Off where the addresses of
+            ``connect`` are enough, and of two endpoints one has the other's: where either may
+            begin, a frozen one that thaws may take a new connection for one more of an old one,
+            and they do not know each other then.
         local_sockets: Whether pieces to the same host go through a local socket instead of the
             network. Must be off where links are emulated by network namespaces.
         lease_s: A peer that is silent for this long is gone.
@@ -64,6 +73,7 @@ class ZenohOptions:
     listen: tuple[str, ...] = ()
     connect: tuple[str, ...] = ()
     multicast: bool = False
+    discovers: bool = True
     local_sockets: bool = True
     lease_s: float = 2.0
     heartbeat_s: float = 0.5
@@ -182,6 +192,7 @@ def control_address(address: str) -> str:
 
 def open_session(config: Any) -> Any:
     """A Zenoh session, to be closed with :func:`close_session`."""
+    os.environ.setdefault("ZENOH_RUNTIME", _THREADS)
     session = zenoh.open(config)
     _open_sessions.append(session)
     return session
@@ -245,12 +256,14 @@ def _settings(options: ZenohOptions, *, control: bool) -> dict[str, object]:
         "transport/link/tx/lease": int(options.lease_s * 1000),
         "transport/link/tx/keep_alive": KEEP_ALIVES,
         "transport/link/tx/queue/size/data": 16,
-        # The lease finds dead peers; a merely slow link must not lose its transport after 5 s.
-        "transport/link/tx/queue/congestion_control/block/wait_before_close": 60_000_000,
+        # The lease finds dead peers; a merely slow link (64 kbit/s) must not lose its transport.
+        "transport/link/tx/queue/congestion_control/block/wait_before_close": 10_000_000,
         # Processes of one host have sockets of ours; Zenoh's pool is taken even by idle workers,
         # and goes around links that are emulated by network namespaces.
         "transport/shared_memory/enabled": False,
     }
+    if not options.discovers:
+        settings["scouting/gossip/autoconnect"] = []
     if options.members:
         settings["access_control"] = write_rules(options.cluster, options.members)
     return settings | _tls_settings(options.tls)

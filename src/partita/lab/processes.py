@@ -173,6 +173,7 @@ class LabPlan:
                 self.id,
                 listen=(self.addresses[device.name],),
                 connect=tuple(self.addresses[name] for name in before),
+                discovers=False,
                 local_sockets=self.options.local_sockets,
                 role="worker",
                 insecure=self.is_private,
