@@ -80,6 +80,7 @@ def test_a_requester_that_is_back_runs_the_same_plan_again(run: Run) -> None:
     run.until(lambda: "recovered" in run.outcomes())
     assert run.session.program == first.program
     assert run.session.deployment.pushed_bytes == 0
+    assert all("d0" in model.cluster.names for model in run.searches)
     assert run.session.changes[0].detail == "with all devices"
 
 

@@ -78,6 +78,15 @@ def test_shared_memory_of_zenoh_is_off() -> None:
         assert not json.loads(config.get_json("transport/shared_memory/enabled"))
 
 
+def test_whom_others_tell_of_is_not_connected_to_where_that_is_off() -> None:
+    """Else either end of a pair may begin, which one that was frozen takes amiss."""
+    for control in (True, False):
+        config = session_config(ZenohOptions("a", discovers=False), control=control)
+        assert json.loads(config.get_json("scouting/gossip/autoconnect")) == []
+        config = session_config(ZenohOptions("a"), control=control)
+        assert json.loads(config.get_json("scouting/gossip/autoconnect")) != []
+
+
 def test_taken_port_is_one_line() -> None:
     """Two endpoints on one port: the second says so and leaves nothing behind."""
     options = ZenohOptions("a", listen=tuple(free_addresses(1)))

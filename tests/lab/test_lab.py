@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from partita.compile import compile_plan
 from partita.errors import RunError
 from partita.graph import load_graph
 from partita.lab import Lab, LabOptions, start_lab
+from partita.lab.places import Place
+from partita.lab.processes import LabPlan
 from partita.leader import deploy, measure_link
 from partita.leader.ports import measure_port
 from partita.zoo import build_model
@@ -55,6 +58,26 @@ def test_halves_and_replicas_run_on_the_same_workers(lab: Lab) -> None:
     for tiny in (tiny_halo(), tiny_replicas()):
         with deploy(tiny, lab.endpoint) as session:
             assert len(session.run(random_inputs(tiny.program, 6))) == 6
+
+
+def test_many_connections_may_end_at_once(lab: Lab) -> None:
+    """Each that is written to may take one of Zenoh's threads then, and one has to be left."""
+    for process in lab.processes.values():
+        names = [each.read_text() for each in Path(f"/proc/{process.pid}/task").glob("*/comm")]
+        assert sum(name.startswith("tx-") for name in names) >= 8
+
+
+def test_of_two_workers_one_connects_to_the_other(tmp_path: Path) -> None:
+    """In two directions at once, one that was frozen would not know the other any more."""
+    cluster = Cluster.of([Device(f"d{n}") for n in range(4)])
+    places = {name: Place(f"tcp/127.0.0.1:{number}") for number, name in enumerate(cluster.names)}
+    plan = LabPlan(cluster, LabOptions(), tmp_path, places)
+    networks = [plan.worker(device).network for device in cluster.devices]
+    pairs = [{*one.listen, other} for one in networks for other in one.connect]
+    assert not any(one.discovers for one in networks)
+    assert sorted(map(sorted, pairs)) == sorted(
+        sorted(pair) for pair in combinations([place.address for place in places.values()], 2)
+    )
 
 
 def test_timelines_of_several_devices_fit_together(lab: Lab) -> None:

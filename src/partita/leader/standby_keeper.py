@@ -80,7 +80,7 @@ class StandbyKeeper:
                 self._running, self._lost = self._monitor.deployment, self._monitor.lost
                 is_served, since_s, self.covered = False, time.monotonic(), ()
             is_late = time.monotonic() - since_s > _PATIENCE_S
-            if is_served or not (is_late or self._is_settled()):
+            if is_served or self._waits or not (is_late or self._is_settled()):
                 continue
             try:
                 self._serve()
@@ -111,6 +111,11 @@ class StandbyKeeper:
         """Whether another epoch runs by now, or none any more, or more or less is lost."""
         is_same = self._monitor.deployment is self._running and self._monitor.lost == self._lost
         return self._ended.is_set() or not is_same
+
+    @property
+    def _waits(self) -> bool:
+        """Whether nothing runs until the requester is there again."""
+        return self._running.program.requester in self._lost.devices
 
     def _bring_again(self) -> None:
         """Switch to the same program, loaded to run fast; it stays where memory has no room."""
