@@ -157,7 +157,7 @@ class ControlPlane:
             left_s = deadline_s - time.monotonic()
             was_there = target in self.names()
             with self._pending.one(target) as cancel:
-                replies = list(self._ask(target, method, body, (max(left_s, 0.001), cancel)))
+                replies = self._ask(target, method, body, (max(left_s, 0.001), cancel))
             for reply in replies:
                 if reply.ok is not None:
                     return self._read_answer(target, reply.ok)
@@ -193,11 +193,14 @@ class ControlPlane:
         replies = [reply.ok for reply in self._ask(name, WHERE, b"", limits)]
         return sorted(self._read_answer(name, each).decode() for each in replies if each)
 
-    def _ask(self, target: str, method: str, body: bytes, limits: tuple[float, Any]) -> Any:
+    def _ask(self, target: str, method: str, body: bytes, limits: tuple[float, Any]) -> list[Any]:
+        """All replies; an interrupt, such as Ctrl-C, ends the wait, as it would not in Zenoh's."""
         timeout_s, cancel = limits
+        replies, is_over = list[Any](), threading.Event()
         try:
-            replies = self._session.get(
+            self._session.get(
                 self._keys.call(target, self._role, self._name),
+                zenoh.handlers.Callback(replies.append, is_over.set, indirect=False),
                 payload=body,
                 attachment=msgspec.msgpack.encode(CallHead(method)),
                 timeout=timeout_s,
@@ -209,6 +212,11 @@ class ControlPlane:
         except zenoh.ZError as error:
             raise LinkError(f"Call to {target!r} failed: {error}.", device=target) from None
         self._flusher.wrote(target, len(body))
+        try:
+            is_over.wait()
+        except BaseException:
+            cancel.cancel()
+            raise
         return replies
 
     def abandon_calls(self, target: str) -> None:
