@@ -26,7 +26,7 @@ from partita.errors import ClusterError, RunError
 from partita.lab import on_ray
 from partita.lab.on_ray import Node, RayFleet, RayOptions, assign_addresses, place_on_ray
 from partita.lab.on_ray import plan_workers as plan
-from partita.lab.ports import hold_addresses
+from partita.lab.ports import free_addresses, hold_addresses
 
 NODES = (
     Node("192.0.2.7", frozenset({"CPU", "partita/nano"})),
@@ -98,6 +98,20 @@ def address() -> Iterator[str]:
         yield nodes.address
     finally:
         nodes.shutdown()
+
+
+@needs_ray
+@pytest.mark.parametrize("form", ["{}", "ray://{}"])
+def test_an_address_where_nobody_is_ends_at_once(
+    monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """Ray itself would wait for it without end."""
+    (address,) = free_addresses(1)
+    place = form.format(address.removeprefix("tcp/"))
+    monkeypatch.setenv("RAY_ADDRESS", place)
+    words = f"nobody answers at RAY_ADDRESS {place}: Connection refused"
+    with pytest.raises(RunError, match=words), on_ray.connect_to_ray():
+        pass
 
 
 @pytest.fixture

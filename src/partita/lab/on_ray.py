@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,6 +45,8 @@ _PAUSE_S = 1.0
 _POLL_S = 0.02
 #: An actor answers within milliseconds, but Ray on a busy machine does not.
 _ASK_S = 5.0
+#: Longest wait for a connection to it.
+_REACH_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ def connect_to_ray() -> Iterator[Any]:
     from ray._private import worker
 
     try:
+        _reach(os.environ.get("RAY_ADDRESS", ""))
         ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
     except (OSError, RuntimeError, ValueError) as error:
         raise RunError(
@@ -124,6 +128,25 @@ def connect_to_ray() -> Iterator[Any]:
             yield ray
     finally:
         ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    """Raise where nobody listens at an address of Ray's, which itself waits for it without end.
+
+    Args:
+        address: ``HOST:PORT`` or ``ray://HOST:PORT``; others Ray finds itself, or refuses.
+
+    Raises:
+        ConnectionError: Nobody does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isascii() and port.isdigit() and int(port) < 65536):
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConnectionError(f"nobody answers at RAY_ADDRESS {address}: {why}") from error
 
 
 def _log_lines(data: Mapping[str, Any], **_: Any) -> None:
