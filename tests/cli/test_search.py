@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from partita.adapting import replanner
+from partita.adapting import finder
 from partita.cli.actions.anew import make_search
 from partita.cli.flags import AdaptFlags
 from partita.cluster import Cluster, Device
@@ -35,7 +35,7 @@ def test_a_loss_is_planned_around_as_the_flags_say(
         asked.append(more["options"].most_s)
         return find_plan(*arguments, **more)
 
-    monkeypatch.setattr(replanner, "find_plan", find)
+    monkeypatch.setattr(finder, "find_plan", find)
     flags = AdaptFlags(adapt, True, 0.25, 3.0, "aofl", given_s)
     plan = make_search(find_plan(cost).plan, flags, cost)(cost)  # type: ignore[arg-type]
     assert (plan.planner, asked) == ("aofl", [most_s])
