@@ -93,6 +93,8 @@ def test_the_plain_network_is_one_piece(data: str, ask: Ask) -> None:
     assert "is of 4x2d-11 with 3 classes, not of 4x2d-11 in 4 groups" in wrong.message
     named = ask(*words, "--policy", "more/network.safetensors", "-o", "same", "--json").reply
     assert named["policy"] == "9,7,7"
+    halved = ask(*words, "--policy", "more/network.safetensors", "-o", "x", "--groups", "2")
+    assert "'more/network.safetensors' is for 4 groups, the network has 2" in halved.message
     late = ask(*words, "--policy", "more/network.safetensors", "-o", "x", "--alpha", "2")
     assert "--alpha 2: the policy of 'more/network.safetensors' has 1" in late.message
 

@@ -188,7 +188,10 @@ def advise(
     plain = replace(architecture, groups=1)
     cost = make_cost(load_graph(build_graph(plain, silent(plain)), name=str(plain)))
     divided = find_plan(cost, options=PlanOptions(most_s=budget_s))
-    axes = {stage.axis for stage in divided.plan.stages} - {"none", "everywhere"}
+    axes = {str(stage.axis) for stage in divided.plan.stages} - {"none", "everywhere"}
+    shards = (shard for stage in divided.plan.stages for shard in stage.shards)
+    if not axes and len({shard.device for shard in shards}) > 1:
+        axes = {"whole layers"}
     return Advice(
         architecture=architecture,
         needs=needs,

@@ -77,7 +77,8 @@ def _choose(
     setting = form.read()
     if text == _PLAIN and form.groups not in (None, 1):
         raise InputError("--policy plain: the network is one piece; leave --groups out.")
-    named = load_network(Path(text)).policy if text.endswith(".safetensors") else None
+    other = load_network(Path(text)) if text.endswith(".safetensors") else None
+    named = None if other is None else other.policy
     if named is not None:
         if form.alpha not in (None, named.staleness):
             raise InputError(
@@ -89,6 +90,11 @@ def _choose(
         raise InputError(
             f"--policy plain: --from {run.weights} is of {architecture}, which is not one piece."
             " Allowed with it: none, numbers, a network's file."
+        )
+    if other is not None and other.net.architecture.groups != architecture.groups:
+        raise InputError(
+            f"--policy '{text}' is for {other.net.architecture.groups} groups, the network has"
+            f" {architecture.groups}: allowed is the policy of a network with as many."
         )
     policy = named or _read_policy(text, architecture, setting, halves=halves)
     policy.exchanges(architecture)
