@@ -189,8 +189,7 @@ def advise(
     cost = make_cost(load_graph(build_graph(plain, silent(plain)), name=str(plain)))
     divided = find_plan(cost, options=PlanOptions(most_s=budget_s))
     axes = {str(stage.axis) for stage in divided.plan.stages} - {"none", "everywhere"}
-    shards = (shard for stage in divided.plan.stages for shard in stage.shards)
-    if not axes and len({shard.device for shard in shards}) > 1:
+    if not axes and len({one.device for stage in divided.plan.stages for one in stage.shards}) > 1:
         axes = {"whole layers"}
     return Advice(
         architecture=architecture,
