@@ -7,11 +7,13 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -112,6 +114,35 @@ def test_an_address_where_nobody_is_ends_at_once(
     words = f"nobody answers at RAY_ADDRESS {place}: Connection refused"
     with pytest.raises(RunError, match=words), on_ray.connect_to_ray():
         pass
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [("10.0.0.1:6379", "at RAY_ADDRESS 10.0.0.1:6379"), (None, "where Ray ran last")],
+)
+def test_what_never_answers_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch, named: str | None, words: str
+) -> None:
+    """A port of something else, or a file that names a Ray that is gone."""
+    forever = threading.Event()
+    monkeypatch.setattr(on_ray, "_CONNECT_S", 0.01)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if named:
+        monkeypatch.setenv("RAY_ADDRESS", named)
+    ray = SimpleNamespace(init=lambda **_: forever.wait())
+    with pytest.raises(ConnectionError, match=f"no Ray answers {words} within 0.01 s"):
+        on_ray._init(ray)
+    forever.set()
+
+
+def test_why_ray_refuses_is_told() -> None:
+    """What it raises in its thread is raised here."""
+
+    def refuse(**_: object) -> None:
+        raise ValueError("that is no address")
+
+    with pytest.raises(ValueError, match="that is no address"):
+        on_ray._init(SimpleNamespace(init=refuse))
 
 
 @pytest.fixture

@@ -45,8 +45,8 @@ _PAUSE_S = 1.0
 _POLL_S = 0.02
 #: An actor answers within milliseconds, but Ray on a busy machine does not.
 _ASK_S = 5.0
-#: Longest wait for a connection to it.
-_REACH_S = 5.0
+#: Longest wait for a connection to it, and until it answers there.
+_REACH_S, _CONNECT_S = 5.0, 30.0
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def connect_to_ray() -> Iterator[Any]:
 
     try:
         _reach(os.environ.get("RAY_ADDRESS", ""))
-        ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
+        _init(ray)
     except (OSError, RuntimeError, ValueError) as error:
         raise RunError(
             f"Ray is not reached: {first_line(error)}. Start it with 'ray start --head', or let"
@@ -147,6 +147,34 @@ def _reach(address: str) -> None:
     except OSError as error:
         why = error.strerror or str(error)
         raise ConnectionError(f"nobody answers at RAY_ADDRESS {address}: {why}") from error
+
+
+def _init(ray: Any) -> None:
+    """Connect to the Ray that is named or found.
+
+    Where something listens that is no Ray, or the one that was found is gone, it waits without end:
+    in a thread, which is left behind then.
+
+    Raises:
+        ConnectionError: There is none, or it does not answer.
+    """
+    failures = list[BaseException]()
+
+    def connect() -> None:
+        try:
+            ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
+        except BaseException as error:  # raised where it is waited for
+            failures.append(error)
+
+    thread = threading.Thread(target=connect, name="ray/init", daemon=True)
+    thread.start()
+    thread.join(_CONNECT_S)
+    if failures:
+        raise failures[0]
+    if thread.is_alive():
+        named = os.environ.get("RAY_ADDRESS")
+        where = f"at RAY_ADDRESS {named}" if named else "where Ray ran last"
+        raise ConnectionError(f"no Ray answers {where} within {_CONNECT_S:g} s")
 
 
 def _log_lines(data: Mapping[str, Any], **_: Any) -> None:
