@@ -33,9 +33,10 @@ def _ignore(epoch: int, loss: float) -> None:
     """Nothing is told."""
 
 
-def test_a_training_that_goes_on_is_the_one_that_never_ended(tmp_path: Path) -> None:
-    """Bit for bit, with changed pictures and dropped messages."""
-    whole, first, second = _fitting(), _fitting(), _fitting()
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_training_that_goes_on_is_the_one_that_never_ended(tmp_path: Path, mixed: bool) -> None:
+    """Bit for bit, with changed pictures and dropped messages, in floats of 32 bits and of 16."""
+    whole, first, second = (_fitting(replace(OPTIONS, mixed=mixed)) for _ in range(3))
     whole.finish(tmp_path / "whole.safetensors", _ignore)
     first.trainer.train_epoch(lambda draw: (POLICY,))
     first.save(tmp_path / "state.safetensors")
@@ -43,6 +44,37 @@ def test_a_training_that_goes_on_is_the_one_that_never_ended(tmp_path: Path) -> 
     second.finish(tmp_path / "state.safetensors", _ignore)
     for name, value in whole.net.state_dict().items():
         assert torch.equal(value, second.net.state_dict()[name]), name
+
+
+def _rates(options: TrainOptions) -> list[float]:
+    """The learning rate of every step."""
+    trainer, seen = _fitting(options).trainer, list[float]()
+    for _ in range(options.epochs):
+        trainer.train_epoch(lambda draw: (POLICY,))
+        seen.append(trainer.optimiser.param_groups[0]["lr"])
+    return seen
+
+
+def test_the_rate_rises_and_falls_along_half_a_cosine() -> None:
+    """Over all epochs, of one step each here; without warming up it only falls."""
+    cold = _rates(replace(OPTIONS, epochs=4, batch=100, warmup=0.0))
+    assert cold == pytest.approx(
+        [0.05, 0.05 * (1 + 0.5**0.5) / 2, 0.025, 0.05 * (1 - 0.5**0.5) / 2]
+    )
+    warm = _rates(replace(OPTIONS, epochs=4, batch=100, warmup=0.5))
+    assert warm == pytest.approx([cold[0] / 2, *cold[1:]])
+
+
+def test_mixed_steps_are_those_of_floats_to_their_rounding() -> None:
+    """Weights stay floats of 32 bits, and go nearly the same way."""
+    fittings = [_fitting(replace(OPTIONS, mixed=mixed, epochs=1)) for mixed in (False, True)]
+    start = _fitting().net.get_parameter("fc.weight").detach()
+    losses = [one.trainer.train_epoch(lambda draw: (POLICY,)) for one in fittings]
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+    plain, mixed = (one.net.get_parameter("fc.weight").detach() for one in fittings)
+    assert mixed.dtype == torch.float32
+    assert (plain - mixed).norm() < 0.2 * (plain - start).norm()
 
 
 def test_a_loss_that_is_no_number_keeps_the_epoch_before(tmp_path: Path) -> None:

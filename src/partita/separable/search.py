@@ -185,6 +185,7 @@ class Search:
             self.part.options,
             epochs=max(1, self.options.tuning_epochs),
             rate=self.options.tuning_rate,
+            warmup=0.0,
         )
         part = replace(self.part, options=options)
         dropped = self.aim.drop_messages

@@ -145,9 +145,8 @@ class Trainer:
         lost = 0.0
         for step, chosen in enumerate(torch.split(order, options.batch)):
             tell(step, steps, "training")
-            part = (self.epoch + step / steps) / options.epochs
             for group in self.optimiser.param_groups:
-                group["lr"] = options.rate * 0.5 * (1 + math.cos(math.pi * part))
+                group["lr"] = self._rate(step, steps)
             images = self._changed(self._images[chosen], draw)
             loss = self._step(images, self._labels[chosen], policies(draw), draw)
             if not math.isfinite(loss):
@@ -158,6 +157,14 @@ class Trainer:
             raise self._diverged("weights are no longer finite")
         self.epoch += 1
         return lost / len(order)
+
+    def _rate(self, step: int, steps: int) -> float:
+        """The learning rate of a step of this epoch."""
+        options = self._options
+        done = (self.epoch + step / steps) / options.epochs
+        begun = done + 1 / (steps * options.epochs)
+        risen = min(1.0, begun / options.warmup) if options.warmup else 1.0
+        return options.rate * risen * 0.5 * (1 + math.cos(math.pi * done))
 
     def _diverged(self, what: str) -> RunError:
         options = self._options
@@ -174,8 +181,9 @@ class Trainer:
         self.optimiser.zero_grad()
         total = 0.0
         for policy in policies:
-            answers = self.net(images, policy, losses)
-            loss = functional.cross_entropy(answers, labels) / len(policies)
+            with torch.autocast("cpu", torch.bfloat16, enabled=self._options.mixed):
+                answers = self.net(images, policy, losses)
+            loss = functional.cross_entropy(answers.float(), labels) / len(policies)
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.item()
         self.optimiser.step()
