@@ -57,7 +57,8 @@ def main() -> int:
         batch=args.batch,
         tested=args.tested,
         seeds=(args.least_seeds, args.most_seeds),
-        rate=args.rate,
+        rates=(args.rate, args.rate if args.rate_of_groups is None else args.rate_of_groups),
+        mixed=args.mixed,
     )
     if args.what == "dropped":
         rows = measure_losses(scale, args.drop, args.cache, processes=args.processes)
@@ -78,7 +79,9 @@ def _read_flags() -> argparse.Namespace:
     parser.add_argument("--images", type=int, help="training pictures")
     parser.add_argument("--tested", type=int, help="test pictures")
     parser.add_argument("--epochs", type=int)
-    parser.add_argument("--rate", type=float, help="first learning rate")
+    parser.add_argument("--rate", type=float, help="highest learning rate")
+    parser.add_argument("--rate-of-groups", type=float, help="the same of networks in groups")
+    parser.add_argument("--mixed", action="store_true", help="train in bfloat16")
     parser.add_argument("--least-seeds", type=int, help="of dropped all that there are")
     parser.add_argument("--most-seeds", type=int, default=20)
     parser.add_argument("--drop", type=float, nargs="+", default=[0, 0.2], metavar="SHARE")

@@ -75,7 +75,7 @@ def train_and_judge(job: Dropping) -> dict[str, float]:
     scale = job.scale
     architecture = Architecture.parse(scale.networks[PART], groups=GROUPS, classes=data.classes)
     policy = rotating(architecture, math.gcd(STALENESS, *architecture.stages))
-    part = divide(data, scale.options, job.seed)
+    part = divide(data, scale.options(PART), job.seed)
     net = start_net(architecture, part.train, seed=job.seed)
     trainer = Trainer(net, part.train, part.options, seed=job.seed, drop_messages=job.share)
     for _ in range(scale.epochs):

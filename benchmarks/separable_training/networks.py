@@ -35,6 +35,8 @@ _STEPS, _SAMPLES, _JUDGED, _FINAL = 40, 60, 200, 10
 _MOST_DRAWN = 20_000
 #: What a job begins with when it is a search.
 SEARCH = "search "
+#: The network in one piece.
+PLAIN = "plain"
 CONTROLLER, CHANCE, TRAINED_CHANCE = CASES
 
 
@@ -83,7 +85,7 @@ def _read(folder: Path) -> Dataset:
 
 def _train(job: Job, start_s: float) -> Trained:
     data = _read(job.folder)
-    groups = 1 if job.kind == "plain" else GROUPS
+    groups = 1 if job.kind == PLAIN else GROUPS
     architecture = Architecture.parse(job.network, groups=groups, classes=data.classes)
     policy = _policy(job, architecture)
     part = divide(data, job.options, job.seed)

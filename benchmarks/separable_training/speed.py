@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -16,14 +17,32 @@ from partita.errors import first_line
 from partita.separable.architecture import Architecture
 from partita.separable.module import SeparableNet
 from partita.separable.policy import Policy, rotating, silent
+from partita.separable.training import keep_freed_memory
 
 _TARGET = 0.5
-#: Ways to compute the same step: layout of features and weights, and whether it is compiled, which
-#: fuses normalisations with what is around them. The first is what training does.
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to compute the same step. By default, what training does.
+
+    Attributes:
+        layout: Of features and weights.
+        mixed: Whether in 16-bit floats where these suffice.
+        compiles: Whether normalisations are fused with what is around them.
+    """
+
+    layout: torch.memory_format = torch.channels_last
+    mixed: bool = False
+    compiles: bool = False
+
+
 _WAYS = {
-    "": (torch.channels_last, False),
-    "channels first": (torch.contiguous_format, False),
-    "compiled": (torch.channels_last, True),
+    "": Way(),
+    "channels first": Way(layout=torch.contiguous_format),
+    "compiled": Way(compiles=True),
+    "mixed": Way(mixed=True),
+    "mixed and compiled": Way(mixed=True, compiles=True),
 }
 #: Kinds of operation by what the profiler's names begin with, the first that fits.
 _KINDS = {
@@ -38,27 +57,26 @@ _KINDS = {
 def measure_speed(name: str, batch: int, rounds: int) -> list[Row]:
     """Images per second of both networks in every way, and their steps in parts."""
     torch.set_num_threads(1)
+    keep_freed_memory()
     rows: list[Row] = []
     best: dict[str, float] = {}
-    for way, (layout, compiles) in _WAYS.items():
-        steps = {
-            form: _make_step(name, batch, form, layout=layout, compiles=compiles)
-            for form in ("plain", "separable")
-        }
-        say(f"{name}, {way or 'as it is'}")
+    for words, way in _WAYS.items():
+        steps = {form: _make_step(name, batch, form, way) for form in ("plain", "separable")}
+        say(f"{name}, {words or 'as it is'}")
         try:
             times = take_turns(steps, rounds=rounds)
         except Exception as error:  # a compiler may be missing, or refuse: said, not hidden
-            say(f"{way}: {first_line(error)}")
+            say(f"{words}: {first_line(error)}")
             continue
         rates = {form: batch / seconds for form, seconds in times.items()}
         best = {form: max(rate, best.get(form, 0.0)) for form, rate in rates.items()}
-        case = f"{name}, batch {batch}{', ' + way if way else ''}: separable; peer: plain"
+        case = f"{name}, batch {batch}{', ' + words if words else ''}: separable; peer: plain"
         rows.append(_row(case, rates, is_target=False))
     rows.append(_row(f"{name}, batch {batch}, each in its best way", best, is_target=True))
     for form in ("plain", "separable"):
-        step = _make_step(name, batch, form, layout=torch.channels_last, compiles=False)
-        rows += _profile(f"{name}, {form}", step)
+        for words in ("", "mixed"):
+            step = _make_step(name, batch, form, _WAYS[words])
+            rows += _profile(f"{name}, {form}{', ' + words if words else ''}", step)
     return rows
 
 
@@ -69,9 +87,7 @@ def _row(case: str, rates: dict[str, float], *, is_target: bool) -> Row:
     return Row(case, "images/s", rates["separable"], rates["plain"], ratio, target, met)
 
 
-def _make_step(
-    name: str, batch: int, form: str, *, layout: torch.memory_format, compiles: bool
-) -> Callable[[], None]:
+def _make_step(name: str, batch: int, form: str, way: Way) -> Callable[[], None]:
     """One step of training, as :class:`partita.separable.training.Trainer` makes it."""
     architecture = Architecture.parse(name, groups=1 if form == "plain" else GROUPS)
     policy: Policy = silent(architecture)
@@ -81,16 +97,17 @@ def _make_step(
     draw = torch.Generator().manual_seed(0)
     images = torch.rand(batch, *architecture.image, generator=draw)
     labels = torch.randint(architecture.classes, (batch,), generator=draw)
-    net.lay_out(layout)
+    net.lay_out(way.layout)
     optimiser = torch.optim.SGD(
         net.parameters(), 0.1, momentum=0.9, weight_decay=1e-4, nesterov=True
     )
 
     def answer(given: Tensor) -> Tensor:
-        logits: Tensor = net(given, policy)
-        return logits
+        with torch.autocast("cpu", torch.bfloat16, enabled=way.mixed):
+            logits: Tensor = net(given, policy)
+        return logits.float()
 
-    forward = torch.compile(answer, dynamic=False) if compiles else answer
+    forward = torch.compile(answer, dynamic=False) if way.compiles else answer
 
     def step() -> None:
         optimiser.zero_grad()

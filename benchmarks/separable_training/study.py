@@ -18,6 +18,7 @@ from benchmarks.separable_training.networks import (
     CHANCE,
     CONTROLLER,
     MOST_SHARE,
+    PLAIN,
     SEARCH,
     TRAINED_CHANCE,
     Job,
@@ -32,9 +33,9 @@ from partita.separable.options import TrainOptions
 
 #: What is trained for each seed, in this order.
 KINDS = {
-    EQUAL: ("plain", "separable"),
+    EQUAL: (PLAIN, "separable"),
     TALKING: (
-        *("plain", "silent", "separable", SEARCH + CONTROLLER, "found"),
+        *(PLAIN, "silent", "separable", SEARCH + CONTROLLER, "found"),
         *(SEARCH + CHANCE, "random", SEARCH + TRAINED_CHANCE),
     ),
 }
@@ -58,7 +59,8 @@ class Scale:
         networks: Of each part.
         tested: Test pictures.
         seeds: Least and most.
-        rate: First learning rate.
+        rates: Highest learning rates: of the plain network, and of networks in groups.
+        mixed: Whether networks are trained in bfloat16.
     """
 
     networks: Mapping[str, str]
@@ -67,24 +69,27 @@ class Scale:
     batch: int
     tested: int = 10_000
     seeds: tuple[int, int] = (5, 20)
-    rate: float = 0.1
+    rates: tuple[float, float] = (0.1, 0.1)
+    mixed: bool = False
 
     def words(self, part: str) -> str:
         """What a part is, for people; results of the same words may be compared."""
         return (
             f"{self.networks[part]} on {self.images:,} pictures of Fashion-MNIST, a tenth of them"
-            f" held out, {self.epochs} epochs, batches of {self.batch}, judged by {self.tested:,}"
+            f" held out, {self.epochs} epochs{' in bfloat16' if self.mixed else ''}, batches of"
+            f" {self.batch}, rates {self.rates[0]:g} and {self.rates[1]:g}, judged by"
+            f" {self.tested:,}"
         )
 
-    @property
-    def options(self) -> TrainOptions:
-        """How each network is trained."""
+    def options(self, kind: str) -> TrainOptions:
+        """How a network of a kind is trained."""
         return TrainOptions(
             images=self.images,
             epochs=self.epochs,
             batch=self.batch,
-            rate=self.rate,
+            rate=self.rates[kind != PLAIN],
             augment=False,
+            mixed=self.mixed,
         )
 
 
@@ -137,7 +142,7 @@ def ready_jobs(
                         kind,
                         seed,
                         scale.networks[part],
-                        scale.options,
+                        scale.options(kind),
                         scale.tested,
                         pictures,
                         weights / f"{part}-{seed}.safetensors",

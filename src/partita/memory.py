@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,6 +42,20 @@ def release() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def tune_malloc(settings: Mapping[int, int]) -> None:
+    """Set parameters of glibc's malloc for this process; nothing happens with other C libraries.
+
+    Args:
+        settings: Values by parameter, as mallopt(3) has them.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return
+    for parameter, value in settings.items():
+        mallopt(parameter, value)
 
 
 def _read(key: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import logging
 import os
 import signal
@@ -32,7 +31,7 @@ from partita.fabric import (
 )
 from partita.fabric.refusals import hear_refusals
 from partita.fabric.zenoh_endpoint import find_mute, find_owner
-from partita.memory import private_bytes, release
+from partita.memory import private_bytes, release, tune_malloc
 from partita.version import VERSION
 from partita.worker.control import MAX_LANES, MAX_PLANS, Worker, WorkerParts
 from partita.worker.messages import PROTOCOL_VERSION
@@ -284,13 +283,8 @@ def _open_store(options: WorkerOptions) -> Store:
 
 
 def tune_memory() -> None:
-    """Keep freed memory in the process where the C library is glibc; nothing happens elsewhere."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):
-        return
-    for parameter, value in _MALLOPT.items():
-        mallopt(parameter, value)
+    """Keep freed memory in the process, where the C library can."""
+    tune_malloc(_MALLOPT)
 
 
 def read_options(line: bytes) -> WorkerOptions:
