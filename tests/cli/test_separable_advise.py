@@ -41,7 +41,7 @@ def test_what_a_cluster_asks_for(desk: str, ask: Ask) -> None:
     assert [one["staleness"] for one in reply["staleness"]] == [1]
     assert reply["best_staleness"] == 1
     alone, both = reply["shares"]
-    assert (alone["devices"], both["devices"]) == (1, 2)
+    assert (alone["devices"], both["devices"]) == (["a"], ["a", "b"])
     assert both["macs"] < alone["macs"]
     assert both["weight_bytes"] < alone["weight_bytes"]
     plain = reply["plain"]

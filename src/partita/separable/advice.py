@@ -18,6 +18,7 @@ from partita.execution import Link
 from partita.graph import Graph, load_graph
 from partita.planners import Evaluator, PlanOptions, find_plan
 from partita.planners.simple.paths import spread_parts
+from partita.planners.simple.rows import device_speeds
 from partita.separable.architecture import Architecture
 from partita.separable.graph import build_graph
 from partita.separable.policy import Policy, rotating, silent
@@ -67,7 +68,7 @@ class Service:
         most_macs_per_s: Devices up to which it does on the slowest link.
         byte_share: What travels, of the ring's bytes, where every group sends all it has.
         latency_s: Predicted with groups placed by ``branches``.
-        devices: How many have groups then.
+        devices: Those that have groups then.
     """
 
     staleness: int
@@ -75,20 +76,21 @@ class Service:
     most_macs_per_s: float
     byte_share: float
     latency_s: float
-    devices: int
+    devices: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Share:
-    """What the device with most of it has where groups are shared out among so many devices.
+    """What the device with most of it has where groups are shared out by speed alone.
 
     Attributes:
+        devices: Among which: the fastest.
         macs: Multiply-accumulates of one request.
         memory_bytes: What its worker holds beyond an idle one.
         latency_s: Predicted.
     """
 
-    devices: int
+    devices: tuple[str, ...]
     macs: float
     weight_bytes: int
     memory_bytes: int
@@ -121,19 +123,24 @@ class Advice:
 
     @property
     def is_plain_as_good(self) -> bool:
-        """Whether the plain network, alone or divided, takes no longer."""
-        return self.divided_s <= AS_GOOD * self.best.latency_s
+        """Whether the plain network, alone or divided, takes no longer, or groups lie together."""
+        return self.divided_s <= AS_GOOD * self.best.latency_s or not self.is_best_divided
+
+    @property
+    def is_best_divided(self) -> bool:
+        """Whether groups are fastest on more than one device."""
+        return len(self.best.devices) > 1
 
     def words(self) -> list[str]:
         """The advice in sentences."""
         best, groups = self.best, self.architecture.groups
-        lines = [f"Staleness {best.staleness} is fastest here: {1e3 * best.latency_s:.1f} ms on"
-                 f" {best.devices} {'device' if best.devices == 1 else 'devices'}."]  # fmt: skip
-        hiding = [need.hiding for need in self.needs]
-        if None in hiding:
-            lines.append("No staleness hides all transfers: some device waits for messages.")
+        if self.is_best_divided:
+            lines = [f"Staleness {best.staleness} is fastest here: {1e3 * best.latency_s:.1f} ms on"
+                     f" {len(best.devices)} devices.", self._hiding()]  # fmt: skip
         else:
-            lines.append(f"Transfers are hidden from staleness {max(h or 0 for h in hiding)} on.")
+            (device,) = best.devices
+            lines = [f"The groups are fastest all on {device}: {1e3 * best.latency_s:.1f} ms."
+                     " Messages cost more than others would compute."]  # fmt: skip
         how = " and ".join(self.divided_by)
         plain = f"the plain network {f'divided by {how}' if how else 'on one device'}"
         times = self.divided_s / best.latency_s
@@ -148,6 +155,14 @@ class Advice:
                 f" {times:.2f} times as long, and alone {1e3 * self.alone_s:.1f} ms."
             )
         return lines
+
+    def _hiding(self) -> str:
+        """From which staleness on messages are hidden, of devices that have groups at the best."""
+        hiding = [need.hiding for need in self.needs if need.device in self.best.devices]
+        known = [staleness for staleness in hiding if staleness is not None]
+        if len(known) < len(hiding):
+            return "No staleness hides all transfers: some device waits for messages."
+        return f"Transfers are hidden from staleness {max(known)} on."
 
 
 def advise(
@@ -253,20 +268,22 @@ def _serve(
         most_macs_per_s=most_macs_per_s(architecture, slowest, staleness, halves=halves),
         byte_share=count_traffic(architecture, policy).byte_share,
         latency_s=placed.latency_s,
-        devices=len(used),
+        devices=tuple(device for device in cost.cluster.names if device in used),
     )
 
 
 def _share_out(cost: CostModel, groups: int) -> tuple[Share, ...]:
-    evaluator, names, shares = Evaluator(cost, PlanOptions()), cost.cluster.providers, []
-    for count in range(1, 1 + min(groups, len(names))):
-        draft = spread_parts(evaluator, names[:count])
+    evaluator, shares = Evaluator(cost, PlanOptions()), list[Share]()
+    speeds = dict(zip(evaluator.devices, device_speeds(evaluator), strict=True))
+    fastest = tuple(sorted(evaluator.devices, key=lambda device: -speeds[device]))
+    for count in range(1, 1 + min(groups, len(fastest))):
+        draft = spread_parts(evaluator, fastest[:count])
         layout = cost.layout(evaluator.problem.plan(draft))
         account = account_layout(cost.graph, layout).devices.values()
         held = cost.memory(layout)
         shares.append(
             Share(
-                devices=count,
+                devices=fastest[:count],
                 macs=max(device.macs for device in account),
                 weight_bytes=max(device.weight_bytes for device in account),
                 memory_bytes=max(use.total for use in held.values()),

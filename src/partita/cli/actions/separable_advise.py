@@ -25,7 +25,7 @@ _SERVES = (
     "staleness", "links from Mbit/s", "devices to MMAC/s", "of the ring's bytes", "latency", "on",
 )  # fmt: skip
 
-_SHARES = ("devices", "MMAC", "weights", "memory", "latency")
+_SHARES = ("devices", "MMAC", "weights", "memory", "latency", "on")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _payload(advice: Advice) -> dict[str, object]:
 def _tables(advice: Advice) -> list[RenderableType]:
     needs = TableData("What devices need", _NEEDS, tuple(map(_need_row, advice.needs)))
     serves = TableData("What staleness serves", _SERVES, tuple(map(_serve_row, advice.services)))
-    title = f"Most of one device, staleness {advice.best.staleness}"
+    title = f"Most of one device, shared out by speed alone, staleness {advice.best.staleness}"
     shares = TableData(title, _SHARES, tuple(map(_share_row, advice.shares)))
     return [draw_table(needs), draw_table(serves), draw_table(shares)]
 
@@ -128,15 +128,16 @@ def _serve_row(service: Service) -> tuple[str, ...]:
         f"{service.most_macs_per_s / 1e6:.4g}",
         f"{100 * service.byte_share:.1f} %",
         format_seconds(service.latency_s),
-        f"{service.devices}",
+        ", ".join(service.devices),
     )
 
 
 def _share_row(share: Share) -> tuple[str, ...]:
     return (
-        f"{share.devices}",
+        f"{len(share.devices)}",
         f"{share.macs / 1e6:.1f}",
         format_bytes(share.weight_bytes),
         format_bytes(share.memory_bytes),
         format_seconds(share.latency_s),
+        ", ".join(share.devices),
     )
