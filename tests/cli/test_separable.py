@@ -51,6 +51,7 @@ def test_from_search_to_graph(data: str, folder: Path, ask: Ask) -> None:
     assert len(front["candidates"]) == 4
     assert front["networks"] == reply["networks"]
     assert (folder / "run" / "front.png").read_bytes()[:4] == b"\x89PNG"
+    assert sorted(price for one in reply["networks"] for price in one["prices"]) == [0, 0.1]
     chosen = reply["networks"][0]
     written = ask("separable", "export", f"run/{chosen['file']}", "-o", "n.onnx", "--json").reply
     assert written["difference"] <= 1e-5

@@ -14,6 +14,7 @@ from partita.separable.data import Pictures
 from partita.separable.options import SearchOptions, TrainOptions
 from partita.separable.samplers import EvolutionSampler
 from partita.separable.search import Aim, Search, front
+from partita.separable.traffic import count_traffic
 from tests.separable.drawn import draw_dataset
 
 ARCHITECTURE = Architecture.parse("4x2d-11", groups=4, classes=3)
@@ -153,13 +154,15 @@ def test_a_checkpoint_of_another_search_is_named(
 
 
 def test_a_dearer_price_chooses_no_more_traffic() -> None:
-    """Each price has the best policy of its own; none is named twice."""
+    """Each price has the best policy of its own; none is named twice, and no price left out."""
     space = Space(ARCHITECTURE, sparse=True)
-    aim = Aim("random", (0.0, 0.3, 100.0))
+    aim = Aim("random", (0.0, 0.3, 100.0, 200.0))
     search = Search(space, draw_dataset(), replace(OPTIONS, samples=12), TRAIN, aim)
     search.run_round()
     chosen = search.choose()
-    traffic = [one.traffic for one in chosen]
+    assert tuple(price for one in chosen for price in one.prices) == aim.prices
+    assert chosen[-1].prices[-2:] == (100.0, 200.0)
+    traffic = [count_traffic(ARCHITECTURE, one.policy).byte_share for one in chosen]
     assert traffic == sorted(traffic, reverse=True)
     assert len({one.policy for one in chosen}) == len(chosen)
     assert traffic[-1] == min(one.traffic for one in search.found)

@@ -85,7 +85,7 @@ def _trials() -> list[Trial]:
     part = divide(draw_dataset(30, 6), OPTIONS, 0)
     net = start_net(NETWORK, part.train, seed=0)
     policies = [Policy((Decision(n),) * 3, staleness=1) for n in (0, 9)]
-    return [Trial(net, policy, part, 0, 0.0, 0.1 * n) for n, policy in enumerate(policies)]
+    return [Trial(net, policy, part, 0, 0.0, (0.1 * n,)) for n, policy in enumerate(policies)]
 
 
 def test_elsewhere_is_as_here(ray: _Ray) -> None:

@@ -100,6 +100,18 @@ class Candidate:
         return {**asdict(self), "policy": self.policy.facts()}
 
 
+@dataclass(frozen=True)
+class Choice:
+    """A policy to train a network under.
+
+    Attributes:
+        prices: At which it is the best.
+    """
+
+    policy: Policy
+    prices: tuple[float, ...]
+
+
 class Search:
     """One search, round by round.
 
@@ -164,7 +176,7 @@ class Search:
         self.losses.append(loss)
         return loss
 
-    def choose(self) -> list[Candidate]:
+    def choose(self) -> list[Choice]:
         """The best policy for each price, by all validation pictures; each policy once.
 
         A few pictures flatter whoever is the best by them: the front is judged anew by all.
@@ -173,13 +185,13 @@ class Search:
             replace(one, accuracy=judge(self.net, one.policy, self.part.judged))
             for one in self.best
         ]
-        chosen: dict[Policy, Candidate] = {}
+        chosen: dict[Policy, list[float]] = {}
         for price in self.aim.prices:
             best = max((replace(one, price=price) for one in judged), key=lambda one: one.reward)
-            chosen.setdefault(best.policy, best)
-        return list(chosen.values())
+            chosen.setdefault(best.policy, []).append(price)
+        return [Choice(policy, tuple(prices)) for policy, prices in chosen.items()]
 
-    def trial(self, chosen: Candidate) -> Trial:
+    def trial(self, chosen: Choice) -> Trial:
         """The shared weights, to be trained on under one policy."""
         options = replace(
             self.part.options,
@@ -189,7 +201,7 @@ class Search:
         )
         part = replace(self.part, options=options)
         dropped = self.aim.drop_messages
-        return Trial(self.net, chosen.policy, part, self.seed, dropped, chosen.price)
+        return Trial(self.net, chosen.policy, part, self.seed, dropped, chosen.prices)
 
     def _draw_policies(self, draw: torch.Generator) -> Sequence[Policy]:
         prices = self.aim.prices

@@ -27,7 +27,7 @@ class Trial:
 
     Attributes:
         net: What it begins with; stays as it is.
-        price: For which the policy was chosen.
+        prices: For which the policy was chosen.
     """
 
     net: SeparableNet
@@ -35,7 +35,7 @@ class Trial:
     part: Part
     seed: int
     drop_messages: float
-    price: float
+    prices: tuple[float, ...]
 
     def start(self) -> Fitting:
         """The training, at its start."""
@@ -50,7 +50,7 @@ class Trial:
     def end(self, fitting: Fitting) -> Network:
         """What was trained, judged by the pictures held out and by those for tests."""
         facts = {
-            "price": self.price,
+            "prices": list(self.prices),
             "validation_accuracy": judge(fitting.net, self.policy, self.part.judged),
             "test_accuracy": judge(fitting.net, self.policy, self.part.test),
         }

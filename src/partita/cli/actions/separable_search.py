@@ -227,7 +227,7 @@ def _show(payload: dict[str, Any]) -> list[Any]:
         (
             one["file"],
             one["policy"],
-            f"{one['price']:g}",
+            ", ".join(f"{price:g}" for price in one["prices"]),
             f"{one['validation_accuracy']:.2%}",
             f"{one['test_accuracy']:.2%}",
             f"{one['maps_share']:.2%}",
@@ -236,7 +236,7 @@ def _show(payload: dict[str, Any]) -> list[Any]:
         )
         for one in payload["networks"]
     )
-    columns = ("network", "policy", "price", "right: validation", "test")
+    columns = ("network", "policy", "prices", "right: validation", "test")
     more = ("of the ring's maps", "of its bytes", "sent")
     table = TableData("Best policy for each price", (*columns, *more), rows, text_columns=2)
     return [
