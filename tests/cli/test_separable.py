@@ -103,9 +103,9 @@ def test_the_plain_network_is_one_piece(data: str, ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--groups", "3"), "groups = 3: allowed for 4 paths are 1, 2, 4"),
-        (("--alpha", "2"), "staleness = 2: allowed for 1 blocks of a stage are 1"),
-        (("--depth", "12"), "depth = 12: allowed is 9 times"),
+        (("--groups", "3"), "--groups: groups = 3: allowed for 4 paths are 1, 2, 4"),
+        (("--alpha", "2"), "--alpha: staleness = 2: allowed for 1 blocks of a stage are 1"),
+        (("--depth", "12"), "--depth: depth = 12: allowed is 9 times"),
         (("--sampler", "chance"), "--sampler chance: allowed are controller, random, evolution"),
         (("--prices", "a"), "--prices 'a': allowed are numbers"),
         (("--prices", "0,0"), "--prices: allowed are numbers with commas between, each once"),
@@ -137,9 +137,13 @@ def test_bad_flags_are_named(
     ("policy", "words", "problem"),
     [
         ("plain", ("--groups", "4"), "the network is one piece; leave --groups out"),
-        ("9,7", (), "2 decisions: 4x2d-11 in 4 groups with staleness 1 has 3 windows"),
+        (
+            "9,7",
+            (),
+            "--policy '9,7': 2 decisions: 4x2d-11 in 4 groups with staleness 1 has 3 windows",
+        ),
         ("24,0,0", (), "permutation 24: allowed for 4 groups are 0 to 23"),
-        ("any", (), "policy 'any': expected a permutation's number"),
+        ("any", (), "--policy 'any': 'any' is no policy: expected a permutation's number"),
         ("no.safetensors", (), "Checkpoint 'no.safetensors':"),
         ("none", ("--halves",), "--halves changes nothing of --policy none"),
     ],

@@ -67,8 +67,8 @@ def test_halves_take_half_as_long(desk: str, ask: Ask) -> None:
     ("flags", "words"),
     [
         (("--network", "4x4-11"), "4x4-11"),
-        (("--network", "4x4d-12"), "12"),
-        (("--groups", "3"), "3"),
+        (("--network", "4x4d-12"), "--network '4x4d-12': depth = 12: allowed is 9 times"),
+        (("--groups", "3"), "--groups: groups = 3: allowed for 4 paths are 1, 2, 4"),
         (("--groups", "1"), "--groups"),
     ],
 )

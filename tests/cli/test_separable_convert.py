@@ -57,8 +57,11 @@ def _draw_pictures(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--groups", "3"), "groups = 3: allowed for 'own' are 1, 2, 4: the block"),
-        (("--groups", "2", "--alpha", "3"), "staleness = 3: allowed for 2 blocks of a stage are"),
+        (("--groups", "3"), "--groups: groups = 3: allowed for 'own' are 1, 2, 4: the block"),
+        (
+            ("--groups", "2", "--alpha", "3"),
+            "--alpha: staleness = 3: allowed for 2 blocks of a stage are",
+        ),
     ],
 )
 def test_numbers_that_do_not_divide_are_refused(

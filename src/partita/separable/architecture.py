@@ -49,26 +49,30 @@ class Architecture(ResidualNetwork):
 
     def __post_init__(self) -> None:
         for name in ("cardinality", "width", "groups", "classes"):
-            if not 1 <= getattr(self, name) <= _MOST:
+            if not 1 <= (number := getattr(self, name)) <= _MOST:
                 raise ModelError(
-                    f"{name} = {getattr(self, name)}: allowed are whole numbers from 1 to {_MOST:,}"
+                    f"{name} = {number}: allowed are whole numbers from 1 to {_MOST:,}",
+                    subject=name,
                 )
         per_block = STAGES * _BLOCK_DEPTH
         if self.cardinality * self.width > _MOST:
             raise ModelError(
                 f"{self.cardinality} paths of {self.width} channels: allowed are {_MOST:,} channels"
-                " in all"
+                " in all",
+                subject="width",
             )
         if not _OTHER_DEPTH < self.depth <= _MOST or (self.depth - _OTHER_DEPTH) % per_block:
             raise ModelError(
                 f"depth = {self.depth}: allowed is {per_block} times the blocks of a stage, plus"
-                f" {_OTHER_DEPTH}: 11, 20, 29... 56, 110, to {_MOST:,}"
+                f" {_OTHER_DEPTH}: 11, 20, 29... 56, 110, to {_MOST:,}",
+                subject="depth",
             )
         if self.cardinality % self.groups:
             divisors = [g for g in range(1, self.cardinality + 1) if not self.cardinality % g]
             raise ModelError(
                 f"groups = {self.groups}: allowed for {self.cardinality} paths are"
-                f" {', '.join(map(str, divisors))}"
+                f" {', '.join(map(str, divisors))}",
+                subject="groups",
             )
         channels, *size = self.image
         if channels < 1 or min(size) < _LEAST_SIZE:

@@ -106,7 +106,7 @@ def _refuse_groups(source: ReadNetwork, groups: int, common: int) -> None:
             name = source.names[block.name]
             raise ModelError(
                 f"{words}: the block that ends at '{name}' has {bad} channels or paths to divide.",
-                subject=name,
+                subject="groups",
             )
 
 

@@ -21,7 +21,8 @@ def permutation(number: int, groups: int) -> tuple[int, ...]:
     """
     if not 0 <= number < factorial(groups):
         raise ModelError(
-            f"permutation {number}: allowed for {groups} groups are 0 to {factorial(groups) - 1}"
+            f"permutation {number}: allowed for {groups} groups are 0 to {factorial(groups) - 1}",
+            subject="policy",
         )
     rest = list(range(groups))
     chosen = []

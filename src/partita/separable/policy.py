@@ -29,7 +29,9 @@ class Decision:
 
     def __post_init__(self) -> None:
         if not 0 <= self.level < len(LEVELS):
-            raise ModelError(f"level {self.level}: allowed are 0 to {len(LEVELS) - 1}")
+            raise ModelError(
+                f"level {self.level}: allowed are 0 to {len(LEVELS) - 1}", subject="policy"
+            )
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,9 @@ class Policy:
             number, _, level = part.strip().partition(":")
             if not number.isdecimal() or not (level.isdecimal() or ":" not in part):
                 raise ModelError(
-                    f"policy '{text}': expected a permutation's number for each window, with commas"
-                    " between, each with :LEVEL where not all channels are sent"
+                    f"'{text}' is no policy: expected a permutation's number for each window, with"
+                    " commas between, each with :LEVEL where not all channels are sent",
+                    subject="policy",
                 )
             chosen = Decision(int(number))
             decisions.append(replace(chosen, level=int(level)) if level else chosen)
@@ -132,7 +135,8 @@ class Policy:
         if len(self.decisions) != windows:
             raise ModelError(
                 f"{len(self.decisions)} decisions: {network} with staleness"
-                f" {self.staleness} has {windows} windows"
+                f" {self.staleness} has {windows} windows",
+                subject="policy",
             )
         blocks = list(network.blocks())
         found = []
@@ -184,7 +188,8 @@ def count_windows(network: ResidualNetwork, staleness: int) -> int:
         counts = ", ".join(map(str, sorted(set(network.stages))))
         raise ModelError(
             f"staleness = {staleness}: allowed for {counts} blocks of a stage are"
-            f" {', '.join(map(str, divisors))}"
+            f" {', '.join(map(str, divisors))}",
+            subject="staleness",
         )
     return sum(network.stages) // staleness
 

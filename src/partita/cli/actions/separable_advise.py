@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
+from partita.cli.actions.separable_flags import naming_flags
 from partita.cli.costs import read_cost
 from partita.cli.flags import ModelFiles
 from partita.cli.output import Reply, progress_bar
@@ -56,7 +57,12 @@ def advise_cluster(path: Path, wanted: Wanted) -> Reply:
         InputError: There is nothing to place.
     """
     cluster = load_cluster(path)
-    architecture = Architecture.parse(wanted.network, groups=wanted.groups, classes=wanted.classes)
+    with naming_flags(
+        **dict.fromkeys(("depth", "cardinality", "width"), f"--network '{wanted.network}'")
+    ):
+        architecture = Architecture.parse(
+            wanted.network, groups=wanted.groups, classes=wanted.classes
+        )
 
     def make_cost(graph: Graph) -> CostModel:
         files = ModelFiles(path, path, None, wanted.profiles, "table")

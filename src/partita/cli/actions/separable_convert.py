@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from partita.cli.actions.separable_flags import naming_flags
 from partita.cli.actions.separable_run import describe_accounts
 from partita.cli.output import Reply, check_folder, write_outputs
 from partita.cli.sources import read_graph
@@ -36,8 +37,9 @@ def convert_model(
     check_folder(folder)
     graph = read_graph(path, shapes, optimise=False)
     source = read_network(graph)
-    count_windows(source.network, alpha)
-    conversion = convert(source, groups)
+    with naming_flags():
+        count_windows(source.network, alpha)
+        conversion = convert(source, groups)
     misread = _compare_reading(graph, source)
     policy = rotating(conversion.network, alpha)
     net = SeparableNet.of(conversion.network, conversion.weights)

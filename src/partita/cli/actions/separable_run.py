@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from partita.cli.actions.separable_flags import naming_flags
 from partita.cli.output import check_folder, say
 from partita.cli.sources import parse_pairs
 from partita.errors import InputError, RunError
@@ -167,10 +168,12 @@ def find_network(
                 )
         network: ResidualNetwork = found
     else:
-        network = Architecture(
-            setting.depth, setting.cardinality, setting.width, groups or setting.groups
-        )
-    count_windows(network, setting.staleness)
+        with naming_flags():
+            network = Architecture(
+                setting.depth, setting.cardinality, setting.width, groups or setting.groups
+            )
+    with naming_flags():
+        count_windows(network, setting.staleness)
     return network
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from partita.cli.actions.separable_flags import naming_flags
 from partita.cli.actions.separable_run import (
     Clock,
     FormFlags,
@@ -96,8 +97,9 @@ def _choose(
             f"--policy '{text}' is for {other.net.architecture.groups} groups, the network has"
             f" {architecture.groups}: allowed is the policy of a network with as many."
         )
-    policy = named or _read_policy(text, architecture, setting, halves=halves)
-    policy.exchanges(architecture)
+    with naming_flags(policy=f"--policy '{text}'"):
+        policy = named or _read_policy(text, architecture, setting, halves=halves)
+        policy.exchanges(architecture)
     if halves and not policy.halves:
         raise InputError(f"--halves changes nothing of --policy {text}: leave it out.")
     return setting, architecture, policy
