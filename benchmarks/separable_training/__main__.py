@@ -4,7 +4,8 @@ speed: images per second of the separable against the plain network, same batch,
 the time per kind of operation; with channels first, and compiled, which fuses normalisations.
 
 study: networks trained on Fashion-MNIST, the same pictures in the same order for all of a seed.
-Part ``equal``: the separable and the plain network, as large. Part ``talking``: a
+Rates are those at which a short
+training of each was best. Part ``equal``: the separable and the plain network, as large. Part ``talking``: a
 network for which silence is dear, and policies that the controller and chance found for it. Results
 are added to a file after each network, and what the file has is not trained again: a study may be
 run in parts, for as long as there is time. Seeds are added until intervals are narrow enough. With
@@ -16,7 +17,8 @@ pictures each has right when the messages of one group do not come, or none: wha
 without a device. As it is, about 7 minutes on one core.
 
     python -m benchmarks.separable_training speed [--network 4x16d-20] [--batch 64]
-    python -m benchmarks.separable_training study [--hours 3] [--processes 2] [--keep FILE]
+    python -m benchmarks.separable_training study [--mixed] [--hours 3] [--processes 2]
+        [--keep FILE]
     python -m benchmarks.separable_training dropped [--drop 0 0.2] [--processes 2]
 
 ``partita reproduce separable`` shows what the file has, where it is not put elsewhere.
@@ -38,10 +40,11 @@ from partita.reproduce.separable.results import RESULTS
 from partita.reproduce.separable.training import EQUAL, TALKING
 
 #: What flags are where they are not given: a study's, and those of what takes minutes.
-_STUDY = {"network": "4x16d-20", "batch": 64, "rate": 0.1, "epochs": 5, "least_seeds": 5}
-_STUDY |= {"images": 10_000, "tested": 10_000}
-_MINUTES = {"network": "4x4d-11", "batch": 32, "rate": 0.05, "epochs": 5, "least_seeds": 1}
-_MINUTES |= {"images": 3_000, "tested": 1_000}
+_STUDY = {"network": "4x16d-20", "batch": 16, "rate": 0.1, "rate_of_groups": 0.05}
+_STUDY |= {"epochs": 3, "least_seeds": 5, "images": 10_000, "tested": 10_000}
+_SPEED = _STUDY | {"batch": 64}
+_MINUTES = {"network": "4x4d-11", "batch": 32, "rate": 0.05, "rate_of_groups": 0.05}
+_MINUTES |= {"epochs": 5, "least_seeds": 1, "images": 3_000, "tested": 1_000}
 
 
 def main() -> int:
@@ -57,7 +60,7 @@ def main() -> int:
         batch=args.batch,
         tested=args.tested,
         seeds=(args.least_seeds, args.most_seeds),
-        rates=(args.rate, args.rate if args.rate_of_groups is None else args.rate_of_groups),
+        rates=(args.rate, args.rate_of_groups),
         mixed=args.mixed,
     )
     if args.what == "dropped":
@@ -92,7 +95,8 @@ def _read_flags() -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, default=cache_folder("reproduce") / RESULTS)
     parser.add_argument("--cache", type=Path, default=ROOT / "out" / "accuracy")
     args = parser.parse_args()
-    for name, value in (_MINUTES if args.what == "dropped" else _STUDY).items():
+    defaults = {"speed": _SPEED, "study": _STUDY, "dropped": _MINUTES}[args.what]
+    for name, value in defaults.items():
         if getattr(args, name) is None:
             setattr(args, name, value)
     return args

@@ -47,11 +47,13 @@ def test_a_training_that_goes_on_is_the_one_that_never_ended(tmp_path: Path, mix
 
 
 def _rates(options: TrainOptions) -> list[float]:
-    """The learning rate of every step."""
+    """The learning rate of every step, of one for each epoch."""
     trainer, seen = _fitting(options).trainer, list[float]()
     for _ in range(options.epochs):
         trainer.train_epoch(lambda draw: (POLICY,))
-        seen.append(trainer.optimiser.param_groups[0]["lr"])
+        rate, dense = (group["lr"] for group in trainer.optimiser.param_groups)
+        assert dense == pytest.approx(rate / 10)
+        seen.append(rate)
     return seen
 
 

@@ -12,6 +12,10 @@ from partita.separable.residual import AnyLayer, Block, ResidualNetwork
 Features = TypeVar("Features")
 
 
+#: The name of the layer that answers.
+DENSE = "fc"
+
+
 class Operations(Protocol[Features]):
     """What the definition is made of."""
 
@@ -73,7 +77,7 @@ def define(
         if place in added:
             x = operations.receive(x, sent, added[place], f"{block.name}.received")
     x = _chain(operations.common, operations.first(x), network.head)
-    return operations.classify(x, "fc", network.classes)
+    return operations.classify(x, DENSE, network.classes)
 
 
 def _chain(

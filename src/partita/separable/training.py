@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 import xxhash
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from partita.errors import RunError
 from partita.memory import tune_malloc
 from partita.separable.augment import augment
 from partita.separable.data import Dataset, Pictures
+from partita.separable.definition import DENSE
 from partita.separable.module import Losses, SeparableNet
 from partita.separable.options import TrainOptions
 from partita.separable.policy import Policy
@@ -30,6 +31,10 @@ _SHIFT = 4
 _JUDGED_TOGETHER = 100
 #: Pictures that mean and deviation are taken of.
 _STATISTICS = 5000
+#: The dense layer's share of the learning rate. What it reads is above 0 and, where messages were
+#: added, large, so that at the whole rate logits swing: after 8,100 pictures of Fashion-MNIST
+#: 4x16d-20 in four groups had 75.5 % right so, and 81.4 % with this; in one piece 79.7 and 80.6 %.
+_DENSE_SHARE = 0.1
 #: glibc's M_MMAP_MAX and M_TRIM_THRESHOLD: freed memory stays in the process. Features of four
 #: groups are too large for its heap otherwise, and pages that are fresh in each step took a quarter
 #: of its time, and less of the plain network's.
@@ -138,8 +143,16 @@ class Trainer:
         self._options, self._seed, self._drop_messages = options, seed, drop_messages
         self._images = torch.from_numpy(pictures.images)
         self._labels = torch.from_numpy(pictures.labels)
+        dense = {f"{DENSE}.weight", f"{DENSE}.bias"}
+        shares: dict[float, list[nn.Parameter]] = {1.0: [], _DENSE_SHARE: []}
+        for name, weights in net.named_parameters():
+            shares[_DENSE_SHARE if name in dense else 1.0].append(weights)
         self.optimiser = torch.optim.SGD(
-            net.parameters(), options.rate, momentum=_MOMENTUM, weight_decay=_DECAY, nesterov=True
+            [{"params": weights, "share": share} for share, weights in shares.items()],
+            options.rate,
+            momentum=_MOMENTUM,
+            weight_decay=_DECAY,
+            nesterov=True,
         )
 
     def train_epoch(self, policies: DrawPolicies, tell: Tell = tell_nobody) -> float:
@@ -157,7 +170,7 @@ class Trainer:
         for step, chosen in enumerate(torch.split(order, options.batch)):
             tell(step, steps, "training")
             for group in self.optimiser.param_groups:
-                group["lr"] = self._rate(step, steps)
+                group["lr"] = group["share"] * self._rate(step, steps)
             images = self._changed(self._images[chosen], draw)
             loss = self._step(images, self._labels[chosen], policies(draw), draw)
             if not math.isfinite(loss):
