@@ -92,17 +92,79 @@ def test_smaller_pictures_are_padded_and_larger_ones_refused(tmp_path: Path) -> 
 
 def test_an_archive_is_read_as_it_is(tmp_path: Path) -> None:
     """With the folder that CIFAR's has in it."""
-    row = np.concatenate([[3, 7], _DICE.integers(0, 256, 3 * 32 * 32)]).astype(np.uint8)
+    images = _DICE.integers(0, 256, (2, 3 * 32 * 32))
+    rows = np.concatenate([[[3, 7], [3, 8]], images], 1).astype(np.uint8)
     for name in ("train.bin", "test.bin"):
-        (tmp_path / name).write_bytes(row.tobytes())
+        (tmp_path / name).write_bytes(rows.tobytes())
     path = tmp_path / "cifar-100-binary.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         for name in ("train.bin", "test.bin"):
             archive.add(tmp_path / name, f"cifar-100-binary/{name}")
-    assert find_dataset(str(path)).train.labels.tolist() == [7]
-    path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(InputError, match=r"cifar-100-binary.tar.gz' cannot be read"):
+    assert find_dataset(str(path)).train.labels.tolist() == [7, 8]
+    whole = path.read_bytes()
+    # Its checksum, 8 bytes before the end, is behind all that has to be read for the pictures.
+    for damaged in (whole[:-200], whole[:-8] + bytes(4) + whole[-4:], b"pictures"):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"cifar-100-binary.tar.gz' cannot be read: .*[^:]\.$"):
+            find_dataset(str(path))
+    path.unlink()
+    with pytest.raises(InputError, match=r"gz' cannot be read: No such file or directory\.$"):
         find_dataset(str(path))
+
+
+def _write_pictures(folder: Path, classes: dict[str, int]) -> None:
+    for part in ("train", "test"):
+        for name, count in classes.items():
+            (folder / part / name).mkdir(parents=True)
+            for number in range(count):
+                Image.new("RGB", (4, 4)).save(folder / part / name / f"{number}.png")
+
+
+@pytest.mark.parametrize(
+    ("classes", "problem"),
+    [
+        ({"cat": 1}, r"has 1 picture\(s\) of 1 class\(es\) to train on and 1 to test, allowed are"),
+        ({"cat": 3}, r"has 3 picture\(s\) of 1 class\(es\)"),
+        ({"cat": 1, "dog": 0}, r"dog' has no pictures"),
+    ],
+)
+def test_too_few_pictures_are_refused(
+    classes: dict[str, int], problem: str, tmp_path: Path
+) -> None:
+    """A network would be right for all of one class; one picture of two is held out."""
+    _write_pictures(tmp_path, classes)
+    with pytest.raises(InputError, match=problem):
+        find_dataset(str(tmp_path))
+
+
+def test_files_of_no_pictures_are_refused(tmp_path: Path) -> None:
+    """MNIST's header may say so, of how many there are and of their extents."""
+    _mnist(tmp_path)
+    for shape, problem in (((0, 28, 28), "has 0 picture"), ((4, 0, 28), "are 28 x 0, allowed are")):
+        _write_idx(tmp_path / "train-images-idx3-ubyte.gz", np.zeros(shape, np.uint8), 0x803)
+        labels = np.zeros(shape[0], np.uint8)
+        _write_idx(tmp_path / "train-labels-idx1-ubyte.gz", labels, 0x801)
+        with pytest.raises(InputError, match=problem):
+            find_dataset(str(tmp_path))
+
+
+def test_hidden_files_are_none_of_the_pictures(tmp_path: Path) -> None:
+    """Notebooks and file managers leave some; a folder without its twin is named."""
+    _write_pictures(tmp_path, {"cat": 1, "dog": 1})
+    (tmp_path / "train" / ".ipynb_checkpoints").mkdir()
+    (tmp_path / "train" / "cat" / "._0.png").write_bytes(b"none")
+    assert find_dataset(str(tmp_path)).train.labels.tolist() == [0, 1]
+    (tmp_path / "test" / "cow").mkdir()
+    with pytest.raises(InputError, match="one for each class; 'cow' is in one of them alone"):
+        find_dataset(str(tmp_path))
+
+
+def test_classes_that_cifar_has_not_are_damage(tmp_path: Path) -> None:
+    """Else one wrong byte is a network with so many outputs."""
+    for name in ("train.bin", "test.bin"):
+        (tmp_path / name).write_bytes(bytes([1, 100, *[0] * 3072]))
+    with pytest.raises(InputError, match="is damaged: it has class 100, allowed are 0 to 99"):
+        read_dataset(tmp_path)
 
 
 def test_an_archive_of_something_else_is_named(tmp_path: Path) -> None:
@@ -133,6 +195,10 @@ def _spoil(folder: Path, how: str) -> None:
         images.write_bytes(gzip.compress(b"hello"))
     elif how == "cut":
         images.write_bytes(images.read_bytes()[:-20])
+    elif how == "packed":
+        packed = bytearray(gzip.compress(bytes(range(256)) * 90))
+        packed[10] |= 6  # a kind of block that there is not
+        images.write_bytes(packed)
     elif how == "labels":
         labels = np.zeros(3, np.uint8)
         _write_idx(folder / "train-labels-idx1-ubyte.gz", labels, 0x801)
@@ -149,6 +215,7 @@ def _spoil(folder: Path, how: str) -> None:
         ("short", "holds 3131 bytes, its header says"),
         ("foreign", "is not of MNIST's format"),
         ("cut", "cannot be read"),
+        ("packed", "cannot be read"),
         ("labels", "has 4 pictures and 3 labels"),
         ("lacks", "lacks t10k-labels"),
         ("empty", "holds no pictures"),

@@ -75,8 +75,21 @@ def find_dataset(text: str) -> Dataset:
             in its binary form (``cifar-10-binary.tar.gz``); or a folder: see :func:`read_dataset`.
 
     Raises:
-        InputError: There is nothing of the kind, or files are damaged.
+        InputError: There is nothing of the kind, files are damaged, or there is too little to train
+            on: one picture of two is held out, and of one class there is nothing to learn.
     """
+    data = _find(text)
+    classes = len(np.unique(data.train.labels))
+    if len(data.train) < 2 or classes < 2 or not len(data.test):
+        raise InputError(
+            f"--data: '{text}' has {len(data.train)} picture(s) of {classes} class(es) to train on"
+            f" and {len(data.test)} to test, allowed are from 2 of 2 classes, and from 1.",
+            subject=text,
+        )
+    return data
+
+
+def _find(text: str) -> Dataset:
     if text in _PACKAGES:
         folder, command = _PACKAGES[text]
         if not folder.is_dir():
@@ -95,12 +108,18 @@ def _read_archive(path: Path) -> Dataset:
         try:
             with tarfile.open(path) as archive:
                 archive.extractall(scratch, filter="data")
+                while archive.fileobj and archive.fileobj.read(1 << 20):
+                    pass  # the checksum is behind all, and nobody else reads so far
         except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
-            raise InputError(
-                f"--data: '{path}' cannot be read: {first_line(error)}.", subject=str(path)
-            ) from error
+            raise _unreadable(path, error) from error
         folders = [Path(scratch), *(found.parent for found in Path(scratch).rglob("*.bin"))]
         return read_dataset(folders[-1], name=path)
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    """What the system says of a file names it, too: once is enough."""
+    why = getattr(error, "strerror", None) or first_line(error).rstrip(":")
+    return InputError(f"--data: '{path}' cannot be read: {why}.", subject=str(path))
 
 
 def read_dataset(folder: Path, *, name: Path | None = None) -> Dataset:
@@ -118,7 +137,10 @@ def read_dataset(folder: Path, *, name: Path | None = None) -> Dataset:
     """
     called = str(name or folder)
     if not folder.is_dir():
-        raise InputError(f"--data: '{called}' is no folder.", subject=called)
+        raise InputError(
+            f"--data: '{called}' is no folder, nor an archive ({', '.join(_ARCHIVES)}).",
+            subject=called,
+        )
     for reads in (_read_mnist, _read_cifar10, _read_cifar100, _read_folders):
         found = reads(folder)
         if found is not None:
@@ -146,12 +168,12 @@ def _grey(images: Bytes) -> Bytes:
 
 def _pad(images: Bytes) -> Bytes:
     """Pictures (N, C, H, W) up to 32 x 32, in the middle of black."""
-    height, width = (SIZE - extent for extent in images.shape[2:])
-    if min(height, width) < 0:
+    if not all(1 <= extent <= SIZE for extent in images.shape[2:]):
         raise InputError(
-            f"--data: pictures of {images.shape[3]} x {images.shape[2]} are larger than {SIZE} x"
-            f" {SIZE}."
+            f"--data: pictures are {images.shape[3]} x {images.shape[2]}, allowed are 1 x 1 to"
+            f" {SIZE} x {SIZE}."
         )
+    height, width = (SIZE - extent for extent in images.shape[2:])
     pads = ((height // 2, height - height // 2), (width // 2, width - width // 2))
     return np.pad(images, ((0, 0), (0, 0), *pads))
 
@@ -159,27 +181,27 @@ def _pad(images: Bytes) -> Bytes:
 def _read_cifar10(folder: Path) -> Dataset | None:
     if not (folder / _CIFAR10_TRAIN[0]).exists():
         return None
-    parts = [_read_records(folder / name, 1) for name in _CIFAR10_TRAIN]
+    parts = [_read_records(folder / name, 1, 10) for name in _CIFAR10_TRAIN]
     train = Pictures(
         np.concatenate([part.images for part in parts]),
         np.concatenate([part.labels for part in parts]),
     )
-    return _dataset(train, _read_records(folder / "test_batch.bin", 1), is_grey=False)
+    return _dataset(train, _read_records(folder / "test_batch.bin", 1, 10), is_grey=False)
 
 
 def _read_cifar100(folder: Path) -> Dataset | None:
     if not (folder / "train.bin").exists():
         return None
-    train, test = (_read_records(folder / name, 2) for name in ("train.bin", "test.bin"))
+    train, test = (_read_records(folder / name, 2, 100) for name in ("train.bin", "test.bin"))
     return _dataset(train, test, is_grey=False)
 
 
-def _read_records(path: Path, labels: int) -> Pictures:
+def _read_records(path: Path, labels: int, classes: int) -> Pictures:
     """Records of so many labels, the last of which counts, and a picture."""
     try:
         content = np.fromfile(path, np.uint8)
     except OSError as error:
-        raise InputError(f"--data: '{path}' cannot be read: {error}.", subject=str(path)) from error
+        raise _unreadable(path, error) from error
     record = labels + _CIFAR_BYTES
     if not content.size or content.size % record:
         raise InputError(
@@ -187,6 +209,11 @@ def _read_records(path: Path, labels: int) -> Pictures:
             subject=str(path),
         )
     rows = content.reshape(-1, record)
+    if (most := int(rows[:, labels - 1].max())) >= classes:
+        raise InputError(
+            f"--data: '{path}' is damaged: it has class {most}, allowed are 0 to {classes - 1}.",
+            subject=str(path),
+        )
     images = np.ascontiguousarray(rows[:, labels:]).reshape(-1, 3, SIZE, SIZE)
     return Pictures(images, rows[:, labels - 1].astype(np.int64))
 
@@ -195,22 +222,29 @@ def _read_folders(folder: Path) -> Dataset | None:
     train, test = folder / "train", folder / "test"
     if not (train.is_dir() and test.is_dir()):
         return None
-    names = sorted(path.name for path in train.iterdir() if path.is_dir())
-    others = sorted(path.name for path in test.iterdir() if path.is_dir())
+    names, others = ({one.name for one in _visible(part) if one.is_dir()} for part in (train, test))
     if not names or names != others:
+        lonely = "".join(
+            f"; '{name}' is in one of them alone" for name in sorted(names ^ others)[:1]
+        )
         raise InputError(
-            f"--data: '{train}' and '{test}' need the same folders, one for each class.",
+            f"--data: '{train}' and '{test}' need the same folders, one for each class{lonely}.",
             subject=str(folder),
         )
-    parts = [_read_classes(part, names) for part in (train, test)]
+    parts = [_read_classes(part, sorted(names)) for part in (train, test)]
     grey = all(bool((part.images == part.images[:, :1]).all()) for part in parts)
     return _dataset(parts[0], parts[1], is_grey=grey)
+
+
+def _visible(folder: Path) -> list[Path]:
+    """What a folder has, without what programs hide there for themselves."""
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
 def _read_classes(folder: Path, names: Sequence[str]) -> Pictures:
     images, labels = [], []
     for label, name in enumerate(names):
-        paths = sorted(p for p in (folder / name).iterdir() if p.suffix.lower() in _PICTURES)
+        paths = [path for path in _visible(folder / name) if path.suffix.lower() in _PICTURES]
         for path in paths:
             pixels = read_pixels(path)
             if max(pixels.shape[:2]) > SIZE:
@@ -231,5 +265,5 @@ def _read_classes(folder: Path, names: Sequence[str]) -> Pictures:
 
 
 def _dataset(train: Pictures, test: Pictures, *, is_grey: bool) -> Dataset:
-    classes = int(max(train.labels.max(), test.labels.max())) + 1
+    classes = int(max(part.labels.max(initial=0) for part in (train, test))) + 1
     return Dataset(train, test, classes, is_grey)

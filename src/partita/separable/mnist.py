@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import math
+import zlib
 from pathlib import Path
 from typing import Literal
 
@@ -52,7 +54,7 @@ def _read(folder: Path, stem: str, magic: int) -> Bytes:
         content = path.read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise InputError(f"--data: '{path}' cannot be read: {error}.", subject=str(path)) from error
     axes = magic & 0xFF
     start = 4 * (1 + axes)
@@ -60,7 +62,7 @@ def _read(folder: Path, stem: str, magic: int) -> Bytes:
         raise InputError(f"--data: '{path}' is not of MNIST's format.", subject=str(path))
     shape = tuple(int(extent) for extent in np.frombuffer(content[4:start], ">u4"))
     values = np.frombuffer(content[start:], np.uint8)
-    if values.size != np.prod(shape):
+    if values.size != math.prod(shape):
         raise InputError(
             f"--data: '{path}' holds {values.size} bytes, its header says {shape}.",
             subject=str(path),
