@@ -146,6 +146,7 @@ def test_bad_flags_are_named(
         ("any", (), "--policy 'any': 'any' is no policy: expected a permutation's number"),
         ("no.safetensors", (), "Checkpoint 'no.safetensors':"),
         ("none", ("--halves",), "--halves changes nothing of --policy none"),
+        ("0,0,0", ("--drop-messages", "0.1"), "--policy 0,0,0, which sends nothing: leave it out"),
     ],
 )
 def test_bad_policies_are_named(
@@ -174,10 +175,14 @@ def test_what_is_no_network_is_not_exported(data: str, folder: Path, ask: Ask) -
     assert ask("separable", "search", "--data", data, "-o", "run", *QUICK).code == 0
     state = ask("separable", "export", "run/state.safetensors", "-o", "n.onnx")
     assert "has no policy: it is of a search that goes on" in state.message
+    folded = ask("separable", "export", "run", "-o", "n.onnx")
+    assert "Checkpoint 'run' is a folder: name a file network….safetensors of it" in folded.message
     assert "Checkpoint 'm.onnx':" in ask("separable", "export", "m.onnx", "-o", "n.onnx").message
     lost = ask("separable", "export", "run/network-1.safetensors", "-o", "n.onnx", "--lost", "0")
     assert "--lost 0: allowed for 4x2d-11 in 4 groups are 1 to 3; group 0 answers" in lost.message
     assert not (folder / "n.onnx").exists()
+    words = ("run/network-1.safetensors", "-o", "n.onnx", "--lost", "2", "--lost", "2")
+    assert "nodes, without group 2's messages\n" in ask("separable", "export", *words).out
 
 
 @pytest.mark.parametrize(("module", "extra"), [("torch", "train"), ("tensorboard", "tensorboard")])

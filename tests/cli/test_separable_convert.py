@@ -1,5 +1,6 @@
 """``partita separable convert``: a network of somebody in groups, from which training goes on."""
 
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,18 @@ def test_a_network_is_converted_and_trained_on(model: str, folder: Path, ask: As
     assert trained.code == 0, trained.err
     assert trained.reply["architecture"] == "'own' in 2 groups"
     assert trained.reply["parameters"] == reply["parameters"]
+
+
+def test_the_command_that_is_printed_runs(model: str, folder: Path, ask: Ask) -> None:
+    """With pictures and a folder put in, also where names have spaces."""
+    done = ask("separable", "convert", model, "--groups", "2", "-o", "in two")
+    (line,) = (text for text in done.out.splitlines() if text.startswith("To be trained: partita"))
+    _draw_pictures(folder / "PICTURES")
+    words = shlex.split(line)[4:]
+    quick = ("--setting", "tiny", "--threads", "1", "--set", "train.epochs=1")
+    trained = ask(*words, *quick)
+    assert trained.code == 0, trained.err
+    assert (folder / "DIR" / "network.safetensors").exists()
 
 
 def _draw_pictures(folder: Path) -> None:

@@ -51,6 +51,11 @@ def load(
     Raises:
         InputError: The file cannot be read, is no such state, or is of another network.
     """
+    if path.is_dir():
+        raise InputError(
+            f"Checkpoint '{path}' is a folder: name a file network….safetensors of it.",
+            subject=str(path),
+        )
     try:
         with safetensors.safe_open(path, "pt") as file:
             about = json.loads((file.metadata() or {}).get(_KEY, "{}"))

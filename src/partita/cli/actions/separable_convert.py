@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -89,16 +90,26 @@ def _compare_reading(graph: Graph, source: ReadNetwork) -> float:
 def _describe(conversion: Conversion, policy: Policy, payload: dict[str, Any]) -> list[str]:
     network = conversion.network
     stages = ", ".join(map(str, network.stages))
-    grown = payload["parameters"] / conversion.given - 1
+    checkpoint = shlex.quote(payload["network"])
     return [
         f"Network:  {network}, blocks of each stage: {stages}",
         f"Kept:     {conversion.kept:,} of {conversion.given:,} parameters"
         f" ({conversion.kept / conversion.given:.1%}); {payload['parameters']:,} in all,"
-        f" {grown:.1%} more",
+        f" {_compare_counts(payload['parameters'], conversion.given)}",
         describe_accounts(network, policy),
         f"Compared: in one group, logits are {payload['difference_of_one_group']:.1g} of the"
         f" largest away from the file's; the graph's {payload['difference']:.1g} from the module's"
         f" (allowed {TOLERANCE:g})",
-        f"To be trained: partita separable train --from {payload['network']}",
+        f"To be trained: partita separable train --data PICTURES --from {checkpoint}"
+        f" --policy {checkpoint} -o DIR",
         f"Written to {payload['model']} and {payload['network']}",
     ]
+
+
+def _compare_counts(count: int, before: int) -> str:
+    """How many more there are than before, or fewer.
+
+    >>> _compare_counts(12, 10), _compare_counts(8, 10)
+    ('20.0% more', '20.0% fewer')
+    """
+    return f"{abs(count / before - 1):.1%} {'more' if count >= before else 'fewer'}"

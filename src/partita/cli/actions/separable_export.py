@@ -25,7 +25,7 @@ def export_checkpoint(path: Path, output: Path, lost: Sequence[int]) -> Reply:
     network = load_network(path)
     architecture = network.net.architecture
     policy = network.policy
-    for group in lost:
+    for group in sorted(set(lost)):
         if not 0 < group < architecture.groups:
             raise ModelError(
                 f"--lost {group}: allowed for {architecture} are 1 to {architecture.groups - 1};"
@@ -45,8 +45,9 @@ def export_checkpoint(path: Path, output: Path, lost: Sequence[int]) -> Reply:
         "nodes": len(model.graph.node),
         **describe_traffic(architecture, policy),
     }
+    gone = "".join(f", without group {group}'s messages" for group in policy.lost)
     lines = [
-        f"Network:  {architecture}, {len(model.graph.node)} nodes",
+        f"Network:  {architecture}, {len(model.graph.node)} nodes{gone}",
         describe_accounts(architecture, policy),
         f"Compared: logits are {difference:.1g} of the largest away from the trained network's"
         f" (allowed {tolerance_of(policy):g})",

@@ -102,6 +102,11 @@ def _choose(
         policy.exchanges(architecture)
     if halves and not policy.halves:
         raise InputError(f"--halves changes nothing of --policy {text}: leave it out.")
+    if run.drop_messages and not policy.exchanges(architecture):
+        raise InputError(
+            f"--drop-messages changes nothing of --policy {text}, which sends nothing: leave it"
+            " out."
+        )
     return setting, architecture, policy
 
 
