@@ -173,7 +173,8 @@ def _choose(search: Search, policies: list[Policy]) -> tuple[Policy, float]:
     """The best policy, first by some of the validation pictures, then by all."""
     judged = search.part.judged
     some = judged.take(slice(0, _JUDGED))
-    ranked = sorted(policies, key=lambda one: -judge(search.net, one, some))[:_FINAL]
+    mixed = search.part.options.mixed
+    ranked = sorted(policies, key=lambda one: -judge(search.net, one, some, mixed=mixed))[:_FINAL]
     scores = {one: judge(search.net, one, judged) for one in ranked}
     best = max(scores, key=lambda one: scores[one])
     return best, scores[best]

@@ -218,7 +218,7 @@ class Search:
 
     def _candidate(self, proposal: Proposal, pictures: Pictures) -> Candidate:
         policy = self.space.policy(proposal.choices)
-        accuracy = judge(self.net, policy, pictures)
+        accuracy = judge(self.net, policy, pictures, mixed=self.part.options.mixed)
         traffic = count_traffic(self.space.architecture, policy).byte_share
         return Candidate(policy, accuracy, traffic, proposal.price)
 

@@ -205,7 +205,7 @@ class Trainer:
         self.optimiser.zero_grad()
         total = 0.0
         for policy in policies:
-            with torch.autocast("cpu", torch.bfloat16, enabled=self._options.mixed):
+            with _floats(mixed=self._options.mixed):
                 answers = self.net(images, policy, losses)
             loss = functional.cross_entropy(answers.float(), labels) / len(policies)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -242,6 +242,11 @@ class Trainer:
         return images / 255
 
 
+def _floats(*, mixed: bool) -> torch.autocast:
+    """The floats that layers compute in: of 32 bits, or of 16 where these suffice."""
+    return torch.autocast("cpu", torch.bfloat16, enabled=mixed)
+
+
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors under longer names."""
     return {f"{prefix}{name}": value for name, value in tensors.items()}
@@ -269,9 +274,14 @@ def _shift(images: Tensor, draw: torch.Generator) -> Tensor:
     return padded[batch, torch.arange(channels)[None, :, None, None], rows, columns]
 
 
-def judge(net: SeparableNet, policy: Policy, pictures: Pictures) -> float:
-    """The share of pictures whose class is the network's first."""
-    answers = _answers(net, policy, pictures)
+def judge(net: SeparableNet, policy: Policy, pictures: Pictures, *, mixed: bool = False) -> float:
+    """The share of pictures whose class is the network's first.
+
+    Args:
+        mixed: Whether it computes in bfloat16 where that suffices.
+    """
+    with _floats(mixed=mixed):
+        answers = list(_answers(net, policy, pictures))
     return sum(int((logits.argmax(1) == truth).sum()) for logits, truth in answers) / len(pictures)
 
 
