@@ -4,13 +4,13 @@ speed: images per second of the separable against the plain network, same batch,
 the time per kind of operation; with channels first, and compiled, which fuses normalisations.
 
 study: networks trained on Fashion-MNIST, the same pictures in the same order for all of a seed.
-Rates are those at which a short training of each was best. Part ``equal``: the separable and the
-plain network, as large. Part ``talking``: a network for which silence is dear, and policies that
-the controller and chance found for it. Results are added to a file after each network, and what the
-file has is not trained again: a study may be run in parts, for as long as there is time. Seeds are
-added until intervals are narrow enough. With ``--kinds plain silent`` part ``talking`` first shows
-what silence costs, before anything is
-searched; the rest is added by the same command without.
+Rates are those at which a short training of each was best. Part ``equal``: the plain network and
+the separable one, as large, with staleness 2 and with none. Part ``talking``: a network for which
+silence is dear, and policies that the controller and chance found for it. Results are added to a
+file after each network, and what the file has is not trained again: a study may be run in parts,
+for as long as there is time. Seeds are added until intervals are narrow enough. With ``--kinds
+plain silent`` part ``talking`` first shows what silence costs, before anything is searched; the
+rest is added by the same command without.
 
 dropped: networks trained on Fashion-MNIST with so many of the messages dropped, and how many test
 pictures each has right when the messages of one group do not come, or none: what it costs to go on

@@ -37,6 +37,8 @@ _MOST_DRAWN = 20_000
 SEARCH = "search "
 #: The network in one piece.
 PLAIN = "plain"
+#: The separable network whose groups send behind every block, and wait: as much as they can say.
+SYNCHRONOUS = "synchronous"
 CONTROLLER, CHANCE, TRAINED_CHANCE = CASES
 
 
@@ -45,8 +47,8 @@ class Job:
     """One network to train, or one search.
 
     Attributes:
-        kind: plain, silent, separable, or a case of figure 4, or found and random, whose policy a
-            search found.
+        kind: plain, silent, separable, synchronous, or a case of figure 4, or found and random,
+            whose policy a search found.
         tested: Test pictures, of the first.
         folder: Of the pictures.
         weights: File of what a search has trained: written by the controller's, read by chance's.
@@ -101,7 +103,8 @@ def _train(job: Job, start_s: float) -> Trained:
 def _policy(job: Job, architecture: Architecture) -> Policy:
     if job.policy:
         return _parse(job.policy)
-    return rotating(architecture, STALENESS) if job.kind == "separable" else silent(architecture)
+    staleness = {"separable": STALENESS, SYNCHRONOUS: 1}.get(job.kind)
+    return silent(architecture) if staleness is None else rotating(architecture, staleness)
 
 
 def _trained(

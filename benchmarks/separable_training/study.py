@@ -20,6 +20,7 @@ from benchmarks.separable_training.networks import (
     MOST_SHARE,
     PLAIN,
     SEARCH,
+    SYNCHRONOUS,
     TRAINED_CHANCE,
     Job,
     do,
@@ -33,7 +34,7 @@ from partita.separable.options import TrainOptions
 
 #: What is trained for each seed, in this order.
 KINDS = {
-    EQUAL: (PLAIN, "separable"),
+    EQUAL: (PLAIN, "separable", SYNCHRONOUS),
     TALKING: (
         *(PLAIN, "silent", "separable", SEARCH + CONTROLLER, "found"),
         *(SEARCH + CHANCE, "random", SEARCH + TRAINED_CHANCE),
@@ -217,6 +218,7 @@ def _rows(part: str, results: TrainingResults) -> Iterator[Row]:
         yield shown(f"{part}: {kind}", "%", 100 * share)
     if part == EQUAL:
         yield from _compare(results, part, ("separable", "plain"), -_MOST_BELOW, is_low=True)
+        yield from _compare(results, part, (SYNCHRONOUS, "plain"), None)
         return
     yield from _compare(results, part, ("plain", "silent"), _LEAST_COST)
     yield from _compare(results, part, ("found", "plain"), -_MOST_BELOW)

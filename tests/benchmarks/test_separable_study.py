@@ -31,7 +31,8 @@ def test_what_is_trained_is_not_trained_again() -> None:
     """The rest of a seed comes first, then the next seed."""
     results = TrainingResults()
     _add(results, "equal", "plain", 0.9)
-    assert _ready(results, "equal")[:3] == [(0, "separable"), (1, "plain"), (1, "separable")]
+    ready = [(0, "separable"), (0, "synchronous"), (1, "plain")]
+    assert _ready(results, "equal")[:3] == ready
 
 
 def test_policies_are_found_before_networks_are_trained_under_them() -> None:
@@ -54,6 +55,7 @@ def test_seeds_end_where_an_interval_is_clear() -> None:
     for results, values in ((clear, (0.91, 0.9101)), (unclear, (0.88, 0.91))):
         _add(results, "equal", "plain", 0.9, 0.9)
         _add(results, "equal", "separable", *values)
+        _add(results, "equal", "synchronous", *values)
     assert is_decided("equal", clear)
     assert not is_decided("equal", unclear)
     assert _ready(clear, "equal") == []
