@@ -87,6 +87,8 @@ def test_the_plain_network_is_one_piece(data: str, ask: Ask) -> None:
     plain = ask(*words, "--policy", "plain", "-o", "plain", "--json").reply
     assert plain["architecture"] == "4x2d-11"
     assert plain["bytes"] == 0
+    lost = ask("separable", "export", "plain/network.safetensors", "-o", "n.onnx", "--lost", "1")
+    assert "--lost 1: 4x2d-11 is one piece, which answers" in lost.message
     assert ask(*words, "--policy", "none", "-o", "none").code == 0
     more = ask(*words, "--policy", "9,7,7", "-o", "more", "--from", "none/network.safetensors")
     assert more.code == 0, more.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -110,3 +111,13 @@ def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"a\.png' is no readable \.png file"):
         read_pixels(path)
+
+
+def test_a_palette_with_transparency_is_read_without_a_word(tmp_path: Path) -> None:
+    """Its colours are the picture's; Pillow would warn of it for each file of a folder."""
+    picture = Image.new("P", (2, 2), 1)
+    picture.putpalette([0, 0, 0, 10, 20, 30])
+    picture.save(tmp_path / "a.png", transparency=bytes([0, 128]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_pixels(tmp_path / "a.png").tolist() == [[[10, 20, 30]] * 2] * 2

@@ -222,4 +222,5 @@ def _to_rgb(image: Any) -> Pixels | None:
         return np.repeat(((grey + 128) // 257).astype(np.uint8)[:, :, None], 3, axis=2)
     if image.mode in ("I", "F"):
         return None
+    image.info.pop("transparency", None)  # is left out anyway; of a palette's Pillow would warn
     return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))

@@ -26,6 +26,8 @@ def export_checkpoint(path: Path, output: Path, lost: Sequence[int]) -> Reply:
     architecture = network.net.architecture
     policy = network.policy
     for group in sorted(set(lost)):
+        if architecture.groups == 1:
+            raise ModelError(f"--lost {group}: {architecture} is one piece, which answers.")
         if not 0 < group < architecture.groups:
             raise ModelError(
                 f"--lost {group}: allowed for {architecture} are 1 to {architecture.groups - 1};"
