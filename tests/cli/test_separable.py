@@ -115,7 +115,7 @@ def test_the_plain_network_is_one_piece(data: str, ask: Ask) -> None:
         (("--set", "rounds=3"), "--set rounds: allowed are search.NAME and train.NAME"),
         (("--set", "search.round=3"), "Setting 'search.round' is unknown; 'search' has: rounds"),
         (("--set", "search.rounds=0"), "Setting 'search.rounds' is 0, must be 1 to"),
-        (("--set", "train.images=1"), "Setting 'train.images' is 1, must be 2 to"),
+        (("--set", "train.images=1"), "Setting 'train.images' is 1, must be 3 to"),
         (("--set", "train.rate=nan"), "Setting 'train.rate' is nan, must be 0 to"),
         (("--data", "nothing"), "--data: 'nothing' is no folder"),
         (("--resume",), "--resume: 'run' has no run to go on with"),

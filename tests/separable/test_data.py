@@ -92,15 +92,15 @@ def test_smaller_pictures_are_padded_and_larger_ones_refused(tmp_path: Path) -> 
 
 def test_an_archive_is_read_as_it_is(tmp_path: Path) -> None:
     """With the folder that CIFAR's has in it."""
-    images = _DICE.integers(0, 256, (2, 3 * 32 * 32))
-    rows = np.concatenate([[[3, 7], [3, 8]], images], 1).astype(np.uint8)
+    images = _DICE.integers(0, 256, (3, 3 * 32 * 32))
+    rows = np.concatenate([[[3, 7], [3, 8], [3, 7]], images], 1).astype(np.uint8)
     for name in ("train.bin", "test.bin"):
         (tmp_path / name).write_bytes(rows.tobytes())
     path = tmp_path / "cifar-100-binary.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         for name in ("train.bin", "test.bin"):
             archive.add(tmp_path / name, f"cifar-100-binary/{name}")
-    assert find_dataset(str(path)).train.labels.tolist() == [7, 8]
+    assert find_dataset(str(path)).train.labels.tolist() == [7, 8, 7]
     whole = path.read_bytes()
     # Its checksum, 8 bytes before the end, is behind all that has to be read for the pictures.
     for damaged in (whole[:-200], whole[:-8] + bytes(4) + whole[-4:], b"pictures"):
@@ -150,10 +150,10 @@ def test_files_of_no_pictures_are_refused(tmp_path: Path) -> None:
 
 def test_hidden_files_are_none_of_the_pictures(tmp_path: Path) -> None:
     """Notebooks and file managers leave some; a folder without its twin is named."""
-    _write_pictures(tmp_path, {"cat": 1, "dog": 1})
+    _write_pictures(tmp_path, {"cat": 1, "dog": 2})
     (tmp_path / "train" / ".ipynb_checkpoints").mkdir()
     (tmp_path / "train" / "cat" / "._0.png").write_bytes(b"none")
-    assert find_dataset(str(tmp_path)).train.labels.tolist() == [0, 1]
+    assert find_dataset(str(tmp_path)).train.labels.tolist() == [0, 1, 1]
     (tmp_path / "test" / "cow").mkdir()
     with pytest.raises(InputError, match="one for each class; 'cow' is in one of them alone"):
         find_dataset(str(tmp_path))

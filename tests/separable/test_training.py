@@ -67,6 +67,27 @@ def test_the_rate_rises_and_falls_along_half_a_cosine() -> None:
     assert warm == pytest.approx([cold[0] / 2, *cold[1:]])
 
 
+def test_a_last_picture_is_not_alone() -> None:
+    """A normalisation over one place and one picture would have nothing to learn from."""
+    trainer, steps = _fitting(replace(OPTIONS, images=47, batch=7)).trainer, []
+    trainer.train_epoch(lambda draw: (POLICY,), lambda done, total, what: steps.append(total))
+    assert steps == [6] * 6  # of 42 pictures; and of 43:
+    trainer = _fitting(replace(OPTIONS, images=48, batch=7)).trainer
+    steps.clear()
+    seen: list[int] = []
+    stem = trainer.net.get_submodule("stem.conv")
+    stem.register_forward_pre_hook(lambda layer, given: seen.append(len(given[0])))
+    trainer.train_epoch(lambda draw: (POLICY,))
+    assert seen == [7] * 5 + [8]
+
+
+@pytest.mark.parametrize("held_out", [0.001, 0.5, 0.9])
+def test_two_pictures_are_left_to_train_on(held_out: float) -> None:
+    """However much is to be held out, and one at least is."""
+    part = divide(draw_dataset(), replace(OPTIONS, images=3, held_out=held_out), 0)
+    assert (len(part.train), len(part.judged)) == (2, 1)
+
+
 def test_mixed_steps_are_those_of_floats_to_their_rounding() -> None:
     """Weights stay floats of 32 bits, and go nearly the same way."""
     fittings = [_fitting(replace(OPTIONS, mixed=mixed, epochs=1)) for mixed in (False, True)]

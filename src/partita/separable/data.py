@@ -76,14 +76,15 @@ def find_dataset(text: str) -> Dataset:
 
     Raises:
         InputError: There is nothing of the kind, files are damaged, or there is too little to train
-            on: one picture of two is held out, and of one class there is nothing to learn.
+            on: of three pictures one is held out, normalisations learn from two, and of one class
+            there is nothing to learn.
     """
     data = _find(text)
     classes = len(np.unique(data.train.labels))
-    if len(data.train) < 2 or classes < 2 or not len(data.test):
+    if len(data.train) < 3 or classes < 2 or not len(data.test):
         raise InputError(
             f"--data: '{text}' has {len(data.train)} picture(s) of {classes} class(es) to train on"
-            f" and {len(data.test)} to test, allowed are from 2 of 2 classes, and from 1.",
+            f" and {len(data.test)} to test, allowed are from 3 of 2 classes, and from 1.",
             subject=text,
         )
     return data

@@ -23,12 +23,12 @@ class TrainOptions:
     """How a network is trained.
 
     Attributes:
-        images: Training pictures that are used, drawn by the seed; 0 for all. At least 2, as one
-            is held out.
+        images: Training pictures that are used, drawn by the seed; 0 for all. At least 3: one is
+            held out, and normalisations learn from two.
         held_out: Share of them that is not trained on, but chosen by.
         tested: Test pictures that networks are judged by in the end; 0 for all.
         epochs: Times that all pictures are seen; in a search its rounds are.
-        batch: Pictures of a step.
+        batch: Pictures of a step, from 2; a last one that would be alone is in the step before.
         rate: Highest learning rate; it falls to nothing along half a cosine.
         warmup: Share of the steps in which it first rises to that: messages add up, so that a fresh
             network's logits are large, and full steps would throw it far off.
@@ -52,11 +52,11 @@ class TrainOptions:
     mixed: bool = False
 
     def __post_init__(self) -> None:
-        _require("train", "images", self.images, 2 if self.images else 0)
+        _require("train", "images", self.images, 3 if self.images else 0)
         _require("train", "held_out", self.held_out, 0.001, 0.9)
         _require("train", "tested", self.tested, 0)
         _require("train", "epochs", self.epochs, 1)
-        _require("train", "batch", self.batch, 1)
+        _require("train", "batch", self.batch, 2)
         _require("train", "rate", self.rate, 0, 1000)
         _require("train", "warmup", self.warmup, 0, 1)
 

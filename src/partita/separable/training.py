@@ -87,7 +87,7 @@ def divide(data: Dataset, options: TrainOptions, seed: int) -> Part:
     draw = epoch_generator(seed, _DIVIDING)
     order = torch.randperm(len(data.train), generator=draw).numpy()
     order = order[: options.images or None]
-    held = max(1, round(options.held_out * len(order)))
+    held = min(len(order) - 2, max(1, round(options.held_out * len(order))))
     if data.is_grey:
         options = replace(options, flips=False, augment=False)
     return Part(
@@ -164,10 +164,11 @@ class Trainer:
         options = self._options
         draw = epoch_generator(self._seed, self.epoch)
         order = torch.randperm(len(self._labels), generator=draw)
-        steps = -(-len(order) // options.batch)
+        batches = _batches(order, options.batch)
+        steps = len(batches)
         self.net.train()
         lost = 0.0
-        for step, chosen in enumerate(torch.split(order, options.batch)):
+        for step, chosen in enumerate(batches):
             tell(step, steps, "training")
             for group in self.optimiser.param_groups:
                 group["lr"] = group["share"] * self._rate(step, steps)
@@ -261,6 +262,17 @@ def epoch_generator(seed: int, epoch: int) -> torch.Generator:
     """What draws everything in an epoch."""
     state = int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> 1)
     return torch.Generator().manual_seed(state)
+
+
+def _batches(order: Tensor, size: int) -> list[Tensor]:
+    """Parts of so many pictures; a last one that is alone is in the part before.
+
+    Where features have one place left, a normalisation cannot learn from one picture.
+    """
+    *parts, last = torch.split(order, size)
+    if len(last) > 1 or not parts:
+        return [*parts, last]
+    return [*parts[:-1], torch.cat([parts[-1], last])]
 
 
 def _shift(images: Tensor, draw: torch.Generator) -> Tensor:

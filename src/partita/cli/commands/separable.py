@@ -174,7 +174,7 @@ def advise(
         str, flag("--network", "Paths, width of a path and depth: 4x16d-56.")
     ] = "4x16d-56",
     groups: Annotated[int, number("--groups", 2, 64, "Parts that may lie apart.")] = 4,
-    classes: Annotated[int, number("--classes", 1, 10**6, "What is told apart.")] = 10,
+    classes: Annotated[int, number("--classes", 1, 10_000, "What is told apart.")] = 10,
     halves: Annotated[bool, flag("--halves", "Features travel as 16-bit floats.")] = False,
     profile: flags.ProfileOpt = None,
     budget: Annotated[
