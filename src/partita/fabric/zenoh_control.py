@@ -37,6 +37,8 @@ from partita.fabric.zenoh_options import (
 
 _CALL_THREADS = 4
 _RETRY_S = 0.05
+#: Between looks for signals: one that comes as a wait begins is put off to its end.
+_LOOK_S = 0.2
 #: The method that says where a process is, and how long it may take to.
 WHERE = "partita.where"
 _WHERE_S = 1.0
@@ -213,7 +215,8 @@ class ControlPlane:
             raise LinkError(f"Call to {target!r} failed: {error}.", device=target) from None
         self._flusher.wrote(target, len(body))
         try:
-            is_over.wait()
+            while not is_over.wait(_LOOK_S):
+                pass
         except BaseException:
             cancel.cancel()
             raise
